@@ -107,8 +107,10 @@ NPM         = npm --prefix ui --no-audit --no-fund
 ui: ui/node_modules/.package-lock.json ## Build the page of captctl ui, which make build then includes; needs npm with Node 20.19, 22.12 or later.
 	@$(NPM) run --silent build
 
+# npm ci would refuse a lock file without the compilers of other platforms, of which npm
+# records only those that it could read.
 ui/node_modules/.package-lock.json: ui/package.json ui/package-lock.json
-	@$(NPM) ci --ignore-scripts --silent
+	@$(NPM) install --no-save --ignore-scripts --silent
 	@touch $@
 
 .PHONY: ui-optional

@@ -7,7 +7,7 @@ import { merge } from "./pages/events";
 import { select } from "./pages/fleet";
 import { flatten } from "./parts/tree";
 import { visible } from "./parts/virtual";
-import { parseReasons } from "./reasons";
+import { named, parseReasons } from "./reasons";
 import { clusterPath, parse } from "./router";
 import { Parser, reduce, type Keyed } from "./stream";
 import type { Event, Row, Span } from "./types";
@@ -124,4 +124,7 @@ test("the documentation explains common reasons", () => {
     expect(reasons[reason]?.cause, reason).toBeTruthy();
   }
   expect(reasons.WaitingForApproval?.command).toContain("captctl approve");
+  expect(named(reasons.WaitingForApproval!.command, "Workspace/net")).toContain("captctl approve net");
+  expect(named("captctl describe cluster demo", "CAPTCluster/prod")).toBe("captctl describe cluster prod");
+  expect(Object.values(reasons).some((help) => help.command.startsWith("see "))).toBe(false);
 });

@@ -16,9 +16,18 @@ export function parseReasons(page: string): Record<string, Help> {
     const [, symptom, cause, command] = cells;
     const reason = /^`([A-Z][A-Za-z]+)`/.exec(symptom ?? "")?.[1] ?? /^`([A-Z][A-Za-z]+):/.exec(symptom ?? "")?.[1];
     if (cells.length !== 5 || !reason || found[reason] || !cause || cause.includes("](#")) continue;
-    found[reason] = { cause: plain(cause), command: plain(command ?? "") };
+    // A cell that only refers to another section does not help here.
+    found[reason] = { cause: plain(cause), command: /^see \[/.test(command ?? "") ? "" : plain(command ?? "") };
   }
   return found;
+}
+
+/** named replaces the names of examples in a help text by that of an object, such as Workspace/a. */
+export function named(text: string, object: string): string {
+  const [kind, name] = object.split("/");
+  if (!name) return text;
+  if (kind === "Workspace") return text.replace(/cluster\/demo\b|\b(careful|hello|NAME|demo)\b/g, name);
+  return text.replace(/\b(NAME|demo)\b/g, name);
 }
 
 /** plain removes links and emphasis from a cell, and keeps code marks. */

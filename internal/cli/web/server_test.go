@@ -466,7 +466,7 @@ func TestStream_slowReaderCatchesUp(t *testing.T) {
 	connection, err := net.Dial("tcp4", strings.TrimPrefix(p.base, "http://"))
 	p.Expect(err).NotTo(HaveOccurred())
 	defer connection.Close()
-	p.Expect(connection.(*net.TCPConn).SetReadBuffer(4 << 10)).To(Succeed())
+	p.Expect(connection.(*net.TCPConn).SetReadBuffer(64 << 10)).To(Succeed())
 	r := p.request(http.MethodGet, "/api/v1/stream?view=fleet", "")
 	p.Expect(r.Write(connection)).To(Succeed())
 	p.Eventually(func() bool {
@@ -494,7 +494,8 @@ func TestStream_slowReaderCatchesUp(t *testing.T) {
 
 	last := fmt.Sprintf("round %d", rounds-1)
 	final := map[string]bool{}
-	p.Expect(connection.SetReadDeadline(time.Now().Add(timeout))).To(Succeed())
+	p.Expect(connection.(*net.TCPConn).SetReadBuffer(4 << 20)).To(Succeed())
+	p.Expect(connection.SetReadDeadline(time.Now().Add(2 * timeout))).To(Succeed())
 	reader := bufio.NewReader(connection)
 	for len(final) < clusters {
 		line, err := reader.ReadString('\n')

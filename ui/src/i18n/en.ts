@@ -109,7 +109,7 @@ export const en = {
   noLog: "The run has not written a log yet.",
   history: "History",
   noHistory: "No run has finished yet.",
-  olderRuns: (n: number) => `${n} earlier runs are not recorded.`,
+  olderRuns: (n: number) => `Earlier runs that are not recorded: ${n}.`,
   operation: "Operation",
   outcome: "Outcome",
   duration: "Duration",

@@ -3,6 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import reasons from "virtual:reasons";
 import { age } from "../format";
 import { useWords } from "../i18n";
+import { named } from "../reasons";
 import { now, useStore } from "../store";
 import { session } from "../stream";
 import type { Condition, State } from "../types";
@@ -101,13 +102,13 @@ export function Conditions({ conditions, subject }: { conditions: Condition[]; s
               <dl class="help">
                 <dt>{words.cause}</dt>
                 <dd>
-                  <Code text={help.cause} />
+                  <Code text={named(help.cause, c.object)} />
                 </dd>
                 {help.command && (
                   <>
                     <dt>{words.next}</dt>
                     <dd>
-                      <Code text={help.command} />
+                      <Code text={named(help.command, c.object)} />
                     </dd>
                   </>
                 )}
