@@ -221,11 +221,11 @@ func (r *Reconciler) dismissGuest(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
+	// It may have to retain the resources, or a plan was approved.
+	if found, err = r.ensureHosted(ctx, s.apply, host, false); err != nil {
+		return err
+	}
 	if found.DeletionTimestamp.IsZero() {
-		// It may have to retain the resources.
-		if found, err = r.ensureHosted(ctx, s.apply, host, false); err != nil {
-			return err
-		}
 		if err := client.IgnoreNotFound(r.Client.Delete(ctx, found, client.Preconditions{UID: &found.UID})); err != nil {
 			return fmt.Errorf("deleting workspace %s: %w", client.ObjectKeyFromObject(found), err)
 		}

@@ -71,6 +71,9 @@ func (r *Reconciler) ensureHosted(ctx context.Context, guest *infrav1.WorkspaceT
 	if sealErr != nil {
 		return nil, sealErr
 	}
+	if err == nil && !found.DeletionTimestamp.IsZero() {
+		return r.updateDeleted(ctx, found, desired)
+	}
 	if err != nil || differs(found, desired) {
 		if found, err = r.applyHosted(ctx, desired); err != nil {
 			return nil, err
@@ -157,6 +160,24 @@ func (r *Reconciler) applyHosted(ctx context.Context, desired *infrav1.Workspace
 		return nil, fmt.Errorf("reading workspace %s: %w", client.ObjectKeyFromObject(desired), err)
 	}
 	return applied, nil
+}
+
+// updateDeleted updates a workspace that is being deleted. It does not apply it, which
+// would create it again if it is gone.
+func (r *Reconciler) updateDeleted(ctx context.Context, found, desired *infrav1.WorkspaceTemplateApply) (*infrav1.WorkspaceTemplateApply, error) {
+	if !differs(found, desired) {
+		return found, nil
+	}
+	updated := found.DeepCopy()
+	approved := found.Spec.ApprovedPlan
+	if updated.Spec = desired.Spec; updated.Spec.ApprovedPlan == "" {
+		updated.Spec.ApprovedPlan = approved
+	}
+	maps.Copy(updated.Annotations, desired.Annotations)
+	if err := r.Client.Patch(ctx, updated, client.MergeFromWithOptions(found, client.MergeFromWithOptimisticLock{})); err != nil {
+		return nil, fmt.Errorf("updating workspace %s: %w", client.ObjectKeyFromObject(found), err)
+	}
+	return updated, nil
 }
 
 // checkHosting returns a fault unless a workspace that runs for one of another namespace
