@@ -143,7 +143,9 @@ func TestGrant_lendsCredentialsToRunsOnly(t *testing.T) {
 	c.host()
 	c.expect(infrav1.DestroyedCondition, "False RunInProgress")
 	c.Expect(c.started).To(ContainElement("n.hello-r3"))
-	c.change(func(a *infrav1.WorkspaceTemplateApply) { a.Annotations[infrav1.AllowDestroyAnnotation] = "aws_vpc.main" })
+	c.change(func(a *infrav1.WorkspaceTemplateApply) {
+		a.Annotations[infrav1.AllowDestroyAnnotation] = "aws_vpc.main"
+	})
 	c.reconcile()
 	c.Expect(c.hosted().Annotations).To(HaveKeyWithValue(infrav1.AllowDestroyAnnotation, "aws_vpc.main"), "also during the deletion")
 	c.finishHosted("n.hello-r3", terraform.Result{Outcome: terraform.OutcomeSucceeded})
