@@ -53,6 +53,12 @@ type Retainer interface {
 	Retain(ctx context.Context, workspace WorkspaceRef) error
 }
 
+// Ender is a Runner that finds a run without its record.
+type Ender interface {
+	// End stops a run whose record was deleted, and reports whether it has ended.
+	End(ctx context.Context, run Run) (bool, error)
+}
+
 // Explainer is a Runner that knows why a run does not start or end.
 type Explainer interface {
 	// Explain returns a sentence on what prevents a run from starting or ending,

@@ -310,6 +310,9 @@ func (r *Reconciler) cleanUp(ctx context.Context, s *scope) error {
 	if s.statusChanged {
 		return fault.WaitFor(1, clusterv1.DeletingReason, "Deleting the Secrets of the workspace")
 	}
+	if err := r.ensureExists(ctx, s); err != nil {
+		return err
+	}
 	// Before the records are deleted, which show what is left.
 	if err := r.forget(ctx, s); err != nil {
 		return err
@@ -325,12 +328,41 @@ func (r *Reconciler) cleanUp(ctx context.Context, s *scope) error {
 			return err
 		}
 	}
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: s.apply.Namespace, Name: s.kubernetesBackend().LeaseName()}}
-	if err := client.IgnoreNotFound(r.Client.Delete(ctx, lease)); err != nil {
-		return fmt.Errorf("deleting the lock: %w", err)
+	if err := r.deleteLock(ctx, s); err != nil {
+		return err
 	}
 	r.tracker.set(s.name(), nil)
 	deleteMetrics(s.apply)
+	return nil
+}
+
+// ensureExists returns a conflict if the workspace does not exist any more. This manager
+// was then suspended, and what has the names of the workspace's objects now may belong to
+// the next workspace of its name. Whatever was read before belongs to this one.
+func (r *Reconciler) ensureExists(ctx context.Context, s *scope) error {
+	live, err := r.live(ctx, s)
+	if err != nil || live != nil {
+		return err
+	}
+	return s.staleCache()
+}
+
+// deleteLock deletes the lock of the Kubernetes backend.
+func (r *Reconciler) deleteLock(ctx context.Context, s *scope) error {
+	var lease coordinationv1.Lease
+	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.apply.Namespace, Name: s.kubernetesBackend().LeaseName()}, &lease)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading the lock: %w", err)
+	}
+	if err := r.ensureExists(ctx, s); err != nil {
+		return err
+	}
+	if err := client.IgnoreNotFound(r.Client.Delete(ctx, &lease, client.Preconditions{UID: &lease.UID})); err != nil {
+		return fmt.Errorf("deleting the lock: %w", err)
+	}
 	return nil
 }
 
@@ -409,12 +441,19 @@ func (r *Reconciler) deleteSecrets(ctx context.Context, s *scope, component stri
 	if err != nil {
 		return err
 	}
-	return r.deleteAll(ctx, secrets)
+	return r.deleteAll(ctx, s, secrets)
 }
 
-func (r *Reconciler) deleteAll(ctx context.Context, secrets []corev1.Secret) error {
+// deleteAll deletes Secrets that were read from the cache.
+func (r *Reconciler) deleteAll(ctx context.Context, s *scope, secrets []corev1.Secret) error {
+	if len(secrets) == 0 {
+		return nil
+	}
+	if err := r.ensureExists(ctx, s); err != nil {
+		return err
+	}
 	for i := range secrets {
-		if err := client.IgnoreNotFound(r.Client.Delete(ctx, &secrets[i])); err != nil {
+		if err := client.IgnoreNotFound(r.Client.Delete(ctx, &secrets[i], client.Preconditions{UID: &secrets[i].UID})); err != nil {
 			return fmt.Errorf("deleting Secret %s: %w", secrets[i].Name, err)
 		}
 	}
@@ -428,14 +467,18 @@ func (r *Reconciler) releaseSecrets(ctx context.Context, s *scope, component str
 	if err != nil {
 		return err
 	}
-	for i := range secrets {
-		if len(secrets[i].OwnerReferences) == 0 {
-			continue
-		}
-		released := secrets[i].DeepCopy()
+	owned := slices.DeleteFunc(secrets, func(secret corev1.Secret) bool { return len(secret.OwnerReferences) == 0 })
+	if len(owned) == 0 {
+		return nil
+	}
+	if err := r.ensureExists(ctx, s); err != nil {
+		return err
+	}
+	for i := range owned {
+		released := owned[i].DeepCopy()
 		released.OwnerReferences = nil
 		// The cache has only parts of the Secret, so it is patched, not updated.
-		if err := client.IgnoreNotFound(r.Client.Patch(ctx, released, client.MergeFrom(&secrets[i]))); err != nil {
+		if err := client.IgnoreNotFound(r.Client.Patch(ctx, released, client.MergeFromWithOptions(&owned[i], client.MergeFromWithOptimisticLock{}))); err != nil {
 			return fmt.Errorf("releasing Secret %s: %w", released.Name, err)
 		}
 	}

@@ -35,7 +35,7 @@ func (r *Reconciler) prune(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	if err := r.deleteAll(ctx, surplusModules(modules, s.apply.Status.Module)); err != nil {
+	if err := r.deleteAll(ctx, s, surplusModules(modules, s.apply.Status.Module)); err != nil {
 		return err
 	}
 	snapshots, err := r.secrets(ctx, s, record.ComponentSnapshot)
@@ -46,7 +46,7 @@ func (r *Reconciler) prune(ctx context.Context, s *scope) error {
 		return err
 	}
 	s.unpruned = s.isUnpruned(snapshots)
-	return r.deleteAll(ctx, surplusSnapshots(snapshots, snapshotLimit(s.apply)))
+	return r.deleteAll(ctx, s, surplusSnapshots(snapshots, snapshotLimit(s.apply)))
 }
 
 const (
@@ -86,7 +86,7 @@ func (r *Reconciler) prunePlans(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	return r.deleteAll(ctx, surplusPlans(plans, s.apply.Status.Plan))
+	return r.deleteAll(ctx, s, surplusPlans(plans, s.apply.Status.Plan))
 }
 
 // pruneRuns deletes old runs. The destruction of a workspace may take many runs, too.
@@ -95,7 +95,7 @@ func (r *Reconciler) pruneRuns(ctx context.Context, s *scope) error {
 		if err := r.forgetRun(ctx, run); err != nil {
 			return err
 		}
-		if err := client.IgnoreNotFound(r.Client.Delete(ctx, run.secret)); err != nil {
+		if err := client.IgnoreNotFound(r.Client.Delete(ctx, run.secret, client.Preconditions{UID: &run.secret.UID})); err != nil {
 			return fmt.Errorf("deleting run %s: %w", run.id, err)
 		}
 	}

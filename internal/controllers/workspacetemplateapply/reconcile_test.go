@@ -70,6 +70,8 @@ type testController struct {
 	explanation                                    string
 	started, stopped, forgotten, removed, retained []string
 	startError                                     error
+	// unended are the runs without a record that have not ended.
+	unended []string
 }
 
 func newTestController(t *testing.T, objects ...client.Object) *testController {
@@ -177,6 +179,10 @@ func (c *testController) Start(_ context.Context, run terraform.Run) error {
 
 func (c *testController) Stop(_ context.Context, run terraform.Run) error {
 	return c.note(&c.stopped, run.ID)
+}
+
+func (c *testController) End(_ context.Context, run terraform.Run) (bool, error) {
+	return !slices.Contains(c.unended, run.ID), c.call(func() error { return nil })
 }
 
 func (c *testController) Forget(_ context.Context, run terraform.Run) error {
@@ -1193,4 +1199,54 @@ func TestReconcile_releasesTheSlotOfADeletedWorkspace(t *testing.T) {
 	c.Expect(err).NotTo(HaveOccurred())
 	running, waiting := c.reconciler.queue.Len()
 	c.Expect(running + waiting).To(BeZero())
+}
+
+// A manager that was suspended while it deleted a workspace continues after the next
+// workspace of the name exists. Whatever has the names of its objects belongs to the next
+// one now.
+func TestCleanUp_leavesTheObjectsOfTheNextWorkspace(t *testing.T) {
+	for _, retain := range []bool{false, true} {
+		state, run := newSecret(objectMeta("tfstate-default-hello-ws")), newSecret(objectMeta("capt-run-hello-r1"))
+		for secret, component := range map[*corev1.Secret]string{state: record.ComponentState, run: record.ComponentRun} {
+			secret.Labels = map[string]string{infrav1.WorkspaceLabel: "hello", infrav1.ComponentLabel: component}
+			secret.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "WorkspaceTemplateApply", Name: "hello", UID: "next"}}
+		}
+		lease := &coordinationv1.Lease{ObjectMeta: objectMeta("lock-tfstate-default-hello-ws")}
+		next := newApply(func(a *infrav1.WorkspaceTemplateApply) { a.UID = "next" })
+		c := newTestController(t, next, state, run, lease)
+		s := newScope("hello")
+		s.apply.UID, s.apply.Spec.RetainWorkspaceOnDelete = "earlier", retain
+		c.Expect(s.kubernetesBackend().LeaseName()).To(Equal(lease.Name))
+		s.runs = []*runRecord{{id: "hello-r1", workspace: "hello", number: 1, secret: run}}
+
+		err := c.reconciler.cleanUp(t.Context(), s)
+
+		c.Expect(apierrors.IsConflict(err)).To(BeTrue(), "%v", err)
+		c.Expect(c.secrets()).To(ContainElements(state.Name, run.Name))
+		c.Expect(c.server.Get(t.Context(), client.ObjectKeyFromObject(lease), lease)).To(Succeed())
+		c.Expect(c.server.Get(t.Context(), client.ObjectKeyFromObject(state), state)).To(Succeed())
+		c.Expect(state.OwnerReferences).To(HaveLen(1))
+		c.Expect(c.forgotten).To(BeEmpty())
+		c.Expect(c.removed).To(BeEmpty())
+		for _, component := range []string{record.ComponentState, record.ComponentRun} {
+			c.Expect(apierrors.IsConflict(c.reconciler.deleteSecrets(t.Context(), s, component))).To(BeTrue())
+			c.Expect(apierrors.IsConflict(c.reconciler.releaseSecrets(t.Context(), s, component))).To(BeTrue())
+		}
+		c.Expect(apierrors.IsConflict(c.reconciler.deleteLock(t.Context(), s))).To(BeTrue())
+	}
+}
+
+func TestReconcile_startsNoRunBesideOneWhoseRecordWasDeleted(t *testing.T) {
+	c := newTestController(t, append(values(), newApply())...)
+	c.reconcile()
+	c.Expect(c.started).To(Equal([]string{"hello-r1"}))
+	c.Expect(c.server.Delete(t.Context(), c.runSecret("hello-r1"))).To(Succeed())
+	c.unended = []string{"hello-r1"}
+	c.reconcile()
+	c.Expect(c.expect(infrav1.AppliedCondition, "False "+infrav1.RunInProgressReason)).To(ContainSubstring("hello-r1 was deleted"))
+	c.Expect(c.started).To(HaveLen(1))
+
+	c.unended = nil
+	c.reconcile()
+	c.Expect(c.started).To(Equal([]string{"hello-r1", "hello-r2"}))
 }

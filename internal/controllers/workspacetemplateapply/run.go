@@ -305,6 +305,11 @@ func (r *Reconciler) ensureRunsCurrent(ctx context.Context, s *scope) error {
 		switch {
 		case apierrors.IsNotFound(err):
 			// There is none, or a user has deleted it.
+			if number == s.apply.Status.Runs {
+				if err := r.endDeleted(ctx, s, record.NewRunID(s.apply.Name, number)); err != nil {
+					return err
+				}
+			}
 		case err != nil:
 			return fmt.Errorf("reading run %d: %w", number, err)
 		case runRecordOf(s.key, s.apply, &run) != nil:
@@ -313,6 +318,25 @@ func (r *Reconciler) ensureRunsCurrent(ctx context.Context, s *scope) error {
 			if err := r.stopChanged(ctx, s, record.NewRunID(s.apply.Name, number)); err != nil {
 				return err
 			}
+		}
+	}
+	return nil
+}
+
+// endDeleted stops the last run, whose Secret was deleted. No other run starts while it is
+// running: a backend whose state the tool locks is free between two commands.
+func (r *Reconciler) endDeleted(ctx context.Context, s *scope, id string) error {
+	for _, runner := range r.Runners {
+		ender, ok := runner.(terraform.Ender)
+		if !ok {
+			continue
+		}
+		ended, err := ender.End(ctx, terraform.Run{Namespace: s.apply.Namespace, Workspace: s.apply.Name, ID: id})
+		if err != nil {
+			return fmt.Errorf("stopping run %s: %w", id, err)
+		}
+		if !ended {
+			return fault.WaitFor(startInterval, infrav1.RunInProgressReason, "The Secret of run %s was deleted. The run is stopping", id)
 		}
 	}
 	return nil

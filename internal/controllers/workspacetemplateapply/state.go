@@ -320,7 +320,7 @@ func (r *Reconciler) deleteRescued(ctx context.Context, s *scope, names []string
 	if err != nil {
 		return err
 	}
-	return r.deleteAll(ctx, slices.DeleteFunc(secrets, func(secret corev1.Secret) bool {
+	return r.deleteAll(ctx, s, slices.DeleteFunc(secrets, func(secret corev1.Secret) bool {
 		return !slices.ContainsFunc(names, func(name string) bool { return record.IsChunk(secret.Name, name) })
 	}))
 }

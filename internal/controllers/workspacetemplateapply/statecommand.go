@@ -192,7 +192,7 @@ func (r *Reconciler) pruneTransfers(ctx context.Context, s *scope) error {
 			s.transferExpiry = expiry
 		}
 	}
-	return r.deleteAll(ctx, expired)
+	return r.deleteAll(ctx, s, expired)
 }
 
 // untilTransfersExpire returns when the next transferred state is deleted.

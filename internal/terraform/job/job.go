@@ -166,6 +166,23 @@ func (e *Executor) Stop(ctx context.Context, run terraform.Run) error {
 	return e.delete(ctx, run, metav1.DeletePropagationForeground)
 }
 
+// End stops the pod of a run whose record was deleted. In a foreground deletion the Job
+// exists until its pod is deleted.
+func (e *Executor) End(ctx context.Context, run terraform.Run) (bool, error) {
+	var job batchv1.Job
+	err := e.Reader.Get(ctx, key(run), &job)
+	switch {
+	case apierrors.IsNotFound(err):
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("reading Job of the run: %w", err)
+	case finished(&job):
+		return true, e.Forget(ctx, run)
+	default:
+		return false, e.delete(ctx, run, metav1.DeletePropagationForeground)
+	}
+}
+
 // finish finishes a run that no runner has claimed, so that none will.
 func (e *Executor) finish(ctx context.Context, run terraform.Run, outcome terraform.Outcome, class terraform.Class, diagnostic terraform.Diagnostic) error {
 	for {

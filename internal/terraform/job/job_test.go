@@ -137,6 +137,27 @@ func TestStop_finishesAnUnclaimedRun(t *testing.T) {
 	f.Expect(f.executor.Start(f.ctx, run)).To(Succeed(), "a finished run is not started")
 }
 
+func TestEnd_waitsForThePodOfARunWithoutARecord(t *testing.T) {
+	f := newFixture(t)
+	run := f.run(f.workspace("deleted"))
+	f.Expect(f.executor.End(f.ctx, run)).To(BeTrue(), "it was not started")
+	f.Expect(f.executor.Start(f.ctx, run)).To(Succeed())
+	f.Expect(f.env.Client.Delete(f.ctx, f.secret(run))).To(Succeed())
+	for range 2 {
+		f.Expect(f.executor.End(f.ctx, run)).To(BeFalse())
+	}
+	var stopping batchv1.Job
+	f.Expect(f.get(&stopping, "capt-run-deleted-r1")).To(Succeed(), "the Job exists until its pod is deleted")
+	f.Expect(stopping.DeletionTimestamp.IsZero()).To(BeFalse())
+
+	ended := f.run(f.workspace("ended"))
+	f.Expect(f.executor.Start(f.ctx, ended)).To(Succeed())
+	f.end("capt-run-ended-r1")
+	f.Expect(f.env.Client.Delete(f.ctx, f.secret(ended))).To(Succeed())
+	f.Expect(f.executor.End(f.ctx, ended)).To(BeTrue())
+	f.Expect(apierrors.IsNotFound(f.get(&corev1.ServiceAccount{}, "capt-run-ended-r1"))).To(BeTrue())
+}
+
 func TestGrant_survivesTheDeletionOfTheWorkspace(t *testing.T) {
 	f := newFixture(t)
 	run := f.run(f.workspace("foreground"))

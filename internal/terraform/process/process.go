@@ -248,6 +248,18 @@ func (e *Executor) Stop(ctx context.Context, run terraform.Run) error {
 	return c.signal(syscall.SIGTERM)
 }
 
+// End stops a run whose record was deleted. A process that an earlier manager started is
+// not found: the lock of the state keeps others away from it.
+func (e *Executor) End(_ context.Context, run terraform.Run) (bool, error) {
+	e.mu.Lock()
+	c, exists := e.children[keyOf(run)]
+	e.mu.Unlock()
+	if !exists {
+		return true, nil
+	}
+	return false, c.signal(syscall.SIGTERM)
+}
+
 func (c *child) signal(signal syscall.Signal) error {
 	if err := syscall.Kill(c.pid, signal); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("stopping runner: %w", err)
