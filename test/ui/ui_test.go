@@ -431,7 +431,9 @@ func TestWorkspace_isApprovedWithTheKeyboard(t *testing.T) {
 	b := open(t, serve(t, config, "team-a"))
 	b.shows("staging")
 	// The first row needs a user most. From its search field, the keyboard leads there.
-	b.press("/")
+	// chromedp types a character even if the page handles its key.
+	b.script(`document.body.dispatchEvent(new KeyboardEvent("keydown", {key: "/", bubbles: true}))`)
+	b.Expect(value[string](b, "document.activeElement.type")).To(Equal("search"))
 	b.run(chromedp.KeyEvent("staging"))
 	b.Eventually(func() string { return value[string](b, "location.search") }, timeout).Should(Equal("?q=staging"))
 	b.script(`document.querySelector("a.fleet-row").focus()`)

@@ -104,6 +104,7 @@ export interface ResourceChange {
 
 export interface PlanStatus {
   id: string;
+  operation?: string;
   run?: string;
   createdAt?: string;
   waiting?: boolean;

@@ -78,6 +78,7 @@ export const en = {
   cancel: "Cancel",
   close: "Close",
   approveTitle: (name: string) => `Apply this plan to ${name}?`,
+  destroyTitle: (name: string, n: number) => `Destroy ${n} resources of ${name}, which is being deleted?`,
   destroyed: "It destroys or replaces:",
   typeAddress: (address: string) => `Type ${address} to allow its destruction`,
   reviewFirst: "Available when the whole plan is loaded.",

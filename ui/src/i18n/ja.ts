@@ -80,6 +80,7 @@ export const ja: Words = {
   cancel: "キャンセル",
   close: "閉じる",
   approveTitle: (name) => `このプランを ${name} に適用しますか?`,
+  destroyTitle: (name, n) => `削除中の ${name} のリソース ${n} 件を削除しますか?`,
   destroyed: "次のリソースが削除または再作成されます:",
   typeAddress: (address) => `削除を許可するには ${address} と入力`,
   reviewFirst: "プラン全体の読み込み後に選べます。",

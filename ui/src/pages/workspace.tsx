@@ -215,7 +215,7 @@ function Approve({ workspace, plan, path, onClose }: { workspace: Workspace; pla
   const destroyed = (plan.resources ?? []).filter((r) => r.action === "delete" || r.action === "replace");
   const complete = blocked.every((address) => typed[address]?.trim() === address);
   return (
-    <Dialog title={words.approveTitle(workspace.name)} onClose={onClose}>
+    <Dialog title={plan.operation === "Destroy" ? words.destroyTitle(workspace.name, plan.destroy) : words.approveTitle(workspace.name)} onClose={onClose}>
       <p>
         {words.planSummary(plan.add, plan.change, plan.destroy)}. <code>{plan.id}</code>
       </p>
