@@ -110,6 +110,7 @@ ui: ui/node_modules/.package-lock.json ## Build the page of captctl ui, which ma
 # npm ci would refuse a lock file without the compilers of other platforms, of which npm
 # records only those that it could read.
 ui/node_modules/.package-lock.json: ui/package.json ui/package-lock.json
+	@echo "installing the packages of the page with npm"
 	@$(NPM) install --no-save --ignore-scripts --silent
 	@touch $@
 

@@ -29,7 +29,7 @@ func TestSweepLeftovers_namesMissingPermissions(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(found).To(Equal(Leftovers{}))
 	g.Expect(server.UserAgents()).To(HaveEach(ContainSubstring(userAgent)))
-	g.Expect(server.Calls("DescribeNetworkInterfaces")).To(Equal(3), "by two tags, and by the groups that runs manage")
+	g.Expect(server.Calls("DescribeNetworkInterfaces")).To(Equal(4), "by three tags, and by the groups that runs manage")
 
 	server.Deny("DescribeTargetGroups")
 	server.Deny("DescribeVolumes")
