@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/kustomize/api/resource"
 )
 
-// chartFiles maps the kinds of config/default to the templates of the chart that are
+// chartFiles maps the kinds of config/default and config/prometheus to the templates of the chart that are
 // generated. The other kinds have templates that are written by hand, and the tests of
 // dev/bin/charts compare them with config/default.
 var chartFiles = map[string]string{
@@ -25,6 +25,9 @@ var chartFiles = map[string]string{
 	"ValidatingWebhookConfiguration":   "webhooks.yaml",
 	"Issuer":                           "certificates.yaml",
 	"Certificate":                      "certificates.yaml",
+	"ServiceMonitor":                   "monitoring.yaml",
+	"PrometheusRule":                   "monitoring.yaml",
+	"ConfigMap":                        "monitoring.yaml",
 }
 
 // conditions are the values on which a template depends.
@@ -32,6 +35,7 @@ var conditions = map[string]string{
 	"crds.yaml":         ".Values.crds.enabled",
 	"policies.yaml":     ".Values.policies.enabled",
 	"certificates.yaml": ".Values.certManager.enabled",
+	"monitoring.yaml":   ".Values.monitoring.enabled",
 }
 
 // writeChart writes the generated templates of charts/capt.
@@ -40,12 +44,16 @@ func writeChart(root string) error {
 	if err != nil {
 		return err
 	}
-	objects, err := c.render("config/default")
-	if err != nil {
-		return err
+	var objects []*resource.Resource
+	for _, dir := range []string{"config/default", "config/prometheus"} {
+		rendered, err := c.render(dir)
+		if err != nil {
+			return err
+		}
+		objects = append(objects, rendered.Resources()...)
 	}
 	files := map[string]*bytes.Buffer{}
-	for _, object := range objects.Resources() {
+	for _, object := range objects {
 		name, generated := chartFiles[object.GetKind()]
 		if !generated {
 			continue
@@ -88,6 +96,9 @@ func chartTemplate(object *resource.Resource) ([]byte, error) {
 		text = bytes.Replace(text, []byte("\n  annotations:\n"), []byte("\n  annotations:\n    {{- if .Values.crds.keep }}\n    helm.sh/resource-policy: keep\n    {{- end }}\n"), 1)
 	case "ValidatingAdmissionPolicyBinding":
 		text = bytes.Replace(text, []byte("  validationActions:\n  - Warn\n  - Audit\n"), []byte("  validationActions:\n  {{- if .Values.approval.enforce }}\n  - Deny\n  {{- else }}\n  - Warn\n  - Audit\n  {{- end }}\n"), 1)
+	case "ServiceMonitor", "PrometheusRule":
+		// The Prometheus operator selects them by labels.
+		text = bytes.Replace(text, []byte("\n  labels:\n"), []byte("\n  labels:\n    {{- with .Values.monitoring.labels }}\n    {{- toYaml . | nindent 4 }}\n    {{- end }}\n"), 1)
 	case "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration":
 		text = bytes.ReplaceAll(text, []byte("  clientConfig:\n"), []byte("  clientConfig:\n    {{- with $.Values.webhook.caBundle }}\n    caBundle: {{ . }}\n    {{- end }}\n"))
 	}

@@ -23,7 +23,7 @@ func loadConfig(root, tag string) (*config, error) {
 	files := filesys.MakeFsInMemory()
 	source := filepath.Join(root, "config")
 	err := filepath.WalkDir(source, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || filepath.Ext(path) != ".yaml" {
+		if err != nil || entry.IsDir() {
 			return err
 		}
 		name, err := filepath.Rel(source, path)

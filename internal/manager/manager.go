@@ -105,6 +105,7 @@ func New(config *rest.Config, o *Options) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configuring metrics: %w", err)
 	}
+	metricsOptions.CertDir = o.diagnosticsCertDir()
 	shutdown := o.ShutdownTimeout
 	mo := ctrl.Options{
 		Scheme:                        scheme.New(),
@@ -154,7 +155,10 @@ func setup(ctx context.Context, mgr ctrl.Manager, o *Options) (*cachesSynced, er
 	if err := mgr.AddReadyzCheck("webhooks", ready); err != nil {
 		return nil, fmt.Errorf("adding the readiness check: %w", err)
 	}
-	return synced, setupControllers(ctx, mgr, o)
+	if err := setupControllers(ctx, mgr, o); err != nil {
+		return nil, err
+	}
+	return synced, registerObjectMetrics(newObjectMetrics(mgr.GetCache(), mgr.GetScheme(), o, synced))
 }
 
 // limitMemory sets the memory limit of the Go runtime to that of the container,

@@ -3,6 +3,8 @@ package manager
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -47,6 +49,8 @@ type Options struct {
 	WebhookHost    string
 	WebhookPort    int
 	WebhookCertDir string
+	// DiagnosticsCertDir has the certificate of the metrics endpoint.
+	DiagnosticsCertDir string
 
 	// LeaderElect allows only one of several managers to be active.
 	LeaderElect          bool
@@ -95,6 +99,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.WebhookHost, "webhook-host", "", "Address on which the webhooks are served. Empty serves them on all addresses.")
 	fs.IntVar(&o.WebhookPort, "webhook-port", 9443, "Port of the webhooks. 0 disables them.")
 	fs.StringVar(&o.WebhookCertDir, "webhook-cert-dir", "/tmp/k8s-webhook-server/serving-certs", "Directory that contains tls.crt and tls.key of the webhooks.")
+	fs.StringVar(&o.DiagnosticsCertDir, "diagnostics-cert-dir", "", "Directory that contains tls.crt and tls.key of the metrics endpoint. Defaults to that of the webhooks, and without a certificate there to one that the manager creates.")
 	fs.BoolVar(&o.LeaderElect, "leader-elect", false, "Elect a leader, so that only one of several managers is active.")
 	fs.StringVar(&o.LeaderElectNamespace, "leader-elect-namespace", "", "Namespace of the leader's lease. Defaults to the manager's namespace.")
 	fs.DurationVar(&o.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "How long other managers wait before they take over a lease that is not renewed.")
@@ -125,4 +130,22 @@ func (o *Options) Validate() error {
 		errs = append(errs, o.Engine.Validate())
 	}
 	return errors.Join(errs...)
+}
+
+// certificateFile is the file of a certificate in its directory.
+const certificateFile = "tls.crt"
+
+// diagnosticsCertDir returns the directory with the certificate of the metrics endpoint,
+// or nothing if the manager creates one.
+func (o *Options) diagnosticsCertDir() string {
+	if o.Diagnostics.InsecureDiagnostics {
+		return ""
+	}
+	if o.DiagnosticsCertDir != "" || o.WebhookPort == 0 {
+		return o.DiagnosticsCertDir
+	}
+	if _, err := os.Stat(filepath.Join(o.WebhookCertDir, certificateFile)); err != nil {
+		return ""
+	}
+	return o.WebhookCertDir
 }

@@ -155,7 +155,8 @@ func TestDefault_securesWebhooksWithCertManager(t *testing.T) {
 
 	names, _, err := unstructured.NestedStringSlice(certificate.Object, "spec", "dnsNames")
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(names).To(ConsistOf("capt-webhook-service.capt-system.svc", "capt-webhook-service.capt-system.svc.cluster.local"))
+	g.Expect(names).To(ConsistOf("capt-webhook-service.capt-system.svc", "capt-webhook-service.capt-system.svc.cluster.local",
+		"capt-controller-manager-metrics-service.capt-system.svc", "capt-controller-manager-metrics-service.capt-system.svc.cluster.local"))
 	ref, _, err := unstructured.NestedString(certificate.Object, "spec", "issuerRef", "name")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(ref).To(Equal(issuer.GetName()))

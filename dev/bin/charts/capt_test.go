@@ -110,9 +110,10 @@ func TestCAPT_lints(t *testing.T) {
 	}
 }
 
-// The chart must not drift from config/default, which the other tests install.
-func TestCAPT_equalsConfigDefault(t *testing.T) {
-	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), "../../../config/default")
+// kustomization returns the objects of a directory below config.
+func kustomization(t *testing.T, name string) map[string]manifest {
+	t.Helper()
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), "../../../config/"+name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +121,44 @@ func TestCAPT_equalsConfigDefault(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := parse(t, string(text))
+	return parse(t, string(text))
+}
+
+// The alerts and the dashboard have templates of their own, which Helm must not expand.
+func TestCAPT_equalsConfigPrometheus(t *testing.T) {
+	without, err := renderCAPT(t, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	have, err := renderCAPT(t, map[string]any{"monitoring": map[string]any{"enabled": true, "labels": map[string]any{"release": "prometheus"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, w := range kustomization(t, "prometheus") {
+		if without[id] != nil {
+			t.Errorf("%s is rendered without monitoring.enabled", id)
+		}
+		h := have[id]
+		if h == nil {
+			t.Errorf("the chart has no %s", id)
+			continue
+		}
+		labels := h["metadata"].(map[string]any)["labels"].(map[string]any)
+		if w["kind"] != "ConfigMap" && labels["release"] != "prometheus" {
+			t.Errorf("%s has no label release", id)
+		}
+		delete(labels, "release")
+		if !reflect.DeepEqual(map[string]any(h), map[string]any(w)) {
+			hText, _ := yaml.Marshal(h)
+			wText, _ := yaml.Marshal(w)
+			t.Errorf("%s differs:\n--- chart\n%s\n--- config/prometheus\n%s", id, hText, wText)
+		}
+	}
+}
+
+// The chart must not drift from config/default, which the other tests install.
+func TestCAPT_equalsConfigDefault(t *testing.T) {
+	want := kustomization(t, "default")
 	// Helm creates the namespace.
 	delete(want, "Namespace capt-system")
 	have, err := renderCAPT(t, map[string]any{"crds": map[string]any{"keep": false}})

@@ -23,7 +23,7 @@ import (
 // namespace of the cluster. The copy follows the add-on, whatever users change in it, and
 // takes manifests from ConfigMaps and Secrets beside the add-on.
 
-// lendInterval is how often a namespace with clusters that the add-on selects is looked at
+// lendInterval is how often a namespace with clusters that the add-on selects is checked
 // while it is not granted.
 const lendInterval = 30 * time.Second
 
@@ -87,7 +87,7 @@ func (r *Reconciler) lendTo(ctx context.Context, s *scope, namespace string) err
 
 func (s *scope) isCopy() bool { return lender(s.addon) != "" }
 
-// lender returns the namespace that lends an add-on, or an empty string if it is no copy.
+// lender returns the namespace that lends an add-on, or an empty string if the add-on is not a copy.
 func lender(addon *addonsv1.CAPTAddon) string {
 	if from := addon.Annotations[addonsv1.LentFromAnnotation]; from != addon.Namespace {
 		return from

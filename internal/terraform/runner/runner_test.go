@@ -199,7 +199,7 @@ func TestApplySaved_rejectsAnotherPlanAndProtectedResources(t *testing.T) {
 	g.Expect(other.Class).To(Equal(terraform.ClassTerminal))
 	g.Expect(other.Diagnostics.Short()).To(ContainSubstring("Wrong plan"))
 
-	// Whoever can write Secrets removes the protected resource from the list.
+	// A user who can write Secrets removes the protected resource from the list.
 	save(id, "hello-r1", nil)
 	forged := apply(id, "aws_vpc")
 	g.Expect(forged.Outcome).To(Equal(terraform.OutcomeFailed))

@@ -1,0 +1,126 @@
+package manager
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/kubernetes/scheme"
+)
+
+// objectsOf is a cache with some objects.
+type objectsOf struct {
+	client.Reader
+	workspaces    []infrav1.WorkspaceTemplateApply
+	controlPlanes []controlplanev1.CAPTControlPlane
+}
+
+func (o objectsOf) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	switch list := list.(type) {
+	case *infrav1.WorkspaceTemplateApplyList:
+		list.Items = o.workspaces
+	case *controlplanev1.CAPTControlPlaneList:
+		list.Items = o.controlPlanes
+	}
+	return nil
+}
+
+func named(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: "team-a", Name: name}
+}
+
+// writeCertificate writes a self-signed certificate.
+func writeCertificate(t *testing.T, dir string, notAfter time.Time) {
+	t.Helper()
+	g := NewWithT(t)
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	g.Expect(err).NotTo(HaveOccurred())
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: notAfter}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	g.Expect(err).NotTo(HaveOccurred())
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	g.Expect(os.WriteFile(filepath.Join(dir, certificateFile), text, 0o600)).To(Succeed())
+}
+
+func TestObjectMetrics(t *testing.T) {
+	g := NewWithT(t)
+	began, expires := time.Unix(1_700_000_000, 0), time.Unix(1_800_000_000, 0)
+	deleted, living := infrav1.WorkspaceTemplateApply{ObjectMeta: named("deleted")}, infrav1.WorkspaceTemplateApply{ObjectMeta: named("living")}
+	deleted.DeletionTimestamp = &metav1.Time{Time: began}
+	token, output, forever := controlplanev1.CAPTControlPlane{ObjectMeta: named("token")}, controlplanev1.CAPTControlPlane{ObjectMeta: named("output")}, controlplanev1.CAPTControlPlane{ObjectMeta: named("forever")}
+	token.Status.Kubeconfig = &controlplanev1.KubeconfigStatus{ExpiresAt: metav1.NewTime(expires)}
+	output.Spec.Kubeconfig = &controlplanev1.KubeconfigConfig{Source: controlplanev1.KubeconfigSourceOutput}
+	output.Status.Kubeconfig = token.Status.Kubeconfig
+	forever.Status.Kubeconfig = &controlplanev1.KubeconfigStatus{}
+
+	o, synced := NewOptions(), &cachesSynced{}
+	o.Providers, o.WebhookPort, o.WebhookCertDir = allProviders, 9443, t.TempDir()
+	writeCertificate(t, o.WebhookCertDir, expires)
+	m := newObjectMetrics(objectsOf{
+		workspaces:    []infrav1.WorkspaceTemplateApply{deleted, living},
+		controlPlanes: []controlplanev1.CAPTControlPlane{token, output, forever},
+	}, scheme.New(), o, synced)
+	registry := prometheus.NewPedanticRegistry()
+	g.Expect(registry.Register(m)).To(Succeed())
+
+	certificates := fmt.Sprintf(`# HELP capt_certificate_expiry_timestamp_seconds When a certificate of the manager expires, by its use.
+# TYPE capt_certificate_expiry_timestamp_seconds gauge
+capt_certificate_expiry_timestamp_seconds{use="metrics"} %[1]d
+capt_certificate_expiry_timestamp_seconds{use="webhooks"} %[1]d
+`, expires.Unix())
+	g.Expect(testutil.GatherAndCompare(registry, strings.NewReader(certificates))).To(Succeed(), "the caches are not synchronised")
+
+	synced.Store(true)
+	g.Expect(testutil.GatherAndCompare(registry, strings.NewReader(certificates+fmt.Sprintf(`# HELP capt_deletion_timestamp_seconds When the deletion of an object began, for each object that is being deleted.
+# TYPE capt_deletion_timestamp_seconds gauge
+capt_deletion_timestamp_seconds{kind="WorkspaceTemplateApply",name="deleted",namespace="team-a"} %d
+# HELP capt_kubeconfig_expiry_timestamp_seconds When the kubeconfig of a control plane expires, by the source of the kubeconfig. CAPT renews those of the source EKS.
+# TYPE capt_kubeconfig_expiry_timestamp_seconds gauge
+capt_kubeconfig_expiry_timestamp_seconds{name="output",namespace="team-a",source="Output"} %[2]d
+capt_kubeconfig_expiry_timestamp_seconds{name="token",namespace="team-a",source="EKS"} %[2]d
+`, began.Unix(), expires.Unix())))).To(Succeed())
+}
+
+func TestOptions_certificateOfTheMetrics(t *testing.T) {
+	with, without := t.TempDir(), t.TempDir()
+	writeCertificate(t, with, time.Now().Add(time.Hour))
+	for _, tc := range []struct {
+		name     string
+		port     int
+		webhooks string
+		metrics  string
+		insecure bool
+		want     string
+	}{
+		{name: "that of the webhooks", port: 9443, webhooks: with, want: with},
+		{name: "its own", port: 9443, webhooks: with, metrics: without, want: without},
+		{name: "created if there is none", port: 9443, webhooks: without},
+		{name: "created without webhooks", webhooks: with},
+		{name: "none without TLS", port: 9443, webhooks: with, insecure: true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			o := NewOptions()
+			o.WebhookPort, o.WebhookCertDir, o.DiagnosticsCertDir = tc.port, tc.webhooks, tc.metrics
+			o.Diagnostics.InsecureDiagnostics = tc.insecure
+			NewWithT(t).Expect(o.diagnosticsCertDir()).To(Equal(tc.want))
+		})
+	}
+}
