@@ -50,10 +50,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil
 	}
 	before := template.DeepCopy()
-	template.Status = infrav1.CAPTMachineTemplateStatus{}
-	if name := template.Spec.Template.Spec.InstanceType; name != "" {
-		template.Status.Capacity, template.Status.NodeInfo = capacity.Of(name)
+	resources, node := capacity.Of(template.Spec.Template.Spec.InstanceType)
+	if resources == nil {
+		// The type is unknown. Another tool may write the status.
+		return ctrl.Result{}, nil
 	}
+	template.Status.Capacity, template.Status.NodeInfo = resources, node
 	if equality.Semantic.DeepEqual(before.Status, template.Status) {
 		return ctrl.Result{}, nil
 	}

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -12,6 +14,19 @@ import (
 	"github.com/appthrust/capt/internal/controllers/captmachinetemplate"
 	"github.com/appthrust/capt/internal/testenv"
 )
+
+func TestReconciler_keepsTheCapacityOfUnknownInstanceTypes(t *testing.T) {
+	g, env := NewWithT(t), testenv.New(t)
+	template := &infrav1.CAPTMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace(t), Name: "gpu"}}
+	template.Spec.Template.Spec = infrav1.CAPTMachineSpec{WorkspaceTemplateRef: infrav1.TemplateReference{Name: "node"}, InstanceType: "p5.48xlarge"}
+	g.Expect(env.Client.Create(t.Context(), template)).To(Succeed())
+	template.Status.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("192")}
+	g.Expect(env.Client.Status().Update(t.Context(), template)).To(Succeed())
+	_, err := (&captmachinetemplate.Reconciler{Client: env.Client}).Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(template)})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(template), template)).To(Succeed())
+	g.Expect(template.Status.Capacity.Cpu().Value()).To(BeEquivalentTo(192), "another tool wrote it")
+}
 
 func TestReconciler_reportsCapacityOfKnownInstanceTypes(t *testing.T) {
 	env := testenv.New(t)
