@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"html"
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"time"
@@ -19,7 +21,7 @@ import (
 
 const (
 	// printedLink is how long a printed link can be opened, openedLink one that is
-	// passed to the browser: other users of the machine may see its arguments.
+	// passed to the browser.
 	printedLink = 10 * time.Minute
 	openedLink  = time.Minute
 )
@@ -82,7 +84,9 @@ func (o *Options) serveUI(ctx context.Context, port uint16, open bool) error {
 	}
 	fmt.Fprintf(o.Out, "Open this link, which works once: %s\n", server.Link(printedLink))
 	if open && hasDesktop() && text.IsTerminal(o.Out) {
-		openBrowser(ctx, server.Link(openedLink))
+		if err := openBrowser(ctx, server.Link(openedLink)); err != nil {
+			fmt.Fprintf(o.Err, "The browser was not opened: %v\n", err)
+		}
 	}
 	if text.IsTerminal(o.In) {
 		fmt.Fprintln(o.Out, "Press Enter for another link, Ctrl-C to stop.")
@@ -119,14 +123,33 @@ func hasDesktop() bool {
 	return runtime.GOOS == "darwin" || os.Getenv("DISPLAY") != "" || os.Getenv("WAYLAND_DISPLAY") != ""
 }
 
-// openBrowser opens a link in the user's browser. The printed link remains if that
-// fails.
-func openBrowser(ctx context.Context, link string) {
+// openBrowser opens a link in the user's browser. The link is in a file that only the
+// user reads, because other users of the machine see the arguments of programs.
+func openBrowser(ctx context.Context, link string) error {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return fmt.Errorf("finding the cache directory: %w", err)
+	}
+	if err := os.MkdirAll(cache, 0o700); err != nil {
+		return fmt.Errorf("creating the cache directory: %w", err)
+	}
+	dir, err := os.MkdirTemp(cache, "capt-ui-")
+	if err != nil {
+		return fmt.Errorf("creating a directory: %w", err)
+	}
+	context.AfterFunc(ctx, func() { _ = os.RemoveAll(dir) })
+	time.AfterFunc(openedLink, func() { _ = os.RemoveAll(dir) })
+	page := filepath.Join(dir, "open.html")
+	content := fmt.Sprintf("<!DOCTYPE html>\n<meta http-equiv=\"refresh\" content=\"0; url=%s\">\n", html.EscapeString(link))
+	if err := os.WriteFile(page, []byte(content), 0o600); err != nil {
+		return fmt.Errorf("writing the link: %w", err)
+	}
 	program := "xdg-open"
 	if runtime.GOOS == "darwin" {
 		program = "open"
 	}
-	if exec.CommandContext(ctx, program, link).Start() != nil {
-		return
+	if err := exec.CommandContext(ctx, program, page).Start(); err != nil {
+		return fmt.Errorf("starting %s: %w", program, err)
 	}
+	return nil
 }

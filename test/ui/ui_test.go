@@ -113,7 +113,7 @@ var fleet = sync.OnceValue(func() error {
 		}
 	}
 	owners := map[string]metav1.OwnerReference{}
-	for _, document := range strings.Split(out.String(), "\n---\n") {
+	for document := range strings.SplitSeq(out.String(), "\n---\n") {
 		if err := create(ctx, document, owners); err != nil {
 			return err
 		}

@@ -60,8 +60,13 @@ func (w *watch) findScopes(ctx context.Context, scopes []*scope) error {
 		group.SetLimit(maxReviews)
 		for _, s := range scopes {
 			group.Go(func() (err error) {
-				s.all, err = allowed(ctx, w.client, authorizationv1.ResourceAttributes{Verb: "list", Group: s.resource.Group, Resource: s.resource.Resource})
-				return err
+				for _, verb := range []string{"list", "watch"} {
+					s.all, err = allowed(ctx, w.client, authorizationv1.ResourceAttributes{Verb: verb, Group: s.resource.Group, Resource: s.resource.Resource})
+					if err != nil || !s.all {
+						return err
+					}
+				}
+				return nil
 			})
 		}
 		if err := group.Wait(); err != nil {

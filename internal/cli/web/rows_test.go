@@ -136,8 +136,8 @@ func TestTypes_areThoseOfThePage(t *testing.T) {
 		body := regexp.MustCompile(`(?s)export interface ` + kind.Name() + ` \{\n(.*?)\n\}`).FindSubmatch(source)
 		g.Expect(body).NotTo(BeNil(), kind.Name())
 		var want []string
-		for i := range kind.NumField() {
-			name, options, _ := strings.Cut(kind.Field(i).Tag.Get("json"), ",")
+		for field := range kind.Fields() {
+			name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
 			if strings.HasPrefix(options, "omit") {
 				name += "?"
 			}

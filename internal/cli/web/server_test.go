@@ -127,7 +127,7 @@ type received struct {
 func (p *page) stream(path string) *received {
 	p.t.Helper()
 	ctx, cancel := context.WithCancel(p.t.Context())
-	response, err := http.DefaultClient.Do(p.request(http.MethodGet, path, "").WithContext(ctx))
+	response, err := http.DefaultClient.Do(p.request(http.MethodGet, path, "").WithContext(ctx)) //nolint:bodyclose // The goroutine closes it.
 	p.Expect(err).NotTo(HaveOccurred())
 	p.Expect(response.StatusCode).To(Equal(http.StatusOK))
 	s := &received{cancel: cancel}
@@ -465,7 +465,7 @@ func TestStream_slowReaderCatchesUp(t *testing.T) {
 	objects := p.server.watch.objects
 	connection, err := net.Dial("tcp4", strings.TrimPrefix(p.base, "http://"))
 	p.Expect(err).NotTo(HaveOccurred())
-	defer connection.Close()
+	defer func() { _ = connection.Close() }()
 	p.Expect(connection.(*net.TCPConn).SetReadBuffer(64 << 10)).To(Succeed())
 	r := p.request(http.MethodGet, "/api/v1/stream?view=fleet", "")
 	p.Expect(r.Write(connection)).To(Succeed())
@@ -518,7 +518,7 @@ func TestStream_endsForAClientThatStopsReading(t *testing.T) {
 	objects := p.server.watch.objects
 	connection, err := net.Dial("tcp4", strings.TrimPrefix(p.base, "http://"))
 	p.Expect(err).NotTo(HaveOccurred())
-	defer connection.Close()
+	defer func() { _ = connection.Close() }()
 	p.Expect(p.request(http.MethodGet, "/api/v1/stream?view=fleet", "").Write(connection)).To(Succeed())
 	streams := func() int {
 		objects.mu.Lock()

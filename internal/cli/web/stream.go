@@ -138,7 +138,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer objects.unsubscribe(changes)
-	defer s.watch.acquire()()
+	defer s.watch.acquire()() //nolint:contextcheck // All streams share the watches.
 	if live, ok := v.(*clusterView); ok {
 		go live.watchNodes(ctx, changes)
 	}

@@ -10,7 +10,6 @@ import (
 
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
@@ -102,7 +101,7 @@ type clusterView struct {
 
 func (s *Server) newClusterView(ctx context.Context, id key) *clusterView {
 	v := &clusterView{id: id}
-	v.nodes, v.nodesChanged = describe.WatchNodes(ctx, s.client, client.ObjectKey(id))
+	v.nodes, v.nodesChanged = describe.WatchNodes(ctx, s.client, id)
 	return v
 }
 

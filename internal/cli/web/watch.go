@@ -104,6 +104,11 @@ func (w *watch) run(ctx context.Context) {
 			select {
 			case <-ctx.Done():
 			case <-restart:
+				// Not at once: what was refused may be refused again.
+				select {
+				case <-ctx.Done():
+				case <-time.After(retryInterval):
+				}
 			}
 		}
 		cancel()

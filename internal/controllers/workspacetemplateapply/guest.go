@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -214,15 +213,12 @@ func (r *Reconciler) dismissGuest(ctx context.Context, s *scope) error {
 	}
 	host := hostNamespace(s.apply)
 	r.tracker.set(s.name(), []reference{{"WorkspaceTemplateApply", hostedKey(s.apply, host)}})
-	found, err := r.readHosted(ctx, s.apply, host)
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		return err
+	if _, err := r.readHosted(ctx, s.apply, host); err != nil {
+		return client.IgnoreNotFound(err)
 	}
 	// It may have to retain the resources, or a plan was approved.
-	if found, err = r.ensureHosted(ctx, s.apply, host, false); err != nil {
+	found, err := r.ensureHosted(ctx, s.apply, host, false)
+	if err != nil {
 		return err
 	}
 	if found.DeletionTimestamp.IsZero() {

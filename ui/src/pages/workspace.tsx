@@ -132,8 +132,10 @@ function PlanPanel({ workspace, path, can }: { workspace: Workspace; path: strin
   const [plan, setPlan] = useState<Plan | undefined>();
   const [entries, setEntries] = useState<Entry[]>([]);
   const [end, setEnd] = useState<PlanEnd | undefined>();
-  const [question, ask] = useState<"" | "approve" | "reject">("");
+  // A question is about one plan. It is withdrawn when another plan takes its place.
+  const [question, ask] = useState<{ kind: "approve" | "reject"; plan: string } | undefined>();
   useEffect(() => {
+    ask(undefined);
     setPlan(undefined);
     setEntries([]);
     setEnd(undefined);
@@ -160,7 +162,8 @@ function PlanPanel({ workspace, path, can }: { workspace: Workspace; path: strin
     );
   const waiting = !!status.waiting;
   const blocked = status.blocked ?? [];
-  const ready = !!end && plan?.id === status.id;
+  const ready = !!end && !end.error && plan?.id === status.id;
+  const asked = question?.plan === status.id && waiting ? question.kind : "";
   return (
     <Section
       title={words.plan}
@@ -173,10 +176,10 @@ function PlanPanel({ workspace, path, can }: { workspace: Workspace; path: strin
       </p>
       {waiting && (
         <div class="row">
-          <Button kind="primary" disabled={!ready || (can && !can.approve)} title={ready ? undefined : words.reviewFirst} onClick={() => ask("approve")}>
+          <Button kind="primary" disabled={!ready || (can && !can.approve)} title={ready ? undefined : words.reviewFirst} onClick={() => ask({ kind: "approve", plan: status.id })}>
             {words.approve}
           </Button>
-          <Button disabled={can && !can.approve} onClick={() => ask("reject")}>
+          <Button disabled={can && !can.approve} onClick={() => ask({ kind: "reject", plan: status.id })}>
             {words.reject}
           </Button>
           {can && !can.approve && <span class="note">{words.mayNotApprove(approver)}</span>}
@@ -186,21 +189,21 @@ function PlanPanel({ workspace, path, can }: { workspace: Workspace; path: strin
       {end?.missing && <p class="note">{words.needs(end.missing, "")}</p>}
       {end && !end.details && !end.missing && !end.error && !!plan?.resources?.length && <p class="quiet">{words.noDetails}</p>}
       {end?.error && <p class="note">{end.error}</p>}
-      {question === "approve" && plan && <Approve workspace={workspace} plan={plan} path={path} onClose={() => ask("")} />}
-      {question === "reject" && (
-        <Dialog title={words.rejectTitle(workspace.name)} onClose={() => ask("")}>
+      {asked === "approve" && ready && <Approve workspace={workspace} plan={plan} path={path} onClose={() => ask(undefined)} />}
+      {asked === "reject" && (
+        <Dialog title={words.rejectTitle(workspace.name)} onClose={() => ask(undefined)}>
           <p>{words.rejectText}</p>
           <div class="row">
             <Button
               kind="danger"
               onClick={async () => {
                 await act(path + "/reject", { plan: status.id }, words.rejected, words.needs);
-                ask("");
+                ask(undefined);
               }}
             >
               {words.reject}
             </Button>
-            <Button onClick={() => ask("")}>{words.cancel}</Button>
+            <Button onClick={() => ask(undefined)}>{words.cancel}</Button>
           </div>
         </Dialog>
       )}
