@@ -143,7 +143,10 @@ func TestEditor_cannotSwitchApprovalOff(t *testing.T) {
 	}
 	open := workspace(t, editor, ns, "b", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Approval = "" })
 	refused(t, "a template without approval", patched(editor, open, func(a *infrav1.WorkspaceTemplateApply) { a.Spec.TemplateRef.Name = "other" }))
-	g.Expect(patched(editor, apply, func(a *infrav1.WorkspaceTemplateApply) { a.Spec.TemplateRef.Name = "other" })).To(Succeed(), "its plan waits for approval")
+	refused(t, "a template whose deletion needs no approval", patched(editor, apply, func(a *infrav1.WorkspaceTemplateApply) { a.Spec.TemplateRef.Name = "other" }))
+	g.Expect(patched(editor, apply, func(a *infrav1.WorkspaceTemplateApply) {
+		a.Spec.TemplateRef.Name, a.Spec.DestroyApproval = "other", infrav1.ApprovalManual
+	})).To(Succeed(), "its plans wait for approval")
 	g.Expect(patched(editor, open, func(a *infrav1.WorkspaceTemplateApply) {
 		a.Spec.Approval, a.Spec.Variables = infrav1.ApprovalManual, map[string]infrav1.Value{"x": infrav1.StringValue("y")}
 	})).To(Succeed())

@@ -11,6 +11,9 @@ import (
 
 // uninstall removes the add-on from all clusters.
 func (r *Reconciler) uninstall(ctx context.Context, s *scope) error {
+	if err := r.recall(ctx, s); err != nil {
+		return err
+	}
 	var errs []error
 	for _, in := range s.installations {
 		if err := r.remove(ctx, s, in); err != nil {

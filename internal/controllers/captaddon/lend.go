@@ -15,6 +15,7 @@ import (
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
@@ -26,6 +27,9 @@ import (
 // lendInterval is how often a namespace with clusters that the add-on selects is checked
 // while it is not granted.
 const lendInterval = 30 * time.Second
+
+// recallInterval is how often the copies of an add-on that is being deleted are checked.
+const recallInterval = 5 * time.Second
 
 // lend creates the copies that are missing. Copies are not lent further.
 func (r *Reconciler) lend(ctx context.Context, s *scope) error {
@@ -85,6 +89,36 @@ func (r *Reconciler) lendTo(ctx context.Context, s *scope, namespace string) err
 	return nil
 }
 
+// recall deletes the copies of an add-on that is being deleted, and waits for them.
+func (r *Reconciler) recall(ctx context.Context, s *scope) error {
+	if s.isCopy() {
+		return nil
+	}
+	var addons addonsv1.CAPTAddonList
+	if err := r.Client.List(ctx, &addons); err != nil {
+		return fmt.Errorf("listing the copies of the add-on: %w", err)
+	}
+	var namespaces []string
+	for i := range addons.Items {
+		lent := &addons.Items[i]
+		if lent.Name != s.addon.Name || lender(lent) != s.addon.Namespace {
+			continue
+		}
+		namespaces = append(namespaces, lent.Namespace)
+		if !lent.DeletionTimestamp.IsZero() {
+			continue
+		}
+		if err := client.IgnoreNotFound(r.Client.Delete(ctx, lent, client.Preconditions{UID: &lent.UID})); err != nil {
+			return fmt.Errorf("deleting the copy of the add-on in namespace %s: %w", lent.Namespace, err)
+		}
+	}
+	if len(namespaces) == 0 {
+		return nil
+	}
+	slices.Sort(namespaces)
+	return fault.WaitFor(recallInterval, addonsv1.RemovingReason, "Waiting for the deletion of the copies in namespaces %s", message.List(namespaces, 5))
+}
+
 func (s *scope) isCopy() bool { return lender(s.addon) != "" }
 
 // lender returns the namespace that lends an add-on, or an empty string if the add-on is not a copy.
@@ -105,8 +139,8 @@ func (s *scope) sources() string {
 }
 
 // borrow gives a copy the spec of the add-on that is lent. It returns a fault if the add-on
-// is not granted any more: what is installed stays. A copy of an add-on that does not exist
-// any more is deleted, as the add-on was.
+// is not granted any more: what is installed stays. It stays, too, if the add-on does not
+// exist: it may be about to be restored or moved. A copy is deleted when the add-on is.
 func (r *Reconciler) borrow(ctx context.Context, addon *addonsv1.CAPTAddon) error {
 	from := lender(addon)
 	if from == "" || !addon.DeletionTimestamp.IsZero() {
@@ -120,7 +154,10 @@ func (r *Reconciler) borrow(ctx context.Context, addon *addonsv1.CAPTAddon) erro
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading the add-on %s: %w", key, err)
 	}
-	if err != nil || !lent.DeletionTimestamp.IsZero() {
+	if err != nil {
+		return fault.Wait(addonsv1.SourceNotFoundReason, "CAPTAddon %s, of which this is a copy, does not exist: restore it, or delete this copy", key)
+	}
+	if !lent.DeletionTimestamp.IsZero() {
 		if err := client.IgnoreNotFound(r.Client.Delete(ctx, addon, client.Preconditions{UID: &addon.UID})); err != nil {
 			return fmt.Errorf("deleting the copy of add-on %s: %w", key, err)
 		}

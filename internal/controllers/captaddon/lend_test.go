@@ -108,9 +108,16 @@ func TestBorrow_followsTheAddonThatIsLent(t *testing.T) {
 	g.Expect(ok).To(BeTrue())
 	g.Expect(stalled.Reason).To(Equal(infrav1.NotGrantedReason))
 
-	t.Log("a copy is deleted with the add-on, and only then")
+	t.Log("a copy is deleted with the add-on")
 	g.Expect(r.Client.Create(t.Context(), lent)).To(Succeed())
-	g.Expect(r.Client.Delete(t.Context(), addon)).To(Succeed())
-	g.Expect(r.borrow(t.Context(), lent)).To(MatchError(ContainSubstring("was deleted")))
+	g.Expect(r.recall(t.Context(), &scope{addon: addon})).To(MatchError(ContainSubstring("team-a")))
 	g.Expect(apierrors.IsNotFound(r.Client.Get(t.Context(), client.ObjectKeyFromObject(lent), &addonsv1.CAPTAddon{}))).To(BeTrue())
+	g.Expect(r.recall(t.Context(), &scope{addon: addon})).To(Succeed())
+
+	t.Log("and only then: an add-on that is missing may be about to be restored")
+	restored := forged("team-a")
+	g.Expect(r.Client.Create(t.Context(), restored)).To(Succeed())
+	g.Expect(r.Client.Delete(t.Context(), addon)).To(Succeed())
+	g.Expect(r.borrow(t.Context(), restored)).To(MatchError(ContainSubstring("does not exist")))
+	g.Expect(r.Client.Get(t.Context(), client.ObjectKeyFromObject(restored), &addonsv1.CAPTAddon{})).To(Succeed())
 }

@@ -221,6 +221,20 @@ func TestGrant_stateDoesNotMove(t *testing.T) {
 	c.reconcile()
 	c.expect(infrav1.DependenciesReadyCondition, "False StateMissing")
 
+	t.Log("its deletion does not pass as a destruction")
+	c.Expect(c.server.Delete(t.Context(), c.get())).To(Succeed())
+	for range 2 {
+		c.reconcile()
+		c.Expect(c.expect(infrav1.DestroyedCondition, "False StateMissing")).To(ContainSubstring("retainWorkspaceOnDelete"))
+	}
+	c.change(func(a *infrav1.WorkspaceTemplateApply) { a.Spec.RetainWorkspaceOnDelete = true })
+	for range 2 {
+		if !c.deleted() {
+			c.reconcile()
+		}
+	}
+	c.Expect(c.deleted()).To(BeTrue())
+
 	t.Log("one with runs of its own stays in its namespace")
 	c = newTestController(t, append(values(), newApply())...)
 	c.reconciler.Grants = &grant.Checker{Client: c.server, Live: c.server}
@@ -231,6 +245,29 @@ func TestGrant_stateDoesNotMove(t *testing.T) {
 	c.reconcile()
 	c.Expect(c.started).To(ConsistOf("hello-r1"))
 	c.expect(infrav1.AppliedCondition, "False RunInProgress")
+}
+
+// What the platform sets to protect the resources outlives the deletion by the team.
+func TestGrant_deletionKeepsTheProtectionOfTheHost(t *testing.T) {
+	c := newGrantController(t, both...)
+	c.host()
+	hosted := c.hosted()
+	hosted.Spec.DestroyApproval, hosted.Spec.RetainWorkspaceOnDelete, hosted.Spec.Protect = infrav1.ApprovalManual, true, []infrav1.ProtectPattern{"aws_vpc"}
+	c.Expect(c.server.Update(t.Context(), hosted)).To(Succeed())
+	c.change(func(a *infrav1.WorkspaceTemplateApply) {
+		a.Annotations[clusterv1.PausedAnnotation] = ""
+	})
+	c.reconcile()
+	c.Expect(c.server.Delete(t.Context(), c.get())).To(Succeed())
+	c.change(func(a *infrav1.WorkspaceTemplateApply) { delete(a.Annotations, clusterv1.PausedAnnotation) })
+	c.reconcile()
+	c.reconcile()
+	hosted = c.hosted()
+	c.Expect(hosted.DeletionTimestamp.IsZero()).To(BeFalse())
+	c.Expect(hosted.Spec.DestroyApproval).To(Equal(infrav1.ApprovalManual))
+	c.Expect(hosted.Spec.RetainWorkspaceOnDelete).To(BeTrue())
+	c.Expect(hosted.Spec.Protect).To(ContainElement(infrav1.ProtectPattern("aws_vpc")))
+	c.Expect(hosted.Annotations).NotTo(HaveKey(clusterv1.PausedAnnotation))
 }
 
 // A paused workspace pauses the one that runs for it.

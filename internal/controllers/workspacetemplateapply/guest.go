@@ -206,6 +206,13 @@ func (r *Reconciler) guestOutputs(ctx context.Context, s *scope) error {
 	return r.writeConnection(ctx, s, data)
 }
 
+// dismissed reports whether the workspace that runs for this one was being deleted when it
+// was seen last. The status does not survive a move to another management cluster.
+func (s *scope) dismissed() bool {
+	c := meta.FindStatusCondition(s.apply.Status.Conditions, infrav1.DestroyedCondition)
+	return c != nil && c.Reason != infrav1.StateMissingReason && c.Reason != clusterv1.InternalErrorReason
+}
+
 // dismissGuest deletes the workspace that runs for a guest, which destroys its resources.
 func (r *Reconciler) dismissGuest(ctx context.Context, s *scope) error {
 	if err := r.waitForOwner(ctx, s); err != nil {
@@ -214,6 +221,10 @@ func (r *Reconciler) dismissGuest(ctx context.Context, s *scope) error {
 	host := hostNamespace(s.apply)
 	r.tracker.set(s.name(), []reference{{"WorkspaceTemplateApply", hostedKey(s.apply, host)}})
 	if _, err := r.readHosted(ctx, s.apply, host); err != nil {
+		if client.IgnoreNotFound(err) == nil && s.apply.Annotations[infrav1.HostedInAnnotation] != "" && !s.dismissed() && !s.apply.Spec.RetainWorkspaceOnDelete {
+			return fault.Stall(infrav1.StateMissingReason, "Workspace %s, which has the state of this one, does not exist, so nothing was destroyed: restore or move it, or set retainWorkspaceOnDelete to leave the resources to you",
+				hostedKey(s.apply, host))
+		}
 		return client.IgnoreNotFound(err)
 	}
 	// It may have to retain the resources, or a plan was approved.

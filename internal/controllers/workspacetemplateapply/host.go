@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -165,6 +166,7 @@ func (r *Reconciler) applyHosted(ctx context.Context, desired *infrav1.Workspace
 // updateDeleted updates a workspace that is being deleted. It does not apply it, which
 // would create it again if it is gone.
 func (r *Reconciler) updateDeleted(ctx context.Context, found, desired *infrav1.WorkspaceTemplateApply) (*infrav1.WorkspaceTemplateApply, error) {
+	keepStricter(&desired.Spec, &found.Spec)
 	if !differs(found, desired) {
 		return found, nil
 	}
@@ -173,11 +175,28 @@ func (r *Reconciler) updateDeleted(ctx context.Context, found, desired *infrav1.
 	if updated.Spec = desired.Spec; updated.Spec.ApprovedPlan == "" {
 		updated.Spec.ApprovedPlan = approved
 	}
+	for _, name := range append([]string{clusterv1.PausedAnnotation}, hostedAnnotations...) {
+		delete(updated.Annotations, name)
+	}
 	maps.Copy(updated.Annotations, desired.Annotations)
 	if err := r.Client.Patch(ctx, updated, client.MergeFromWithOptions(found, client.MergeFromWithOptimisticLock{})); err != nil {
 		return nil, fmt.Errorf("updating workspace %s: %w", client.ObjectKeyFromObject(found), err)
 	}
 	return updated, nil
+}
+
+// keepStricter keeps what protects the resources of a workspace that is being deleted: the
+// users of the host may have set it.
+func keepStricter(spec, before *infrav1.WorkspaceTemplateApplySpec) {
+	if before.DestroyApproval == infrav1.ApprovalManual {
+		spec.DestroyApproval = infrav1.ApprovalManual
+	}
+	spec.RetainWorkspaceOnDelete = spec.RetainWorkspaceOnDelete || before.RetainWorkspaceOnDelete
+	for _, address := range before.Protect {
+		if !slices.Contains(spec.Protect, address) {
+			spec.Protect = append(spec.Protect, address)
+		}
+	}
 }
 
 // checkHosting returns a fault unless a workspace that runs for one of another namespace

@@ -326,6 +326,9 @@ func (r *Reconciler) ensureRunsCurrent(ctx context.Context, s *scope) error {
 // endDeleted stops the last run, whose Secret was deleted. No other run starts while it is
 // running: a backend whose state the tool locks is free between two commands.
 func (r *Reconciler) endDeleted(ctx context.Context, s *scope, id string) error {
+	if s.apply.Annotations[infrav1.ForceUnlockAnnotation] == id {
+		return nil
+	}
 	for _, runner := range r.Runners {
 		ender, ok := runner.(terraform.Ender)
 		if !ok {
@@ -336,7 +339,7 @@ func (r *Reconciler) endDeleted(ctx context.Context, s *scope, id string) error 
 			return fmt.Errorf("stopping run %s: %w", id, err)
 		}
 		if !ended {
-			return fault.WaitFor(startInterval, infrav1.RunInProgressReason, "The Secret of run %s was deleted. The run is stopping", id)
+			return fault.WaitFor(startInterval, infrav1.RunInProgressReason, "The Secret of run %s was deleted. The run is stopping. If its node is gone for good, continue with captctl unlock", id)
 		}
 	}
 	return nil

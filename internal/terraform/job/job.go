@@ -178,9 +178,10 @@ func (e *Executor) End(ctx context.Context, run terraform.Run) (bool, error) {
 		return false, fmt.Errorf("reading Job of the run: %w", err)
 	case finished(&job):
 		return true, e.Forget(ctx, run)
-	default:
-		return false, e.delete(ctx, run, metav1.DeletePropagationForeground)
 	}
+	// The Job of the next workspace of the name may have the same name.
+	err = e.Client.Delete(ctx, &job, client.PropagationPolicy(metav1.DeletePropagationForeground), client.Preconditions{UID: &job.UID})
+	return false, wrap("deleting Job "+job.Name, client.IgnoreNotFound(err))
 }
 
 // finish finishes a run that no runner has claimed, so that none will.
