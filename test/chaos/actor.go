@@ -178,8 +178,15 @@ func (a *actor) awaitDeletion(ctx context.Context) error {
 // name retained. With the default backend it does so at once. With another one, a
 // workspace that is deleted before that leaves the resources alone.
 func (a *actor) awaitAdoption(ctx context.Context) error {
-	retained, err := a.state(ctx)
-	if err != nil || len(retained) == 0 || a.store.config() == nil {
+	if a.store.config() == nil {
+		return nil
+	}
+	var retained map[string]resource
+	err := await(ctx, func(ctx context.Context) (err error) {
+		retained, err = a.state(ctx)
+		return err
+	})
+	if err != nil || len(retained) == 0 {
 		return err
 	}
 	return await(ctx, func(ctx context.Context) error {

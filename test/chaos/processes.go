@@ -39,6 +39,9 @@ func (p process) name() string { return fmt.Sprintf("%d@%d", p.inner, p.started)
 // container, and the parent of its runner.
 type processList struct{ inits, runners, tools []process }
 
+// toolName is the name of the tool's processes.
+const toolName = "tofu"
+
 // processes returns the processes of the environment's runs.
 func (w *harness) processes() processList {
 	var list processList
@@ -62,7 +65,7 @@ func (w *harness) processes() processList {
 			case ok:
 				list.runners = append(list.runners, p)
 			}
-		case "tofu":
+		case toolName:
 			if p, ok := w.tool(proc); ok {
 				list.tools = append(list.tools, p)
 			}
@@ -230,7 +233,7 @@ func (g *guard) runAt(workspace string, at time.Time) string {
 func (g *guard) add(workspace string, one, other process) {
 	// The list was not read at one point in time, so both must still be running.
 	for _, p := range []process{one, other} {
-		if started, err := host.ProcessStartTime(p.pid); err != nil || started != p.started {
+		if started, err := host.ProcessStartTime(p.pid); err != nil || started != p.started || !isTool(p) {
 			return
 		}
 	}
@@ -242,6 +245,26 @@ func (g *guard) add(workspace string, one, other process) {
 	if _, known := g.found[workspace]; !known {
 		g.found[workspace] = fmt.Sprintf("two tools (%s and %s) worked at the same time", one.name(), other.name())
 	}
+}
+
+// isTool reports whether a process has the name of the tool, and its parent has not. A
+// process between fork and exec has the name of its parent, which may be missing in the
+// list of processes.
+func isTool(p process) bool {
+	return commandOf(p.pid) == toolName && commandOf(p.parent) != toolName
+}
+
+// commandOf returns the name of a process, or nothing if it has exited.
+func commandOf(pid int) string {
+	proc, err := procfs.NewProc(pid)
+	if err != nil {
+		return ""
+	}
+	name, err := proc.Comm()
+	if err != nil {
+		return ""
+	}
+	return name
 }
 
 // of returns the violations of a workspace.

@@ -162,8 +162,9 @@ func (a *actor) check(ctx context.Context) ([]string, tally, error) {
 
 // exitTimeout is how long a process may take to exit after its run has ended: a
 // runner exits shortly after it has written its result, and a tool whose runner was
-// killed when its operation is complete.
-const exitTimeout = 15 * time.Second
+// killed when its operation is complete. A runner that a suspended manager starts for a run
+// that has ended since waits a minute for its permissions, which are revoked.
+const exitTimeout = 90 * time.Second
 
 // podTimeout is how long Kubernetes may take to delete the objects of an ended run on a
 // busy machine.

@@ -264,6 +264,7 @@ func (r *Reconciler) recordLoss(ctx context.Context, run *runRecord) error {
 		return err
 	}
 	result := lostResult(run, live.CreationTimestamp.Time, r.Now(), explanation)
+	result.Saved = record.Saved(live)
 	result.Unclaimed = !record.Claimed(live)
 	if result.Unclaimed && strings.Contains(explanation, unknownFlag) {
 		result.Outcome, result.Class = terraform.OutcomeFailed, terraform.ClassTerminal

@@ -545,6 +545,27 @@ func TestReconcile_recordsALostRun(t *testing.T) {
 	c.Expect(c.forgotten).To(BeEmpty(), "the executor keeps what is left of a lost run")
 }
 
+// Nothing else shows that the run saved it: a later state does not prove it.
+func TestReconcile_deletesARescuedStateThatALostRunSaved(t *testing.T) {
+	c := newTestController(t, append(values(), newApply())...)
+	c.reconcile()
+	for _, name := range []string{"saved", "kept"} {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: record.ChunkName(name, 0), Labels: map[string]string{
+			infrav1.ComponentLabel: record.ComponentRescue, infrav1.WorkspaceLabel: "hello",
+		}}, Type: corev1.SecretTypeOpaque}
+		c.Expect(c.server.Create(t.Context(), secret)).To(Succeed())
+	}
+	patch, err := record.SavedPatch([]string{"saved"})
+	c.Expect(err).NotTo(HaveOccurred())
+	c.Expect(c.server.Patch(t.Context(), c.runSecret("hello-r1"), client.RawPatch(types.MergePatchType, patch))).To(Succeed())
+	c.liveness = terraform.LivenessGone
+	c.reconcile()
+	c.reconcile()
+	var left corev1.SecretList
+	c.Expect(c.server.List(t.Context(), &left, client.MatchingLabels{infrav1.ComponentLabel: record.ComponentRescue})).To(Succeed())
+	c.Expect(left.Items).To(ConsistOf(HaveField("Name", record.ChunkName("kept", 0))))
+}
+
 func TestReconcile_doesNotOverwriteTheResultOfARun(t *testing.T) {
 	c := newTestController(t, append(values(), newApply())...)
 	c.reconcile()

@@ -74,6 +74,16 @@ func lastLines(log []byte) []byte {
 	return append([]byte("(the beginning of the log was dropped)\n"), cut...)
 }
 
+// SavedPatch returns a patch that records the names of rescued states that a run has saved
+// in the backend.
+func SavedPatch(names []string) ([]byte, error) {
+	text, err := json.Marshal(names)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the names of states: %w", err)
+	}
+	return json.Marshal(map[string]any{"data": map[string][]byte{keySaved: text}})
+}
+
 // StatePatch returns a patch that records the state that a run is about to change.
 func StatePatch(state terraform.StateInfo) ([]byte, error) {
 	text, err := json.Marshal(state)

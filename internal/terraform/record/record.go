@@ -38,6 +38,7 @@ const (
 	keyIdentity = "identity"
 	keyProgress = "progress"
 	keyState    = "state"
+	keySaved    = "saved"
 	keyLog      = "log"
 	keyResult   = "result"
 )
@@ -161,6 +162,17 @@ func Progress(secret *corev1.Secret) (*terraform.Progress, error) {
 // not recorded one.
 func State(secret *corev1.Secret) (*terraform.StateInfo, error) {
 	return decodePlain[terraform.StateInfo](secret, keyState)
+}
+
+// Saved returns the names of the rescued states that a run has saved in the backend, as
+// far as its runner recorded them before the result. Values that cannot be read have no
+// names: the states are kept.
+func Saved(secret *corev1.Secret) []string {
+	names, err := decodePlain[[]string](secret, keySaved)
+	if err != nil || names == nil {
+		return nil
+	}
+	return *names
 }
 
 // maxResult limits what a result may expand to. The run writes it, and the manager has

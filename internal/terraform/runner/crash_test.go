@@ -56,8 +56,26 @@ func TestOpenState_savesARescuedState(t *testing.T) {
 	g.Expect(r.storeRescued(t.Context(), run, []byte(twoResources))).To(Succeed())
 	next := onFile(t, r)
 	next.request.Rescued = []string{run.result.Rescued}
+	a.storeRun(g, r.RunID)
 	g.Expect(r.openState(t.Context(), next)).To(Succeed())
 	g.Expect(a.saved(g)).To(Equal(twoResources))
+	g.Expect(record.Saved(a.secret(g, record.SecretName(r.RunID)))).To(ConsistOf(run.result.Rescued), "also if the run is lost later")
+}
+
+// The run that saved it was killed before it could report that.
+func TestOpenState_recordsARescuedStateThatIsSavedAlready(t *testing.T) {
+	g := NewWithT(t)
+	a, r := newAPI(t)
+	a.storeState(g, twoResources)
+	a.storeRun(g, r.RunID)
+	run := onFile(t, r)
+	g.Expect(r.storeRescued(t.Context(), run, []byte(twoResources))).To(Succeed())
+	g.Expect(r.storeRescued(t.Context(), run, []byte(oneResource))).To(Succeed())
+	next := onFile(t, r)
+	same, outdated := record.RescueName(r.RunID, []byte(twoResources)), record.RescueName(r.RunID, []byte(oneResource))
+	next.request.Rescued = []string{same, outdated}
+	g.Expect(r.openState(t.Context(), next)).To(Succeed())
+	g.Expect(record.Saved(a.secret(g, record.SecretName(r.RunID)))).To(ConsistOf(same), "nothing shows that the other one was saved")
 }
 
 func scripted(t *testing.T, r *Runner, script string) *execution {

@@ -501,6 +501,7 @@ func TestOpenState_carriesAStateThatIsTooLarge(t *testing.T) {
 			} else {
 				name := record.RescueName("hello-r1", []byte(twoResources))
 				g.Expect(r.store(t.Context(), run, name, record.ComponentRescue, []byte(twoResources))).To(Succeed())
+				a.storeRun(g, r.RunID)
 				run.request.Rescued = []string{name}
 			}
 			large := true
@@ -624,6 +625,7 @@ func TestOpenState_rescuedOfADeletedWorkspace(t *testing.T) {
 			rescued := record.RescueName("hello-r1", []byte(twoResources))
 			g.Expect(r.store(t.Context(), run, rescued, record.ComponentRescue, []byte(twoResources))).To(Succeed())
 			run.request.Rescued, run.request.State = []string{rescued}, tc.known
+			a.storeRun(g, r.RunID)
 			g.Expect(r.openState(t.Context(), run)).To(Succeed())
 			if tc.adopted {
 				g.Expect(a.saved(g)).To(Equal(twoResources))

@@ -119,8 +119,10 @@ func (run *execution) mayHaveLeft(content []byte) bool {
 }
 
 // eachRescued calls save with each state that earlier runs stored in Secrets, and adds
-// those that it saved to the result.
+// those that it saved to the result. It records them at once: when the run has changed the
+// state, and is then lost, nothing else shows that they were saved.
 func (r *Runner) eachRescued(ctx context.Context, run *execution, save func(name string, content []byte) (bool, error)) error {
+	recorded := true
 	for _, name := range run.request.Rescued {
 		content, _, err := r.load(ctx, run.request.Workspace.Namespace, name)
 		if apierrors.IsNotFound(err) {
@@ -133,11 +135,21 @@ func (r *Runner) eachRescued(ctx context.Context, run *execution, save func(name
 		if err != nil {
 			return err
 		}
-		if saved {
+		if saved && !slices.Contains(run.result.Saved, name) {
 			run.result.Saved = append(run.result.Saved, name)
+			recorded = false
 		}
 	}
-	return nil
+	if recorded {
+		return nil
+	}
+	patch, err := record.SavedPatch(run.result.Saved)
+	if err != nil {
+		return err
+	}
+	return persist(ctx, "recording saved states", func(ctx context.Context) error {
+		return r.kube.patchSecret(ctx, r.Namespace, record.SecretName(r.RunID), patch)
+	})
 }
 
 // sameState reports whether two states are the same version of a state.
