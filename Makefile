@@ -183,7 +183,7 @@ e2e: parts build addons ## Run the end-to-end tests: the lifecycle of a cluster 
 	  $(MAKE) --no-print-directory test-job; else echo "test-job is skipped: it needs root, containerd, runc and the CNI plugins"; fi
 
 .PHONY: test-quickstart
-test-quickstart: parts-quickstart build addons ## Run the steps of quickstart as a test, twice, with crashes in between, and check that nothing is left.
+test-quickstart: parts-quickstart ui-optional build addons ## Run the steps of quickstart as a test, twice, with crashes in between, and check that nothing is left.
 	CAPT_TEST_QUICKSTART=1 go test $(TEST_FLAGS) -count=1 -v -timeout 20m ./test/quickstart
 
 .PHONY: test-migration

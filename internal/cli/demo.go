@@ -15,6 +15,7 @@ import (
 
 	"github.com/appthrust/capt/internal/cli/describe"
 	"github.com/appthrust/capt/internal/cli/text"
+	"github.com/appthrust/capt/internal/cli/web"
 	"github.com/appthrust/capt/internal/local/demo"
 	"github.com/appthrust/capt/internal/local/environment"
 	"github.com/appthrust/capt/internal/message"
@@ -72,7 +73,6 @@ func (o *Options) showNext(cmd *cobra.Command, env *environment.Environment, clu
 		useEnvironment(cmd, env),
 		"kubectl get cluster,captcluster,captcontrolplane,captmachinepool,wsta",
 		"captctl describe cluster " + cluster,
-		"captctl ui   # the same in the browser",
 		"captctl status" + environmentArguments(cmd, env),
 		"captctl doctor",
 	}
@@ -85,6 +85,9 @@ func (o *Options) showNext(cmd *cobra.Command, env *environment.Environment, clu
 		if addons {
 			lines = append(lines, kubectlIn+" get helmrelease,nodepool,nodeclaim -A", kubectlIn+" scale deployment inflate --replicas=30   # Karpenter adds nodes")
 		}
+	}
+	if web.Built() {
+		lines = append(lines, "", "# The same in the browser, until Ctrl-C", "captctl ui")
 	}
 	lines = append(lines, "", "# Clean up", "kubectl delete cluster "+cluster+"   # with everything that belongs to it", "captctl down"+environmentArguments(cmd, env))
 	fmt.Fprintf(o.Out, "Try next:\n\n  %s\n", strings.ReplaceAll(strings.Join(lines, "\n  "), "\n  \n", "\n\n"))
