@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
@@ -159,7 +160,7 @@ func (m *objectMetrics) readKubeconfig(controlPlane *controlplanev1.CAPTControlP
 // invalid file has none: what serves it reports the error.
 func (m *objectMetrics) readCertificates() {
 	for use, dir := range m.certDirs {
-		text, err := os.ReadFile(filepath.Join(dir, certificateFile))
+		text, err := os.ReadFile(filepath.Join(dir, corev1.TLSCertKey))
 		if err != nil {
 			continue
 		}

@@ -18,6 +18,7 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -57,7 +58,7 @@ func writeCertificate(t *testing.T, dir string, notAfter time.Time) {
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	g.Expect(err).NotTo(HaveOccurred())
 	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	g.Expect(os.WriteFile(filepath.Join(dir, certificateFile), text, 0o600)).To(Succeed())
+	g.Expect(os.WriteFile(filepath.Join(dir, corev1.TLSCertKey), text, 0o600)).To(Succeed())
 }
 
 func TestObjectMetrics(t *testing.T) {

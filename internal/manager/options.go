@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/component-base/logs"
 	logsv1 "k8s.io/component-base/logs/api/v1"
 	"sigs.k8s.io/cluster-api/util/flags"
@@ -132,9 +133,6 @@ func (o *Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// certificateFile is the file of a certificate in its directory.
-const certificateFile = "tls.crt"
-
 // diagnosticsCertDir returns the directory with the certificate of the metrics endpoint,
 // or nothing if the manager creates one.
 func (o *Options) diagnosticsCertDir() string {
@@ -144,7 +142,7 @@ func (o *Options) diagnosticsCertDir() string {
 	if o.DiagnosticsCertDir != "" || o.WebhookPort == 0 {
 		return o.DiagnosticsCertDir
 	}
-	if _, err := os.Stat(filepath.Join(o.WebhookCertDir, certificateFile)); err != nil {
+	if _, err := os.Stat(filepath.Join(o.WebhookCertDir, corev1.TLSCertKey)); err != nil {
 		return ""
 	}
 	return o.WebhookCertDir

@@ -19,12 +19,12 @@ type Versions struct {
 	Accepted bool
 }
 
-// versionVariable is the variable of a WorkspaceTemplate with the version.
-const versionVariable = "kubernetes_version"
+// VersionVariable is the variable of a WorkspaceTemplate with the version.
+const VersionVariable = "kubernetes_version"
 
 // IsFixed reports whether the template of a deployment decides the version itself.
 func (Versions) IsFixed(template *infrav1.MachineTemplate) bool {
-	_, overridden := template.Spec.Variables[versionVariable]
+	_, overridden := template.Spec.Variables[VersionVariable]
 	return template.Spec.Version != "" || overridden
 }
 

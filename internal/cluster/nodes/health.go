@@ -85,10 +85,8 @@ func (m Members) Find(providerID, name string) *corev1.Node {
 // NotReadySince returns since when a node is not ready, and false if it is ready. The time
 // is zero if it is not known.
 func NotReadySince(node *corev1.Node) (since time.Time, notReady bool) {
-	for _, c := range node.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return c.LastTransitionTime.Time, c.Status != corev1.ConditionTrue
-		}
+	if c := readyCondition(node); c != nil {
+		return c.LastTransitionTime.Time, c.Status != corev1.ConditionTrue
 	}
 	return time.Time{}, true
 }

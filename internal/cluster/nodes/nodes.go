@@ -99,12 +99,19 @@ func Find(ctx context.Context, reader client.Reader, providerID, name string) (*
 
 // Ready returns the status and the message of a node's Ready condition.
 func Ready(node *corev1.Node) (status corev1.ConditionStatus, message string) {
-	for _, c := range node.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return c.Status, c.Message
-		}
+	if c := readyCondition(node); c != nil {
+		return c.Status, c.Message
 	}
 	return corev1.ConditionUnknown, "the kubelet has not reported a status yet"
+}
+
+func readyCondition(node *corev1.Node) *corev1.NodeCondition {
+	for i := range node.Status.Conditions {
+		if c := &node.Status.Conditions[i]; c.Type == corev1.NodeReady {
+			return c
+		}
+	}
+	return nil
 }
 
 // Changed passes changes of readiness, version, provider ID and labels, but not the
