@@ -1,7 +1,9 @@
 package versions
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/version"
@@ -36,6 +38,28 @@ func AddonVersion(addon *addonsv1.CAPTAddon) string {
 	}
 	return ""
 }
+
+// matrixOf returns the component of an add-on in the matrix, or an empty string.
+func matrixOf(addon *addonsv1.CAPTAddon) string {
+	if addon.Spec.Versions == nil {
+		return ""
+	}
+	return addon.Spec.Versions.Matrix
+}
+
+// uses reports whether an add-on passes outputs in a mode. Every add-on uses the empty
+// mode.
+func uses(addon *addonsv1.CAPTAddon, mode string) bool {
+	if mode == "" {
+		return true
+	}
+	return addon.Spec.Helm != nil && slices.ContainsFunc(addon.Spec.Helm.ValuesFrom, func(v addonsv1.OutputValue) bool {
+		return cmp.Or(v.Mode, literalMode) == mode
+	})
+}
+
+// literalMode is the default mode of outputs.
+const literalMode = "Literal"
 
 // InRange reports whether a version satisfies all limits of a range such as
 // ">=1.29 <1.38". A suffix of the version, such as -eks-1a2b3c4, is ignored. A

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	"github.com/appthrust/capt/internal/kubernetes/kubeversion"
 	"github.com/appthrust/capt/internal/message"
 )
@@ -71,27 +72,31 @@ func (m *Matrix) Requires(component, version string) ([]Requirement, error) {
 	return c.Requires, nil
 }
 
-// CheckRequired returns an error if an installed version of another component is
-// too old for a component: an *UnsupportedError, an *UnknownError, or the error
-// of a version that does not parse. A component that is not required passes.
-func (m *Matrix) CheckRequired(component, version, other, otherVersion string) error {
-	requirements, err := m.Requires(component, version)
+// CheckDependency returns an error if an add-on that another one depends on installs a
+// version that is too old for it: an *UnsupportedError, an *UnknownError, or the error of
+// a version that does not parse. Add-ons without a component in the matrix pass.
+func (m *Matrix) CheckDependency(addon, dependency *addonsv1.CAPTAddon) error {
+	installed, version := AddonVersion(dependency), AddonVersion(addon)
+	if matrixOf(addon) == "" || matrixOf(dependency) == "" || installed == "" || version == "" {
+		return nil
+	}
+	c, v, _, err := m.find(matrixOf(addon), version)
 	if err != nil {
 		return err
 	}
-	for _, r := range requirements {
-		if r.Component != other {
+	for _, r := range c.Requires {
+		if r.Component != matrixOf(dependency) || !uses(addon, r.Mode) {
 			continue
 		}
-		installed, err := ParseVersion(otherVersion)
+		has, err := ParseVersion(installed)
 		if err != nil {
 			return err
 		}
-		if installed.LessThan(r.From.Version) {
+		if has.LessThan(r.From.Version) {
 			return &UnsupportedError{
-				Component: component, Version: version, Sources: []string{r.Source},
-				message: fmt.Sprintf("%s %s requires %s %s or newer, and %s is installed: %s", m.component(component).Title,
-					strings.TrimPrefix(version, "v"), m.component(other).Title, r.From, installed, r.Why),
+				Component: c.Name, Version: version, Sources: []string{r.Source},
+				message: fmt.Sprintf("%s %s requires %s %s or newer, and add-on %s installs %s: %s",
+					c.Title, v, m.component(r.Component).Title, r.From, dependency.Name, has, r.Why),
 			}
 		}
 	}
@@ -134,13 +139,13 @@ func (c *Component) nearest(v Version) Version {
 	return c.Tested
 }
 
-// advice names the versions of the component that support a Kubernetes version,
+// advice names the newest versions of the component that support a Kubernetes version,
 // or the Kubernetes versions that the tested version supports.
 func (c *Component) advice(k kubeversion.Minor) string {
 	first, last := -1, -1
 	for i, r := range c.Rows {
 		if r.Kubernetes.Contains(k) {
-			if first < 0 {
+			if last != i-1 || first < 0 {
 				first = i
 			}
 			last = i

@@ -29,7 +29,8 @@ type Component struct {
 	Name string `json:"name"`
 	// Title is the name to show to users.
 	Title string `json:"title"`
-	// Tested is the version that the built-in add-on installs.
+	// Tested is the version that the built-in add-on installs, or that CAPT is tested
+	// with.
 	Tested Version `json:"tested"`
 	// Requires are the components that every version of this one requires.
 	Requires []Requirement `json:"requires,omitempty"`
@@ -45,6 +46,9 @@ type Row struct {
 	Until Version `json:"until"`
 	// Kubernetes is the range of supported Kubernetes versions.
 	Kubernetes Range `json:"kubernetes"`
+	// Includes are the components that are part of these versions, each with the oldest
+	// version that is.
+	Includes map[string]Version `json:"includes,omitempty"`
 	// Sources are the URLs that document the support.
 	Sources []string `json:"sources"`
 }
@@ -63,6 +67,9 @@ type Requirement struct {
 	Component string `json:"component"`
 	// From is its oldest sufficient version.
 	From Version `json:"from"`
+	// Mode limits the requirement to add-ons that pass outputs in this mode. It is empty
+	// for all add-ons.
+	Mode string `json:"mode,omitempty"`
 	// Why states what it is required for.
 	Why string `json:"why"`
 	// Source is the URL that documents the requirement.
@@ -89,19 +96,33 @@ func Load(text []byte) (*Matrix, error) {
 	for i := range m.Components {
 		c := &m.Components[i]
 		errs = append(errs, c.validate()...)
-		for _, r := range c.Requires {
-			if m.component(r.Component) == nil {
-				errs = append(errs, fmt.Errorf("%s requires %s, which is not a component", c.Name, r.Component))
-			}
-			if r.From.Version == nil {
-				errs = append(errs, fmt.Errorf("%s requires %s without a version", c.Name, r.Component))
-			}
-		}
+		errs = append(errs, m.validateReferences(c)...)
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("reading the version matrix: %w", err)
 	}
 	return m, nil
+}
+
+// validateReferences checks what a component says about others.
+func (m *Matrix) validateReferences(c *Component) []error {
+	var errs []error
+	for _, r := range c.Requires {
+		if m.component(r.Component) == nil {
+			errs = append(errs, fmt.Errorf("%s requires %s, which is not a component", c.Name, r.Component))
+		}
+		if r.From.Version == nil {
+			errs = append(errs, fmt.Errorf("%s requires %s without a version", c.Name, r.Component))
+		}
+	}
+	for _, r := range c.Rows {
+		for name, v := range r.Includes {
+			if other := m.component(name); other == nil || v.Version == nil || other.row(v) == nil {
+				errs = append(errs, fmt.Errorf("%s %s includes %s %s, which is not in the matrix", c.Name, r.From, name, v))
+			}
+		}
+	}
+	return errs
 }
 
 func (c *Component) validate() []error {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	"sigs.k8s.io/yaml"
@@ -98,7 +99,7 @@ func TestDefault_containsTheVersionsOfBuiltInAddons(t *testing.T) {
 			g.Expect(m.Check(v.Matrix, version, "1.36")).To(Succeed())
 		})
 	}
-	NewWithT(t).Expect(checked).To(Equal(len(m.Components)))
+	NewWithT(t).Expect(checked).To(Equal(len(m.Components)-1), "no add-on installs Helm, which is a part of Flux")
 }
 
 func TestCheck_namesSupportedVersions(t *testing.T) {
@@ -125,7 +126,15 @@ func TestCheck_namesSupportedVersions(t *testing.T) {
 		},
 		{
 			"flux", "2.9.5", "1.32",
-			"Flux 2.9.5 supports Kubernetes 1.33 to 1.36, not 1.32: no known Flux supports Kubernetes 1.32; 2.9.5 supports 1.33 to 1.36",
+			"Flux 2.9.5 supports Kubernetes 1.33 to 1.36, not 1.32: use Flux 2.6.0 or newer, but older than 2.8.0",
+		},
+		{
+			"flux", "2.9.5", "1.30",
+			"Flux 2.9.5 supports Kubernetes 1.33 to 1.36, not 1.30: no known Flux supports Kubernetes 1.30; 2.9.5 supports 1.33 to 1.36",
+		},
+		{
+			"helm", "4.2.4", "1.31",
+			"Helm 4.2.4 supports Kubernetes 1.33 to 1.36, not 1.31: use Helm 4.0.0 or newer, but older than 4.1.0",
 		},
 		{
 			"aws-load-balancer-controller", "3.2.2", "1.21",
@@ -148,7 +157,7 @@ func TestCheck_namesSupportedVersions(t *testing.T) {
 func TestCheck_namesTheNearestKnownVersion(t *testing.T) {
 	tests := []struct{ component, version, want, nearest string }{
 		{"karpentre", "1.14.1", `the version matrix has no "karpentre": did you mean karpenter?`, "karpenter"},
-		{"cilium", "1.14.1", `the version matrix has no "cilium": it has flux, karpenter, aws-load-balancer-controller`, ""},
+		{"cilium", "1.14.1", `the version matrix has no "cilium": it has helm, flux, karpenter, aws-load-balancer-controller`, ""},
 		{"karpenter", "0.37.0", "the version matrix has Karpenter from 1.0.0 until 1.15.0, not 0.37.0: the nearest known version is 1.0.0", "1.0.0"},
 		{"karpenter", "2.0.0", "the version matrix has Karpenter from 1.0.0 until 1.15.0, not 2.0.0: the nearest known version is 1.14.1", "1.14.1"},
 	}
@@ -176,21 +185,83 @@ func TestCheck_refusesInvalidVersions(t *testing.T) {
 	g.Expect(m.Check("karpenter", "1.14.1", "latest")).To(MatchError(`"latest" is not a Kubernetes version: write one such as 1.36`))
 }
 
-func TestCheckRequired_requiresAFluxWithLiteralValues(t *testing.T) {
+func TestCheckDependency_requiresAFluxThatHasWhatTheAddonUses(t *testing.T) {
+	flux := func(version string) *addonsv1.CAPTAddon {
+		addon := &addonsv1.CAPTAddon{Spec: addonsv1.CAPTAddonSpec{Versions: &addonsv1.AddonVersions{Matrix: "flux", Version: version}}}
+		addon.Name = "fluxcd"
+		return addon
+	}
+	chart := func(component, version, mode string) *addonsv1.CAPTAddon {
+		return &addonsv1.CAPTAddon{Spec: addonsv1.CAPTAddonSpec{
+			Versions: &addonsv1.AddonVersions{Matrix: component},
+			Helm: &addonsv1.HelmRelease{
+				Chart:      addonsv1.ChartSource{Version: version},
+				ValuesFrom: []addonsv1.OutputValue{{ValuesKey: "region", TargetPath: "region", Mode: mode}},
+			},
+		}}
+	}
 	m := builtIn(t)
-	for _, component := range []string{"karpenter", "aws-load-balancer-controller"} {
-		t.Run(component, func(t *testing.T) {
-			g := NewWithT(t)
-			version := map[string]string{"karpenter": "1.14.1", "aws-load-balancer-controller": "v3.2.2"}[component]
-			needs, err := m.Requires(component, version)
-			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(needs).To(HaveLen(1))
-			g.Expect(m.CheckRequired(component, version, "flux", "2.9.5")).To(Succeed())
-			g.Expect(m.CheckRequired(component, version, "flux", "v2.8.8")).To(MatchError(
-				HaveSuffix(" requires Flux 2.9.0 or newer, and 2.8.8 is installed: " + needs[0].Why)))
+	for name, test := range map[string]struct {
+		addon, dependency *addonsv1.CAPTAddon
+		want              string
+	}{
+		"literal values":                {chart("karpenter", "1.14.1", "Literal"), flux("2.9.5"), ""},
+		"literal values, older Flux":    {chart("karpenter", "1.14.1", "Literal"), flux("2.8.8"), "Karpenter 1.14.1 requires Flux 2.9.0 or newer, and add-on fluxcd installs 2.8.8: an older HelmRelease has no literal values: set mode: Parsed"},
+		"literal is the default":        {chart("aws-load-balancer-controller", "3.2.2", ""), flux("2.6.4"), "AWS Load Balancer Controller 3.2.2 requires Flux 2.9.0 or newer"},
+		"parsed values, older Flux":     {chart("karpenter", "1.14.1", "Parsed"), flux("2.6.4"), ""},
+		"parsed values, too old a Flux": {chart("karpenter", "1.14.1", "Parsed"), flux("2.5.1"), "Karpenter 1.14.1 requires Flux 2.6.0 or newer"},
+		"unknown version":               {chart("karpenter", "99.0.0", "Literal"), flux("2.9.5"), "the version matrix has Karpenter from"},
+		"not a version":                 {chart("karpenter", "1.14.1", "Literal"), flux("latest"), `"latest" is not a version`},
+		"another dependency":            {chart("karpenter", "1.14.1", "Literal"), chart("aws-load-balancer-controller", "3.2.2", ""), ""},
+		"no component":                  {&addonsv1.CAPTAddon{}, flux("2.6.4"), ""},
+		"dependency without component":  {chart("karpenter", "1.14.1", "Literal"), &addonsv1.CAPTAddon{}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := m.CheckDependency(test.addon, test.dependency)
+			if test.want == "" {
+				NewWithT(t).Expect(err).NotTo(HaveOccurred())
+				return
+			}
+			NewWithT(t).Expect(err).To(MatchError(HavePrefix(test.want)))
 		})
 	}
 	NewWithT(t).Expect(m.Requires("flux", "2.9.5")).To(BeEmpty())
+}
+
+// Every Kubernetes version that EKS offers has a Flux and a Karpenter, and the Helm in that
+// Flux is in the matrix too.
+func TestDefault_fitsEveryKubernetesVersionOfEKS(t *testing.T) {
+	m := builtIn(t)
+	newest, err := kubeversion.Parse(kubeversion.EKSDefault)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	offered := 0
+	for minor := (kubeversion.Minor{Major: 1, Minor: 29}); !newest.Next().Less(minor); minor = minor.Next() {
+		if strings.HasPrefix(kubeversion.EKSWarning(minor.String(), time.Date(2026, time.November, 16, 0, 0, 0, 0, time.UTC)), "EKS ") {
+			continue
+		}
+		offered++
+		t.Run(minor.String(), func(t *testing.T) {
+			for _, component := range []string{"flux", "karpenter", "helm"} {
+				NewWithT(t).Expect(fitting(m, component, minor)).NotTo(BeEmpty(), component)
+			}
+			for _, row := range fitting(m, "flux", minor) {
+				NewWithT(t).Expect(row.Includes).To(HaveKey("helm"))
+			}
+		})
+	}
+	NewWithT(t).Expect(offered).To(BeNumerically(">=", 5))
+}
+
+func fitting(m *versions.Matrix, component string, kubernetes kubeversion.Minor) []versions.Row {
+	var rows []versions.Row
+	for _, c := range m.Components {
+		for _, r := range c.Rows {
+			if c.Name == component && r.Kubernetes.Contains(kubernetes) {
+				rows = append(rows, r)
+			}
+		}
+	}
+	return rows
 }
 
 func TestLoad_refusesAnInconsistentMatrix(t *testing.T) {
@@ -213,6 +284,10 @@ func TestLoad_refusesAnInconsistentMatrix(t *testing.T) {
 		"no minimum": {
 			"components:\n- {name: a, title: A, tested: 1.0.0, requires: [{component: a}], rows: [" + fmt.Sprintf(row, "1.0.0", "1.1.0") + "]}\n",
 			"a requires a without a version",
+		},
+		"included": {
+			matrix("{from: 1.0.0, until: 1.1.0, kubernetes: {min: '1.32'}, includes: {a: 2.0.0}, sources: [x]}"),
+			"a 1.0.0 includes a 2.0.0, which is not in the matrix",
 		},
 		"field": {"componenst: []\n", `unknown field "componenst"`},
 		"other": {

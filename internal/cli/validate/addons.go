@@ -75,6 +75,12 @@ func (c *checker) checkVersions(o *Object, addon *addonsv1.CAPTAddon) {
 	for _, kubernetes := range kubernetesVersions {
 		c.addVersion(o, path, c.Versions.CheckAddon(addon, kubernetes))
 	}
+	for i, d := range addon.Spec.DependsOn {
+		k := key{group: addonsv1.GroupVersion.Group, kind: "CAPTAddon", namespace: addon.Namespace, name: d.Name}
+		if dependency := find[*addonsv1.CAPTAddon](c, k); dependency != nil {
+			c.addVersion(o, "spec.dependsOn"+indexed(i), c.Versions.CheckDependency(addon, dependency))
+		}
+	}
 	if version := versions.AddonVersion(addon); len(kubernetesVersions) == 0 && addon.Spec.Versions.Matrix != "" && version != "" {
 		_, err := c.Versions.Requires(addon.Spec.Versions.Matrix, version)
 		c.addVersion(o, path, err)

@@ -238,6 +238,11 @@ func TestCheck_usesTheVersionMatrix(t *testing.T) {
 	g.Expect(check(t, addon+cluster("v1.20.0"), validate.Options{Versions: matrix})).To(incompatible(validate.Error, "not 1.20"))
 	newer := strings.Replace(addon, "version: 1.14.1", "version: 99.0.0", 1)
 	g.Expect(check(t, newer, validate.Options{Versions: matrix})).To(incompatible(validate.Warning, "the nearest known version is"))
+	flux := "---\napiVersion: addons.cluster.x-k8s.io/v1beta1\nkind: CAPTAddon\nmetadata: {name: fluxcd}\nspec:\n  clusterSelector: {matchLabels: {a: b}}\n  manifests: [{name: a, inline: \"{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\"}]\n  versions: {matrix: flux, version: 2.7.5}\n"
+	dependent := strings.Replace(addon, "spec:\n", "spec:\n  dependsOn: [{name: fluxcd}]\n", 1)
+	g.Expect(check(t, dependent+flux, validate.Options{Versions: matrix})).To(ContainElement(
+		finding(validate.Error, validate.RuleVersion, 6, "spec.dependsOn[0]", "Karpenter 1.14.1 requires Flux 2.9.0 or newer, and add-on fluxcd installs 2.7.5")))
+	g.Expect(check(t, strings.Replace(dependent, "- valuesKey", "- mode: Parsed\n      valuesKey", 1)+flux, validate.Options{Versions: matrix})).NotTo(ContainElement(HaveField("Rule", validate.RuleVersion)))
 	ranged := strings.Replace(addon, "matrix: karpenter", "kubernetes: \">=1.34\"", 1)
 	g.Expect(check(t, ranged+cluster("v1.33.0"), validate.Options{Versions: matrix})).To(incompatible(validate.Error, "it supports Kubernetes >=1.34, not v1.33.0"))
 }

@@ -46,6 +46,9 @@ import (
 type Versions interface {
 	// CheckAddon returns an error unless an add-on supports a Kubernetes version.
 	CheckAddon(addon *addonsv1.CAPTAddon, kubernetes string) error
+	// CheckDependency returns an error if an add-on that another one depends on is too
+	// old for it.
+	CheckDependency(addon, dependency *addonsv1.CAPTAddon) error
 }
 
 // Charts checks the paths of chart values. CheckPath may block for a download, once

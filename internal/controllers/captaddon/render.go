@@ -108,7 +108,7 @@ func (r *Reconciler) renderOne(ctx context.Context, s *scope, in *installation) 
 }
 
 // checkVersion returns a fault unless the add-on supports the Kubernetes version
-// of the cluster.
+// of the cluster and the versions of the add-ons that it depends on.
 func (r *Reconciler) checkVersion(s *scope, in *installation) error {
 	kubernetes := in.renderCluster().KubernetesVersion
 	if r.Versions == nil || kubernetes == "" {
@@ -116,6 +116,14 @@ func (r *Reconciler) checkVersion(s *scope, in *installation) error {
 	}
 	if err := r.Versions.CheckAddon(s.addon, kubernetes); err != nil {
 		return fault.Stall(addonsv1.VersionUnsupportedReason, "Add-on %s: %w", s.addon.Name, err)
+	}
+	for i := range s.addons {
+		if !render.DependsOn(s.addon, s.addons[i].Name) {
+			continue
+		}
+		if err := r.Versions.CheckDependency(s.addon, &s.addons[i]); err != nil {
+			return fault.Stall(addonsv1.VersionUnsupportedReason, "Add-on %s: %w", s.addon.Name, err)
+		}
 	}
 	return nil
 }

@@ -46,6 +46,17 @@ type unsupported struct{}
 
 func (unsupported) CheckAddon(*addonsv1.CAPTAddon, string) error { return errors.New("too old") }
 
+func (unsupported) CheckDependency(*addonsv1.CAPTAddon, *addonsv1.CAPTAddon) error { return nil }
+
+// oldDependency supports every version of Kubernetes, and no dependency.
+type oldDependency struct{}
+
+func (oldDependency) CheckAddon(*addonsv1.CAPTAddon, string) error { return nil }
+
+func (oldDependency) CheckDependency(_, dependency *addonsv1.CAPTAddon) error {
+	return errors.New(dependency.Name + " is too old")
+}
+
 func (unsupported) CheckPath(_ context.Context, _ string, _ addonsv1.ChartSource, path string) error {
 	if path == "bad" {
 		return errors.New("does not exist")
@@ -60,6 +71,16 @@ func TestCheckVersion_needsAVersion(t *testing.T) {
 	in.cluster.Spec.Topology.Version = "v1.30.0"
 	g.Expect((&Reconciler{}).checkVersion(s, in)).To(Succeed(), "versions are not checked")
 	g.Expect((&Reconciler{Versions: unsupported{}}).checkVersion(s, in)).To(MatchError("VersionUnsupported: Add-on flux: too old"))
+}
+
+func TestCheckVersion_checksDependencies(t *testing.T) {
+	g := NewWithT(t)
+	s, in := &scope{addon: newAddon("karpenter"), addons: []addonsv1.CAPTAddon{*newAddon("karpenter"), *newAddon("flux"), *newAddon("other")}}, selected("a")
+	in.cluster.Spec.Topology.Version = "v1.32.0"
+	r := &Reconciler{Versions: oldDependency{}}
+	g.Expect(r.checkVersion(s, in)).To(Succeed(), "it depends on none")
+	s.addon = newAddon("karpenter", "flux")
+	g.Expect(r.checkVersion(s, in)).To(MatchError("VersionUnsupported: Add-on karpenter: flux is too old"))
 }
 
 func TestCheckChartPaths_namesTheEntry(t *testing.T) {
