@@ -35,7 +35,7 @@ function Page() {
     case "addon":
       return <AddonPage key={route.ns + route.name} ns={route.ns} name={route.name} />;
     default:
-      return <Gone title="404" page />;
+      return <Gone title="404" />;
   }
 }
 

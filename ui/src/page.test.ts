@@ -5,6 +5,7 @@ import { en } from "./i18n/en";
 import { ja } from "./i18n/ja";
 import { merge } from "./pages/events";
 import { select } from "./pages/fleet";
+import { problemText } from "./parts/common";
 import { flatten } from "./parts/tree";
 import { visible } from "./parts/virtual";
 import { named, parseReasons } from "./reasons";
@@ -116,6 +117,16 @@ describe("format", () => {
 describe("words", () => {
   const shape = (value: unknown): unknown => (typeof value === "object" && value ? Object.fromEntries(Object.entries(value).map(([k, v]) => [k, shape(v)])) : typeof value);
   test("both languages have the same words", () => expect(shape(ja)).toEqual(shape(en)));
+});
+
+describe("kinds that are not shown", () => {
+  test("a missing permission names the role", () => {
+    const text = problemText({ kind: "CAPTAddon", missing: "list captaddons.addons.cluster.x-k8s.io", role: "capt-viewer" }, en);
+    expect(text).toContain("You lack the permission to list captaddons.addons.cluster.x-k8s.io. The role capt-viewer has it.");
+    expect(text).toContain(en.askForIt);
+  });
+  test("a kind that is not installed", () => expect(problemText({ kind: "CAPTAddon", absent: true }, en)).toBe("CAPTAddon is not installed in this management cluster."));
+  test("an error", () => expect(problemText({ kind: "CAPTAddon", error: "refused" }, ja)).toContain("refused"));
 });
 
 test("the documentation explains common reasons", () => {

@@ -14,13 +14,21 @@ export interface Session {
   user?: string;
   namespaces?: string[];
   denied?: Denied[];
+  loading?: Loading;
   lost?: string;
 }
 
 export interface Denied {
   kind: string;
-  missing: string;
+  missing?: string;
   role?: string;
+  absent?: boolean;
+  error?: string;
+}
+
+export interface Loading {
+  done: number;
+  total: number;
 }
 
 export interface Row {

@@ -288,13 +288,16 @@ func (n *Node) setBindingStatus(binding *clusteraddonsv1.ClusterResourceSetBindi
 }
 
 // addMissing adds a node for an object that the Cluster references and that was
-// not read: it does not exist, or its kind is not CAPT's.
+// not read: it does not exist, its kind could not be listed, or is not CAPT's.
 func (b *builder) addMissing(root *Node, ref clusterv1.ContractVersionedObjectReference, ours string) {
 	if ref.Name == "" || slices.ContainsFunc(root.Children, func(n *Node) bool { return n.Kind == ref.Kind && n.Name == ref.Name }) {
 		return
 	}
 	n := &Node{Kind: ref.Kind, Name: ref.Name, State: StateUnknown, Reason: "NotCAPT", Message: "Managed by another provider: see kubectl describe"}
-	if ref.Kind == ours {
+	switch {
+	case slices.Contains(b.objects.Unread, ref.Kind):
+		n.Reason, n.Message = "NotReadable", "Its kind cannot be listed"
+	case ref.Kind == ours:
 		n.State, n.Reason, n.Message = StateWaiting, "NotFound", "The Cluster references it, but it does not exist: create it"
 	}
 	root.Children = slices.Insert(root.Children, 0, n)

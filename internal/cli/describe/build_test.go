@@ -220,6 +220,13 @@ func TestTree_showsMissingObjects(t *testing.T) {
 			},
 			"├─OtherCluster/net       ? NotCAPT            Managed by another provider: see kubectl describe",
 		},
+		"object of a kind that cannot be listed": {
+			func(o *describe.Objects) {
+				o.Unread = []string{"CAPTCluster"}
+				o.Cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{Kind: "CAPTCluster", Name: "net"}
+			},
+			"├─CAPTCluster/net        ? NotReadable        Its kind cannot be listed",
+		},
 		"unreachable nodes": {
 			func(o *describe.Objects) { o.Nodes = &describe.Nodes{Err: errors.New("connection refused")} },
 			"  └─Nodes                ? NotSeen            Nodes cannot be listed: connection refused",

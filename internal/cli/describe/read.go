@@ -28,6 +28,8 @@ type Objects struct {
 	Items []client.Object
 	// Addons are the add-ons of the namespace.
 	Addons []addonsv1.CAPTAddon
+	// Unread are the kinds that could not be listed.
+	Unread []string
 	// Nodes are the nodes of the workload cluster, or nil if they were not read.
 	Nodes *Nodes
 }

@@ -24,6 +24,8 @@ const (
 	editorRole   = "capt-editor"
 	approverRole = "capt-approver"
 	platformRole = "capt-platform-editor"
+	// viewRole is the role of Kubernetes that reads a namespace.
+	viewRole = "view"
 	// maxNamespaces limits the namespaces that are watched one by one.
 	maxNamespaces = 100
 	// maxReviews limits the access reviews at a time.
@@ -44,14 +46,38 @@ func kinds() []client.Object {
 type scope struct {
 	object   client.Object
 	kind     string
+	gvk      schema.GroupVersionKind
 	resource schema.GroupResource
+	// absent is set if the management cluster does not have the kind, err if it cannot
+	// describe it.
+	absent bool
+	err    error
 	// all is set if the user may list the objects of all namespaces. Otherwise
 	// namespaces are those in which he may.
 	all        bool
 	namespaces []string
 }
 
-func (s *scope) denied() bool { return !s.all && len(s.namespaces) == 0 }
+// known reports whether the management cluster has the kind.
+func (s *scope) known() bool { return !s.absent && s.err == nil }
+
+// equal reports whether the user may list the same objects.
+func (s *scope) equal(other *scope) bool {
+	return s.known() == other.known() && s.all == other.all && slices.Equal(s.namespaces, other.namespaces)
+}
+
+// role returns the role that lists the kind: one of CAPT for its own kinds, else that of
+// Kubernetes.
+func (s *scope) role() string {
+	switch s.resource.Group {
+	case clusterv1.GroupVersion.Group:
+		// Which role lists the kinds of Cluster API is up to the administrator.
+		return ""
+	case corev1.GroupName:
+		return viewRole
+	}
+	return viewerRole
+}
 
 // findScopes sets where the user may list each kind.
 func (w *watch) findScopes(ctx context.Context, scopes []*scope) error {
@@ -59,6 +85,9 @@ func (w *watch) findScopes(ctx context.Context, scopes []*scope) error {
 		group, ctx := errgroup.WithContext(ctx)
 		group.SetLimit(maxReviews)
 		for _, s := range scopes {
+			if !s.known() {
+				continue
+			}
 			group.Go(func() (err error) {
 				for _, verb := range []string{"list", "watch"} {
 					s.all, err = allowed(ctx, w.client, authorizationv1.ResourceAttributes{Verb: verb, Group: s.resource.Group, Resource: s.resource.Resource})
@@ -73,7 +102,7 @@ func (w *watch) findScopes(ctx context.Context, scopes []*scope) error {
 			return err
 		}
 	}
-	if !slices.ContainsFunc(scopes, func(s *scope) bool { return !s.all }) {
+	if !slices.ContainsFunc(scopes, func(s *scope) bool { return !s.all && s.known() }) {
 		return nil
 	}
 	return w.findNamespaces(ctx, scopes)
@@ -107,7 +136,7 @@ func (w *watch) findNamespaces(ctx context.Context, scopes []*scope) error {
 			mu.Lock()
 			defer mu.Unlock()
 			for _, s := range scopes {
-				if !s.all && listAllowed(review.Status.ResourceRules, s.resource) {
+				if !s.all && s.known() && listAllowed(review.Status.ResourceRules, s.resource) {
 					s.namespaces = append(s.namespaces, namespace)
 				}
 			}
@@ -139,19 +168,4 @@ func allowed(ctx context.Context, c client.Client, attributes authorizationv1.Re
 		return false, fmt.Errorf("reviewing the user's access: %w", err)
 	}
 	return review.Status.Allowed, nil
-}
-
-// deniedKinds returns the kinds that the user may not list anywhere.
-func deniedKinds(scopes []*scope) []Denied {
-	var denied []Denied
-	for _, s := range scopes {
-		if s.denied() {
-			d := Denied{Kind: s.kind, Missing: "list " + s.resource.String()}
-			if s.resource.Group != "" && s.resource.Group != clusterv1.GroupVersion.Group {
-				d.Role = viewerRole
-			}
-			denied = append(denied, d)
-		}
-	}
-	return denied
 }

@@ -44,11 +44,17 @@ const (
 // It informs streams about changes. The objects are never modified.
 type objects struct {
 	mu sync.Mutex
-	// generation is the number of resets: what arrives from earlier watches is ignored.
-	generation int
-	session    Session
-	synced     bool
-	clusters   map[key]*member
+	// sources are the watches of the kinds: what arrives from earlier ones is ignored.
+	sources map[string]*source
+	// kinds are all kinds, and loading those whose first lists are not complete.
+	kinds   []string
+	loading map[string]struct{}
+	// problems are why kinds cannot be listed.
+	problems map[string]Denied
+	session  Session
+	// synced is set when the first lists of all kinds that can be listed are stored.
+	synced   bool
+	clusters map[key]*member
 	// unowned are the objects without a Cluster, by namespace.
 	unowned    map[string]map[types.UID]client.Object
 	workspaces map[key]*infrav1.WorkspaceTemplateApply
@@ -72,7 +78,8 @@ func newObjects() *objects {
 }
 
 func (o *objects) clear() {
-	o.synced = false
+	o.synced, o.session = false, Session{}
+	o.sources, o.loading, o.problems = map[string]*source{}, map[string]struct{}{}, map[string]Denied{}
 	o.clusters, o.unowned = map[key]*member{}, map[string]map[types.UID]client.Object{}
 	o.workspaces, o.addons = map[key]*infrav1.WorkspaceTemplateApply{}, map[key]*addonsv1.CAPTAddon{}
 	o.events = eventLog{}
@@ -82,19 +89,22 @@ func (o *objects) clear() {
 func (o *objects) reset() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.generation++
 	o.clear()
 }
 
-// handler returns what stores the objects of an informer until the next reset.
-func (o *objects) handler() toolscache.ResourceEventHandler {
+// source is a watch of a kind. It is not empty, so that each has its own address.
+type source struct{ kind string }
+
+// handler returns what stores the objects of a kind until it is dropped or replaced.
+func (o *objects) handler(kind string) toolscache.ResourceEventHandler {
+	from := &source{kind}
 	o.mu.Lock()
-	generation := o.generation
+	o.sources[kind] = from
 	o.mu.Unlock()
 	store := func(obj any, store func(client.Object)) {
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		if obj, ok := obj.(client.Object); ok && o.generation == generation {
+		if obj, ok := obj.(client.Object); ok && o.sources[kind] == from {
 			store(obj)
 		}
 	}
@@ -122,21 +132,6 @@ func hasMoved(before, after client.Object) bool {
 	from, owned := clusterOf(before)
 	to, _ := clusterOf(after)
 	return owned && from != to
-}
-
-func (o *objects) setSynced() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.synced, o.session.Lost = true, ""
-	o.mark(topic{kind: topicSession})
-	o.mark(topic{kind: topicReset})
-}
-
-func (o *objects) setSession(session Session) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.session = session
-	o.mark(topic{kind: topicSession})
 }
 
 // setLost sets why the management cluster cannot be read. It reports whether it
@@ -293,7 +288,7 @@ func (o *objects) describe(cluster key) *describe.Objects {
 	if m == nil || m.cluster == nil {
 		return nil
 	}
-	d := &describe.Objects{Cluster: m.cluster}
+	d := &describe.Objects{Cluster: m.cluster, Unread: slices.Collect(maps.Keys(o.problems))}
 	for _, items := range []map[types.UID]client.Object{m.items, o.unowned[cluster.Namespace]} {
 		for _, item := range items {
 			d.Items = append(d.Items, item)

@@ -12,7 +12,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -476,7 +475,7 @@ func TestStream_slowReaderCatchesUp(t *testing.T) {
 	}, timeout).Should(BeTrue())
 
 	const clusters, rounds = 1000, 20
-	handler := objects.handler()
+	handler := objects.handler("Test")
 	for round := range rounds {
 		for i := range clusters {
 			cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "none", Name: fmt.Sprintf("c%04d", i)}}
@@ -526,7 +525,7 @@ func TestStream_endsForAClientThatStopsReading(t *testing.T) {
 		return len(objects.streams)
 	}
 	p.Eventually(streams, timeout).Should(Equal(1))
-	handler, round := objects.handler(), 0
+	handler, round := objects.handler("Test"), 0
 	p.Eventually(func() int {
 		round++
 		for i := range 2000 {
@@ -596,16 +595,6 @@ func TestAssets_placeholderSaysHowToBuildThePage(t *testing.T) {
 	content, err := assets.ReadFile("assets/placeholder.html")
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	NewWithT(t).Expect(bytes.Contains(content, []byte("make ui"))).To(BeTrue())
-}
-
-func TestKinds_areSortedIntoScopes(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	names := []string{}
-	for _, denied := range deniedKinds([]*scope{{kind: "A", all: true}, {kind: "B", namespaces: []string{"x"}}, {kind: "C"}}) {
-		names = append(names, denied.Kind)
-	}
-	g.Expect(slices.Equal(names, []string{"C"})).To(BeTrue())
 }
 
 // compressedSize returns the size of the built page with all its files, compressed as

@@ -169,14 +169,14 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// collect returns the events for the changes of a subscription. Before the first
-// lists are complete, only the session is sent.
+// collect returns the events for the changes of a subscription. Before the objects of
+// the first lists are stored, only the session is sent, with the progress.
 func (o *objects) collect(v view, changes *subscription) []event {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	changed := changes.take()
 	var events []event
-	if _, found := changed[topic{kind: topicSession}]; found && o.session.Server != "" || o.session.Lost != "" {
+	if _, found := changed[topic{kind: topicSession}]; found && (o.session.Server != "" || o.session.Lost != "") {
 		events = append(events, event{"session", o.session})
 	}
 	if !o.synced {

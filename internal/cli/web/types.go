@@ -27,18 +27,32 @@ type Session struct {
 	User    string `json:"user,omitempty"`
 	// Namespaces are set if the page is limited to them.
 	Namespaces []string `json:"namespaces,omitempty"`
-	// Denied are the kinds that the user may not list.
+	// Denied are the kinds that cannot be shown.
 	Denied []Denied `json:"denied,omitempty"`
+	// Loading is set until the objects of all kinds are known.
+	Loading *Loading `json:"loading,omitempty"`
 	// Lost is why the management cluster is unreachable.
 	Lost string `json:"lost,omitempty"`
 }
 
-// Denied is a kind that the user may not list.
+// Denied is a kind that cannot be shown: a permission is missing, it is not installed,
+// or listing it fails.
 type Denied struct {
 	Kind string `json:"kind"`
-	// Missing is the permission, such as "list captaddons.addons.cluster.x-k8s.io".
-	Missing string `json:"missing"`
+	// Missing is the permission, such as "list captaddons.addons.cluster.x-k8s.io", and
+	// Role a role that has it.
+	Missing string `json:"missing,omitempty"`
 	Role    string `json:"role,omitempty"`
+	// Absent is set if the management cluster does not have the kind.
+	Absent bool `json:"absent,omitempty"`
+	// Error is the answer of the management cluster.
+	Error string `json:"error,omitempty"`
+}
+
+// Loading counts the kinds whose objects are known.
+type Loading struct {
+	Done  int `json:"done"`
+	Total int `json:"total"`
 }
 
 // Row is a Cluster in the fleet: event rows.

@@ -2,9 +2,8 @@ package web
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -14,8 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/rest"
-	toolscache "k8s.io/client-go/tools/cache"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
@@ -34,15 +31,24 @@ type watch struct {
 	objects *objects
 	// idleAfter is how long the watches stay open after the last stream.
 	idleAfter time.Duration
+	// reviewAfter is the shortest time between two reviews of the user's access for new
+	// streams.
+	reviewAfter time.Duration
+	// again requests a review of what the user may list. Its value reports whether the
+	// kinds that could not be listed are tried again.
+	again chan bool
 
 	mu      sync.Mutex
 	streams int
 	cancel  context.CancelFunc
-	idle    *time.Timer
+	// ended is closed when the last run has ended.
+	ended    chan struct{}
+	idle     *time.Timer
+	reviewed time.Time
 }
 
 func newWatch(options Options, c client.WithWatch) *watch {
-	return &watch{options: options, client: c, objects: newObjects(), idleAfter: 30 * time.Second}
+	return &watch{options: options, client: c, objects: newObjects(), idleAfter: 30 * time.Second, reviewAfter: 10 * time.Second, again: make(chan bool, 1)}
 }
 
 // acquire starts the watches unless they are open. They stay open until release is
@@ -55,10 +61,22 @@ func (w *watch) acquire() (release func()) {
 		w.idle.Stop()
 		w.idle = nil
 	}
-	if w.cancel == nil {
+	switch {
+	case w.cancel == nil:
 		var ctx context.Context
 		ctx, w.cancel = context.WithCancel(context.Background())
-		go w.run(ctx)
+		previous, ended := w.ended, make(chan struct{})
+		w.ended = ended
+		go func() {
+			defer close(ended)
+			if previous != nil {
+				<-previous
+			}
+			w.run(ctx)
+		}()
+	case w.objects.hasProblems() && time.Since(w.reviewed) > w.reviewAfter:
+		// A user who opens a page may have been given a role.
+		w.review(true)
 	}
 	return func() {
 		w.mu.Lock()
@@ -69,12 +87,19 @@ func (w *watch) acquire() (release func()) {
 	}
 }
 
+// review requests a review of what the user may list. It does not block.
+func (w *watch) review(reopen bool) {
+	select {
+	case w.again <- reopen:
+	default:
+	}
+}
+
 func (w *watch) stopIdle() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.streams == 0 && w.cancel != nil {
-		w.cancel()
-		w.cancel = nil
+	if w.streams == 0 {
+		w.stopLocked()
 	}
 }
 
@@ -82,42 +107,55 @@ func (w *watch) stopIdle() {
 func (w *watch) stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.stopLocked()
+}
+
+func (w *watch) stopLocked() {
 	if w.cancel != nil {
 		w.cancel()
 		w.cancel = nil
 	}
 }
 
-// run watches until the context ends. It starts again if the user's permissions
-// change.
-func (w *watch) run(ctx context.Context) {
-	for ctx.Err() == nil {
-		attempt, cancel := context.WithCancel(ctx)
-		restart := make(chan struct{}, 1)
-		if err := w.start(attempt, restart); err != nil && ctx.Err() == nil {
-			w.objects.setLost(lostText(err))
-			select {
-			case <-ctx.Done():
-			case <-time.After(retryInterval):
-			}
-		} else {
-			select {
-			case <-ctx.Done():
-			case <-restart:
-				// Not at once: what was refused may be refused again.
-				select {
-				case <-ctx.Done():
-				case <-time.After(retryInterval):
-				}
-			}
-		}
-		cancel()
-		w.objects.reset()
+// pause waits. It returns early if the context ends.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
 	}
 }
 
-// start opens the watches of all kinds that are installed and that the user may list.
-func (w *watch) start(ctx context.Context, restart chan<- struct{}) error {
+// run watches until the context ends. It opens and closes the watch of a kind if the
+// user's permissions change.
+func (w *watch) run(ctx context.Context) {
+	defer w.objects.reset()
+	open, reopen := map[string]*kindWatch{}, true
+	for ctx.Err() == nil {
+		if err := w.update(ctx, open, reopen); err != nil {
+			if ctx.Err() == nil {
+				w.objects.setLost(lostText(err))
+			}
+			pause(ctx, retryInterval)
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case reopen = <-w.again:
+		}
+		if !reopen {
+			// Not at once: the roles of a user change one after the other.
+			pause(ctx, retryInterval)
+		}
+	}
+}
+
+// update finds out what the user may list, and opens and closes watches accordingly.
+// With reopen, watches that were closed because they failed are opened again.
+func (w *watch) update(ctx context.Context, open map[string]*kindWatch, reopen bool) error {
+	w.mu.Lock()
+	w.reviewed = time.Now()
+	w.mu.Unlock()
 	session := Session{Context: w.options.Context, Server: w.options.Config.Host}
 	review := &authenticationv1.SelfSubjectReview{}
 	switch err := w.client.Create(ctx, review); {
@@ -126,14 +164,17 @@ func (w *watch) start(ctx context.Context, restart chan<- struct{}) error {
 	case !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err):
 		return fmt.Errorf("reading the user: %w", err)
 	}
-	scopes, mapper, err := w.installedKinds()
+	httpClient, err := rest.HTTPClientFor(w.options.Config)
+	if err != nil {
+		return fmt.Errorf("connecting to the management cluster: %w", err)
+	}
+	scopes, mapper, err := w.installedKinds(httpClient)
 	if err != nil {
 		return err
 	}
 	if err := w.findScopes(ctx, scopes); err != nil {
 		return err
 	}
-	session.Denied = deniedKinds(scopes)
 	for _, s := range scopes {
 		for _, namespace := range s.namespaces {
 			if !slices.Contains(session.Namespaces, namespace) {
@@ -142,16 +183,29 @@ func (w *watch) start(ctx context.Context, restart chan<- struct{}) error {
 		}
 	}
 	slices.Sort(session.Namespaces)
-	w.objects.setSession(session)
-	return w.open(ctx, scopes, mapper, restart)
+	w.objects.setSession(session, scopes)
+	for _, s := range scopes {
+		before := open[s.kind]
+		if before != nil && before.scope.equal(s) && (!before.closed.Load() || !reopen) {
+			continue
+		}
+		if before != nil {
+			before.cancel()
+			w.objects.drop(s.kind)
+			delete(open, s.kind)
+		}
+		if problem := s.problem(); problem != nil {
+			w.objects.setProblem(*problem)
+			continue
+		}
+		open[s.kind] = w.open(ctx, s, mapper, httpClient)
+	}
+	return nil
 }
 
-// installedKinds returns the kinds that the management cluster has.
-func (w *watch) installedKinds() ([]*scope, meta.RESTMapper, error) {
-	httpClient, err := rest.HTTPClientFor(w.options.Config)
-	if err != nil {
-		return nil, nil, fmt.Errorf("connecting to the management cluster: %w", err)
-	}
+// installedKinds returns all kinds. Those that the management cluster does not have are
+// absent; those that it cannot describe now are tried again.
+func (w *watch) installedKinds(httpClient *http.Client) ([]*scope, meta.RESTMapper, error) {
 	mapper, err := apiutil.NewDynamicRESTMapper(w.options.Config, httpClient)
 	if err != nil {
 		return nil, nil, fmt.Errorf("connecting to the management cluster: %w", err)
@@ -162,92 +216,32 @@ func (w *watch) installedKinds() ([]*scope, meta.RESTMapper, error) {
 		if err != nil {
 			return nil, nil, fmt.Errorf("finding the kind of %T: %w", obj, err)
 		}
+		s := &scope{object: obj, kind: gvk.Kind, gvk: gvk}
 		mapping, err := mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
-		if _, missing := scheme.NotInstalled(err); missing {
-			continue
+		_, s.absent = scheme.NotInstalled(err)
+		switch {
+		case err == nil:
+			s.resource = mapping.Resource.GroupResource()
+		case !s.absent:
+			s.err = fmt.Errorf("finding the resource of %s: %w", gvk.Kind, err)
+			time.AfterFunc(w.reviewAfter, func() { w.review(true) })
 		}
-		if err != nil {
-			return nil, nil, fmt.Errorf("finding the resource of %s: %w", gvk.Kind, err)
-		}
-		scopes = append(scopes, &scope{object: obj, kind: gvk.Kind, resource: mapping.Resource.GroupResource()})
+		scopes = append(scopes, s)
 	}
 	return scopes, mapper, nil
 }
 
-// open starts an informer for each kind, and waits until their first lists are
-// complete.
-func (w *watch) open(ctx context.Context, scopes []*scope, mapper meta.RESTMapper, restart chan<- struct{}) error {
-	selectors := map[client.Object]cache.ByObject{}
-	for _, s := range scopes {
-		if !s.all && !s.denied() {
-			namespaces := map[string]cache.Config{}
-			for _, namespace := range s.namespaces {
-				namespaces[namespace] = cache.Config{}
-			}
-			selectors[s.object] = cache.ByObject{Namespaces: namespaces}
-		}
-	}
-	store, err := cache.New(w.options.Config, cache.Options{
-		Scheme: w.client.Scheme(), Mapper: mapper, ByObject: selectors, DefaultTransform: trim,
-		DefaultWatchErrorHandler: func(ctx context.Context, _ *toolscache.Reflector, err error) { w.watchFailed(ctx, err, restart) },
-	})
-	if err != nil {
-		return fmt.Errorf("watching the management cluster: %w", err)
-	}
-	go func() { _ = store.Start(ctx) }()
-	handler := w.objects.handler()
-	for _, s := range scopes {
-		if s.denied() {
-			continue
-		}
-		informer, err := store.GetInformer(ctx, s.object, cache.BlockUntilSynced(false))
-		if err != nil {
-			return fmt.Errorf("watching %s: %w", s.kind, err)
-		}
-		if _, err := informer.AddEventHandler(handler); err != nil {
-			return fmt.Errorf("watching %s: %w", s.kind, err)
-		}
-	}
-	go func() {
-		// The handlers have run for everything in the first lists a moment later;
-		// streams send what they add as changes.
-		if store.WaitForCacheSync(ctx) {
-			w.objects.setSynced()
-		}
-	}()
-	return nil
-}
-
-// watchFailed handles the error of a watch, which client-go opens again.
-func (w *watch) watchFailed(ctx context.Context, err error, restart chan<- struct{}) {
-	switch {
-	case ctx.Err() != nil, errors.Is(err, io.EOF), apierrors.IsResourceExpired(err), apierrors.IsGone(err):
-	case apierrors.IsForbidden(err):
-		// The user's permissions have changed: find out which are left.
-		select {
-		case restart <- struct{}{}:
-		default:
-		}
-	case w.objects.setLost(lostText(err)):
-		go w.waitUntilReachable(ctx)
-	}
-}
-
 // waitUntilReachable tries to reach the management cluster until it responds.
 func (w *watch) waitUntilReachable(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(retryInterval):
-		}
+	for ctx.Err() == nil {
+		pause(ctx, retryInterval)
 		// Users without any role may do this.
-		_, err := allowed(ctx, w.client, reachableCheck)
-		if err == nil {
+		if _, err := allowed(ctx, w.client, reachableCheck); err == nil {
 			w.objects.setLost("")
 			return
+		} else if ctx.Err() == nil {
+			w.objects.setLost(lostText(err))
 		}
-		w.objects.setLost(lostText(err))
 	}
 }
 

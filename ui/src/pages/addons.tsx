@@ -1,7 +1,7 @@
 import { act } from "../api";
 import { severity } from "../format";
 import { useWords } from "../i18n";
-import { Age, Button, DeniedNote, Mark, Meter, Section, StateBadge } from "../parts/common";
+import { Age, Button, DeniedNote, Mark, Meter, Progress, Section, StateBadge, useProblem } from "../parts/common";
 import { addonPath, clusterPath } from "../router";
 import { useList, useOne } from "../stream";
 import type { Addon, Addons } from "../types";
@@ -10,12 +10,13 @@ import { Gone, Loading } from "./missing";
 export function AddonsPage() {
   const words = useWords();
   const list = useList<Addon>("addons", "addons");
+  const hidden = useProblem("CAPTAddon");
   const addons = [...list.items.values()].sort((a, b) => severity(a.state) - severity(b.state) || a.name.localeCompare(b.name));
   return (
     <>
       <h1 tabIndex={-1}>{words.addons}</h1>
       <DeniedNote kinds={["CAPTAddon"]} />
-      {!list.synced && !addons.length ? <p class="quiet">{words.loading}</p> : !addons.length && <p>{words.noAddons}</p>}
+      {!list.synced && !addons.length ? <Progress /> : !addons.length && !hidden && <p>{words.noAddons}</p>}
       <ul role="list" class="cards">
         {addons.map((addon) => (
           <li key={addon.ns + addon.name}>
@@ -39,7 +40,7 @@ export function AddonPage({ ns, name }: { ns: string; name: string }) {
   const words = useWords();
   const data = useOne<Addons>(`addon/${ns}/${name}`, "addons");
   const addon = data?.addons?.[0];
-  if (data === null) return <Gone title={name} />;
+  if (data === null) return <Gone title={name} kind="CAPTAddon" />;
   if (!addon) return <Loading title={name} />;
   return (
     <>

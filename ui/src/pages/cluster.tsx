@@ -1,5 +1,5 @@
 import { useWords } from "../i18n";
-import { Age, Conditions, DeniedNote, Section, StateBadge } from "../parts/common";
+import { Age, Conditions, DeniedNote, Section, StateBadge, useProblem } from "../parts/common";
 import { EventList } from "./events";
 import { Gantt } from "../parts/gantt";
 import { Tree } from "../parts/tree";
@@ -11,8 +11,9 @@ import { Gone, Loading } from "./missing";
 export function ClusterPage({ ns, name }: { ns: string; name: string }) {
   const words = useWords();
   const cluster = useOne<Cluster>(`cluster/${ns}/${name}`, "cluster");
+  const hiddenEvents = useProblem("Event");
   if (cluster === undefined) return <Loading title={name} />;
-  if (cluster === null) return <Gone title={name} />;
+  if (cluster === null) return <Gone title={name} kind="Cluster" />;
   const { row } = cluster;
   const facts: [string, preact.ComponentChildren][] = [
     [words.namespace, row.ns],
@@ -57,7 +58,7 @@ export function ClusterPage({ ns, name }: { ns: string; name: string }) {
       <div class="columns">
         <Section title={words.tree}>
           <Tree root={cluster.tree} ns={ns} />
-          <DeniedNote />
+          <DeniedNote except={["Event"]} />
         </Section>
         <Section title={words.problems}>
           <Conditions conditions={cluster.conditions} />
@@ -68,7 +69,8 @@ export function ClusterPage({ ns, name }: { ns: string; name: string }) {
       </Section>
       <div class="columns">
         <Section title={words.events}>
-          <EventList events={cluster.events} ns={ns} />
+          <DeniedNote kinds={["Event"]} />
+          {!hiddenEvents && <EventList events={cluster.events} ns={ns} />}
         </Section>
         <Section title={words.kubeconfig}>
           <pre tabIndex={0}>{`kubectl -n ${ns} get secret ${name}-kubeconfig \\\n  -o jsonpath='{.data.value}' | base64 -d > ${name}.kubeconfig\nkubectl --kubeconfig ${name}.kubeconfig get nodes`}</pre>

@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import { useWords } from "../i18n";
-import { Age, DeniedNote, Mark } from "../parts/common";
+import { Age, DeniedNote, Mark, Progress, useProblem } from "../parts/common";
 import { address, addonPath, clusterPath, setQuery, workspacePath } from "../router";
 import { useStore } from "../store";
 import { follow } from "../stream";
@@ -59,6 +59,7 @@ export function Events() {
   const query = new URLSearchParams(useStore(address).split("?")[1] ?? "");
   const [feed, setFeed] = useState<Event[]>([]);
   const [synced, setSynced] = useState(false);
+  const hidden = useProblem("Event");
   useEffect(
     () =>
       follow("events", (message) => {
@@ -81,12 +82,14 @@ export function Events() {
         </label>
       </div>
       <DeniedNote kinds={["Event"]} />
-      {synced ? (
-        <div class="panel">
-          <EventList events={shown} />
-        </div>
+      {!synced ? (
+        <Progress />
       ) : (
-        <p class="quiet">{words.loading}</p>
+        !hidden && (
+          <div class="panel">
+            <EventList events={shown} />
+          </div>
+        )
       )}
     </>
   );

@@ -1,7 +1,7 @@
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { severity, states } from "../format";
 import { useWords } from "../i18n";
-import { Age, DeniedNote, Mark, StateBadge } from "../parts/common";
+import { Age, DeniedNote, Mark, Progress, StateBadge, useProblem } from "../parts/common";
 import { Virtual } from "../parts/virtual";
 import { address, addonPath, clusterPath, setQuery } from "../router";
 import { Store, useStore } from "../store";
@@ -56,6 +56,15 @@ export function Fleet() {
   const count = (state: string) => counted.filter((row) => group(row.state) === state).length;
   const matrix = query.get("view") === "matrix";
   const filtered = filter.q || filter.ns || filter.state;
+  const hidden = useProblem("Cluster");
+  const hiddenAddons = useProblem("CAPTAddon");
+  if (hidden || !list.synced)
+    return (
+      <>
+        <h1 tabIndex={-1}>{words.clusters}</h1>
+        {hidden ? <DeniedNote kinds={["Cluster"]} /> : <Progress />}
+      </>
+    );
 
   return (
     <>
@@ -91,10 +100,8 @@ export function Fleet() {
           </button>
         </div>
       </div>
-      <DeniedNote kinds={matrix ? ["Cluster", "CAPTAddon"] : ["Cluster"]} />
-      {!list.synced && !list.items.size ? (
-        <p class="quiet">{words.loading}</p>
-      ) : !list.items.size ? (
+      {matrix && <DeniedNote kinds={["CAPTAddon"]} />}
+      {!list.items.size ? (
         <Empty />
       ) : !rows.length ? (
         <p>
@@ -106,7 +113,7 @@ export function Fleet() {
           )}
         </p>
       ) : matrix ? (
-        <Matrix rows={rows} />
+        !hiddenAddons && <Matrix rows={rows} />
       ) : (
         <>
           <div class="fleet-row fleet-head" aria-hidden="true">

@@ -1,24 +1,24 @@
 import { useWords } from "../i18n";
-import { DeniedNote } from "../parts/common";
+import { DeniedNote, Progress, useProblem } from "../parts/common";
 
 export function Loading({ title }: { title: string }) {
-  const words = useWords();
   return (
     <>
       <h1 tabIndex={-1}>{title}</h1>
-      <p class="quiet">{words.loading}</p>
+      <Progress />
     </>
   );
 }
 
-/** Gone stands for an object or a page that does not exist. */
-export function Gone({ title, page }: { title: string; page?: boolean }) {
+/** Gone stands for a page that does not exist, or for an object of a kind that does not exist or is not shown. */
+export function Gone({ title, kind }: { title: string; kind?: string }) {
   const words = useWords();
+  const hidden = useProblem(kind ?? "");
   return (
     <>
       <h1 tabIndex={-1}>{title}</h1>
-      <p>{page ? words.missingPage : words.gone}</p>
-      {!page && <DeniedNote />}
+      {!hidden && <p>{kind ? words.gone : words.missingPage}</p>}
+      {hidden && <DeniedNote kinds={[hidden.kind]} />}
       <p>
         <a href="/">{words.back}</a>
       </p>

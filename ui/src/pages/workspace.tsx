@@ -23,7 +23,7 @@ export function WorkspacePage({ ns, name }: { ns: string; name: string }) {
   }, [path]);
   const [question, ask] = useState<"" | "unlock">("");
   if (workspace === undefined) return <Loading title={name} />;
-  if (workspace === null) return <Gone title={name} />;
+  if (workspace === null) return <Gone title={name} kind="WorkspaceTemplateApply" />;
   const { node, run } = workspace;
   const facts: [string, preact.ComponentChildren][] = [
     [words.namespace, ns],

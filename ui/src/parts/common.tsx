@@ -3,10 +3,11 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import reasons from "virtual:reasons";
 import { age } from "../format";
 import { useWords } from "../i18n";
+import type { Words } from "../i18n/en";
 import { named } from "../reasons";
 import { now, useStore } from "../store";
 import { session } from "../stream";
-import type { Condition, State } from "../types";
+import type { Condition, Denied, State } from "../types";
 
 const marks: Record<string, string> = { Ready: "✓", Waiting: "…", Attention: "!", Failed: "✗", Unknown: "?" };
 
@@ -59,19 +60,47 @@ export function Section({ title, extra, children, class: name }: { title: string
   );
 }
 
-/** Denied says which of the kinds the user may not list. */
-export function DeniedNote({ kinds }: { kinds?: string[] }) {
+/** problemText says why a kind is not shown, and what to do. */
+export function problemText(problem: Denied, words: Words): string {
+  if (problem.absent) return words.absent(problem.kind);
+  if (problem.error) return words.cannotList(problem.kind, problem.error);
+  return `${words.deniedPanel(problem.kind)} ${words.needs(problem.missing ?? "", problem.role ?? "")} ${words.askForIt}`;
+}
+
+/** useProblem returns why a kind is not shown, or undefined if it is. */
+export function useProblem(kind: string): Denied | undefined {
+  return useStore(session)?.denied?.find((problem) => problem.kind === kind);
+}
+
+/**
+ * DeniedNote says why kinds are not shown. Without kinds it lists all of them, except for
+ * those that are not installed and the ones of other panels.
+ */
+export function DeniedNote({ kinds, except }: { kinds?: string[]; except?: string[] }) {
   const words = useWords();
-  const denied = (useStore(session)?.denied ?? []).filter((d) => !kinds || kinds.includes(d.kind));
+  const denied = (useStore(session)?.denied ?? []).filter((d) => (kinds ? kinds.includes(d.kind) : !d.absent && !except?.includes(d.kind)));
   if (!denied.length) return null;
   return (
-    <p class="note">
+    <ul class="note" role="list">
       {denied.map((d) => (
-        <span key={d.kind}>
-          {words.deniedPanel(d.kind)} {words.needs(d.missing, d.role ?? "")}{" "}
-        </span>
+        <li key={d.kind}>{problemText(d, words)}</li>
       ))}
-    </p>
+    </ul>
+  );
+}
+
+/** Progress stands for what is not loaded yet. */
+export function Progress() {
+  const words = useWords();
+  const loading = useStore(session)?.loading;
+  const text = loading ? words.loadingKinds(loading.done, loading.total) : words.loading;
+  return (
+    <div class="progress">
+      <p class="quiet" role="status">
+        {text}
+      </p>
+      {loading && <Meter value={loading.done} max={loading.total} label={text} />}
+    </div>
   );
 }
 
