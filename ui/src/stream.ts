@@ -1,5 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
-import { Failure, request } from "./api";
+import { request } from "./api";
+import { keepOpen } from "./connection";
 import { Store } from "./store";
 import type { Session } from "./types";
 
@@ -46,57 +47,20 @@ export async function read(path: string, signal: AbortSignal, emit: (message: Me
   }
 }
 
-// A hidden tab closes its stream after a moment, and opens it again when it is shown.
-const hiddenDelay = 5_000;
-
-/** follow keeps a stream open until the returned function is called. */
+/** follow passes the messages of a view to emit until the returned function is called. */
 export function follow(view: string, emit: (message: Message) => void): () => void {
-  let abort: AbortController | undefined;
-  let hidden: ReturnType<typeof setTimeout> | undefined;
-  let stopped = false;
-  let failures = 0;
-  let retry: ReturnType<typeof setTimeout> | undefined;
-
-  const open = async () => {
-    abort = new AbortController();
-    const current = abort;
-    link.value = failures ? "lost" : "connecting";
-    try {
-      await read("stream?view=" + encodeURIComponent(view), current.signal, (message) => {
-        failures = 0;
+  return keepOpen({
+    connect: async (signal, opened) => {
+      await read("stream?view=" + encodeURIComponent(view), signal, (message) => {
+        opened();
         if (message.name === "session") session.value = message.data;
         else emit(message);
         link.value = "live";
       });
-    } catch (error) {
-      if (error instanceof Failure && (error.status === 401 || error.status === 404)) return;
-    }
-    if (stopped || current.signal.aborted) return;
-    link.value = "lost";
-    failures++;
-    retry = setTimeout(open, Math.min(10_000, 500 * 2 ** failures));
-  };
-  const visibility = () => {
-    clearTimeout(hidden);
-    if (document.hidden) {
-      hidden = setTimeout(() => {
-        abort?.abort();
-        clearTimeout(retry);
-      }, hiddenDelay);
-    } else if (abort?.signal.aborted) {
-      failures = 0;
-      void open();
-    }
-  };
-  document.addEventListener("visibilitychange", visibility);
-  void open();
-  return () => {
-    stopped = true;
-    abort?.abort();
-    clearTimeout(retry);
-    clearTimeout(hidden);
-    document.removeEventListener("visibilitychange", visibility);
-  };
+      return false;
+    },
+    report: (state) => (link.value = state),
+  });
 }
 
 /** Keyed holds the objects of a list by namespace and name. */

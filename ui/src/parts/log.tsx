@@ -1,7 +1,22 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { explain } from "../api";
+import { keepOpen } from "../connection";
 import { useWords } from "../i18n";
 import { read } from "../stream";
+
+/**
+ * continued returns what is known of a log after it was read again from its beginning. The
+ * record of a long log may have lost lines in the meantime.
+ */
+export function continued(known: string, log: string): string {
+  for (let rest = known; rest; ) {
+    if (log.startsWith(rest)) return known + log.slice(rest.length);
+    const end = rest.indexOf("\n");
+    if (end < 0) break;
+    rest = rest.slice(end + 1);
+  }
+  return known ? `${known}…\n${log}` : log;
+}
 
 /** Log shows the log of a run and follows it until the run ends. */
 export function Log({ path, run }: { path: string; run: string }) {
@@ -11,16 +26,29 @@ export function Log({ path, run }: { path: string; run: string }) {
   const [follow, setFollow] = useState(true);
   const ref = useRef<HTMLPreElement>(null);
   useEffect(() => {
-    const abort = new AbortController();
-    setParts([]);
+    let known: string[] = [];
+    const show = (parts: string[]) => setParts((known = parts));
+    show([]);
     setEnd(null);
-    read(`${path}/log?run=${encodeURIComponent(run)}`, abort.signal, (message) => {
-      if (message.name === "log") setParts((parts) => [...parts, message.data]);
-      if (message.name === "end") setEnd(message.data);
-    }).catch((error: unknown) => {
-      if (!abort.signal.aborted) setEnd({ error: explain(error, words.needs) });
+    return keepOpen({
+      connect: async (signal, opened) => {
+        let first = true;
+        let ended = false;
+        await read(`${path}/log?run=${encodeURIComponent(run)}`, signal, (message) => {
+          opened();
+          if (message.name === "log") {
+            show(first ? [continued(known.join(""), message.data)] : [...known, message.data]);
+            first = false;
+          }
+          if (message.name === "end") {
+            ended = true;
+            setEnd(message.data);
+          }
+        });
+        return ended;
+      },
+      refused: (error) => setEnd({ error: explain(error, words.needs) }),
     });
-    return () => abort.abort();
   }, [path, run]);
   useEffect(() => {
     if (follow && ref.current) ref.current.scrollTop = ref.current.scrollHeight;

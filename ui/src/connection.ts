@@ -1,0 +1,86 @@
+import { Failure } from "./api";
+import { key } from "./session";
+
+/** Connection is a stream of the server. */
+export interface Connection {
+  /**
+   * connect reads the stream until it ends, and calls opened with the first message. It
+   * returns true if there is nothing more to read.
+   */
+  connect: (signal: AbortSignal, opened: () => void) => Promise<boolean>;
+  /** report is called before each attempt and after a failed one. */
+  report?: (state: "connecting" | "lost") => void;
+  /** refused is called if another attempt would fail too. */
+  refused?: (error: Failure) => void;
+}
+
+// A hidden tab closes its streams after a moment.
+const hiddenDelay = 5_000;
+const longestPause = 10_000;
+
+/**
+ * keepOpen keeps a stream open while the page is visible and has a session, until the
+ * returned function is called. A stream that breaks is opened again, after growing pauses.
+ */
+export function keepOpen({ connect, report, refused }: Connection): () => void {
+  let current: AbortController | undefined;
+  let retry: ReturnType<typeof setTimeout> | undefined;
+  let hidden: ReturnType<typeof setTimeout> | undefined;
+  let failures = 0;
+  let done = false;
+
+  const open = async () => {
+    clearTimeout(retry);
+    if (current || done || document.hidden || !key.value) return;
+    const attempt = (current = new AbortController());
+    report?.(failures ? "lost" : "connecting");
+    try {
+      done = await connect(attempt.signal, () => (failures = 0));
+    } catch (error) {
+      if (current === attempt && error instanceof Failure && isFinal(error)) {
+        done = true;
+        refused?.(error);
+      }
+    }
+    if (current !== attempt) return;
+    current = undefined;
+    if (done || !key.value) return;
+    failures++;
+    report?.("lost");
+    retry = setTimeout(open, Math.min(longestPause, 500 * 2 ** failures));
+  };
+  const close = () => {
+    clearTimeout(retry);
+    current?.abort();
+    current = undefined;
+  };
+  const visibility = () => {
+    clearTimeout(hidden);
+    if (document.hidden) {
+      hidden = setTimeout(close, hiddenDelay);
+      return;
+    }
+    failures = 0;
+    void open();
+  };
+  // A page whose session has ended continues with the next one.
+  const unfollow = key.follow(() => {
+    if (!key.value) return close();
+    failures = 0;
+    void open();
+  });
+  document.addEventListener("visibilitychange", visibility);
+  void open();
+  return () => {
+    done = true;
+    close();
+    clearTimeout(hidden);
+    unfollow();
+    document.removeEventListener("visibilitychange", visibility);
+  };
+}
+
+/** isFinal reports whether an answer stays the same until something else changes. */
+function isFinal(error: Failure): boolean {
+  return error.status >= 400 && error.status < 500 && error.status !== 401 && error.status !== 429;
+}
