@@ -213,21 +213,29 @@ type browser struct {
 // serve serves the page with a configuration and returns a one-time link.
 func serve(t *testing.T, config *rest.Config, namespace string) string {
 	t.Helper()
+	link, _ := serveAt(t, config, namespace, "127.0.0.1:0")
+	return link
+}
+
+// serveAt serves the page at an address until stop is called or the test ends.
+func serveAt(t *testing.T, config *rest.Config, namespace, address string) (link string, stop func()) {
+	t.Helper()
 	g := NewWithT(t)
 	g.Expect(fleet()).To(Succeed())
 	server, err := web.New(web.Options{Config: config, Context: "management", Namespace: namespace})
 	g.Expect(err).NotTo(HaveOccurred())
-	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	listener, err := net.Listen("tcp4", address)
 	g.Expect(err).NotTo(HaveOccurred())
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	g.Expect(server.Listen(listener)).To(Succeed())
 	go func() { served <- server.Serve(ctx) }()
-	t.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		cancel()
 		g.Expect(<-served).To(Succeed())
 	})
-	return server.Link(time.Hour)
+	t.Cleanup(stop)
+	return server.Link(time.Hour), stop
 }
 
 // open opens a link in a new browser.
@@ -541,9 +549,7 @@ func TestLink_isUsedOnce(t *testing.T) {
 	second := open(t, link)
 	second.shows("The link was used before or has expired: open a new link of captctl ui.")
 	second.screenshot("login-1280-light")
-	second.mu.Lock()
-	second.problems = nil
-	second.mu.Unlock()
+	second.ignoreProblems()
 	// Another tab of the same browser shares the session.
 	tab, cancel := chromedp.NewContext(first.ctx)
 	defer cancel()
@@ -552,6 +558,42 @@ func TestLink_isUsedOnce(t *testing.T) {
 	text, err := chromedp.Run(tab, chromedp.Evaluate[string]("document.body.innerText"))
 	first.Expect(err).NotTo(HaveOccurred())
 	first.Expect(text).To(ContainSubstring("RunFailed"))
+}
+
+// ignoreProblems forgets the errors of the console that a test expects.
+func (b *browser) ignoreProblems() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.problems = nil
+}
+
+func TestSession_endsWithoutLosingThePage(t *testing.T) {
+	link, stop := serveAt(t, env.Config, "default", "127.0.0.1:0")
+	address := strings.TrimPrefix(strings.SplitN(link, "/#", 2)[0], "http://")
+	b := open(t, link)
+	b.shows("production")
+	b.goTo("/workspaces/team-a/staging-vpc")
+	reject := `[...document.querySelectorAll("button")].find(b => b.textContent === "Reject")`
+	b.Eventually(func() bool { return value[bool](b, reject+"?.disabled === false") }, timeout).Should(BeTrue())
+	b.script(reject + ".click()")
+	b.shows("Reject the plan of staging-vpc?")
+
+	stop()
+	b.shows("Connection to captctl lost: trying again.")
+	b.screenshot("stopped-1280-light")
+	link, _ = serveAt(t, env.Config, "default", address)
+	b.shows("Your session has ended")
+	b.screenshot("ended-1280-light")
+	b.size(390, 844)
+	b.screenshot("ended-390-light")
+	b.size(1280, 800)
+	b.script(`document.querySelector("dialog form input").focus()`)
+	b.run(chromedp.KeyEvent(link))
+	b.press(kb.Enter)
+	b.Eventually(b.text, timeout).ShouldNot(ContainSubstring("Your session has ended"))
+	b.shows("Reject the plan of staging-vpc?")
+	b.Expect(value[string](b, "location.pathname")).To(Equal("/workspaces/team-a/staging-vpc"))
+	b.ignoreProblems()
 }
 
 func TestFleet_scrollsThroughManyClusters(t *testing.T) {

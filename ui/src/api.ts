@@ -14,9 +14,10 @@ export class Failure extends Error {
 
 /** request sends a request with the session's key. */
 export async function request(path: string, init: RequestInit = {}): Promise<Response> {
+  const used = key.value;
   const response = await fetch("/api/v1/" + path, {
     ...init,
-    headers: { Authorization: "Bearer " + key.value, ...(init.body ? { "Content-Type": "application/json" } : {}) },
+    headers: { Authorization: "Bearer " + used, ...(init.body ? { "Content-Type": "application/json" } : {}) },
   });
   if (response.ok) return response;
   let problem: Problem = { error: `${response.status} ${response.statusText}` };
@@ -25,7 +26,8 @@ export async function request(path: string, init: RequestInit = {}): Promise<Res
   } catch {
     // The answer has no text.
   }
-  if (response.status === 401) end(problem.error);
+  // Another session may have begun in the meantime.
+  if (response.status === 401 && key.value === used) end(problem.error);
   throw new Failure(response.status, problem);
 }
 
@@ -39,16 +41,24 @@ export function explain(error: unknown, needs: (missing: string, role: string) =
   return error instanceof Error ? error.message : String(error);
 }
 
-/** act runs an action and shows the result. It returns whether it succeeded. */
-export async function act(path: string, body: object, done: string, needs: (missing: string, role: string) => string): Promise<boolean> {
+/**
+ * send runs an action and shows that it succeeded. Otherwise it returns why it failed; the
+ * text is empty if the page asks for a new session.
+ */
+export async function send(path: string, body: object, done: string, needs: (missing: string, role: string) => string): Promise<string | undefined> {
   try {
     await request(path, { method: "POST", body: JSON.stringify(body) });
     toast.value = { text: done };
-    return true;
+    return undefined;
   } catch (error) {
-    toast.value = { text: explain(error, needs), bad: true };
-    return false;
+    return error instanceof Failure && error.status === 401 ? "" : explain(error, needs);
   }
+}
+
+/** act runs an action and shows the result. */
+export async function act(path: string, body: object, done: string, needs: (missing: string, role: string) => string): Promise<void> {
+  const error = await send(path, body, done, needs);
+  if (error) toast.value = { text: error, bad: true };
 }
 
 /** lines calls emit with each JSON document of an answer with one per line. */

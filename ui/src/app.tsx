@@ -1,4 +1,4 @@
-import { useEffect } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { language, useWords } from "./i18n";
 import { AddonPage, AddonsPage } from "./pages/addons";
 import { ClusterPage } from "./pages/cluster";
@@ -7,7 +7,8 @@ import { Fleet } from "./pages/fleet";
 import { Gone } from "./pages/missing";
 import { WorkspacePage } from "./pages/workspace";
 import { address, parse } from "./router";
-import { key, why } from "./session";
+import { command, Login, SessionEnded } from "./login";
+import { key } from "./session";
 import { stored, toast, useStore } from "./store";
 import { link, session } from "./stream";
 
@@ -39,20 +40,6 @@ function Page() {
   }
 }
 
-function Login() {
-  const words = useWords();
-  const text = useStore(why);
-  return (
-    <div class="empty">
-      <h1>{words.loginTitle}</h1>
-      {text && <p class="note">{text}</p>}
-      <p>{words.loginText}</p>
-      <pre tabIndex={0}>captctl ui</pre>
-      <p class="quiet">{words.resume}</p>
-    </div>
-  );
-}
-
 export function App() {
   const words = useWords();
   const path = useStore(address).split("?")[0]!;
@@ -60,6 +47,11 @@ export function App() {
   const user = useStore(session);
   const state = useStore(link);
   const open = useStore(key) !== "";
+  // A page that had a session stays when that ends.
+  const [started, start] = useState(open);
+  useEffect(() => {
+    if (open) start(true);
+  }, [open]);
   const message = useStore(toast);
   useEffect(() => {
     document.documentElement.dataset.theme = chosen;
@@ -112,13 +104,14 @@ export function App() {
       </header>
       {open && (user?.lost || state === "lost") && (
         <p class="banner" role="alert">
-          {state === "lost" ? words.lost : `${words.clusterLost} ${user?.lost}`}
+          {state === "lost" ? words.lost(command(location.port)) : `${words.clusterLost} ${user?.lost}`}
         </p>
       )}
       <main id="main">
-        {open && user?.namespaces && <p class="quiet">{words.onlyNamespaces(user.namespaces.join(", "))}</p>}
-        {open ? <Page /> : <Login />}
+        {started && user?.namespaces && <p class="quiet">{words.onlyNamespaces(user.namespaces.join(", "))}</p>}
+        {open || started ? <Page /> : <Login />}
       </main>
+      {started && !open && <SessionEnded />}
       <div class="toasts" aria-live="polite" role="status">
         {message && (
           <div class={"toast" + (message.bad ? " bad" : "")}>

@@ -27,13 +27,23 @@ export const addonPath = (ns: string, name: string): string => path("addons", ns
 /** address is the current path and query. */
 export const address = new Store(typeof location === "undefined" ? "/" : location.pathname + location.search);
 
+// arriving is set from the opening of a page until the user does something there.
+let arriving = false;
+
 /** go opens another page. */
 export function go(to: string): void {
+  arriving = true;
   history.pushState(null, "", to);
   address.value = to;
   scrollTo(0, 0);
-  // Screen readers announce the new page.
-  requestAnimationFrame(() => document.querySelector<HTMLElement>("h1")?.focus());
+}
+
+/**
+ * announce focuses the heading of a page that was opened, so that screen readers read it
+ * and the keyboard continues there. The heading appears again when the page is loaded.
+ */
+export function announce(heading: HTMLElement): void {
+  if (arriving) heading.focus({ preventScroll: true });
 }
 
 /** setQuery changes a parameter of the address without a new entry in the history. */
@@ -47,6 +57,7 @@ export function setQuery(name: string, value: string): void {
 
 /** install makes links of the page change the view instead of loading the page. */
 export function install(): void {
+  for (const input of ["keydown", "pointerdown"]) addEventListener(input, () => (arriving = false), { capture: true });
   addEventListener("popstate", () => (address.value = location.pathname + location.search));
   addEventListener("click", (click) => {
     const link = (click.target as Element).closest?.("a");

@@ -147,12 +147,16 @@ export const en = {
   noAddonClusters: "No cluster matches its selector.",
   connecting: "Connecting…",
   live: "Live",
-  lost: "Connection to captctl lost: trying again.",
+  lost: (command: string) => `Connection to captctl lost: trying again. If it has stopped, run ${command} and open its link; this page then continues.`,
   clusterLost: "The management cluster is unreachable:",
   onlyNamespaces: (names: string) => `Only namespaces ${names}`,
   loginTitle: "Open a link of captctl ui",
-  loginText: "This page belongs to a running captctl. A link works once: run this command, or press Enter where it runs, and open the link that it prints.",
-  resume: "The page continues where it was.",
+  loginText: "This page belongs to a running captctl, and a link works once. Press Enter where captctl runs, or start it:",
+  pasteLink: "Open the link that it prints, or paste it here",
+  continue: "Continue",
+  noLink: "This is not a link of captctl ui: it starts with http://127.0.0.1 and contains #token=.",
+  sessionEnded: "Your session has ended",
+  resume: "This page stays as it is, and continues when you have opened a link.",
 };
 
 export type Words = typeof en;

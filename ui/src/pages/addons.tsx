@@ -1,7 +1,7 @@
 import { act } from "../api";
 import { severity } from "../format";
 import { useWords } from "../i18n";
-import { Age, Button, DeniedNote, Mark, Meter, Progress, Section, StateBadge, useProblem } from "../parts/common";
+import { Age, Button, DeniedNote, Heading, Mark, Meter, Progress, Section, StateBadge, useProblem } from "../parts/common";
 import { addonPath, clusterPath } from "../router";
 import { useList, useOne } from "../stream";
 import type { Addon, Addons } from "../types";
@@ -14,7 +14,7 @@ export function AddonsPage() {
   const addons = [...list.items.values()].sort((a, b) => severity(a.state) - severity(b.state) || a.name.localeCompare(b.name));
   return (
     <>
-      <h1 tabIndex={-1}>{words.addons}</h1>
+      <Heading>{words.addons}</Heading>
       <DeniedNote kinds={["CAPTAddon"]} />
       {!list.synced && !addons.length ? <Progress /> : !addons.length && !hidden && <p>{words.noAddons}</p>}
       <ul role="list" class="cards">
@@ -45,7 +45,7 @@ export function AddonPage({ ns, name }: { ns: string; name: string }) {
   return (
     <>
       <header class="title">
-        <h1 tabIndex={-1}>{addon.name}</h1>
+        <Heading>{addon.name}</Heading>
         <StateBadge state={addon.state} />
         <span class="end">
           <Button onClick={() => act(`addons/${ns}/${name}/trigger`, {}, words.triggered, words.needs)}>{words.trigger}</Button>

@@ -1,5 +1,5 @@
 import { useWords } from "../i18n";
-import { Age, Conditions, DeniedNote, Section, StateBadge, useProblem } from "../parts/common";
+import { Age, Conditions, DeniedNote, Heading, Section, StateBadge, useProblem } from "../parts/common";
 import { EventList } from "./events";
 import { Gantt } from "../parts/gantt";
 import { Tree } from "../parts/tree";
@@ -26,7 +26,7 @@ export function ClusterPage({ ns, name }: { ns: string; name: string }) {
   return (
     <>
       <header class="title">
-        <h1 tabIndex={-1}>{row.name}</h1>
+        <Heading>{row.name}</Heading>
         <StateBadge state={row.state} />
         {row.paused && <span class="badge">{words.paused}</span>}
         {row.deleting && <span class="badge">{words.deleting}</span>}

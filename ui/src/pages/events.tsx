@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import { useWords } from "../i18n";
-import { Age, DeniedNote, Mark, Progress, useProblem } from "../parts/common";
+import { Age, DeniedNote, Heading, Mark, Progress, useProblem } from "../parts/common";
 import { address, addonPath, clusterPath, setQuery, workspacePath } from "../router";
 import { useStore } from "../store";
 import { follow } from "../stream";
@@ -74,7 +74,7 @@ export function Events() {
   const shown = feed.filter((e) => (!warnings || e.warning) && (!q || `${e.ns} ${e.kind}/${e.name} ${e.reason} ${e.message}`.toLowerCase().includes(q)));
   return (
     <>
-      <h1 tabIndex={-1}>{words.events}</h1>
+      <Heading>{words.events}</Heading>
       <div class="filters">
         <input type="search" value={query.get("q") ?? ""} placeholder={words.filterEvents} aria-label={words.filterEvents} onInput={(e) => setQuery("q", e.currentTarget.value)} />
         <label>

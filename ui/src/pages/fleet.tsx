@@ -1,7 +1,7 @@
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { severity, states } from "../format";
 import { useWords } from "../i18n";
-import { Age, DeniedNote, Mark, Progress, StateBadge, useProblem } from "../parts/common";
+import { Age, DeniedNote, Heading, Mark, Progress, StateBadge, useProblem } from "../parts/common";
 import { Virtual } from "../parts/virtual";
 import { address, addonPath, clusterPath, setQuery } from "../router";
 import { Store, useStore } from "../store";
@@ -61,14 +61,14 @@ export function Fleet() {
   if (hidden || !list.synced)
     return (
       <>
-        <h1 tabIndex={-1}>{words.clusters}</h1>
+        <Heading>{words.clusters}</Heading>
         {hidden ? <DeniedNote kinds={["Cluster"]} /> : <Progress />}
       </>
     );
 
   return (
     <>
-      <h1 tabIndex={-1}>{words.clusters}</h1>
+      <Heading>{words.clusters}</Heading>
       <div class="counters" role="group" aria-label={words.status}>
         <button type="button" aria-pressed={!filter.state} onClick={() => setQuery("state", "")}>
           <b>{counted.length}</b> {words.all}

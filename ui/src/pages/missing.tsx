@@ -1,10 +1,10 @@
 import { useWords } from "../i18n";
-import { DeniedNote, Progress, useProblem } from "../parts/common";
+import { DeniedNote, Heading, Progress, useProblem } from "../parts/common";
 
 export function Loading({ title }: { title: string }) {
   return (
     <>
-      <h1 tabIndex={-1}>{title}</h1>
+      <Heading>{title}</Heading>
       <Progress />
     </>
   );
@@ -16,7 +16,7 @@ export function Gone({ title, kind }: { title: string; kind?: string }) {
   const hidden = useProblem(kind ?? "");
   return (
     <>
-      <h1 tabIndex={-1}>{title}</h1>
+      <Heading>{title}</Heading>
       {!hidden && <p>{kind ? words.gone : words.missingPage}</p>}
       {hidden && <DeniedNote kinds={[hidden.kind]} />}
       <p>

@@ -1,8 +1,8 @@
 import { useEffect, useState } from "preact/hooks";
-import { act, explain, get, lines } from "../api";
+import { act, explain, get, lines, send } from "../api";
 import { age, duration, parseDuration, symbol } from "../format";
 import { useWords } from "../i18n";
-import { Age, Button, Conditions, Dialog, Mark, Meter, Section, StateBadge } from "../parts/common";
+import { Age, Button, Conditions, Confirm, Heading, Mark, Meter, Section, StateBadge } from "../parts/common";
 import { Diff } from "../parts/diff";
 import { Log } from "../parts/log";
 import { clusterPath } from "../router";
@@ -35,7 +35,7 @@ export function WorkspacePage({ ns, name }: { ns: string; name: string }) {
   return (
     <>
       <header class="title">
-        <h1 tabIndex={-1}>{name}</h1>
+        <Heading>{name}</Heading>
         <StateBadge state={node.state ?? ""} text={node.state === "Ready" ? undefined : node.reason} />
         <span class="end buttons">
           {run ? (
@@ -191,21 +191,15 @@ function PlanPanel({ workspace, path, can }: { workspace: Workspace; path: strin
       {end?.error && <p class="note">{end.error}</p>}
       {asked === "approve" && ready && <Approve workspace={workspace} plan={plan} path={path} onClose={() => ask(undefined)} />}
       {asked === "reject" && (
-        <Dialog title={words.rejectTitle(workspace.name)} onClose={() => ask(undefined)}>
+        <Confirm
+          title={words.rejectTitle(workspace.name)}
+          action={words.reject}
+          kind="danger"
+          run={() => send(path + "/reject", { plan: status.id }, words.rejected, words.needs)}
+          onClose={() => ask(undefined)}
+        >
           <p>{words.rejectText}</p>
-          <div class="row">
-            <Button
-              kind="danger"
-              onClick={async () => {
-                await act(path + "/reject", { plan: status.id }, words.rejected, words.needs);
-                ask(undefined);
-              }}
-            >
-              {words.reject}
-            </Button>
-            <Button onClick={() => ask(undefined)}>{words.cancel}</Button>
-          </div>
-        </Dialog>
+        </Confirm>
       )}
     </Section>
   );
@@ -218,7 +212,14 @@ function Approve({ workspace, plan, path, onClose }: { workspace: Workspace; pla
   const destroyed = (plan.resources ?? []).filter((r) => r.action === "delete" || r.action === "replace");
   const complete = blocked.every((address) => typed[address]?.trim() === address);
   return (
-    <Dialog title={plan.operation === "Destroy" ? words.destroyTitle(workspace.name, plan.destroy) : words.approveTitle(workspace.name)} onClose={onClose}>
+    <Confirm
+      title={plan.operation === "Destroy" ? words.destroyTitle(workspace.name, plan.destroy) : words.approveTitle(workspace.name)}
+      action={words.approve}
+      kind="primary"
+      disabled={!complete}
+      run={() => send(path + "/approve", { plan: plan.id, allowDestroy: blocked }, words.approved, words.needs)}
+      onClose={onClose}
+    >
       <p>
         {words.planSummary(plan.add, plan.change, plan.destroy)}. <code>{plan.id}</code>
       </p>
@@ -241,20 +242,7 @@ function Approve({ workspace, plan, path, onClose }: { workspace: Workspace; pla
           <input type="text" value={typed[address] ?? ""} autocomplete="off" spellcheck={false} onInput={(e) => setTyped({ ...typed, [address]: e.currentTarget.value })} />
         </label>
       ))}
-      <div class="row">
-        <Button
-          kind="primary"
-          disabled={!complete}
-          onClick={async () => {
-            await act(path + "/approve", { plan: plan.id, allowDestroy: blocked }, words.approved, words.needs);
-            onClose();
-          }}
-        >
-          {words.approve}
-        </Button>
-        <Button onClick={onClose}>{words.cancel}</Button>
-      </div>
-    </Dialog>
+    </Confirm>
   );
 }
 
@@ -266,7 +254,14 @@ function Unlock({ path, onClose }: { path: string; onClose: () => void }) {
     get<Lock | null>(path + "/lock").then(setLock, (e: unknown) => setError(explain(e, words.needs)));
   }, [path]);
   return (
-    <Dialog title={words.unlockTitle} onClose={onClose}>
+    <Confirm
+      title={words.unlockTitle}
+      action={words.unlock}
+      kind="danger"
+      disabled={!lock}
+      run={() => send(path + "/unlock", { lock: lock!.id }, words.unlocked, words.needs)}
+      onClose={onClose}
+    >
       {error && <p class="note">{error}</p>}
       {lock === null && <p>{words.notLocked}</p>}
       {lock && (
@@ -275,20 +270,7 @@ function Unlock({ path, onClose }: { path: string; onClose: () => void }) {
         </p>
       )}
       <p>{words.unlockText}</p>
-      <div class="row">
-        <Button
-          kind="danger"
-          disabled={!lock}
-          onClick={async () => {
-            await act(path + "/unlock", { lock: lock!.id }, words.unlocked, words.needs);
-            onClose();
-          }}
-        >
-          {words.unlock}
-        </Button>
-        <Button onClick={onClose}>{words.cancel}</Button>
-      </div>
-    </Dialog>
+    </Confirm>
   );
 }
 
@@ -419,21 +401,15 @@ function SnapshotPanel({ path, can }: { path: string; can?: Can }) {
         ))}
       </ul>
       {chosen && (
-        <Dialog title={words.restoreTitle(chosen.name)} onClose={() => choose(undefined)}>
+        <Confirm
+          title={words.restoreTitle(chosen.name)}
+          action={words.restore}
+          kind="danger"
+          run={() => send(path + "/restore", { snapshot: chosen.name, hold: true }, words.restored, words.needs)}
+          onClose={() => choose(undefined)}
+        >
           <p>{words.restoreText}</p>
-          <div class="row">
-            <Button
-              kind="danger"
-              onClick={async () => {
-                await act(path + "/restore", { snapshot: chosen.name, hold: true }, words.restored, words.needs);
-                choose(undefined);
-              }}
-            >
-              {words.restore}
-            </Button>
-            <Button onClick={() => choose(undefined)}>{words.cancel}</Button>
-          </div>
-        </Dialog>
+        </Confirm>
       )}
     </Section>
   );

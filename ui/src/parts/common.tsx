@@ -1,10 +1,11 @@
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import reasons from "virtual:reasons";
 import { age } from "../format";
 import { useWords } from "../i18n";
 import type { Words } from "../i18n/en";
 import { named } from "../reasons";
+import { announce } from "../router";
 import { now, useStore } from "../store";
 import { session } from "../stream";
 import type { Condition, Denied, State } from "../types";
@@ -44,6 +45,17 @@ export function Age({ since, suffix }: { since?: string; suffix?: boolean }) {
     <time dateTime={since} title={new Date(since).toLocaleString()}>
       {suffix ? words.ago(text) : text}
     </time>
+  );
+}
+
+/** Heading is the title of a page. */
+export function Heading({ children }: { children: ComponentChildren }) {
+  const ref = useRef<HTMLHeadingElement>(null);
+  useLayoutEffect(() => announce(ref.current!), []);
+  return (
+    <h1 ref={ref} tabIndex={-1}>
+      {children}
+    </h1>
   );
 }
 
@@ -150,19 +162,68 @@ export function Conditions({ conditions, subject }: { conditions: Condition[]; s
   );
 }
 
-/** Dialog is a modal question. */
-export function Dialog({ title, onClose, children }: { title: string; onClose: () => void; children: ComponentChildren }) {
+/** Dialog is a modal question. Without onClose it stays until it is answered. */
+export function Dialog({ title, onClose, children }: { title: string; onClose?: () => void; children: ComponentChildren }) {
   const ref = useRef<HTMLDialogElement>(null);
+  const id = useId();
   useEffect(() => {
     const dialog = ref.current!;
     dialog.showModal();
     return () => dialog.close();
   }, []);
+  const cancel = (event: Event) => {
+    event.preventDefault();
+    onClose?.();
+  };
+  // Browsers close a dialog that refuses Escape twice.
+  const closed = () => {
+    if (!onClose && ref.current?.isConnected) ref.current.showModal();
+    else onClose?.();
+  };
   return (
-    <dialog ref={ref} aria-labelledby="dialog-title" onCancel={onClose}>
-      <h2 id="dialog-title">{title}</h2>
+    <dialog ref={ref} aria-labelledby={id} onCancel={cancel} onClose={closed}>
+      <h2 id={id}>{title}</h2>
       {children}
     </dialog>
+  );
+}
+
+/**
+ * Confirm is a question about an action. It stays open if the action fails, with what was
+ * typed. run returns why it failed, or undefined if it succeeded.
+ */
+export function Confirm(props: {
+  title: string;
+  action: string;
+  kind: "primary" | "danger";
+  disabled?: boolean;
+  run: () => Promise<string | undefined>;
+  onClose: () => void;
+  children: ComponentChildren;
+}) {
+  const words = useWords();
+  const [error, setError] = useState("");
+  const run = async () => {
+    setError("");
+    const failed = await props.run();
+    if (failed === undefined) props.onClose();
+    else setError(failed);
+  };
+  return (
+    <Dialog title={props.title} onClose={props.onClose}>
+      {props.children}
+      {error && (
+        <p class="note" role="alert">
+          {error}
+        </p>
+      )}
+      <div class="row">
+        <Button kind={props.kind} disabled={props.disabled} onClick={run}>
+          {props.action}
+        </Button>
+        <Button onClick={props.onClose}>{words.cancel}</Button>
+      </div>
+    </Dialog>
   );
 }
 
