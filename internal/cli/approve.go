@@ -36,7 +36,7 @@ func (o *Options) pendingDecision(cmd *cobra.Command, name, planID string) (*pen
 }
 
 func newApproveCommand(o *Options) *cobra.Command {
-	var planID string
+	var planID, comment string
 	var allowDestroy []string
 	var yes, wait bool
 	cmd := o.workspaceCommand(&cobra.Command{
@@ -50,7 +50,7 @@ The command prints the plan and asks for confirmation, unless --plan or --yes is
 set.`,
 		Example: `  captctl approve cluster/demo
   captctl approve network-a --plan plan-0123456789abcdef --wait
-  captctl approve network-a --allow-destroy module.vpc.aws_vpc.this`,
+  captctl approve network-a --allow-destroy module.vpc.aws_vpc.this --comment "Agreed with the network team"`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			d, err := o.pendingDecision(cmd, args[0], planID)
@@ -73,7 +73,7 @@ set.`,
 			if err := o.confirm(yes || planID != "", question(d)); err != nil {
 				return err
 			}
-			if err := operate.Approve(ctx, d.client, d.apply, d.plan, addresses); err != nil {
+			if err := operate.Approve(ctx, d.client, d.apply, d.plan, addresses, comment); err != nil {
 				return err
 			}
 			fmt.Fprintf(o.Out, "Approved plan %s of %s\n", d.plan.ID, d.apply.Name)
@@ -86,9 +86,14 @@ set.`,
 	cmd.Flags().StringVar(&planID, "plan", "", "ID of the plan to approve. The command fails if another plan is waiting, and does not ask for confirmation.")
 	// A string slice would parse the quotes of an address as CSV.
 	cmd.Flags().StringArrayVar(&allowDestroy, "allow-destroy", nil, "Addresses of protected resources that may be destroyed, separated by commas.")
+	addComment(cmd, &comment)
 	addYes(cmd, &yes)
 	addWait(cmd, &wait)
 	return cmd
+}
+
+func addComment(cmd *cobra.Command, comment *string) {
+	cmd.Flags().StringVar(comment, "comment", "", "Comment on the decision, which the status of the workspace shows.")
 }
 
 // question returns what the user confirms.
@@ -109,20 +114,20 @@ func decided(apply *infrav1.WorkspaceTemplateApply, planID string) bool {
 }
 
 func newRejectCommand(o *Options) *cobra.Command {
-	var planID string
+	var planID, comment string
 	cmd := o.workspaceCommand(&cobra.Command{
 		Use:   "reject NAME",
 		Short: "Reject the waiting plan of a workspace",
 		Long: `Reject the waiting plan of a workspace. Nothing is applied until the inputs change
 or a new plan is requested with captctl retry. If the workspace is being deleted, its
 resources stay until then.`,
-		Example: "  captctl reject network-a --plan plan-0123456789abcdef",
+		Example: `  captctl reject network-a --plan plan-0123456789abcdef --comment "Wait for the maintenance window"`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			d, err := o.pendingDecision(cmd, args[0], planID)
 			if err != nil {
 				return err
 			}
-			if err := operate.Reject(cmd.Context(), d.client, d.apply, d.plan); err != nil {
+			if err := operate.Reject(cmd.Context(), d.client, d.apply, d.plan, comment); err != nil {
 				return err
 			}
 			fmt.Fprintf(o.Out, "Rejected plan %s of %s: change the inputs, or request a new plan with captctl retry %s\n", d.plan.ID, d.apply.Name, args[0])
@@ -130,5 +135,6 @@ resources stay until then.`,
 		},
 	})
 	cmd.Flags().StringVar(&planID, "plan", "", "ID of the plan to reject. The command fails if another plan is waiting.")
+	addComment(cmd, &comment)
 	return cmd
 }

@@ -16,7 +16,8 @@ import (
 
 // +kubebuilder:webhook:verbs=create;update,path=/mutate-infrastructure-cluster-x-k8s-io-v1beta1-workspacetemplateapply,mutating=true,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplateapplies,versions=v1beta1,name=default.workspacetemplateapply.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 
-// authors records who changed a workspace and who approved its plan.
+// authors records who changed a workspace and who approved its plan. A comment belongs to
+// the request that approves or rejects the plan, so that it cannot be changed later.
 type authors struct{}
 
 // Default sets the annotations of authors.
@@ -48,7 +49,13 @@ func setAuthors(before, after *infrav1.WorkspaceTemplateApply, user string, now 
 	case plan != before.Spec.ApprovedPlan:
 		approvedBy = infrav1.Approval{Plan: plan, At: metav1.NewTime(now), By: user}.String()
 	}
-	for name, value := range map[string]string{infrav1.ChangedByAnnotation: changedBy, infrav1.ApprovedByAnnotation: approvedBy} {
+	comment := before.Annotations[infrav1.CommentAnnotation]
+	if decides(before, after) {
+		comment = after.Annotations[infrav1.CommentAnnotation]
+	}
+	for name, value := range map[string]string{
+		infrav1.ChangedByAnnotation: changedBy, infrav1.ApprovedByAnnotation: approvedBy, infrav1.CommentAnnotation: comment,
+	} {
 		switch {
 		case value == "":
 			delete(after.Annotations, name)
@@ -58,6 +65,12 @@ func setAuthors(before, after *infrav1.WorkspaceTemplateApply, user string, now 
 			after.Annotations[name] = value
 		}
 	}
+}
+
+// decides reports whether a change approves or rejects a plan.
+func decides(before, after *infrav1.WorkspaceTemplateApply) bool {
+	differs := func(name string) bool { return before.Annotations[name] != after.Annotations[name] }
+	return before.Spec.ApprovedPlan != after.Spec.ApprovedPlan || differs(infrav1.RejectPlanAnnotation) || differs(infrav1.AllowDestroyAnnotation)
 }
 
 // withoutApproval returns the spec of a workspace without the approved plan.

@@ -33,6 +33,22 @@ func TestAuthors_areRecordedAndCannotBeForged(t *testing.T) {
 		infrav1.ChangedByAnnotation: "alice", infrav1.ApprovedByAnnotation: approved.Annotations[infrav1.ApprovedByAnnotation], "other": "x",
 	}))
 
+	commented := created.DeepCopy()
+	commented.Spec.ApprovedPlan = first
+	commented.Annotations[infrav1.CommentAnnotation] = first + " Looks good"
+	setAuthors(created, commented, "bob", now)
+	g.Expect(infrav1.CommentOf(commented, first)).To(Equal("Looks good"))
+	g.Expect(infrav1.CommentOf(commented, second)).To(BeEmpty())
+	changed := commented.DeepCopy()
+	changed.Annotations[infrav1.CommentAnnotation] = first + " Bob did not write this"
+	setAuthors(commented, changed, "mallory", now)
+	g.Expect(infrav1.CommentOf(changed, first)).To(Equal("Looks good"), "a comment belongs to the decision")
+	rejected := commented.DeepCopy()
+	rejected.Annotations[infrav1.RejectPlanAnnotation] = first
+	rejected.Annotations[infrav1.CommentAnnotation] = first + " Too late"
+	setAuthors(commented, rejected, "carol", now)
+	g.Expect(infrav1.CommentOf(rejected, first)).To(Equal("Too late"))
+
 	again := approved.DeepCopy()
 	again.Spec.ApprovedPlan, again.Spec.Approval = second, infrav1.ApprovalManual
 	setAuthors(approved, again, "carol with spaces", now)

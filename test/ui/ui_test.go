@@ -460,12 +460,15 @@ func TestWorkspace_isApprovedWithTheKeyboard(t *testing.T) {
 	b.Expect(value[bool](b, inDialog)).To(BeTrue(), "before the address is typed")
 	b.run(chromedp.KeyEvent("module.network.aws_nat_gateway.this"))
 	b.Eventually(func() bool { return value[bool](b, inDialog) }, timeout).Should(BeFalse())
+	b.press(kb.Tab)
+	b.run(chromedp.KeyEvent("Agreed with the network team"))
 	b.press(kb.Tab, kb.Enter)
 	b.shows("The plan is approved.")
 	apply := &infrav1.WorkspaceTemplateApply{}
 	b.Expect(env.Client.Get(t.Context(), client.ObjectKey{Namespace: "team-a", Name: "staging-vpc"}, apply)).To(Succeed())
 	b.Expect(apply.Spec.ApprovedPlan).To(Equal(planID))
 	b.Expect(apply.Annotations[infrav1.AllowDestroyAnnotation]).To(Equal("module.network.aws_nat_gateway.this"))
+	b.Expect(infrav1.CommentOf(apply, planID)).To(Equal("Agreed with the network team"))
 }
 
 func TestLog_follows(t *testing.T) {
@@ -577,6 +580,8 @@ func TestSession_endsWithoutLosingThePage(t *testing.T) {
 	b.Eventually(func() bool { return value[bool](b, reject+"?.disabled === false") }, timeout).Should(BeTrue())
 	b.script(reject + ".click()")
 	b.shows("Reject the plan of staging-vpc?")
+	b.script(`document.querySelector("dialog input").focus()`)
+	b.run(chromedp.KeyEvent("Not this week"))
 
 	stop()
 	b.shows("Connection to captctl lost: trying again.")
@@ -592,6 +597,7 @@ func TestSession_endsWithoutLosingThePage(t *testing.T) {
 	b.press(kb.Enter)
 	b.Eventually(b.text, timeout).ShouldNot(ContainSubstring("Your session has ended"))
 	b.shows("Reject the plan of staging-vpc?")
+	b.Expect(value[string](b, `document.querySelector("dialog input").value`)).To(Equal("Not this week"))
 	b.Expect(value[string](b, "location.pathname")).To(Equal("/workspaces/team-a/staging-vpc"))
 	b.ignoreProblems()
 }

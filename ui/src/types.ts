@@ -118,6 +118,7 @@ export interface PlanStatus {
   waiting?: boolean;
   approvedBy?: string;
   approvedAt?: string;
+  comment?: string;
   add: number;
   change: number;
   destroy: number;

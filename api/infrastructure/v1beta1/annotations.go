@@ -14,6 +14,9 @@ const (
 	AllowDestroyAnnotation = "capt.appthrust.io/allow-destroy"
 	// RejectPlanAnnotation names a saved plan that a user rejected.
 	RejectPlanAnnotation = "capt.appthrust.io/reject-plan"
+	// CommentAnnotation is what a user wrote about a plan that is approved or rejected in
+	// the same request: the ID of the plan, a space, and the text. See CommentOf.
+	CommentAnnotation = "capt.appthrust.io/comment"
 	// ForceUnlockAnnotation names the lock to break. It is refused while the lock's
 	// holder is alive.
 	ForceUnlockAnnotation = "capt.appthrust.io/force-unlock"

@@ -32,6 +32,16 @@ func (a Approval) String() string {
 	return a.Plan + " " + a.At.UTC().Format(time.RFC3339) + " " + a.By
 }
 
+// CommentOf returns what a user wrote about a plan that was approved or rejected, or an
+// empty string if there is nothing.
+func CommentOf(apply *WorkspaceTemplateApply, plan string) string {
+	about, text, _ := strings.Cut(apply.Annotations[CommentAnnotation], " ")
+	if plan == "" || about != plan {
+		return ""
+	}
+	return text
+}
+
 // ApprovalOf returns the record of a workspace's approved plan, or nil if there is none.
 func ApprovalOf(apply *WorkspaceTemplateApply) *Approval {
 	parts := strings.SplitN(apply.Annotations[ApprovedByAnnotation], " ", 3)

@@ -125,6 +125,12 @@ type PlanStatus struct {
 	// +optional
 	ApprovedAt *metav1.Time `json:"approvedAt,omitempty"`
 
+	// comment is what the user wrote who approved or rejected the plan.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	Comment string `json:"comment,omitempty"`
+
 	// add is how many resources would be created.
 	// +optional
 	// +kubebuilder:validation:Minimum=0

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/template"
 )
@@ -42,17 +43,39 @@ func WaitingPlan(apply *infrav1.WorkspaceTemplateApply, id string) (*infrav1.Pla
 	return plan, nil
 }
 
+// maxComment is the size of a comment, in bytes.
+const maxComment = 1000
+
+// setComment stores what a user wrote about a plan, and removes what was written about
+// another one.
+func setComment(apply *infrav1.WorkspaceTemplateApply, plan *infrav1.PlanStatus, comment string) {
+	delete(apply.Annotations, infrav1.CommentAnnotation)
+	if comment = message.OneLine(comment); comment != "" {
+		apply.Annotations[infrav1.CommentAnnotation] = plan.ID + " " + comment
+	}
+}
+
+func checkComment(comment string) error {
+	if len(message.OneLine(comment)) > maxComment {
+		return fmt.Errorf("the comment is longer than %d bytes", maxComment)
+	}
+	return nil
+}
+
 // Approve approves a waiting plan and allows the given protected resources to be
-// destroyed.
-func Approve(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, plan *infrav1.PlanStatus, allowDestroy []string) error {
-	if err := CheckProtected(apply, plan, allowDestroy); err != nil {
+// destroyed. The comment may be empty.
+func Approve(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, plan *infrav1.PlanStatus, allowDestroy []string, comment string) error {
+	if err := errors.Join(checkComment(comment), CheckProtected(apply, plan, allowDestroy)); err != nil {
 		return err
 	}
 	policy, err := Policy(ctx, c, apply)
 	if err != nil {
 		return err
 	}
-	return patch(ctx, c, apply, func() { approve(apply, plan, needsApproval(plan, policy), allowDestroy) })
+	return patch(ctx, c, apply, func() {
+		approve(apply, plan, needsApproval(plan, policy), allowDestroy)
+		setComment(apply, plan, comment)
+	})
 }
 
 // needsApproval reports whether a plan waits until a user approves it. Otherwise only
@@ -100,8 +123,11 @@ func allowedAddresses(apply *infrav1.WorkspaceTemplateApply, allowDestroy []stri
 	return addresses
 }
 
-// Reject rejects a waiting plan.
-func Reject(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, plan *infrav1.PlanStatus) error {
+// Reject rejects a waiting plan. The comment may be empty.
+func Reject(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, plan *infrav1.PlanStatus, comment string) error {
+	if err := checkComment(comment); err != nil {
+		return err
+	}
 	policy, err := Policy(ctx, c, apply)
 	if err != nil {
 		return err
@@ -109,7 +135,10 @@ func Reject(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTempla
 	if !needsApproval(plan, policy) {
 		return fmt.Errorf("%s has approval: Auto, and its protected resources already block the plan: there is nothing to reject", apply.Name)
 	}
-	return patch(ctx, c, apply, func() { apply.Annotations[infrav1.RejectPlanAnnotation] = plan.ID })
+	return patch(ctx, c, apply, func() {
+		apply.Annotations[infrav1.RejectPlanAnnotation] = plan.ID
+		setComment(apply, plan, comment)
+	})
 }
 
 // CurrentRun returns the run that is in progress. If id is not empty, the run

@@ -3,6 +3,7 @@ package operate
 import (
 	"context"
 	"maps"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -160,26 +161,32 @@ func TestActions_writeAnnotations(t *testing.T) {
 	}{
 		"approve a blocked plan": {
 			act: func(c client.Client, a *infrav1.WorkspaceTemplateApply) (string, error) {
-				return "", Approve(ctx, c, a, &infrav1.PlanStatus{ID: "plan-1", Blocked: []string{"a.b"}}, nil)
+				return "", Approve(ctx, c, a, &infrav1.PlanStatus{ID: "plan-1", Blocked: []string{"a.b"}}, nil, "")
 			},
 			err: "allow it with --allow-destroy 'a.b'",
 		},
 		"approve": {
 			act: func(c client.Client, a *infrav1.WorkspaceTemplateApply) (string, error) {
-				return "", Approve(ctx, c, a, plan, []string{"a.b"})
+				return "", Approve(ctx, c, a, plan, []string{"a.b"}, " Agreed\nwith Bob ")
 			},
-			want: map[string]string{infrav1.AllowDestroyAnnotation: "a.b"},
+			want: map[string]string{infrav1.AllowDestroyAnnotation: "a.b", infrav1.CommentAnnotation: "plan-1 Agreed with Bob"},
+		},
+		"approve with a comment that is too long": {
+			act: func(c client.Client, a *infrav1.WorkspaceTemplateApply) (string, error) {
+				return "", Approve(ctx, c, a, plan, nil, strings.Repeat("x", maxComment+1))
+			},
+			err: "longer than",
 		},
 		"reject with automatic approval": {
 			act: func(c client.Client, a *infrav1.WorkspaceTemplateApply) (string, error) {
-				return "", Reject(ctx, c, a, plan)
+				return "", Reject(ctx, c, a, plan, "")
 			},
 			err: "net has approval: Auto",
 		},
 		"reject": {
 			given: manual(workspace("net")),
 			act: func(c client.Client, a *infrav1.WorkspaceTemplateApply) (string, error) {
-				return "", Reject(ctx, c, a, plan)
+				return "", Reject(ctx, c, a, plan, "")
 			},
 			want: map[string]string{infrav1.RejectPlanAnnotation: "plan-1"},
 		},

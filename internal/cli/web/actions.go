@@ -52,6 +52,8 @@ type request struct {
 	Plan string `json:"plan,omitempty"`
 	// AllowDestroy are the addresses of protected resources that may be destroyed.
 	AllowDestroy []string `json:"allowDestroy,omitempty"`
+	// Comment is what the user writes about the plan.
+	Comment string `json:"comment,omitempty"`
 	// Run is the run to cancel, Snapshot the one to restore, and Lock the one to break.
 	Run      string `json:"run,omitempty"`
 	Snapshot string `json:"snapshot,omitempty"`
@@ -125,7 +127,7 @@ func approve(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTempl
 			return fmt.Errorf("%q is not the address of one resource", address)
 		}
 	}
-	return operate.Approve(ctx, c, apply, plan, body.AllowDestroy)
+	return operate.Approve(ctx, c, apply, plan, body.AllowDestroy, body.Comment)
 }
 
 func reject(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, body request) error {
@@ -133,7 +135,7 @@ func reject(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTempla
 	if err != nil {
 		return err
 	}
-	return operate.Reject(ctx, c, apply, plan)
+	return operate.Reject(ctx, c, apply, plan, body.Comment)
 }
 
 func cancelRun(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, body request) error {

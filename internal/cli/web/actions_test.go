@@ -61,11 +61,14 @@ func TestApprove_needsTheRightAndThePlanThatWasSeen(t *testing.T) {
 	approver.Expect(body).To(ContainSubstring("protected"))
 	status, _ = approver.send(http.MethodPost, path+"approve", `{"plan":"`+planID+`","allowDestroy":["aws_vpc.this,aws_vpc.other"]}`)
 	approver.Expect(status).To(Equal(http.StatusConflict), "an address is one resource")
-	status, body = approver.send(http.MethodPost, path+"approve", `{"plan":"`+planID+`","allowDestroy":["aws_vpc.this"]}`)
+	status, body = approver.send(http.MethodPost, path+"approve", `{"plan":"`+planID+`","allowDestroy":["aws_vpc.this"],"comment":"`+strings.Repeat("x", 2000)+`"}`)
+	approver.Expect(status).To(Equal(http.StatusConflict), body)
+	status, body = approver.send(http.MethodPost, path+"approve", `{"plan":"`+planID+`","allowDestroy":["aws_vpc.this"],"comment":"Agreed\nwith Bob"}`)
 	approver.Expect(status).To(Equal(http.StatusOK), body)
 	approver.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(apply), apply)).To(Succeed())
 	approver.Expect(apply.Spec.ApprovedPlan).To(Equal(planID))
 	approver.Expect(apply.Annotations[infrav1.AllowDestroyAnnotation]).To(Equal("aws_vpc.this"))
+	approver.Expect(infrav1.CommentOf(apply, planID)).To(Equal("Agreed with Bob"))
 }
 
 func TestActions_writeWhatCaptctlWrites(t *testing.T) {

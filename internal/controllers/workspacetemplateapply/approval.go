@@ -2,6 +2,7 @@ package workspacetemplateapply
 
 import (
 	"context"
+	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -9,11 +10,14 @@ import (
 	"github.com/appthrust/capt/internal/message"
 )
 
-// maxUserName is the size of the name of an approver in the status, in bytes.
-const maxUserName = 256
+// Limits of what the status has of an approval, in bytes.
+const (
+	maxUserName = 256
+	maxComment  = 1024
+)
 
-// approval records in the status who approved the plan, and when. The webhook of the
-// workspace writes the annotation.
+// approval records in the status who approved the plan, when, and with which comment. The
+// webhook of the workspace writes the annotation.
 func (r *Reconciler) approval(_ context.Context, s *scope) error {
 	plan, approval := s.apply.Status.Plan, infrav1.ApprovalOf(s.apply)
 	if plan == nil {
@@ -21,12 +25,24 @@ func (r *Reconciler) approval(_ context.Context, s *scope) error {
 	}
 	isNew := isWaiting(plan) && plan.ApprovedBy == ""
 	plan.ApprovedBy, plan.ApprovedAt = "", nil
+	plan.Comment = message.Truncate(message.OneLine(infrav1.CommentOf(s.apply, plan.ID)), maxComment)
 	if approval == nil || approval.Plan != plan.ID || approval.By == "" {
 		return nil
 	}
 	plan.ApprovedBy, plan.ApprovedAt = message.Truncate(approval.By, maxUserName), &approval.At
 	if isNew {
-		r.Recorder.Eventf(s.apply, nil, corev1.EventTypeNormal, infrav1.PlanApprovedReason, "Approve", "%s approved plan %s (%s)", plan.ApprovedBy, plan.ID, planSummary(plan))
+		r.Recorder.Eventf(s.apply, nil, corev1.EventTypeNormal, infrav1.PlanApprovedReason, "Approve", "%s approved plan %s (%s)%s", plan.ApprovedBy, plan.ID, planSummary(plan), quoted(plan.Comment))
 	}
 	return nil
+}
+
+// maxQuote is the size of a comment in messages, in bytes.
+const maxQuote = 256
+
+// quoted returns a comment as the continuation of a message.
+func quoted(comment string) string {
+	if comment == "" {
+		return ""
+	}
+	return fmt.Sprintf(" with the comment %q", message.Truncate(comment, maxQuote))
 }

@@ -32,7 +32,14 @@ func TestApproval_recordsWhoApprovedThePlan(t *testing.T) {
 	g.Expect(r.approval(t.Context(), s)).To(Succeed())
 	g.Expect(recorder.Events).To(BeEmpty(), "the event is not repeated")
 
+	s.apply.Annotations[infrav1.CommentAnnotation] = plan + " Agreed\nin the meeting"
+	s.apply.Status.Plan.ApprovedBy = ""
+	g.Expect(r.approval(t.Context(), s)).To(Succeed())
+	g.Expect(s.apply.Status.Plan.Comment).To(Equal("Agreed in the meeting"))
+	g.Expect(recorder.Events).To(Receive(HaveSuffix(` with the comment "Agreed in the meeting"`)))
+
 	s.apply.Status.Plan.ID = "plan-fedcba9876543210"
 	g.Expect(r.approval(t.Context(), s)).To(Succeed())
 	g.Expect(s.apply.Status.Plan.ApprovedBy).To(BeEmpty(), "another plan")
+	g.Expect(s.apply.Status.Plan.Comment).To(BeEmpty(), "another plan")
 }

@@ -167,7 +167,7 @@ func (s situation) decideManual() (decision, error) {
 	}
 	switch {
 	case s.rejectedPlan == s.plan.ID:
-		return noRun, fault.Stall(infrav1.PlanRejectedReason, "Plan %s was rejected: change the inputs or request another plan", s.plan.ID)
+		return noRun, fault.Stall(infrav1.PlanRejectedReason, "Plan %s was rejected%s: change the inputs or request another plan", s.plan.ID, quoted(s.plan.Comment))
 	case s.approvedPlan != s.plan.ID:
 		return noRun, fault.Wait(infrav1.WaitingForApprovalReason, "Plan %s (%s) waits for approval: set spec.approvedPlan to %s", s.plan.ID, planSummary(s.plan), s.plan.ID)
 	}

@@ -172,7 +172,7 @@ func (s situation) decideManualDestroy() (decision, error) {
 	case !isDestroyPlan(s.plan):
 		return s.attempt(plan, destroyInputs)
 	case s.rejectedPlan == s.plan.ID:
-		return noRun, fault.Stall(infrav1.PlanRejectedReason, "Deletion is held: plan %s was rejected. Request another plan with captctl retry%s", s.plan.ID, s.keepHint())
+		return noRun, fault.Stall(infrav1.PlanRejectedReason, "Deletion is held: plan %s was rejected%s. Request another plan with captctl retry%s", s.plan.ID, quoted(s.plan.Comment), s.keepHint())
 	}
 	if blocked := s.blocked(); len(blocked) > 0 {
 		return noRun, fault.Stall(infrav1.ProtectedResourceReason, "Deletion is held: plan %s would destroy protected resources: %s. Allow it with captctl approve --allow-destroy, or list them in the annotation %s%s",

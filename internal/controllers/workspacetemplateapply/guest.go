@@ -158,9 +158,9 @@ func (s *scope) mirror() {
 	status.Runs = 0
 	if status.Plan != nil && own.Plan != nil && own.Plan.ID == status.Plan.ID {
 		// It is the approval of the guest that counts, which the next step reads.
-		status.Plan.ApprovedBy, status.Plan.ApprovedAt = own.Plan.ApprovedBy, own.Plan.ApprovedAt
+		status.Plan.ApprovedBy, status.Plan.ApprovedAt, status.Plan.Comment = own.Plan.ApprovedBy, own.Plan.ApprovedAt, own.Plan.Comment
 	} else if status.Plan != nil {
-		status.Plan.ApprovedBy, status.Plan.ApprovedAt = "", nil
+		status.Plan.ApprovedBy, status.Plan.ApprovedAt, status.Plan.Comment = "", nil, ""
 	}
 	s.apply.Status = *status
 }

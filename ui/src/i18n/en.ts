@@ -74,6 +74,8 @@ export const en = {
   outputs: "Outputs",
   protectedMark: "protected",
   actions: { create: "create", update: "update in place", delete: "destroy", replace: "replace", read: "read", forget: "forget", move: "move", import: "import", "no-op": "unchanged" } as Record<string, string>,
+  comment: "Comment (optional)",
+  commentIs: (text: string) => `Comment: ${text}`,
   approve: "Approve",
   reject: "Reject",
   cancel: "Cancel",

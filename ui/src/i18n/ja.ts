@@ -76,6 +76,8 @@ export const ja: Words = {
   outputs: "出力",
   protectedMark: "保護",
   actions: { create: "作成", update: "変更", delete: "削除", replace: "再作成", read: "読み取り", forget: "管理から除外", move: "移動", import: "インポート", "no-op": "変更なし" },
+  comment: "コメント（任意）",
+  commentIs: (text) => `コメント: ${text}`,
   approve: "承認",
   reject: "却下",
   cancel: "キャンセル",

@@ -174,6 +174,7 @@ function PlanPanel({ workspace, path, can }: { workspace: Workspace; path: strin
         <strong>{words.planSummary(status.add, status.change, status.destroy)}.</strong>{" "}
         {waiting && (blocked.length ? words.planBlocked : words.planWaits)} {status.approvedBy && words.approvedBy(status.approvedBy)}
       </p>
+      {status.comment && <p class="comment">{words.commentIs(status.comment)}</p>}
       {waiting && (
         <div class="row">
           <Button kind="primary" disabled={!ready || (can && !can.approve)} title={ready ? undefined : words.reviewFirst} onClick={() => ask({ kind: "approve", plan: status.id })}>
@@ -190,18 +191,36 @@ function PlanPanel({ workspace, path, can }: { workspace: Workspace; path: strin
       {end && !end.details && !end.missing && !end.error && !!plan?.resources?.length && <p class="quiet">{words.noDetails}</p>}
       {end?.error && <p class="note">{end.error}</p>}
       {asked === "approve" && ready && <Approve workspace={workspace} plan={plan} path={path} onClose={() => ask(undefined)} />}
-      {asked === "reject" && (
-        <Confirm
-          title={words.rejectTitle(workspace.name)}
-          action={words.reject}
-          kind="danger"
-          run={() => send(path + "/reject", { plan: status.id }, words.rejected, words.needs)}
-          onClose={() => ask(undefined)}
-        >
-          <p>{words.rejectText}</p>
-        </Confirm>
-      )}
+      {asked === "reject" && <Reject name={workspace.name} plan={status.id} path={path} onClose={() => ask(undefined)} />}
     </Section>
+  );
+}
+
+/** Comment is the field for what the user writes about a decision. */
+function Comment({ value, onChange }: { value: string; onChange: (value: string) => void }) {
+  const words = useWords();
+  return (
+    <label class="field">
+      {words.comment}
+      <input type="text" value={value} maxLength={500} autocomplete="off" onInput={(e) => onChange(e.currentTarget.value)} />
+    </label>
+  );
+}
+
+function Reject({ name, plan, path, onClose }: { name: string; plan: string; path: string; onClose: () => void }) {
+  const words = useWords();
+  const [comment, setComment] = useState("");
+  return (
+    <Confirm
+      title={words.rejectTitle(name)}
+      action={words.reject}
+      kind="danger"
+      run={() => send(path + "/reject", { plan, comment }, words.rejected, words.needs)}
+      onClose={onClose}
+    >
+      <p>{words.rejectText}</p>
+      <Comment value={comment} onChange={setComment} />
+    </Confirm>
   );
 }
 
@@ -209,6 +228,7 @@ function Approve({ workspace, plan, path, onClose }: { workspace: Workspace; pla
   const words = useWords();
   const blocked = plan.blocked ?? [];
   const [typed, setTyped] = useState<Record<string, string>>({});
+  const [comment, setComment] = useState("");
   const destroyed = (plan.resources ?? []).filter((r) => r.action === "delete" || r.action === "replace");
   const complete = blocked.every((address) => typed[address]?.trim() === address);
   return (
@@ -217,7 +237,7 @@ function Approve({ workspace, plan, path, onClose }: { workspace: Workspace; pla
       action={words.approve}
       kind="primary"
       disabled={!complete}
-      run={() => send(path + "/approve", { plan: plan.id, allowDestroy: blocked }, words.approved, words.needs)}
+      run={() => send(path + "/approve", { plan: plan.id, allowDestroy: blocked, comment }, words.approved, words.needs)}
       onClose={onClose}
     >
       <p>
@@ -242,6 +262,7 @@ function Approve({ workspace, plan, path, onClose }: { workspace: Workspace; pla
           <input type="text" value={typed[address] ?? ""} autocomplete="off" spellcheck={false} onInput={(e) => setTyped({ ...typed, [address]: e.currentTarget.value })} />
         </label>
       ))}
+      <Comment value={comment} onChange={setComment} />
     </Confirm>
   );
 }
