@@ -96,7 +96,7 @@ func commandGroups(o *Options) []commandGroup {
 			newPlanCommand(o), newApproveCommand(o), newRejectCommand(o), newRetryCommand(o), newCancelCommand(o),
 			newLogsCommand(o), newHistoryCommand(o), newDriftCommand(o), newStateCommand(o), newUnlockCommand(o),
 		}},
-		{"Checks:", []*cobra.Command{newValidateCommand(o), newRenderCommand(o), newDoctorCommand(o)}},
+		{"Checks:", []*cobra.Command{newValidateCommand(o), newRenderCommand(o), newPolicyCommand(o), newDoctorCommand(o)}},
 	}
 }
 

@@ -30,7 +30,7 @@ func newPlanCommand(o *Options) *cobra.Command {
 		Long: `Show the latest plan of a workspace in the format of Terraform: what it creates (+),
 updates in place (~), replaces (-/+) and destroys (-), with the old and new values of
 each attribute. Sensitive values are never shown; they are masked before the plan is
-stored.
+stored. The rules of policies that the plan violates are listed as well.
 
 Values are available for plans that wait for approval or are blocked by protected
 resources, and require permission to read Secrets. Other plans are shown as a list of
@@ -108,6 +108,7 @@ func printPlan(w io.Writer, plan *operate.Plan, read changeReader, style text.St
 	} else if !detailed {
 		out.WriteString("\n")
 	}
+	out.WriteString(listViolations(plan.Violations, style))
 	fmt.Fprintf(&out, "%s %d to add, %d to change, %d to destroy.\n", style.Paint(text.Bold, "Plan:"), plan.Add, plan.Change, plan.Destroy)
 	if _, err := io.WriteString(w, out.String()); err != nil {
 		return fmt.Errorf("writing the plan: %w", err)
@@ -162,8 +163,8 @@ func printMarkdown(w io.Writer, plan *operate.Plan, read changeReader) error {
 	if note := unchangedNote(plan); note != "" {
 		body += note + "\n"
 	}
-	_, err = fmt.Fprintf(w, "### %s of %s: %d to add, %d to change, %d to destroy\n\n`%s`, made by run `%s`%s\n\n%s",
-		planTitle(plan), plan.Workspace, plan.Add, plan.Change, plan.Destroy, plan.ID, plan.Run, planState(plan), body)
+	_, err = fmt.Fprintf(w, "### %s of %s: %d to add, %d to change, %d to destroy\n\n`%s`, made by run `%s`%s\n\n%s%s",
+		planTitle(plan), plan.Workspace, plan.Add, plan.Change, plan.Destroy, plan.ID, plan.Run, planState(plan), markdownViolations(plan.Violations), body)
 	if err != nil {
 		return fmt.Errorf("writing the plan: %w", err)
 	}
@@ -183,6 +184,8 @@ func planState(plan *operate.Plan) string {
 	switch {
 	case !ptr.Deref(plan.Waiting, false):
 		return ""
+	case plan.PolicyAction == infrav1.PolicyDeny:
+		return ", denied by a policy"
 	case len(plan.Blocked) > 0:
 		return ", blocked by protected resources"
 	default:

@@ -68,6 +68,18 @@ Plan: 2 to add, 1 to change, 2 to destroy.
 				"\x1b[31m-/+\x1b[0m aws_eip.nat must be replaced, because it cannot be updated in place\x1b[31m (protected)\x1b[0m\n" +
 				"    and 7 more\n\n\x1b[1mPlan:\x1b[0m 2 to add, 1 to change, 2 to destroy.\n",
 		},
+		"violated policies": {
+			change: func(p *operate.Plan) {
+				p.Resources, p.PolicyAction = p.Resources[:1], infrav1.PolicyDeny
+				p.Violations = []infrav1.PolicyViolation{
+					{Kind: "ClusterWorkspacePolicy", Policy: "guard", Rule: "keep", Action: infrav1.PolicyDeny, Message: "No.", Resources: []string{"a.b", "a.c"}, Count: 5},
+					{Kind: "WorkspacePolicy", Policy: "size", Rule: "small", Action: infrav1.PolicyWarn, Message: "It is\nlarge"},
+				}
+			},
+			want: "Plan plan-1 of net, created 2m ago by run net-r3, denied by a policy\n\n  + aws_subnet.a will be created\n\n" +
+				"Policies:\n\n  Deny ClusterWorkspacePolicy guard, rule keep: No. (a.b, a.c and 3 more)\n  Warn WorkspacePolicy size, rule small: It is large\n\n" +
+				"Plan: 2 to add, 1 to change, 2 to destroy.\n",
+		},
 		"outputs only": {
 			change: func(p *operate.Plan) {
 				p.Resources, p.OutputsOnly, p.Waiting, p.Add, p.Change, p.Destroy = nil, true, nil, 0, 0, 0

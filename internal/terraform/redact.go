@@ -339,5 +339,12 @@ func (r *Result) Redact(redactor *Redactor) {
 		d := &r.Diagnostics[i]
 		d.Summary, d.Detail, d.Address = redactor.Replace(d.Summary), redactor.Replace(d.Detail), redactor.Replace(d.Address)
 	}
+	for i := range r.Violations {
+		v := &r.Violations[i]
+		v.Message = redactor.Replace(v.Message)
+		for j, address := range v.Resources {
+			v.Resources[j] = redactor.Replace(address)
+		}
+	}
 	r.CommandOutput = redactor.Replace(r.CommandOutput)
 }

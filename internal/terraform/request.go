@@ -85,7 +85,19 @@ const (
 
 // Protocol is the version of the request and the result. It increases when a runner of
 // an earlier version would misunderstand a request.
-const Protocol = 1
+const Protocol = 2
+
+// protocolWithoutPolicies is the version of requests that earlier runners understand.
+const protocolWithoutPolicies = 1
+
+// RequiredProtocol returns the version that a runner must understand. A runner of an
+// earlier version would ignore policies and apply what they deny.
+func (r *Request) RequiredProtocol() int {
+	if r.Policies != nil {
+		return Protocol
+	}
+	return protocolWithoutPolicies
+}
 
 // Request contains all inputs of a run. It contains credentials, so it is stored
 // only in Secrets and is never logged.
@@ -129,6 +141,8 @@ type Request struct {
 	Protect []string `json:"protect,omitempty"`
 	// Unprotected lists the addresses that a user excluded from Protect.
 	Unprotected []string `json:"unprotected,omitempty"`
+	// Policies decide about the plan. It is nil if no policy applies to the workspace.
+	Policies *Policies `json:"policies,omitempty"`
 	// Plan identifies the saved plan of an OperationApply.
 	Plan *PlanRef `json:"plan,omitempty"`
 	// Snapshot names the snapshot of an OperationRestoreState.

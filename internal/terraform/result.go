@@ -18,6 +18,8 @@ const (
 	OutcomeNoChanges Outcome = "NoChanges"
 	// OutcomeBlocked means that the plan would destroy a protected resource.
 	OutcomeBlocked Outcome = "Blocked"
+	// OutcomeDenied means that a policy denies the plan.
+	OutcomeDenied Outcome = "Denied"
 	// OutcomeFailed means that a command failed. Class is the kind of the failure.
 	OutcomeFailed Outcome = "Failed"
 	// OutcomeInterrupted means that the run was stopped before it completed.
@@ -61,8 +63,10 @@ type Result struct {
 	// Class is set if Outcome is Failed, Interrupted or TimedOut.
 	Class Class `json:"class,omitempty"`
 	// Blocked lists the protected addresses that the plan would destroy or replace.
-	Blocked []string     `json:"blocked,omitempty"`
-	Plan    *PlanSummary `json:"plan,omitempty"`
+	Blocked []string `json:"blocked,omitempty"`
+	// Violations are the rules of policies that the plan violates, the strictest first.
+	Violations []PolicyViolation `json:"violations,omitempty"`
+	Plan       *PlanSummary      `json:"plan,omitempty"`
 	// Drift lists the resources that differ from the state.
 	Drift       []Change          `json:"drift,omitempty"`
 	Outputs     map[string]Output `json:"outputs,omitempty"`

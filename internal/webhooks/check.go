@@ -18,6 +18,8 @@ var offline = []func(client.Object) field.ErrorList{
 	checkOf(workspaceTemplateRules),
 	checkOf(workspaceTemplateApplyRules),
 	checkOf(workspaceProviderConfigRules),
+	checkOf(workspacePolicyRules),
+	checkOf(clusterWorkspacePolicyRules),
 	checkOf(captControlPlaneRules),
 	checkOf(captControlPlaneTemplateRules),
 	checkOf(captBootstrapConfigTemplateRules),

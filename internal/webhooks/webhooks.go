@@ -43,6 +43,8 @@ func SetupGroups(mgr ctrl.Manager, groups ...string) error {
 		registerValidator(r, &infrav1.WorkspaceTemplate{}, workspaceTemplateRules),
 		registerValidator(r, &infrav1.WorkspaceTemplateApply{}, workspaceTemplateApplyRules),
 		registerValidator(r, &infrav1.WorkspaceProviderConfig{}, workspaceProviderConfigRules),
+		registerValidator(r, &infrav1.WorkspacePolicy{}, workspacePolicyRules),
+		registerValidator(r, &infrav1.ClusterWorkspacePolicy{}, clusterWorkspacePolicyRules),
 		registerValidator(r, &controlplanev1.CAPTControlPlane{}, captControlPlaneRules),
 		registerValidator(r, &controlplanev1.CAPTControlPlaneTemplate{}, captControlPlaneTemplateRules),
 		registerValidator(r, &bootstrapv1.CAPTBootstrapConfigTemplate{}, captBootstrapConfigTemplateRules),

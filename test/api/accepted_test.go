@@ -23,7 +23,7 @@ import (
 
 func TestGoodManifests_areAccepted(t *testing.T) {
 	kinds := map[string]bool{}
-	for _, dir := range []string{"addons", "examples", "templates", "clusterclasses", filepath.Join("test", "api", "testdata", "good")} {
+	for _, dir := range []string{"addons", "examples", "templates", "clusterclasses", "policies", filepath.Join("test", "api", "testdata", "good")} {
 		if !exists(t, dir) {
 			continue
 		}

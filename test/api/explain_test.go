@@ -89,7 +89,11 @@ func TestCRDs_followTheContract(t *testing.T) {
 			g := NewWithT(t)
 			g.Expect(crd.Name).To(Equal(contract.CalculateCRDName(crd.Spec.Group, crd.Spec.Names.Kind)))
 			g.Expect(crd.Labels).To(HaveKeyWithValue("cluster.x-k8s.io/v1beta2", "v1beta1"))
-			g.Expect(crd.Spec.Scope).To(Equal(apiextensionsv1.NamespaceScoped))
+			scope := apiextensionsv1.NamespaceScoped
+			if strings.HasPrefix(crd.Spec.Names.Kind, "Cluster") {
+				scope = apiextensionsv1.ClusterScoped
+			}
+			g.Expect(crd.Spec.Scope).To(Equal(scope))
 			g.Expect(crd.Spec.Names.Categories).To(ContainElement("capt"))
 			g.Expect(crd.Spec.Names.ShortNames).NotTo(BeEmpty())
 			for _, version := range crd.Spec.Versions {

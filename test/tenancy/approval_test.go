@@ -183,11 +183,11 @@ func TestRoles_coverEveryKindAndNothingElse(t *testing.T) {
 	crds := &unstructured.UnstructuredList{}
 	crds.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinitionList"})
 	g.Expect(env.Client.List(t.Context(), crds)).To(Succeed())
-	writers := append(role("capt-editor"), role("capt-platform-editor")...)
+	writers := slices.Concat(role("capt-editor"), role("capt-platform-editor"), role("capt-policy-editor"))
 	kinds := 0
 	for i := range crds.Items {
 		plural, group, _ := strings.Cut(crds.Items[i].GetName(), ".")
-		if !strings.HasPrefix(plural, "capt") && !strings.HasPrefix(plural, "workspace") {
+		if !strings.HasPrefix(plural, "capt") && !strings.HasPrefix(plural, "workspace") && !strings.HasPrefix(plural, "clusterworkspace") {
 			continue
 		}
 		kinds++
@@ -195,7 +195,7 @@ func TestRoles_coverEveryKindAndNothingElse(t *testing.T) {
 		g.Expect(grants(writers, group, plural, "patch")).To(BeTrue(), "writer of %s", plural)
 	}
 	g.Expect(kinds).To(BeNumerically(">=", 16))
-	for _, name := range []string{"capt-viewer", "capt-editor", "capt-platform-editor", "capt-approver", "capt-self-approver"} {
+	for _, name := range []string{"capt-viewer", "capt-editor", "capt-platform-editor", "capt-approver", "capt-self-approver", "capt-policy-editor"} {
 		for _, rule := range role(name) {
 			for _, resource := range rule.Resources {
 				g.Expect(resource).NotTo(Or(Equal("*"), HaveSuffix("/status"), HaveSuffix("/finalizers"), Equal("secrets")), name)

@@ -30,6 +30,8 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&WorkspaceTemplateApply{}, &WorkspaceTemplateApplyList{},
 		&WorkspaceProviderConfig{}, &WorkspaceProviderConfigList{},
 		&CAPTReferenceGrant{}, &CAPTReferenceGrantList{},
+		&WorkspacePolicy{}, &WorkspacePolicyList{},
+		&ClusterWorkspacePolicy{}, &ClusterWorkspacePolicyList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

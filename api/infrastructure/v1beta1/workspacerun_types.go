@@ -9,7 +9,7 @@ import (
 type RunOperation string
 
 // RunOutcome is how a run ended.
-// +kubebuilder:validation:Enum=Succeeded;Planned;NoChanges;Blocked;Failed;Interrupted;Canceled;TimedOut;Lost
+// +kubebuilder:validation:Enum=Succeeded;Planned;NoChanges;Blocked;Denied;Failed;Interrupted;Canceled;TimedOut;Lost
 type RunOutcome string
 
 // PlanOperation is what applying a plan does.
@@ -162,6 +162,25 @@ type PlanStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100
 	Blocked []string `json:"blocked,omitempty"`
+
+	// policyAction is the strictest action of the policies that the plan violates: a
+	// plan that is denied is not applied, and one that requires approval waits for it.
+	// +optional
+	PolicyAction PolicyAction `json:"policyAction,omitempty"`
+
+	// policyDigest identifies the rules that decided about the plan. If they change
+	// before it is applied, it is made again.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	PolicyDigest string `json:"policyDigest,omitempty"`
+
+	// violations are the rules of policies that the plan violates, the strictest first,
+	// up to 32 of them.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	Violations []PolicyViolation `json:"violations,omitempty"`
 }
 
 // RunProgress is the progress of a run.

@@ -43,7 +43,7 @@ func conditionsOf(obj client.Object) []metav1.Condition {
 // attentionReasons are the reasons of conditions that stay False until a user
 // acts.
 var attentionReasons = []string{
-	infrav1.WaitingForApprovalReason, infrav1.PlanRejectedReason, infrav1.ProtectedResourceReason,
+	infrav1.WaitingForApprovalReason, infrav1.PlanRejectedReason, infrav1.ProtectedResourceReason, infrav1.PolicyDeniedReason,
 	infrav1.LockHeldReason, infrav1.RunCanceledReason, infrav1.BackendChangedReason,
 	infrav1.DeploymentPausedReason, infrav1.DriftDetectedReason, infrav1.HeldByOwnerReason,
 }

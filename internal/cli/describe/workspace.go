@@ -63,7 +63,7 @@ func recordNode(record infrav1.RunRecord) *Node {
 	switch record.Outcome {
 	case "Failed", "TimedOut", "Lost":
 		n.State = StateFailed
-	case "Planned", "Blocked", "Canceled":
+	case "Planned", "Blocked", "Denied", "Canceled":
 		n.State = StateAttention
 	case "Interrupted":
 		n.State = StateWaiting

@@ -42,6 +42,7 @@ var failureFixes = map[string]string{
 	infrav1.RunTimedOutReason:           "raise spec.timeout, then captctl retry -n NS NAME",
 	infrav1.RunCanceledReason:           "captctl retry -n NS NAME",
 	infrav1.PlanRejectedReason:          "change the inputs, or captctl retry -n NS NAME for a new plan",
+	infrav1.PolicyDeniedReason:          "captctl plan -n NS NAME; change the inputs, or ask the owner of the policy",
 	infrav1.ProtectedResourceReason:     "captctl plan -n NS NAME; allow it with the annotation " + infrav1.AllowDestroyAnnotation,
 	infrav1.StateTooLargeReason:         "split the module, or use another backend in its WorkspaceProviderConfig",
 	infrav1.StateMissingReason:          "captctl state snapshots -n NS NAME, then captctl state restore",

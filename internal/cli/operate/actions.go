@@ -65,6 +65,9 @@ func checkComment(comment string) error {
 // Approve approves a waiting plan and allows the given protected resources to be
 // destroyed. The comment may be empty.
 func Approve(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, plan *infrav1.PlanStatus, allowDestroy []string, comment string) error {
+	if plan.PolicyAction == infrav1.PolicyDeny {
+		return fmt.Errorf("a policy denies plan %s, so it cannot be approved: see captctl plan %s", plan.ID, apply.Name)
+	}
 	if err := errors.Join(checkComment(comment), CheckProtected(apply, plan, allowDestroy)); err != nil {
 		return err
 	}
@@ -81,7 +84,7 @@ func Approve(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTempl
 // needsApproval reports whether a plan waits until a user approves it. Otherwise only
 // the protection holds it back.
 func needsApproval(plan *infrav1.PlanStatus, policy template.Policy) bool {
-	return policy.Approval == infrav1.ApprovalManual || plan.Operation == infrav1.PlanDestroy
+	return policy.Approval == infrav1.ApprovalManual || plan.Operation == infrav1.PlanDestroy || plan.PolicyAction == infrav1.PolicyRequireApproval
 }
 
 // approve sets the fields that approve a plan. If only the protection holds it back,
@@ -131,6 +134,9 @@ func Reject(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTempla
 	policy, err := Policy(ctx, c, apply)
 	if err != nil {
 		return err
+	}
+	if plan.PolicyAction == infrav1.PolicyDeny {
+		return fmt.Errorf("a policy denies plan %s: there is nothing to reject", plan.ID)
 	}
 	if !needsApproval(plan, policy) {
 		return fmt.Errorf("%s has approval: Auto, and its protected resources already block the plan: there is nothing to reject", apply.Name)

@@ -31,7 +31,7 @@ func root(t testing.TB) string {
 func TestCheck_acceptsTheManifestsOfTheRepository(t *testing.T) {
 	g := NewWithT(t)
 	var paths []string
-	for _, pattern := range []string{"examples/*.yaml", "templates/*.yaml", "clusterclasses/*.yaml", "test/api/testdata/good/*.yaml"} {
+	for _, pattern := range []string{"examples/*.yaml", "templates/*.yaml", "clusterclasses/*.yaml", "policies/*.yaml", "test/api/testdata/good/*.yaml"} {
 		found, err := filepath.Glob(filepath.Join(root(t), pattern))
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(found).NotTo(BeEmpty(), pattern)

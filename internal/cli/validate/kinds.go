@@ -75,6 +75,9 @@ func (k *kind) compile() error {
 	return nil
 }
 
+// isNamespaced reports whether objects of the kind are in a namespace.
+func (k *kind) isNamespaced() bool { return k.crd.Spec.Scope == apiextensionsv1.NamespaceScoped }
+
 // unknownFields removes the fields that the kind does not have from the object, and
 // returns their paths. The error is about invalid metadata.
 func (k *kind) unknownFields(object map[string]any) ([]string, *field.Error) {
@@ -108,7 +111,7 @@ func (k *kind) check(ctx context.Context, object *unstructured.Unstructured) fie
 		unstructured.RemoveNestedField(object.Object, "status")
 	}
 	defaulting.Default(object.Object, k.structural)
-	errs := metavalidation.ValidateObjectMetaAccessor(object, true, metavalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	errs := metavalidation.ValidateObjectMetaAccessor(object, k.isNamespaced(), metavalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	errs = append(errs, validation.ValidateCustomResource(nil, object.Object, k.schema)...)
 	errs = append(errs, objectmeta.Validate(nil, object.Object, k.structural, false)...)
 	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, k.structural, object.Object)...)

@@ -134,7 +134,7 @@ func (c *checker) checkObject(ctx context.Context, o *Object) error {
 	}
 	// Defaulting and pruning change the copy only.
 	working := o.DeepCopy()
-	if working.GetNamespace() == "" {
+	if working.GetNamespace() == "" && k.isNamespaced() {
 		working.SetNamespace(c.Namespace)
 	}
 	unknown, problem := k.unknownFields(working.Object)

@@ -127,7 +127,7 @@ func (r *Row) addAddons(tree *describe.Node) {
 // attentionNames are short names of the reasons for which workspaces wait for a user.
 var attentionNames = map[string]string{
 	infrav1.WaitingForApprovalReason: "Approval", infrav1.ProtectedResourceReason: "Protected", infrav1.LockHeldReason: "Lock",
-	infrav1.DriftDetectedReason: "Drift", infrav1.PlanRejectedReason: "Rejected",
+	infrav1.DriftDetectedReason: "Drift", infrav1.PlanRejectedReason: "Rejected", infrav1.PolicyDeniedReason: "Policy",
 }
 
 // addAttention adds the workspaces that wait for a user.

@@ -118,7 +118,7 @@ func outcomeState(outcome string) describe.State {
 	switch outcome {
 	case "Failed", "TimedOut", "Lost":
 		return describe.StateFailed
-	case "Planned", "Blocked", "Canceled":
+	case "Planned", "Blocked", "Denied", "Canceled":
 		return describe.StateAttention
 	case "Interrupted":
 		return describe.StateWaiting

@@ -16,7 +16,7 @@ import (
 // resolve.
 var terminalReasons = map[string]bool{
 	infrav1.RunFailedReason: true, infrav1.RunTimedOutReason: true, infrav1.RunCanceledReason: true,
-	infrav1.ProtectedResourceReason: true, infrav1.PlanRejectedReason: true, infrav1.StateTooLargeReason: true,
+	infrav1.ProtectedResourceReason: true, infrav1.PlanRejectedReason: true, infrav1.PolicyDeniedReason: true, infrav1.StateTooLargeReason: true,
 	infrav1.StateMissingReason: true, infrav1.BackendChangedReason: true, infrav1.SnapshotNotFoundReason: true,
 	infrav1.DependencyCycleReason: true, infrav1.SecretConflictReason: true, infrav1.InvalidOutputNameReason: true,
 	infrav1.ModuleInvalidReason: true, infrav1.MissingVariableReason: true, infrav1.UnknownVariableReason: true,

@@ -179,6 +179,8 @@ func (s *scope) obsoleteInDeletion(run *runRecord) string {
 	switch {
 	case run.operation().Destroys() && retain:
 		return "The resources are retained"
+	case run.operation().Destroys() && run.policies() != s.policies.Digest():
+		return "The policies have changed"
 	case run.operation() == terraform.OperationDestroy && s.policy.DestroyApproval == infrav1.ApprovalManual && !s.wasEmpty(run):
 		return "The deletion waits for an approved plan"
 	case run.operation() == terraform.OperationApplyDestroy && !s.destroyApproved():
@@ -193,13 +195,17 @@ func (s *scope) obsoleteInDeletion(run *runRecord) string {
 }
 
 // settingsOf returns a hash of what a run does with its inputs: which plan it applies,
-// what it must not destroy, which lock it breaks and where it runs.
+// what it must not destroy, which lock it breaks, where it runs and which policies decide.
 func settingsOf(request *terraform.Request) string {
 	plan := ""
 	if request.Plan != nil {
 		plan = request.Plan.ID
 	}
-	sum := sha256.Sum256(mustJSON([]any{plan, request.Protect, request.Unprotected, request.BreakLock, request.State.Adopt, request.Pod}))
+	settings := []any{plan, request.Protect, request.Unprotected, request.BreakLock, request.State.Adopt, request.Pod}
+	if digest := request.Policies.Digest(); digest != "" {
+		settings = append(settings, digest)
+	}
+	sum := sha256.Sum256(mustJSON(settings))
 	return hex.EncodeToString(sum[:8])
 }
 

@@ -44,9 +44,11 @@ type situation struct {
 	// protect lists the protected resources, unprotected the ones that the user
 	// released.
 	protect, unprotected []string
-	plan                 *infrav1.PlanStatus
-	failure              *infrav1.FailureStatus
-	drift                *infrav1.DriftStatus
+	// policies is the digest of the policies that apply to the workspace.
+	policies string
+	plan     *infrav1.PlanStatus
+	failure  *infrav1.FailureStatus
+	drift    *infrav1.DriftStatus
 	// driftRequest is the user's latest request for a drift check.
 	driftRequest string
 	// lastApplied is the time of the last successful apply.
@@ -90,7 +92,17 @@ func decide(s situation) (decision, error) {
 		}
 		return decision{operation: terraform.OperationPlanAndApply}, nil
 	}
-	if s.policy.Approval == infrav1.ApprovalManual {
+	if s.policiesChanged() {
+		// They decide about another plan, because the resources may have changed as well.
+		if s.policy.Approval == infrav1.ApprovalManual {
+			return s.attempt(decision{operation: terraform.OperationPlan}, s.inputs)
+		}
+		return s.attempt(decision{operation: terraform.OperationPlanAndApply}, s.inputs)
+	}
+	if s.planWaits() && s.plan.PolicyAction == infrav1.PolicyDeny {
+		return noRun, deniedFault(s.plan, "Plan "+s.plan.ID+" is denied", "")
+	}
+	if s.policy.Approval == infrav1.ApprovalManual || s.planWaits() && s.plan.PolicyAction == infrav1.PolicyRequireApproval {
 		return s.decideManual()
 	}
 	if s.planWaits() {
@@ -160,6 +172,12 @@ func (s situation) planWaits() bool {
 
 func isWaiting(plan *infrav1.PlanStatus) bool { return plan.Waiting != nil && *plan.Waiting }
 
+// policiesChanged reports whether other policies decided about the plan that waits. A
+// rejected plan stays rejected.
+func (s situation) policiesChanged() bool {
+	return s.planWaits() && s.rejectedPlan != s.plan.ID && s.plan.PolicyDigest != s.policies
+}
+
 // decideManual decides for approval: Manual, from plan to approval to apply.
 func (s situation) decideManual() (decision, error) {
 	if !s.planWaits() {
@@ -169,7 +187,7 @@ func (s situation) decideManual() (decision, error) {
 	case s.rejectedPlan == s.plan.ID:
 		return noRun, fault.Stall(infrav1.PlanRejectedReason, "Plan %s was rejected%s: change the inputs or request another plan", s.plan.ID, quoted(s.plan.Comment))
 	case s.approvedPlan != s.plan.ID:
-		return noRun, fault.Wait(infrav1.WaitingForApprovalReason, "Plan %s (%s) waits for approval: set spec.approvedPlan to %s", s.plan.ID, planSummary(s.plan), s.plan.ID)
+		return noRun, fault.Wait(infrav1.WaitingForApprovalReason, "Plan %s (%s) waits for approval: set spec.approvedPlan to %s%s", s.plan.ID, planSummary(s.plan), s.plan.ID, approvalCause(s.plan))
 	}
 	if blocked := s.blocked(); len(blocked) > 0 {
 		return noRun, protectedFault(blocked)

@@ -64,7 +64,7 @@ func (r *Reconciler) destroy(ctx context.Context, s *scope) error {
 	situation := s.situation()
 	if frees {
 		// There is nothing to approve.
-		situation.policy.DestroyApproval = infrav1.ApprovalAuto
+		situation.policy.DestroyApproval, situation.plan = infrav1.ApprovalAuto, nil
 	}
 	next, err := decideDestroy(situation)
 	if _, stalled := fault.AsStalled(err); frees && stalled {
@@ -152,6 +152,14 @@ func decideDestroy(s situation) (decision, error) {
 	if err != nil || next != noRun {
 		return next, err
 	}
+	if decided := isDestroyPlan(s.plan) && (s.plan.PolicyDigest == s.policies || s.rejectedPlan == s.plan.ID); decided && !s.requested() {
+		switch s.plan.PolicyAction {
+		case infrav1.PolicyDeny:
+			return noRun, deniedFault(s.plan, "Deletion is held", s.keepHint())
+		case infrav1.PolicyRequireApproval:
+			return s.decideManualDestroy()
+		}
+	}
 	if s.policy.DestroyApproval == infrav1.ApprovalManual {
 		return s.decideManualDestroy()
 	}
@@ -169,7 +177,7 @@ func (s situation) decideManualDestroy() (decision, error) {
 	switch {
 	case s.requested():
 		return plan, nil
-	case !isDestroyPlan(s.plan):
+	case !isDestroyPlan(s.plan), s.plan.PolicyDigest != s.policies && s.rejectedPlan != s.plan.ID:
 		return s.attempt(plan, destroyInputs)
 	case s.rejectedPlan == s.plan.ID:
 		return noRun, fault.Stall(infrav1.PlanRejectedReason, "Deletion is held: plan %s was rejected%s. Request another plan with captctl retry%s", s.plan.ID, quoted(s.plan.Comment), s.keepHint())
@@ -179,8 +187,8 @@ func (s situation) decideManualDestroy() (decision, error) {
 			s.plan.ID, strings.Join(blocked, ", "), infrav1.AllowDestroyAnnotation, s.keepHint())
 	}
 	if s.approvedPlan != s.plan.ID {
-		return noRun, fault.Wait(infrav1.WaitingForApprovalReason, "Deletion waits: plan %s would destroy %d resources. Approve it with captctl approve, or set spec.approvedPlan to %s%s",
-			s.plan.ID, s.plan.Destroy, s.plan.ID, s.keepHint())
+		return noRun, fault.Wait(infrav1.WaitingForApprovalReason, "Deletion waits: plan %s would destroy %d resources. Approve it with captctl approve, or set spec.approvedPlan to %s%s%s",
+			s.plan.ID, s.plan.Destroy, s.plan.ID, s.keepHint(), approvalCause(s.plan))
 	}
 	return s.attempt(decision{operation: terraform.OperationApplyDestroy, plan: s.plan.ID}, destroyInputs)
 }
@@ -296,7 +304,7 @@ func lastRunUnsettled(results []*terraform.Result) bool {
 }
 
 // settledOutcomes are the outcomes of runs that ended with a complete state.
-var settledOutcomes = []terraform.Outcome{terraform.OutcomeSucceeded, terraform.OutcomeNoChanges, terraform.OutcomePlanned, terraform.OutcomeBlocked}
+var settledOutcomes = []terraform.Outcome{terraform.OutcomeSucceeded, terraform.OutcomeNoChanges, terraform.OutcomePlanned, terraform.OutcomeBlocked, terraform.OutcomeDenied}
 
 // kubernetesBackend returns the Kubernetes backend of the workspace.
 func (s *scope) kubernetesBackend() terraform.Backend {

@@ -31,6 +31,7 @@ var transitionEvents = reconcile.EventTable{
 		infrav1.RetryingReason,
 		infrav1.RunTimedOutReason,
 		infrav1.ProtectedResourceReason,
+		infrav1.PolicyDeniedReason,
 		infrav1.StateTooLargeReason,
 		infrav1.DriftDetectedReason,
 		infrav1.DependencyCycleReason,

@@ -68,7 +68,7 @@ func (s *scope) recordFailure(run *runRecord, result *terraform.Result, outcome 
 // requested it, so it is retried instead of waiting for the approval of that plan.
 func replacesPlan(result *terraform.Result, outcome terraform.Outcome) bool {
 	switch result.Operation {
-	case terraform.OperationPlan, terraform.OperationPlanAndApply, terraform.OperationPlanDestroy:
+	case terraform.OperationPlan, terraform.OperationPlanAndApply, terraform.OperationPlanDestroy, terraform.OperationDestroy:
 		return result.Plan == nil && outcome != outcomeCanceled
 	default:
 		return false

@@ -75,6 +75,7 @@ func (r *Reconciler) history(ctx context.Context, s *scope) error {
 		}
 		s.statusChanged = true
 		observeRun(run, result)
+		r.reportViolations(s, run)
 		ctrl.LoggerFrom(ctx).Info("Run ended", "run", run.id, "operation", result.Operation, "outcome", result.Outcome,
 			"duration", duration(result).String())
 		r.queue.Release(s.slot())
@@ -144,6 +145,7 @@ func (s *scope) recordResult(run *runRecord, result *terraform.Result) {
 	} else if result.Operation.AppliesPlan() && status.Plan != nil {
 		status.Plan.Waiting = new(outcome != terraform.OutcomeSucceeded)
 		status.Plan.Blocked = firstOf(result.Blocked, maxList)
+		recordViolations(status.Plan, run, result)
 	}
 	switch outcome {
 	case terraform.OutcomeSucceeded, terraform.OutcomeNoChanges:
@@ -151,7 +153,7 @@ func (s *scope) recordResult(run *runRecord, result *terraform.Result) {
 			return
 		}
 		s.recordSuccess(run, result)
-	case terraform.OutcomePlanned:
+	case terraform.OutcomePlanned, terraform.OutcomeDenied:
 		status.Failure = nil
 	case terraform.OutcomeBlocked:
 		if !sameBlock(previousPlan, status.Plan) {

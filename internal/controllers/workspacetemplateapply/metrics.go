@@ -20,6 +20,9 @@ var (
 	runFailures = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "capt_run_failures_total", Help: "Number of failed runs, by class.",
 	}, []string{"class"})
+	policyViolations = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "capt_policy_violations_total", Help: "Number of plans that violated a rule of a policy, by policy and action.",
+	}, []string{"kind", "policy", "action"})
 	queueTime = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "capt_run_queue_seconds", Help: "Time that runs waited for a free slot.",
 		Buckets: []float64{0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600},
@@ -45,7 +48,7 @@ var (
 // registerMetrics registers the metrics once and sets the queue that they report.
 func registerMetrics(q *queue.Queue) {
 	register.Do(func() {
-		metrics.Registry.MustRegister(runDuration, runFailures, queueTime, drifted, inFlight, queued)
+		metrics.Registry.MustRegister(runDuration, runFailures, policyViolations, queueTime, drifted, inFlight, queued)
 	})
 	current.Lock()
 	defer current.Unlock()

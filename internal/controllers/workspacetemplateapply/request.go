@@ -32,7 +32,8 @@ func (s *scope) situation() situation {
 		restore: record.Shorten(s.restore(), maxSnapshot), restored: status.HandledRestore,
 		approvedPlan: s.apply.Spec.ApprovedPlan, rejectedPlan: annotations[infrav1.RejectPlanAnnotation],
 		stateBackend: stateBackend(status.State), configuredBackend: backendName(s.inputs.Request.Backend), movedBackend: annotations[infrav1.BackendMovedAnnotation],
-		protect: s.inputs.Request.Protect, unprotected: s.unprotected(), plan: status.Plan, failure: status.Failure, drift: status.Drift,
+		policies: s.policies.Digest(),
+		protect:  s.inputs.Request.Protect, unprotected: s.unprotected(), plan: status.Plan, failure: status.Failure, drift: status.Drift,
 		move: s.pendingMove(), handledCommand: status.HandledStateCommand,
 		driftRequest: record.Shorten(annotations[infrav1.CheckDriftAnnotation], maxRequest),
 		isOwned:      metav1.GetControllerOf(s.apply) != nil,
@@ -73,7 +74,10 @@ func (s *scope) request(next decision) (*terraform.Request, error) {
 	request := s.inputs.Request
 	request.RunID = record.NewRunID(s.apply.Name, s.nextNumber())
 	request.Operation = next.operation
-	request.Protocol, request.Manager = terraform.Protocol, version.Version()
+	if decidesAbout(next.operation) {
+		request.Policies = s.policies
+	}
+	request.Protocol, request.Manager = request.RequiredProtocol(), version.Version()
 	request.Unprotected = s.unprotected()
 	if s.maxTimeout > 0 && (request.Timeout <= 0 || request.Timeout > s.maxTimeout) {
 		request.Timeout = s.maxTimeout
@@ -81,7 +85,7 @@ func (s *scope) request(next decision) (*terraform.Request, error) {
 	if next.plan != "" {
 		request.Plan = &terraform.PlanRef{ID: next.plan}
 	}
-	if next.operation == terraform.OperationDestroy {
+	if next.operation == terraform.OperationDestroy || next.operation.Destroys() && s.policy.DestroyApproval != infrav1.ApprovalManual {
 		// By deleting the workspace the user asked to destroy everything. With
 		// destroyApproval: Manual he does so by approving the plan.
 		request.Protect = nil
@@ -151,6 +155,9 @@ func (s *scope) runMeta(request *terraform.Request, executor infrav1.Executor) m
 		record.StateAnnotation:     string(mustJSON(s.apply.Status.State)),
 		record.SourceAnnotation:    moduleSource(request.Module),
 		record.SettingsAnnotation:  settingsOf(request),
+	}
+	if digest := request.Policies.Digest(); digest != "" {
+		meta.Annotations[record.PoliciesAnnotation] = digest
 	}
 	if _, configuration, found := strings.Cut(backendName(request.Backend), "-"); found {
 		meta.Annotations[record.ConfigurationAnnotation] = configuration

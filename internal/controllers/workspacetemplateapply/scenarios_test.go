@@ -48,6 +48,8 @@ func scenarios() []scenario {
 		}},
 		{"a request fails", always(failure(terraform.ClassTransient)), annotate(infrav1.RunRequestedAnnotation, "now")},
 		{"a request is blocked", always(blocked), annotate(infrav1.RunRequestedAnnotation, "now")},
+		{"denied", always(terraform.Result{Outcome: terraform.OutcomeDenied, Plan: aPlan}), change},
+		{"a request is denied", always(terraform.Result{Outcome: terraform.OutcomeDenied, Plan: aPlan}), annotate(infrav1.RunRequestedAnnotation, "now")},
 		{"transient", always(failure(terraform.ClassTransient)), change},
 		{"terminal", always(failure(terraform.ClassTerminal)), change},
 		{"lock held", always(failure(terraform.ClassLockHeld)), change},

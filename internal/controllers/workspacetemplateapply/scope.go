@@ -41,6 +41,8 @@ type scope struct {
 	// policy is the policy of the runs. It has defaults if the template does not
 	// exist.
 	policy template.Policy
+	// policies decide about the plan of the next run. It is nil if none applies.
+	policies *terraform.Policies
 	// moveFrom are the inputs with the backend that has the state, if it has to move.
 	moveFrom *template.Inputs
 	// rescued are the names of the states that runs could not save to the backend.
@@ -93,6 +95,9 @@ func (r *Reconciler) scope(ctx context.Context, apply *infrav1.WorkspaceTemplate
 		return nil, fmt.Errorf("reading the template: %w", err)
 	}
 	s.policy = template.PolicyOf(known)
+	if s.policies, err = r.policiesOf(ctx, apply, known.Template); err != nil {
+		return nil, err
+	}
 	return s, nil
 }
 
@@ -249,7 +254,7 @@ func (run *runRecord) result() *terraform.Result {
 // outcome a field of the status.
 var (
 	outcomes = []terraform.Outcome{
-		terraform.OutcomeSucceeded, terraform.OutcomePlanned, terraform.OutcomeNoChanges, terraform.OutcomeBlocked,
+		terraform.OutcomeSucceeded, terraform.OutcomePlanned, terraform.OutcomeNoChanges, terraform.OutcomeBlocked, terraform.OutcomeDenied,
 		terraform.OutcomeFailed, terraform.OutcomeInterrupted, terraform.OutcomeTimedOut, outcomeLost,
 	}
 	classes = []terraform.Class{"", terraform.ClassTransient, terraform.ClassLockHeld, terraform.ClassTerminal}
@@ -325,5 +330,8 @@ func (run *runRecord) executor() infrav1.Executor {
 func (run *runRecord) operation() terraform.Operation {
 	return terraform.Operation(run.secret.Annotations[record.OperationAnnotation])
 }
+
+// policies returns the digest of the policies that decide about the plan of a run.
+func (run *runRecord) policies() string { return run.secret.Annotations[record.PoliciesAnnotation] }
 
 func (run *runRecord) inputs() string { return run.secret.Annotations[record.InputsAnnotation] }

@@ -2,6 +2,7 @@ package workspacetemplateapply
 
 import (
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -13,7 +14,7 @@ import (
 // summary returns in short what a run did, or why it failed.
 func summary(result *terraform.Result) string {
 	switch result.Outcome {
-	case terraform.OutcomePlanned, terraform.OutcomeBlocked:
+	case terraform.OutcomePlanned, terraform.OutcomeBlocked, terraform.OutcomeDenied:
 		if result.Plan == nil {
 			return string(result.Outcome)
 		}
@@ -43,9 +44,10 @@ func planStatus(run *runRecord, result *terraform.Result) *infrav1.PlanStatus {
 		Add: int32(p.Add), Change: int32(p.Change), Destroy: int32(p.Destroy), Changes: resourceChanges(p.Changes),
 		Blocked: firstOf(result.Blocked, maxList),
 	}
-	if result.Outcome == terraform.OutcomePlanned || result.Outcome == terraform.OutcomeBlocked {
+	if slices.Contains([]terraform.Outcome{terraform.OutcomePlanned, terraform.OutcomeBlocked, terraform.OutcomeDenied}, result.Outcome) {
 		status.Waiting = new(true)
 	}
+	recordViolations(status, run, result)
 	status.Operation = infrav1.PlanApply
 	if run.operation().Destroys() {
 		status.Operation = infrav1.PlanDestroy

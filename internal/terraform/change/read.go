@@ -21,9 +21,11 @@ type plannedResource struct {
 	Address         string        `json:"address"`
 	PreviousAddress string        `json:"previous_address"`
 	Deposed         string        `json:"deposed"`
+	Module          string        `json:"module_address"`
 	Mode            string        `json:"mode"`
 	Type            string        `json:"type"`
 	Name            string        `json:"name"`
+	Provider        string        `json:"provider_name"`
 	Reason          string        `json:"action_reason"`
 	Change          plannedChange `json:"change"`
 }
@@ -162,7 +164,7 @@ func (r *reader) resource(planned *plannedResource) *Resource {
 	change := &planned.Change
 	resource := &Resource{
 		Address: planned.Address, Mode: planned.Mode, Type: planned.Type, Name: planned.Name, Reason: planned.Reason, Deposed: planned.Deposed,
-		Action: actionOf(change.Actions), CreateFirst: slices.Equal(change.Actions, []string{"create", "delete"}),
+		CreateFirst: slices.Equal(change.Actions, []string{"create", "delete"}),
 	}
 	if planned.PreviousAddress != planned.Address {
 		resource.PreviousAddress = planned.PreviousAddress
@@ -170,15 +172,8 @@ func (r *reader) resource(planned *plannedResource) *Resource {
 	if change.Importing != nil {
 		resource.ImportID = r.redact(change.Importing.ID)
 	}
-	if resource.Action == "" {
-		switch {
-		case change.Importing != nil:
-			resource.Action = terraform.ActionImport
-		case resource.PreviousAddress != "":
-			resource.Action = terraform.ActionMove
-		default:
-			return nil
-		}
+	if resource.Action = planned.action(); resource.Action == "" {
+		return nil
 	}
 	if resource.Action == terraform.ActionForget {
 		return resource
@@ -188,6 +183,22 @@ func (r *reader) resource(planned *plannedResource) *Resource {
 	resource.Omitted = max(0, len(found)-maxAttributes)
 	resource.Attributes = found[:len(found)-resource.Omitted]
 	return resource
+}
+
+// action returns what the plan does to the resource, or an empty string if nothing
+// changes.
+func (p *plannedResource) action() terraform.Action {
+	action := actionOf(p.Change.Actions)
+	switch {
+	case action != "":
+		return action
+	case p.Change.Importing != nil:
+		return terraform.ActionImport
+	case p.PreviousAddress != "" && p.PreviousAddress != p.Address:
+		return terraform.ActionMove
+	default:
+		return ""
+	}
 }
 
 func (r *reader) outputs() error {

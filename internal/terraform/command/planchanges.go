@@ -11,6 +11,22 @@ import (
 // emit. Sensitive values and the secrets of the run are masked. The tool's output is
 // only in an unlinked file.
 func (s *Session) PlanChanges(ctx context.Context, file string, emit func(change.Entry) error) error {
+	return s.showPlan(ctx, file, func(shown io.Reader, mask func(string) string) error {
+		return change.Read(shown, mask, emit)
+	})
+}
+
+// PlannedChanges reads the changes of a saved plan with their values, for policies, and
+// passes them to emit. The same values are masked as in PlanChanges.
+func (s *Session) PlannedChanges(ctx context.Context, file string, emit func(change.Planned) error) error {
+	return s.showPlan(ctx, file, func(shown io.Reader, mask func(string) string) error {
+		return change.ReadPlanned(shown, mask, emit)
+	})
+}
+
+// showPlan passes the tool's description of a saved plan to read, with a function that
+// masks secrets.
+func (s *Session) showPlan(ctx context.Context, file string, read func(shown io.Reader, mask func(string) string) error) error {
 	return s.ready(ctx, func() error {
 		shown, err := s.captureFile(ctx, "show", []string{"show", "-json", file}, nil)
 		if err != nil {
@@ -22,6 +38,6 @@ func (s *Session) PlanChanges(ctx context.Context, file string, emit func(change
 			return err
 		}
 		mask := func(text string) string { return s.log.redact(secrets.Mask(text)) }
-		return change.Read(io.NewSectionReader(shown, 0, 1<<40), mask, emit)
+		return read(io.NewSectionReader(shown, 0, 1<<40), mask)
 	})
 }

@@ -61,6 +61,9 @@ const (
 	SourceAnnotation = "capt.appthrust.io/module-source"
 	// SettingsAnnotation is the hash of what the run does with its inputs.
 	SettingsAnnotation = "capt.appthrust.io/settings"
+	// PoliciesAnnotation is the digest of the policies that decide about the plan of the
+	// run.
+	PoliciesAnnotation = "capt.appthrust.io/policies"
 	// RequestAnnotation is the value of the user's run request that the run
 	// fulfils.
 	RequestAnnotation = "capt.appthrust.io/request"

@@ -81,6 +81,14 @@ func (r *Runner) planAndSave(ctx context.Context, run *execution) error {
 	if !plan.HasChanges {
 		return r.concludeUnchanged(ctx, run)
 	}
+	if denied, err := r.checkPolicies(ctx, run); err != nil || denied {
+		return err
+	}
+	return r.savePlan(ctx, run, plan)
+}
+
+// savePlan saves the plan until a user approves it.
+func (r *Runner) savePlan(ctx context.Context, run *execution, plan *command.PlanResult) error {
 	r.storeChanges(ctx, run)
 	content, err := os.ReadFile(r.workdir.PlanFile())
 	if err != nil {
@@ -133,6 +141,9 @@ func (r *Runner) applySaved(ctx context.Context, run *execution) error {
 	if err := os.WriteFile(r.workdir.PlanFile(), content, 0o600); err != nil {
 		return fmt.Errorf("writing the saved plan: %w", err)
 	}
+	if denied, err := r.checkPolicies(ctx, run); err != nil || denied {
+		return err
+	}
 	return r.apply(ctx, run)
 }
 
@@ -143,6 +154,12 @@ func (r *Runner) planAndApply(ctx context.Context, run *execution) error {
 	}
 	if !plan.HasChanges {
 		return r.concludeUnchanged(ctx, run)
+	}
+	if denied, err := r.checkPolicies(ctx, run); err != nil || denied {
+		return err
+	}
+	if terraform.Strictest(run.result.Violations) == terraform.PolicyRequireApproval {
+		return r.savePlan(ctx, run, plan)
 	}
 	if len(run.result.Blocked) > 0 {
 		r.storeChanges(ctx, run)

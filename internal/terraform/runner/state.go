@@ -337,7 +337,7 @@ func (run *execution) decrypted(ctx context.Context, state []byte) ([]byte, erro
 // unchanged, so that an interrupted call can be repeated.
 func (r *Runner) store(ctx context.Context, run *execution, name, component string, content []byte) error {
 	meta := record.Meta(run.request.Workspace, component, r.RunID)
-	if run.request.Operation == terraform.OperationPlanDestroy && component == record.ComponentPlan {
+	if run.request.Operation.Destroys() && component == record.ComponentPlan {
 		// A foreground deletion of the workspace deletes everything that it owns, also
 		// while the plan waits for approval.
 		meta.OwnerReferences = nil

@@ -68,6 +68,45 @@ func (f *fixture) blocksTheDestructionOfProtectedResources() {
 	f.Expect(f.probe.created("first")).To(gomega.Equal(2))
 }
 
+func (f *fixture) obeysPolicies() {
+	policies := func(action terraform.PolicyAction) *terraform.Policies {
+		return &terraform.Policies{Policies: []terraform.Policy{{Kind: "WorkspacePolicy", Name: "keep", Rules: []terraform.PolicyRule{{
+			Name: "replace", Match: terraform.MatchEachChange, Action: action, Expression: `"delete" in resource.actions && resource.before.input == "one"`,
+			MessageExpression: `resource.address + " has the input " + resource.before.input`,
+		}}}}}
+	}
+	f.succeed(f.request(terraform.OperationPlanAndApply, resource("first", "", "one", "created first")))
+	another := resource("first", "", "another", "created first")
+	denied := f.request(terraform.OperationPlanAndApply, another)
+	denied.Policies = policies(terraform.PolicyDeny)
+	result := f.finish(denied)
+	f.Expect(result.Outcome).To(gomega.Equal(terraform.OutcomeDenied), result.Diagnostics.Short())
+	f.Expect(result.Violations).To(gomega.HaveLen(1))
+	f.Expect(result.Violations[0].Message).To(gomega.Equal("terraform_data.first has the input one"))
+
+	held := f.request(terraform.OperationPlanAndApply, another)
+	held.Policies = policies(terraform.PolicyRequireApproval)
+	planned := f.finish(held)
+	f.Expect(planned.Outcome).To(gomega.Equal(terraform.OutcomePlanned), planned.Diagnostics.Short())
+	f.Expect(f.probe.created("first")).To(gomega.Equal(1))
+
+	// What is denied now is not applied, whatever was approved.
+	late := f.request(terraform.OperationApply, another)
+	late.Plan, late.Policies = &terraform.PlanRef{ID: planned.Plan.ID}, policies(terraform.PolicyDeny)
+	f.Expect(f.finish(late).Outcome).To(gomega.Equal(terraform.OutcomeDenied))
+	f.Expect(f.probe.created("first")).To(gomega.Equal(1))
+	destroy := f.request(terraform.OperationDestroy, another)
+	destroy.Policies = policies(terraform.PolicyDeny)
+	f.Expect(f.finish(destroy).Outcome).To(gomega.Equal(terraform.OutcomeDenied))
+	f.Expect(f.state().Resources).To(gomega.Equal(1))
+
+	approved := f.request(terraform.OperationApply, another)
+	approved.Plan, approved.Policies = &terraform.PlanRef{ID: planned.Plan.ID}, policies(terraform.PolicyRequireApproval)
+	f.succeed(approved)
+	f.Expect(f.probe.created("first")).To(gomega.Equal(2))
+	f.expectUnlocked()
+}
+
 func (f *fixture) checksDriftRestoresAndDestroys() {
 	module := resource("first", "", "one", "created first")
 	f.succeed(f.request(terraform.OperationPlanAndApply, module))

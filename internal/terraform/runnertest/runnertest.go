@@ -69,6 +69,7 @@ func Run(t *testing.T, harness func(t *testing.T) Harness) {
 		{"timesOut", (*fixture).timesOut},
 		{"respectsAForeignLock", (*fixture).respectsAForeignLock},
 		{"blocksTheDestructionOfProtectedResources", (*fixture).blocksTheDestructionOfProtectedResources},
+		{"obeysPolicies", (*fixture).obeysPolicies},
 		{"encryptsTheState", (*fixture).encryptsTheState},
 		{"storesNoCredentials", (*fixture).storesNoCredentials},
 		{"ignoresARunWithoutRequest", (*fixture).ignoresARunWithoutRequest},

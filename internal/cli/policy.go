@@ -1,0 +1,232 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cli/text"
+	"github.com/appthrust/capt/internal/cli/validate"
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/change"
+	"github.com/appthrust/capt/internal/terraform/policy"
+	"github.com/appthrust/capt/internal/terraform/template"
+)
+
+func newPolicyCommand(o *Options) *cobra.Command {
+	cmd := group(&cobra.Command{
+		Use:   "policy",
+		Short: "Test policies with a plan",
+		Long: `Test policies with a plan. A policy (WorkspacePolicy or ClusterWorkspacePolicy)
+denies plans, requires their approval, or warns about them.`,
+	})
+	cmd.AddCommand(newPolicyTestCommand(o))
+	return cmd
+}
+
+type policyTestFlags struct {
+	output    string
+	plan      string
+	destroy   bool
+	workspace terraform.PolicyWorkspace
+	template  terraform.PolicyTemplate
+}
+
+func newPolicyTestCommand(o *Options) *cobra.Command {
+	flags := &policyTestFlags{output: "text"}
+	c := &cobra.Command{
+		Use:   "test FILE|DIRECTORY|-... --plan FILE",
+		Short: "Evaluate policies for a plan, without a cluster",
+		Long: `Evaluate the policies of manifests for a plan, without a cluster. The plan is the
+output of tofu show -json PLAN or terraform show -json PLAN. All policies of the
+manifests are evaluated, whatever their selectors are.
+
+Sensitive values of the plan are masked, as in a run. The exit code is 0 if no rule
+with the action Deny is violated, 1 if one is, and 2 if the manifests or the plan
+cannot be read.`,
+		Example: `  tofu plan -out=plan && tofu show -json plan > plan.json
+  captctl policy test --plan plan.json policies/
+
+  # With the labels of a workspace, as rules see them.
+  captctl policy test --plan plan.json --labels stage=prod policies/keep-clusters.yaml`,
+		Args: func(_ *cobra.Command, args []string) error {
+			switch {
+			case len(args) == 0:
+				return errors.New("expected files or directories with policies, or - for stdin")
+			case flags.plan == "":
+				return errors.New("expected --plan FILE, the output of tofu show -json")
+			case flags.plan == "-" && slices.Contains(args, "-"):
+				return errors.New("stdin can be the plan or the policies, not both")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return o.testPolicies(cmd.Context(), args, flags) },
+	}
+	addFormat(c, &flags.output, "text", string(text.JSON), string(text.YAML), markdown)
+	c.Flags().StringVar(&flags.plan, "plan", "", "Output of tofu show -json PLAN, or - for stdin.")
+	c.Flags().BoolVar(&flags.destroy, "destroy", false, "The plan destroys the workspace: plan.destroy is true.")
+	c.Flags().StringVar(&flags.workspace.Name, "workspace", "test", "Name of the workspace that rules see.")
+	c.Flags().StringVar(&flags.workspace.ClusterName, "cluster", "", "Name of the cluster of the workspace.")
+	c.Flags().StringToStringVar(&flags.workspace.Labels, "labels", nil, "Labels of the workspace: KEY=VALUE,...")
+	c.Flags().StringVar(&flags.template.Name, "template", "test", "Name of the template that rules see.")
+	return c
+}
+
+func (o *Options) testPolicies(ctx context.Context, paths []string, flags *policyTestFlags) error {
+	policies, err := o.readPolicies(ctx, paths)
+	if err != nil {
+		return err
+	}
+	policies.Workspace, policies.Template = flags.workspace, flags.template
+	policies.Workspace.Namespace = *o.Kube.Namespace
+	if policies.Workspace.Namespace == "" {
+		policies.Workspace.Namespace = "default"
+	}
+	policies.Template.Namespace = policies.Workspace.Namespace
+	violations, err := o.evaluatePlan(ctx, policies, flags)
+	if err != nil {
+		return &Exit{Code: 2, Err: err}
+	}
+	if err := o.printViolations(violations, flags.output); err != nil {
+		return err
+	}
+	if terraform.Strictest(violations) == terraform.PolicyDeny {
+		return &Exit{Code: 1, Err: errors.New("the plan is denied")}
+	}
+	return nil
+}
+
+// readPolicies returns the policies of manifests. Other objects are ignored.
+func (o *Options) readPolicies(ctx context.Context, paths []string) (*terraform.Policies, error) {
+	read, findings, err := validate.Read(paths, o.In)
+	if err != nil {
+		return nil, &Exit{Code: 2, Err: err}
+	}
+	read = slices.DeleteFunc(read, func(object *validate.Object) bool {
+		kind := object.GetKind()
+		return object.GroupVersionKind().Group != infrav1.GroupVersion.Group || kind != "WorkspacePolicy" && kind != "ClusterWorkspacePolicy"
+	})
+	objects, found, err := validate.Decode(ctx, read, validate.Options{Namespace: *o.Kube.Namespace})
+	if err != nil {
+		return nil, &Exit{Code: 2, Err: err}
+	}
+	if findings = append(findings, found...); validate.Failed(findings) {
+		if err := validate.Write(o.Err, "text", findings); err != nil {
+			return nil, err
+		}
+		return nil, &Exit{Code: 2, Err: errors.New("the policies are invalid")}
+	}
+	policies := &terraform.Policies{}
+	for _, object := range objects {
+		policies.Policies = append(policies.Policies, planPolicy(object))
+	}
+	if len(policies.Policies) == 0 {
+		return nil, usageError("the manifests have no WorkspacePolicy or ClusterWorkspacePolicy")
+	}
+	return policies, nil
+}
+
+func planPolicy(object client.Object) terraform.Policy {
+	p := terraform.Policy{Kind: object.GetObjectKind().GroupVersionKind().Kind, Name: object.GetName()}
+	switch object := object.(type) {
+	case *infrav1.WorkspacePolicy:
+		p.Rules = template.PlanRules(object.Spec.Rules)
+	case *infrav1.ClusterWorkspacePolicy:
+		p.Rules = template.PlanRules(object.Spec.Rules)
+	}
+	return p
+}
+
+// evaluatePlan returns the violations of policies by the plan of the flags. The plan is
+// read three times: for its summary, for the values to mask, and for its changes.
+func (o *Options) evaluatePlan(ctx context.Context, policies *terraform.Policies, flags *policyTestFlags) ([]terraform.PolicyViolation, error) {
+	file, err := o.openPlan(flags.plan)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	again := func() io.Reader { return io.NewSectionReader(file, 0, 1<<40) }
+	secrets, err := change.ReadSecrets(again())
+	if err != nil {
+		return nil, fmt.Errorf("%s is not the output of tofu show -json PLAN: %w", flags.plan, err)
+	}
+	summary := policy.Plan{Destroy: flags.destroy}
+	if err := change.ReadPlanned(again(), secrets.Mask, func(planned change.Planned) error {
+		if planned.Resource != nil {
+			count(&summary, planned.Resource.Actions)
+		}
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	evaluation := policy.New(policies, summary)
+	if err := change.ReadPlanned(again(), secrets.Mask, func(planned change.Planned) error { return evaluation.Add(ctx, planned) }); err != nil {
+		return nil, err
+	}
+	return evaluation.Finish(ctx)
+}
+
+// count adds the actions of a change to the summary of a plan.
+func count(plan *policy.Plan, actions []string) {
+	if slices.Contains(actions, "create") {
+		plan.ToAdd++
+	}
+	if slices.Contains(actions, "update") {
+		plan.ToChange++
+	}
+	if slices.Contains(actions, "delete") {
+		plan.ToDestroy++
+	}
+}
+
+// openPlan opens a plan. Standard input is copied, because it is read several times.
+func (o *Options) openPlan(path string) (*os.File, error) {
+	if path != "-" {
+		file, err := os.Open(path)
+		if err != nil {
+			return nil, fmt.Errorf("reading the plan: %w", err)
+		}
+		return file, nil
+	}
+	file, err := os.CreateTemp("", "captctl-plan-")
+	if err != nil {
+		return nil, fmt.Errorf("reading the plan: %w", err)
+	}
+	// A plan contains secrets, so its copy has no name.
+	if err := os.Remove(file.Name()); err != nil {
+		return nil, errors.Join(fmt.Errorf("reading the plan: %w", err), file.Close())
+	}
+	if _, err := io.Copy(file, o.In); err != nil {
+		return nil, errors.Join(fmt.Errorf("reading the plan: %w", err), file.Close())
+	}
+	return file, nil
+}
+
+func (o *Options) printViolations(violations []terraform.PolicyViolation, output string) error {
+	var shown []infrav1.PolicyViolation
+	for _, v := range violations {
+		shown = append(shown, infrav1.PolicyViolation{
+			Kind: v.Kind, Policy: v.Policy, Rule: v.Rule, Action: infrav1.PolicyAction(v.Action), Message: v.Message, Resources: v.Resources, Count: int32(v.Count),
+		})
+	}
+	switch output {
+	case string(text.JSON), string(text.YAML):
+		format := text.Output(output)
+		return format.Print(o.Out, text.NonNil(shown))
+	case markdown:
+		fmt.Fprint(o.Out, markdownViolations(shown))
+	default:
+		fmt.Fprint(o.Out, listViolations(shown, o.style()))
+	}
+	if len(shown) == 0 {
+		fmt.Fprintln(o.Out, "No rule is violated.")
+	}
+	return nil
+}

@@ -1,0 +1,261 @@
+package workspacetemplateapply
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/record"
+)
+
+func policyRule(action infrav1.PolicyAction) infrav1.PolicyRule {
+	return infrav1.PolicyRule{Name: "keep", Action: action, Expression: `"delete" in resource.actions`, Message: "Nothing is destroyed."}
+}
+
+func newPolicy(action infrav1.PolicyAction, change ...func(*infrav1.WorkspacePolicy)) *infrav1.WorkspacePolicy {
+	p := &infrav1.WorkspacePolicy{ObjectMeta: objectMeta("guard"), Spec: infrav1.WorkspacePolicySpec{Rules: []infrav1.PolicyRule{policyRule(action)}}}
+	p.Generation = 1
+	for _, c := range change {
+		c(p)
+	}
+	return p
+}
+
+// violated is the result of a run whose plan violates the rule of newPolicy.
+func violated(outcome terraform.Outcome, action terraform.PolicyAction) terraform.Result {
+	return terraform.Result{
+		Outcome: outcome, Plan: &terraform.PlanSummary{ID: planID, Destroy: 2}, State: terraform.StateInfo{Lineage: "l", Serial: 1, Resources: 2},
+		Violations: []terraform.PolicyViolation{{
+			Kind: "WorkspacePolicy", Policy: "guard", Generation: 1, Rule: "keep", Action: action, Message: "Nothing is destroyed.",
+			Resources: []string{"aws_vpc.this"}, Count: 3,
+		}},
+	}
+}
+
+func decidedBy(action infrav1.PolicyAction, digest string) func(*situation) {
+	return func(s *situation) {
+		waitingPlan(s)
+		s.plan.PolicyAction, s.plan.PolicyDigest = action, digest
+		s.plan.Violations = []infrav1.PolicyViolation{{Kind: "WorkspacePolicy", Policy: "guard", Rule: "keep", Action: action, Message: "No."}}
+		s.policies = "p1"
+	}
+}
+
+func TestDecide_followsPolicies(t *testing.T) {
+	rejected := func(s *situation) { s.rejectedPlan = planID }
+	for _, e := range []expectation{
+		{
+			name: "a denied plan waits for a change", situation: upToDate(changed, decidedBy(infrav1.PolicyDeny, "p1")),
+			reason: infrav1.PolicyDeniedReason, stalled: true, contains: []string{"WorkspacePolicy guard, rule keep: No"},
+		},
+		{
+			name: "also with approval", situation: upToDate(changed, manual, decidedBy(infrav1.PolicyDeny, "p1"), approved),
+			reason: infrav1.PolicyDeniedReason, stalled: true,
+		},
+		{name: "other inputs are planned", situation: upToDate(decidedBy(infrav1.PolicyDeny, "p1"), func(s *situation) { s.inputs = "other" }), want: terraform.OperationPlanAndApply},
+		{name: "a request is planned", situation: upToDate(changed, decidedBy(infrav1.PolicyDeny, "p1"), requested), want: terraform.OperationPlanAndApply},
+		{name: "other policies decide again", situation: upToDate(changed, decidedBy(infrav1.PolicyDeny, "p0")), want: terraform.OperationPlanAndApply},
+		{name: "removed policies decide again", situation: upToDate(changed, decidedBy(infrav1.PolicyDeny, "p1"), func(s *situation) { s.policies = "" }), want: terraform.OperationPlanAndApply},
+		{
+			name: "a plan that requires approval waits", situation: upToDate(changed, decidedBy(infrav1.PolicyRequireApproval, "p1")),
+			reason: infrav1.WaitingForApprovalReason, contains: []string{planID, "Required by WorkspacePolicy guard, rule keep: No"},
+		},
+		{name: "and is applied when it is approved", situation: upToDate(changed, decidedBy(infrav1.PolicyRequireApproval, "p1"), approved), want: terraform.OperationApply, plan: planID},
+		{
+			name: "or not if it is rejected", situation: upToDate(changed, decidedBy(infrav1.PolicyRequireApproval, "p1"), rejected),
+			reason: infrav1.PlanRejectedReason, stalled: true,
+		},
+		{name: "an approval does not count for other policies", situation: upToDate(changed, decidedBy(infrav1.PolicyRequireApproval, "p0"), approved), want: terraform.OperationPlanAndApply},
+		{name: "a manual plan is made again for other policies", situation: upToDate(changed, manual, decidedBy(infrav1.PolicyWarn, "p0"), approved), want: terraform.OperationPlan},
+		{
+			name: "a rejected plan stays rejected", situation: upToDate(changed, manual, decidedBy(infrav1.PolicyWarn, "p0"), rejected),
+			reason: infrav1.PlanRejectedReason, stalled: true,
+		},
+		{name: "policies start no run of an applied workspace", situation: upToDate(func(s *situation) { s.policies = "p2" })},
+		{name: "nor after an applied plan", situation: upToDate(decidedBy(infrav1.PolicyWarn, "p0"), func(s *situation) { s.plan.Waiting = nil })},
+		{name: "a plan for applied inputs is made again, too", situation: upToDate(decidedBy(infrav1.PolicyDeny, "p0")), want: terraform.OperationPlanAndApply},
+	} {
+		t.Run(e.name, e.run)
+	}
+}
+
+func TestDecideDestroy_followsPolicies(t *testing.T) {
+	destroys := func(s *situation) { s.plan.Inputs, s.plan.Destroy = destroyInputs, 4 }
+	manualDestroy := func(s *situation) { s.policy.DestroyApproval = infrav1.ApprovalManual }
+	for _, e := range []expectation{
+		{
+			name: "a policy denies the destruction", situation: upToDate(decidedBy(infrav1.PolicyDeny, "p1"), destroys),
+			reason: infrav1.PolicyDeniedReason, stalled: true, contains: []string{"Deletion is held", "rule keep", "retainWorkspaceOnDelete"},
+		},
+		{
+			name: "also if it is approved", situation: upToDate(decidedBy(infrav1.PolicyDeny, "p1"), destroys, manualDestroy, approved),
+			reason: infrav1.PolicyDeniedReason, stalled: true,
+		},
+		{
+			name: "a policy requires approval", situation: upToDate(decidedBy(infrav1.PolicyRequireApproval, "p1"), destroys),
+			reason: infrav1.WaitingForApprovalReason, contains: []string{"4 resources", "Required by WorkspacePolicy guard"},
+		},
+		{name: "approved", situation: upToDate(decidedBy(infrav1.PolicyRequireApproval, "p1"), destroys, approved), want: terraform.OperationApplyDestroy, plan: planID},
+		{name: "other policies decide again", situation: upToDate(decidedBy(infrav1.PolicyDeny, "p0"), destroys, approved), want: terraform.OperationDestroy},
+		{name: "other policies decide about a manual destruction", situation: upToDate(decidedBy(infrav1.PolicyWarn, "p0"), destroys, manualDestroy, approved), want: terraform.OperationPlanDestroy},
+		{
+			name: "a rejected destruction stays rejected", situation: upToDate(decidedBy(infrav1.PolicyRequireApproval, "p0"), destroys, func(s *situation) { s.rejectedPlan = planID }),
+			reason: infrav1.PlanRejectedReason, stalled: true,
+		},
+		{name: "a request decides again", situation: upToDate(decidedBy(infrav1.PolicyDeny, "p1"), destroys, requested), want: terraform.OperationDestroy},
+		{name: "the plan of an apply does not count", situation: upToDate(decidedBy(infrav1.PolicyDeny, "p1")), want: terraform.OperationDestroy},
+	} {
+		t.Run(e.name, func(t *testing.T) { e.verify(t, decideDestroy) })
+	}
+}
+
+func TestReconcile_deniedPlanWaitsForThePolicy(t *testing.T) {
+	c := newTestController(t, append(values(), newApply(), newPolicy(infrav1.PolicyDeny))...)
+	c.reconcile()
+	request, err := record.Request(c.runSecret("hello-r1"))
+	c.Expect(err).NotTo(HaveOccurred())
+	c.Expect(request.Protocol).To(Equal(2), "a runner of an earlier version would ignore the policies")
+	c.Expect(request.Policies.Policies).To(HaveLen(1))
+	c.Expect(request.Policies.Policies[0].Rules[0].Match).To(Equal(terraform.MatchEachChange))
+	c.Expect(request.Policies.Workspace.Name).To(Equal("hello"))
+	c.Expect(request.Policies.Template.Name).To(Equal("vpc"))
+
+	c.finish("hello-r1", violated(terraform.OutcomeDenied, terraform.PolicyDeny))
+	c.reconcile()
+	text := c.expect(infrav1.AppliedCondition, "False "+infrav1.PolicyDeniedReason)
+	c.Expect(text).To(ContainSubstring("WorkspacePolicy guard, rule keep: Nothing is destroyed (aws_vpc.this and 2 more)"))
+	plan := c.get().Status.Plan
+	c.Expect(plan.PolicyAction).To(Equal(infrav1.PolicyDeny))
+	c.Expect(plan.Violations).To(HaveLen(1))
+	c.Eventually(c.reconciler.Recorder.(*events.FakeRecorder).Events).Should(Receive(ContainSubstring("PolicyViolated Deny: WorkspacePolicy guard")))
+	c.reconcile()
+	c.Expect(c.started).To(Equal([]string{"hello-r1"}), "it is not retried")
+
+	stored := &infrav1.WorkspacePolicy{}
+	c.Expect(c.server.Get(t.Context(), key("guard"), stored)).To(Succeed())
+	stored.Spec.Rules[0].Action, stored.Generation = infrav1.PolicyWarn, 2
+	c.Expect(c.server.Update(t.Context(), stored)).To(Succeed())
+	c.reconcile()
+	c.Expect(c.started).To(Equal([]string{"hello-r1", "hello-r2"}))
+	c.finish("hello-r2", violated(terraform.OutcomeSucceeded, terraform.PolicyWarn))
+	c.reconcile()
+	c.expect(infrav1.AppliedCondition, "True "+infrav1.AppliedCondition)
+	c.Expect(c.get().Status.Plan.Violations[0].Action).To(Equal(infrav1.PolicyWarn))
+
+	c.Expect(c.server.Delete(t.Context(), stored)).To(Succeed())
+	c.reconcile()
+	c.Expect(c.started).To(HaveLen(2), "a policy starts no run of an applied workspace")
+}
+
+func TestReconcile_policyRequiresApproval(t *testing.T) {
+	c := newTestController(t, append(values(), newApply(), newPolicy(infrav1.PolicyRequireApproval))...)
+	c.reconcile()
+	c.finish("hello-r1", violated(terraform.OutcomePlanned, terraform.PolicyRequireApproval))
+	c.reconcile()
+	c.expect(infrav1.AppliedCondition, "False "+infrav1.WaitingForApprovalReason)
+	c.change(func(a *infrav1.WorkspaceTemplateApply) { a.Spec.ApprovedPlan = planID })
+	c.reconcile()
+	c.Expect(c.started).To(Equal([]string{"hello-r1", "hello-r2"}))
+	request, err := record.Request(c.runSecret("hello-r2"))
+	c.Expect(err).NotTo(HaveOccurred())
+	c.Expect(request.Operation).To(Equal(terraform.OperationApply))
+	c.Expect(request.Policies).NotTo(BeNil(), "the policies decide again")
+	applied := violated(terraform.OutcomeSucceeded, terraform.PolicyRequireApproval)
+	applied.Plan = nil
+	c.finish("hello-r2", applied)
+	c.reconcile()
+	c.expect(infrav1.AppliedCondition, "True "+infrav1.AppliedCondition)
+}
+
+func TestReconcile_withdrawsARunWhosePoliciesChanged(t *testing.T) {
+	c := newTestController(t, append(values(), newApply(), newPolicy(infrav1.PolicyDeny))...)
+	c.reconcile()
+	// The manager ended before the runner started.
+	c.started, c.liveness = nil, terraform.LivenessPending
+	c.Expect(c.server.Delete(t.Context(), newPolicy(infrav1.PolicyDeny))).To(Succeed())
+	c.reconcile()
+	c.Expect(c.started).To(BeEmpty())
+	c.reconcile()
+	c.Expect(c.started).To(Equal([]string{"hello-r2"}))
+}
+
+func TestPoliciesOf_selects(t *testing.T) {
+	labelled := func(value string) *metav1.LabelSelector {
+		return &metav1.LabelSelector{MatchLabels: map[string]string{"stage": value}}
+	}
+	cluster := func(name string, workspaces, namespaces *metav1.LabelSelector) client.Object {
+		return &infrav1.ClusterWorkspacePolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: infrav1.ClusterWorkspacePolicySpec{
+			Selector: workspaces, NamespaceSelector: namespaces, Rules: []infrav1.PolicyRule{policyRule(infrav1.PolicyWarn)},
+		}}
+	}
+	own := func(namespace, name string, selector *metav1.LabelSelector) client.Object {
+		return newPolicy(infrav1.PolicyWarn, func(p *infrav1.WorkspacePolicy) {
+			p.Namespace, p.Name, p.Spec.Selector = namespace, name, selector
+		})
+	}
+	c := newTestController(t,
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"stage": "prod"}}},
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "platform"}},
+		cluster("all", nil, nil), cluster("prod", nil, labelled("prod")), cluster("test", nil, labelled("test")), cluster("labelled", labelled("a"), &metav1.LabelSelector{}),
+		cluster("invalid", nil, &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "x", Operator: "Guess"}}}),
+		own("n", "all", nil), own("n", "labelled", labelled("a")), own("n", "other", labelled("b")), own("platform", "host", nil),
+	)
+	names := func(apply *infrav1.WorkspaceTemplateApply) []string {
+		policies, err := c.reconciler.policiesOf(t.Context(), apply, newTemplate())
+		c.Expect(err).NotTo(HaveOccurred())
+		var names []string
+		for _, p := range policies.Policies {
+			names = append(names, p.Kind[:1]+" "+p.Name)
+		}
+		return names
+	}
+	hello := newApply(func(a *infrav1.WorkspaceTemplateApply) { a.Labels = map[string]string{"stage": "a"} })
+	c.Expect(names(hello)).To(Equal([]string{"C all", "C invalid", "C labelled", "C prod", "W all", "W labelled"}))
+
+	// A workspace that runs for another one obeys the policies of both.
+	c.Expect(c.server.Create(t.Context(), hello)).To(Succeed())
+	host := newApply(func(a *infrav1.WorkspaceTemplateApply) {
+		a.Namespace, a.Name, a.Annotations = "platform", "n.hello", map[string]string{infrav1.HostedForAnnotation: "n/hello"}
+	})
+	c.Expect(names(host)).To(Equal([]string{"C all", "C invalid", "C labelled", "C prod", "W all", "W labelled", "W host"}))
+	policies, err := c.reconciler.policiesOf(t.Context(), host, newTemplate())
+	c.Expect(err).NotTo(HaveOccurred())
+	c.Expect(policies.Workspace.Namespace + "/" + policies.Workspace.Name).To(Equal("n/hello"))
+
+	c.Expect(c.server.Create(t.Context(), host)).To(Succeed())
+	requests := func(obj client.Object) []string {
+		var keys []string
+		for _, request := range c.reconciler.workspacesOfPolicy(t.Context(), obj) {
+			keys = append(keys, request.String())
+		}
+		return keys
+	}
+	c.Expect(requests(own("n", "labelled", labelled("a")))).To(ConsistOf("n/hello", "platform/n.hello"))
+	c.Expect(requests(own("n", "other", labelled("b")))).To(ConsistOf("platform/n.hello"))
+	c.Expect(requests(own("m", "all", nil))).To(BeEmpty())
+	c.Expect(requests(cluster("all", nil, nil))).To(ConsistOf("n/hello", "platform/n.hello"))
+}
+
+func TestRecordViolations_limitsWhatARunReports(t *testing.T) {
+	g := NewWithT(t)
+	s := newScope("hello")
+	result := violated(terraform.OutcomeDenied, "Explode")
+	for range 100 {
+		result.Violations = append(result.Violations, terraform.PolicyViolation{Kind: "K", Policy: "p", Rule: "r", Action: terraform.PolicyWarn, Message: string(make([]byte, 9000)) + "x"})
+	}
+	s.addRun(g, terraform.OperationPlanAndApply, result)
+	s.recordAll(g)
+	plan := s.apply.Status.Plan
+	g.Expect(plan.PolicyAction).To(Equal(infrav1.PolicyDeny), "a denied plan is never applied")
+	g.Expect(plan.Violations).To(HaveLen(maxViolations))
+	for _, v := range plan.Violations {
+		g.Expect(v.Action).To(Equal(infrav1.PolicyWarn))
+		g.Expect(len(v.Message)).To(BeNumerically("<=", maxViolationMessage))
+	}
+}

@@ -1,0 +1,216 @@
+package change
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/appthrust/capt/internal/terraform"
+)
+
+// Planned is one change of a plan with all values that may be shown, for policies.
+// Exactly one field is set.
+type Planned struct {
+	Resource *PlannedResource
+	Output   *PlannedOutput
+}
+
+// PlannedResource is the change of a resource.
+type PlannedResource struct {
+	Address, PreviousAddress, Module, Mode, Type, Name, Provider, Reason string
+	// Action is the action as CAPT names it, Actions are those of the tool.
+	Action  terraform.Action
+	Actions []string
+	PlannedValues
+	// ReplacePaths are the attributes that force a replacement.
+	ReplacePaths []string
+}
+
+// PlannedOutput is the change of an output of the root module.
+type PlannedOutput struct {
+	Name   string
+	Action terraform.Action
+	PlannedValues
+}
+
+// PlannedValues are the values of a resource or an output before and after a change, as
+// maps, lists, strings, numbers, booleans and nil. Sensitive values and values that are
+// known after apply are absent from maps, and nil in lists.
+type PlannedValues struct {
+	Before, After any
+	// ChangedPaths, UnknownPaths and SensitivePaths are the paths of the values that
+	// change, that are known after apply, and that are sensitive before or after it.
+	ChangedPaths, UnknownPaths, SensitivePaths []string
+}
+
+// ReadPlanned reads a plan from the output of "show -json" and passes its changes to
+// emit, as Read does.
+func ReadPlanned(plan io.Reader, redact func(string) string, emit func(Planned) error) error {
+	reader := &plannedReader{reader: reader{decoder: json.NewDecoder(plan), redact: redact}, emit: emit}
+	if err := reader.plan(); err != nil {
+		return fmt.Errorf("reading the changes of the plan: %w", err)
+	}
+	return nil
+}
+
+type plannedReader struct {
+	reader
+	emit func(Planned) error
+}
+
+func (r *plannedReader) plan() error {
+	return r.members(func(key string) error {
+		switch key {
+		case "resource_changes":
+			return r.elements(func() error {
+				var planned plannedResource
+				if r.decoder.Decode(&planned) != nil {
+					return errSyntax
+				}
+				return r.resource(&planned)
+			})
+		case "output_changes":
+			return r.members(func(name string) error {
+				var change plannedChange
+				if r.decoder.Decode(&change) != nil {
+					return errSyntax
+				}
+				action := actionOf(change.Actions)
+				if action == "" {
+					return nil
+				}
+				return r.emit(Planned{Output: &PlannedOutput{Name: name, Action: action, PlannedValues: r.values(&change)}})
+			})
+		default:
+			return r.skip()
+		}
+	})
+}
+
+func (r *plannedReader) resource(planned *plannedResource) error {
+	action := planned.action()
+	if action == "" {
+		return nil
+	}
+	resource := &PlannedResource{
+		Address: planned.Address, Module: planned.Module, Mode: planned.Mode, Type: planned.Type, Name: planned.Name,
+		Provider: planned.Provider, Reason: planned.Reason, Action: action, Actions: planned.Change.Actions,
+		PlannedValues: r.values(&planned.Change),
+	}
+	if planned.PreviousAddress != planned.Address {
+		resource.PreviousAddress = planned.PreviousAddress
+	}
+	for _, path := range planned.Change.ReplacePaths {
+		resource.ReplacePaths = append(resource.ReplacePaths, r.text(path))
+	}
+	return r.emit(Planned{Resource: resource})
+}
+
+// values returns the values of a change that may be shown.
+func (r *plannedReader) values(change *plannedChange) PlannedValues {
+	view := view{text: r.text, redact: r.redact}
+	values := PlannedValues{}
+	values.Before, _ = view.show(nil, change.Before.content, change.BeforeSensitive.content, nil)
+	values.After, _ = view.show(nil, change.After.content, change.AfterSensitive.content, change.AfterUnknown.content)
+	values.UnknownPaths, values.SensitivePaths = view.unknown, view.sensitive
+	for _, attribute := range r.compare(change) {
+		values.ChangedPaths = append(values.ChangedPaths, attribute.Path.String())
+	}
+	return values
+}
+
+// text returns a path whose keys are masked.
+func (r *plannedReader) text(path Path) string {
+	masked := slices.Clone(path)
+	for i := range masked {
+		masked[i].Key = r.redact(masked[i].Key)
+	}
+	return masked.String()
+}
+
+// view collects the paths of the values that it does not show.
+type view struct {
+	text               func(Path) string
+	redact             func(string) string
+	unknown, sensitive []string
+}
+
+// show returns the parts of a value that may be shown. It returns false if the whole
+// value is hidden.
+func (v *view) show(path Path, content, sensitive, unknown any) (any, bool) {
+	switch {
+	case sensitive == true:
+		if text := v.text(path); !slices.Contains(v.sensitive, text) {
+			v.sensitive = append(v.sensitive, text)
+		}
+		return nil, false
+	case unknown == true:
+		v.unknown = append(v.unknown, v.text(path))
+		return nil, false
+	}
+	switch content := content.(type) {
+	case map[string]any:
+		return v.showMap(path, content, sensitive, unknown), true
+	case []any:
+		shown := make([]any, len(content))
+		for i, element := range content {
+			shown[i], _ = v.show(append(path, Step{IsIndex: true, Index: i}), element, at(sensitive, i), at(unknown, i))
+		}
+		return shown, true
+	case string:
+		return v.redact(content), true
+	case json.Number:
+		return v.number(content), true
+	case nil:
+		if members, ok := unknown.(map[string]any); ok {
+			v.showMap(path, nil, sensitive, members)
+		}
+		return nil, true
+	default:
+		return content, true
+	}
+}
+
+// showMap returns the members of a map that are not hidden. Unknown members are only in
+// the marks.
+func (v *view) showMap(path Path, content map[string]any, sensitive, unknown any) map[string]any {
+	keys := maps.Clone(content)
+	if members, ok := unknown.(map[string]any); ok {
+		if keys == nil {
+			keys = map[string]any{}
+		}
+		for key := range members {
+			keys[key] = nil
+		}
+	}
+	shown := make(map[string]any, len(content))
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		value, visible := v.show(append(path, Step{Key: key}), content[key], member(sensitive, key), member(unknown, key))
+		if _, exists := content[key]; exists && visible {
+			shown[v.redact(key)] = value
+		}
+	}
+	return shown
+}
+
+// number returns an integer, a floating-point number, or a masked text.
+func (v *view) number(content json.Number) any {
+	text := content.String()
+	if masked := v.redact(text); masked != text {
+		return masked
+	}
+	if !strings.ContainsAny(text, ".eE") {
+		if integer, err := strconv.ParseInt(text, 10, 64); err == nil {
+			return integer
+		}
+	}
+	number, err := content.Float64()
+	if err != nil {
+		return text
+	}
+	return number
+}

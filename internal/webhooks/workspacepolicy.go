@@ -1,0 +1,55 @@
+package webhooks
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/policy"
+)
+
+// +kubebuilder:webhook:verbs=create;update,path=/validate-infrastructure-cluster-x-k8s-io-v1beta1-workspacepolicy,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=workspacepolicies,versions=v1beta1,name=validation.workspacepolicy.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
+// +kubebuilder:webhook:verbs=create;update,path=/validate-infrastructure-cluster-x-k8s-io-v1beta1-clusterworkspacepolicy,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=clusterworkspacepolicies,versions=v1beta1,name=validation.clusterworkspacepolicy.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
+
+var workspacePolicyRules = rules[*infrav1.WorkspacePolicy]{
+	object: func(p *infrav1.WorkspacePolicy) field.ErrorList {
+		spec := field.NewPath("spec")
+		return append(checkOptionalSelector(spec.Child("selector"), p.Spec.Selector), checkPolicyRules(spec.Child("rules"), p.Spec.Rules)...)
+	},
+}
+
+var clusterWorkspacePolicyRules = rules[*infrav1.ClusterWorkspacePolicy]{
+	object: func(p *infrav1.ClusterWorkspacePolicy) field.ErrorList {
+		spec := field.NewPath("spec")
+		errs := checkOptionalSelector(spec.Child("selector"), p.Spec.Selector)
+		errs = append(errs, checkOptionalSelector(spec.Child("namespaceSelector"), p.Spec.NamespaceSelector)...)
+		return append(errs, checkPolicyRules(spec.Child("rules"), p.Spec.Rules)...)
+	},
+}
+
+func checkOptionalSelector(path *field.Path, selector *metav1.LabelSelector) field.ErrorList {
+	if selector == nil {
+		return nil
+	}
+	return checkSelector(path, selector)
+}
+
+// checkPolicyRules rejects expressions that do not compile, have the wrong type, or are
+// too expensive.
+func checkPolicyRules(path *field.Path, list []infrav1.PolicyRule) field.ErrorList {
+	var errs field.ErrorList
+	for i, rule := range list {
+		match := rule.Match
+		if match == "" {
+			match = infrav1.PolicyMatchEachChange
+		}
+		texts := map[string]string{"expression": rule.Expression, "messageExpression": rule.MessageExpression}
+		for _, problem := range policy.Check(terraform.PolicyRule{
+			Match: terraform.PolicyMatch(match), Expression: rule.Expression, MessageExpression: rule.MessageExpression,
+		}) {
+			errs = append(errs, invalid(path.Index(i).Child(problem.Field), texts[problem.Field], problem.Detail))
+		}
+	}
+	return errs
+}
