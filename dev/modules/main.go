@@ -95,6 +95,9 @@ func checkAll(ctx context.Context, out io.Writer, work *workspace, modules []mod
 	if slices.Contains(named, spotRole) {
 		checks = append(checks, check{"taking over " + spotRole, work.checkSpotRole})
 	}
+	if slices.Contains(named, usageOf) {
+		checks = append(checks, check{"usage in the README of " + usageOf, work.checkUsage})
+	}
 	if len(named) > 1 {
 		checks = append(checks, check{"plans of the real provider", work.checkPlans})
 	}

@@ -34,6 +34,23 @@ access_entries = {
   }
 }
 `},
+	{"eks", "controllers", migrationVars + `
+ebs_csi_driver                    = true
+aws_load_balancer_controller_role = true
+external_dns_role                 = true
+external_dns_hosted_zones         = ["Z0123456789ABCDEFGHIJ"]
+cert_manager_role                 = true
+cert_manager_hosted_zones         = ["Z0123456789ABCDEFGHIJ"]
+cluster_creator_admin             = false
+cluster_creator_entry             = true
+node_groups                       = { arm = { instance_types = ["m7g.large"] }, own = { ami_id = "ami-0123456789abcdef0" } }
+fargate_profiles                  = { batch = { selectors = [{ namespace = "batch" }] } }
+`},
+	{"eks", "controllers-irsa", migrationVars + `
+addon_identity                    = "IRSA"
+ebs_csi_driver                    = true
+aws_load_balancer_controller_role = true
+`},
 	{"node-group", "bottlerocket-spot", `
 name           = "workers"
 cluster_name   = "demo"

@@ -1,10 +1,7 @@
 locals {
   tags = merge(var.tags, var.environment == null ? {} : { Environment = var.environment })
 
-  # The default of the type means "not set": otherwise karpenter_chart_version,
-  # which is required, would have no effect.
-  unchosen_version = "0.37.0"
-  versions         = { for key, config in var.karpenter_configs : key => config.version == local.unchosen_version ? var.karpenter_chart_version : config.version }
+  versions = { for key, config in var.karpenter_configs : key => coalesce(config.version, var.karpenter_chart_version) }
 
   # The policies must match the oldest release.
   policies_version = try([for version in values(local.versions) : version if startswith(version, "0.")][0], var.karpenter_chart_version)
@@ -29,6 +26,7 @@ module "iam" {
   iam_roles_attachments = var.iam_roles_attachments
 
   create_node_role           = var.create_node_role
+  create_instance_profile    = var.create_instance_profile
   node_role_name             = var.node_role_name
   node_role_arn              = var.node_role_arn
   node_instance_profile_name = var.node_instance_profile_name

@@ -26,7 +26,7 @@ variable "oidc_issuer_url" {
 }
 
 variable "node_instance_profile_name" {
-  description = "EC2 instance profile name for Karpenter nodes. It is created, together with its role, unless create_node_role is false."
+  description = "EC2 instance profile name for Karpenter nodes. It is created, together with its role, unless create_instance_profile or create_node_role is false."
   type        = string
   nullable    = false
 
@@ -56,7 +56,7 @@ variable "environment" {
 variable "karpenter_configs" {
   description = <<-EOT
     Map of Karpenter configurations: one Helm release each, whose service account has the name of the release.
-    version "0.37.0", its default, means "not set": the release then has karpenter_chart_version.
+    Without version a release has karpenter_chart_version.
     values take precedence over those that the module sets (clusterName, clusterEndpoint, interruptionQueue, the service account), and additional_sets over values.
   EOT
   type = map(object({
@@ -64,7 +64,7 @@ variable "karpenter_configs" {
     namespace        = string
     chart            = optional(string, "karpenter")
     repository       = optional(string, "oci://public.ecr.aws/karpenter")
-    version          = optional(string, "0.37.0")
+    version          = optional(string)
     create_namespace = optional(bool, true)
     values           = optional(list(string), [])
     additional_sets = optional(list(object({
@@ -91,7 +91,7 @@ variable "karpenter_configs" {
   }
 
   validation {
-    condition     = alltrue([for c in values(var.karpenter_configs) : can(regex("^[0-9]+\\.[0-9]+\\.[0-9]+", c.version))])
+    condition     = alltrue([for c in values(var.karpenter_configs) : c.version == null || can(regex("^[0-9]+\\.[0-9]+\\.[0-9]+", c.version))])
     error_message = "version of karpenter_configs must be a version of the chart without a v, for example 1.14.1."
   }
 
@@ -158,6 +158,13 @@ variable "region" {
 
 variable "create_node_role" {
   description = "Whether to create the role and the instance profile of Karpenter's nodes. Otherwise set node_role_arn."
+  type        = bool
+  default     = true
+  nullable    = false
+}
+
+variable "create_instance_profile" {
+  description = "Whether to create the instance profile of Karpenter's nodes, with its role. If false, node_instance_profile_name is an existing one: it is not changed, and its role is that of the nodes."
   type        = bool
   default     = true
   nullable    = false

@@ -3,13 +3,32 @@ locals {
   # Deployments such as CoreDNS are not.
   node_addons = ["eks-pod-identity-agent", "kube-proxy", "vpc-cni"]
 
-  before_compute = { for name, addon in var.cluster_addons : name => coalesce(addon.before_compute, contains(local.node_addons, name)) }
+  # The role reaches the driver's service account by an association, or by the annotation
+  # that EKS sets for service_account_role_arn.
+  ebs_csi_driver = merge(
+    {
+      version                     = null
+      most_recent                 = false
+      configuration_values        = null
+      service_account_role_arn    = null
+      pod_identity_associations   = []
+      before_compute              = null
+      preserve                    = false
+      resolve_conflicts_on_create = "OVERWRITE"
+      resolve_conflicts_on_update = "OVERWRITE"
+    },
+    try(var.cluster_addons["aws-ebs-csi-driver"], {}),
+    var.ebs_csi_driver && var.addon_identity == "IRSA" ? { service_account_role_arn = aws_iam_role.addon["ebs_csi_driver"].arn } : {},
+  )
+  cluster_addons = merge(var.cluster_addons, { for name in ["aws-ebs-csi-driver"] : name => local.ebs_csi_driver if var.ebs_csi_driver })
 
-  addon_versions = { for name, addon in var.cluster_addons : name => addon.version != null ? addon.version : data.aws_eks_addon_version.this[name].version }
+  before_compute = { for name, addon in local.cluster_addons : name => coalesce(addon.before_compute, contains(local.node_addons, name)) }
+
+  addon_versions = { for name, addon in local.cluster_addons : name => addon.version != null ? addon.version : data.aws_eks_addon_version.this[name].version }
 }
 
 data "aws_eks_addon_version" "this" {
-  for_each = { for name, addon in var.cluster_addons : name => addon if addon.version == null }
+  for_each = { for name, addon in local.cluster_addons : name => addon if addon.version == null }
 
   region = var.region
 
@@ -19,7 +38,7 @@ data "aws_eks_addon_version" "this" {
 }
 
 resource "aws_eks_addon" "before_compute" {
-  for_each = { for name, addon in var.cluster_addons : name => addon if local.before_compute[name] }
+  for_each = { for name, addon in local.cluster_addons : name => addon if local.before_compute[name] }
 
   region = var.region
 
@@ -44,7 +63,7 @@ resource "aws_eks_addon" "before_compute" {
 }
 
 resource "aws_eks_addon" "this" {
-  for_each = { for name, addon in var.cluster_addons : name => addon if !local.before_compute[name] && var.compute_exists }
+  for_each = { for name, addon in local.cluster_addons : name => addon if !local.before_compute[name] && var.compute_exists }
 
   region = var.region
 
@@ -73,6 +92,12 @@ resource "aws_eks_addon" "this" {
 
   tags = var.tags
 
-  # CoreDNS waits for nodes, and nodes for the network add-on.
-  depends_on = [aws_eks_addon.before_compute]
+  # CoreDNS waits for nodes, and nodes for the network add-on. Pods get the credentials of
+  # an association only if it is older than they are.
+  depends_on = [
+    aws_eks_addon.before_compute,
+    aws_eks_pod_identity_association.addon,
+    aws_iam_role_policy.addon,
+    aws_iam_role_policy_attachment.ebs_csi_driver,
+  ]
 }

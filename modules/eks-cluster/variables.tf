@@ -136,15 +136,23 @@ variable "cluster_creator_admin" {
   nullable    = false
 }
 
+variable "cluster_creator_entry" {
+  description = "Whether an access entry makes the identity that runs Terraform an administrator. Unlike cluster_creator_admin, which has to be false, it is revoked by setting it to false. It follows the identity of the last run."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
 variable "access_entries" {
-  description = "IAM principals that may use the cluster, by a name of your choice, with EKS access policies (policy_associations) or Kubernetes groups."
+  description = "IAM principals that may use the cluster, by a name of your choice, with EKS access policies (policy_associations, by policy_name or policy_arn) or Kubernetes groups."
   type = map(object({
     principal_arn     = string
     type              = optional(string, "STANDARD")
     user_name         = optional(string)
     kubernetes_groups = optional(list(string))
     policy_associations = optional(map(object({
-      policy_arn = string
+      policy_arn  = optional(string)
+      policy_name = optional(string)
       access_scope = optional(object({
         type       = optional(string, "cluster")
         namespaces = optional(list(string))
@@ -160,8 +168,13 @@ variable "access_entries" {
   }
 
   validation {
-    condition     = alltrue(flatten([for e in values(var.access_entries) : [for p in values(e.policy_associations) : can(regex("^arn:[a-z-]+:eks::aws:cluster-access-policy/", p.policy_arn))]]))
+    condition     = alltrue(flatten([for e in values(var.access_entries) : [for p in values(e.policy_associations) : p.policy_arn == null || can(regex("^arn:[a-z-]+:eks::aws:cluster-access-policy/", p.policy_arn))]]))
     error_message = "policy_arn of access_entries must be an EKS access policy, for example arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy."
+  }
+
+  validation {
+    condition     = alltrue(flatten([for e in values(var.access_entries) : [for p in values(e.policy_associations) : (p.policy_arn == null) != (p.policy_name == null) && (p.policy_name == null || can(regex("^[A-Za-z0-9]+$", p.policy_name)))]]))
+    error_message = "Set policy_arn or policy_name, for example AmazonEKSClusterAdminPolicy, in each of the policy_associations of access_entries, and not both."
   }
 
   validation {
@@ -263,6 +276,113 @@ variable "cluster_addons" {
   validation {
     condition     = alltrue([for a in values(var.cluster_addons) : contains(["NONE", "OVERWRITE"], a.resolve_conflicts_on_create) && contains(["NONE", "OVERWRITE", "PRESERVE"], a.resolve_conflicts_on_update)])
     error_message = "resolve_conflicts_on_create of cluster_addons must be NONE or OVERWRITE, resolve_conflicts_on_update NONE, OVERWRITE or PRESERVE."
+  }
+}
+
+variable "addon_identity" {
+  description = "How the service accounts of the roles below assume them: PodIdentity or IRSA. Pod Identity does not work on Fargate."
+  type        = string
+  default     = "PodIdentity"
+  nullable    = false
+
+  validation {
+    condition     = contains(["IRSA", "PodIdentity"], var.addon_identity)
+    error_message = "addon_identity must be PodIdentity or IRSA."
+  }
+}
+
+variable "ebs_csi_driver" {
+  description = "Whether to install the EKS add-on aws-ebs-csi-driver, with a role for it. An entry of cluster_addons configures it."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
+variable "ebs_csi_kms_key_arns" {
+  description = "KMS keys of your own that volumes are encrypted with. AWS's key needs no entry."
+  type        = list(string)
+  default     = []
+  nullable    = false
+
+  validation {
+    condition     = alltrue([for arn in var.ebs_csi_kms_key_arns : can(regex("^arn:[a-z-]+:kms:[a-z0-9-]+:[0-9]{12}:key/", arn))])
+    error_message = "ebs_csi_kms_key_arns must contain ARNs of KMS keys, for example arn:aws:kms:eu-central-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab."
+  }
+}
+
+variable "ebs_csi_policy_arn" {
+  description = "Policy of the driver's role. Defaults to AWS's AmazonEBSCSIDriverPolicyV2, which is limited to volumes with the driver's tag. For volumes that you created yourself, set arn:aws:iam::aws:policy/service-role/AmazonEBSCSIDriverPolicy."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.ebs_csi_policy_arn == null || can(regex("^arn:[a-z-]+:iam::([0-9]{12}|aws):policy/", var.ebs_csi_policy_arn))
+    error_message = "ebs_csi_policy_arn must be the ARN of an IAM policy, for example arn:aws:iam::aws:policy/AmazonEBSCSIDriverPolicyV2."
+  }
+}
+
+variable "aws_load_balancer_controller_role" {
+  description = "Whether to create a role for the AWS Load Balancer Controller, as CAPT's add-on aws-load-balancer-controller needs it."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
+variable "external_dns_role" {
+  description = "Whether to create a role for external-dns, for the zones in external_dns_hosted_zones."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
+variable "external_dns_hosted_zones" {
+  description = "Ids of the hosted zones that external-dns may change."
+  type        = list(string)
+  default     = []
+  nullable    = false
+
+  validation {
+    condition     = alltrue([for zone in var.external_dns_hosted_zones : can(regex("^[A-Z0-9]{1,32}$", zone))])
+    error_message = "external_dns_hosted_zones must contain ids of hosted zones, for example Z0123456789ABCDEFGHIJ; a name or a wildcard is not supported."
+  }
+}
+
+variable "cert_manager_role" {
+  description = "Whether to create a role for cert-manager, to solve DNS-01 challenges in the zones of cert_manager_hosted_zones."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
+variable "cert_manager_hosted_zones" {
+  description = "Ids of the hosted zones in which cert-manager may change TXT records."
+  type        = list(string)
+  default     = []
+  nullable    = false
+
+  validation {
+    condition     = alltrue([for zone in var.cert_manager_hosted_zones : can(regex("^[A-Z0-9]{1,32}$", zone))])
+    error_message = "cert_manager_hosted_zones must contain ids of hosted zones, for example Z0123456789ABCDEFGHIJ; a name or a wildcard is not supported."
+  }
+}
+
+variable "addon_service_accounts" {
+  description = "Service accounts of the roles, if they differ from the defaults: ebs_csi_driver (kube-system/ebs-csi-controller-sa), aws_load_balancer_controller (kube-system/aws-load-balancer-controller), external_dns (external-dns/external-dns), cert_manager (cert-manager/cert-manager)."
+  type = map(object({
+    namespace = string
+    name      = string
+  }))
+  default  = {}
+  nullable = false
+
+  validation {
+    condition     = alltrue([for name in keys(var.addon_service_accounts) : contains(["ebs_csi_driver", "aws_load_balancer_controller", "external_dns", "cert_manager"], name)])
+    error_message = "Keys of addon_service_accounts must be ebs_csi_driver, aws_load_balancer_controller, external_dns or cert_manager."
+  }
+
+  validation {
+    condition     = alltrue([for a in values(var.addon_service_accounts) : can(regex("^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", a.namespace)) && can(regex("^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$", a.name))])
+    error_message = "addon_service_accounts must have the names of a namespace and a service account, without wildcards, for example { namespace = \"external-dns\", name = \"external-dns\" }."
   }
 }
 

@@ -30,7 +30,9 @@ module "karpenter" {
   # handed over once the compute is there.
   cluster_endpoint = [module.cluster.cluster_endpoint, module.node_group, module.fargate_profile][0]
 
-  node_instance_profile_name = local.karpenter_node_role_name
+  create_instance_profile    = var.karpenter_create_instance_profile
+  node_instance_profile_name = local.karpenter_profile_name
+  create_access_entry        = var.karpenter_access_entry
   node_role_name             = local.karpenter_node_role_name
   interruption_queue         = var.karpenter_interruption_queue
   zonal_shift                = var.zonal_shift

@@ -68,6 +68,26 @@ output "cluster_addons" {
   value       = module.cluster.cluster_addons
 }
 
+output "addon_role_arns" {
+  description = "ARNs of the roles of controllers in the cluster, by the name of the controller."
+  value       = module.cluster.addon_role_arns
+
+  precondition {
+    condition     = !(var.ebs_csi_driver && var.compute == "Fargate")
+    error_message = "The EBS CSI driver does not run on Fargate, and would wait for nodes that Karpenter creates later: set ebs_csi_driver to false, or compute to ManagedNodeGroup."
+  }
+}
+
+output "aws_load_balancer_controller_identity" {
+  description = "How the AWS Load Balancer Controller gets its role: IRSA or PodIdentity. Null without a role: CAPT's add-on then waits for it."
+  value       = module.cluster.aws_load_balancer_controller_identity
+}
+
+output "aws_load_balancer_controller_role_arn" {
+  description = "ARN of the role of the AWS Load Balancer Controller with IRSA, for its service account's annotation eks.amazonaws.com/role-arn. Null with Pod Identity, which needs no annotation."
+  value       = module.cluster.aws_load_balancer_controller_irsa_role_arn
+}
+
 output "region" {
   description = "Region of the cluster."
   value       = split(":", module.cluster.cluster_arn)[3]
@@ -91,6 +111,11 @@ output "node_group_name" {
 output "node_group_role_arn" {
   description = "Role of that node group's nodes. Null without one."
   value       = one(module.node_group[*].node_role_arn)
+}
+
+output "node_group_names" {
+  description = "Names of the groups of node_groups, by their keys."
+  value       = { for name, group in module.node_groups : name => group.node_group_name }
 }
 
 output "fargate_profile_names" {
@@ -130,6 +155,11 @@ output "karpenter_node_role_name" {
 output "karpenter_instance_profile_name" {
   description = "Name of the instance profile of Karpenter's nodes, for spec.instanceProfile of an EC2NodeClass."
   value       = module.karpenter.karpenter_instance_profile_name
+
+  precondition {
+    condition     = !(var.karpenter_create_instance_profile && var.karpenter_instance_profile_name != null)
+    error_message = "karpenter_instance_profile_name is an existing instance profile: set karpenter_create_instance_profile to false to use it, or karpenter_node_role_name to name the one that is created."
+  }
 }
 
 output "karpenter_namespace" {

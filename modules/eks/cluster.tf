@@ -25,9 +25,13 @@ locals {
     if name == "coredns" && var.compute == "Fargate"
   }
 
-  fargate_profiles = var.compute != "Fargate" ? {} : merge(
-    { for namespace in var.fargate_namespaces : namespace => { namespace = namespace, labels = {} } },
-    { coredns = { namespace = "kube-system", labels = { k8s-app = "kube-dns" } } },
+  compute_profiles = concat(
+    [for namespace in var.fargate_namespaces : { name = namespace, namespace = namespace, labels = tomap({}) }],
+    [{ name = "coredns", namespace = "kube-system", labels = tomap({ k8s-app = "kube-dns" }) }],
+  )
+  fargate_profiles = merge(
+    { for p in local.compute_profiles : p.name => { selectors = tolist([{ namespace = p.namespace, labels = p.labels }]) } if var.compute == "Fargate" },
+    var.fargate_profiles,
   )
 
   compute_subnet_ids = var.compute_subnet_ids != null ? var.compute_subnet_ids : var.subnet_ids
@@ -38,6 +42,7 @@ locals {
   iam_name                 = length(local.iam_base) <= 43 ? local.iam_base : "${substr(local.iam_base, 0, 34)}-${substr(sha256(local.iam_base), 0, 8)}"
   karpenter_role_name      = coalesce(var.karpenter_role_name, "KarpenterController-${local.iam_name}")
   karpenter_node_role_name = coalesce(var.karpenter_node_role_name, "KarpenterNode-${local.iam_name}")
+  karpenter_profile_name   = var.karpenter_create_instance_profile ? local.karpenter_node_role_name : var.karpenter_instance_profile_name
   karpenter_service        = { IRSA = "eks.amazonaws.com", PodIdentity = "pods.eks.amazonaws.com" }[var.karpenter_identity]
 }
 
@@ -60,6 +65,7 @@ module "cluster" {
 
   authentication_mode   = var.authentication_mode
   cluster_creator_admin = var.cluster_creator_admin
+  cluster_creator_entry = var.cluster_creator_entry
   access_entries        = var.access_entries
 
   kms_key_arn              = var.kms_key_arn
@@ -70,8 +76,19 @@ module "cluster" {
 
   cluster_addons = { for name, addon in local.addons : name => merge(addon, { configuration_values = lookup(local.fargate_configuration, name, addon.configuration_values) }) }
 
-  compute        = [module.node_group[*].node_group_arn, [for profile in module.fargate_profile : profile.fargate_profile_arn]]
-  compute_exists = var.compute != "None" || var.nodes_ready
+  addon_identity                    = var.addon_identity
+  ebs_csi_driver                    = var.ebs_csi_driver
+  ebs_csi_kms_key_arns              = var.ebs_csi_kms_key_arns
+  ebs_csi_policy_arn                = var.ebs_csi_policy_arn
+  aws_load_balancer_controller_role = var.aws_load_balancer_controller_role
+  external_dns_role                 = var.external_dns_role
+  external_dns_hosted_zones         = var.external_dns_hosted_zones
+  cert_manager_role                 = var.cert_manager_role
+  cert_manager_hosted_zones         = var.cert_manager_hosted_zones
+  addon_service_accounts            = var.addon_service_accounts
+
+  compute        = [module.node_group[*].node_group_arn, [for group in module.node_groups : group.node_group_arn], [for profile in module.fargate_profile : profile.fargate_profile_arn]]
+  compute_exists = var.compute != "None" || var.nodes_ready || length(var.node_groups) > 0
 
   cluster_security_group_rules = var.cluster_security_group_rules
   node_security_group_rules    = var.node_security_group_rules
@@ -113,6 +130,42 @@ module "node_group" {
   tags                     = var.tags
 }
 
+module "node_groups" {
+  source   = "../node-group"
+  for_each = var.node_groups
+
+  name               = each.key
+  cluster_name       = module.cluster.cluster_name
+  kubernetes_version = module.cluster.cluster_version
+  region             = var.region
+
+  subnet_ids         = local.compute_subnet_ids
+  availability_zones = each.value.availability_zones
+
+  # With ami_id the module has to make nodes join.
+  cluster_endpoint                   = each.value.ami_id == null ? null : module.cluster.cluster_endpoint
+  cluster_certificate_authority_data = each.value.ami_id == null ? null : module.cluster.cluster_certificate_authority_data
+  cluster_service_cidr               = each.value.ami_id == null ? null : module.cluster.cluster_service_cidr
+
+  security_group_ids = [module.cluster.node_security_group_id]
+
+  instance_types     = each.value.instance_types
+  capacity_type      = each.value.capacity_type
+  ami_type           = each.value.ami_type
+  release_version    = each.value.release_version
+  ami_id             = each.value.ami_id
+  disk_size          = each.value.disk_size
+  min_size           = each.value.min_size
+  max_size           = each.value.max_size
+  desired_size       = each.value.desired_size
+  labels             = each.value.labels
+  taints             = each.value.taints
+  metadata_hop_limit = each.value.metadata_hop_limit
+
+  permissions_boundary_arn = var.permissions_boundary_arn
+  tags                     = var.tags
+}
+
 module "fargate_profile" {
   source   = "../fargate-profile"
   for_each = local.fargate_profiles
@@ -121,7 +174,7 @@ module "fargate_profile" {
   cluster_name = module.cluster.cluster_name
   region       = var.region
   subnet_ids   = local.compute_subnet_ids
-  selectors    = [each.value]
+  selectors    = each.value.selectors
 
   permissions_boundary_arn = var.permissions_boundary_arn
   tags                     = var.tags

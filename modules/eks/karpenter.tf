@@ -12,8 +12,10 @@ module "karpenter_iam" {
   service_accounts  = [{ namespace = var.karpenter_namespace, name = var.karpenter_service_account }]
   iam_roles         = { karpenter_controller = { name = local.karpenter_role_name, service = local.karpenter_service } }
 
+  create_instance_profile    = var.karpenter_create_instance_profile
   node_role_name             = local.karpenter_node_role_name
-  node_instance_profile_name = local.karpenter_node_role_name
+  node_instance_profile_name = local.karpenter_profile_name
+  create_access_entry        = var.karpenter_access_entry
   interruption_queue         = var.karpenter_interruption_queue
   zonal_shift                = var.zonal_shift
 

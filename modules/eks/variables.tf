@@ -147,15 +147,23 @@ variable "cluster_creator_admin" {
   nullable    = false
 }
 
+variable "cluster_creator_entry" {
+  description = "Whether an access entry makes the identity that runs Terraform an administrator. Unlike cluster_creator_admin, which has to be false, it is revoked by setting it to false. It follows the identity of the last run."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
 variable "access_entries" {
-  description = "IAM principals that may use the cluster, by a name of your choice, with EKS access policies (policy_associations) or Kubernetes groups."
+  description = "IAM principals that may use the cluster, by a name of your choice, with EKS access policies (policy_associations, by policy_name or policy_arn) or Kubernetes groups."
   type = map(object({
     principal_arn     = string
     type              = optional(string, "STANDARD")
     user_name         = optional(string)
     kubernetes_groups = optional(list(string))
     policy_associations = optional(map(object({
-      policy_arn = string
+      policy_arn  = optional(string)
+      policy_name = optional(string)
       access_scope = optional(object({
         type       = optional(string, "cluster")
         namespaces = optional(list(string))
@@ -171,8 +179,13 @@ variable "access_entries" {
   }
 
   validation {
-    condition     = alltrue(flatten([for e in values(var.access_entries) : [for p in values(e.policy_associations) : can(regex("^arn:[a-z-]+:eks::aws:cluster-access-policy/", p.policy_arn))]]))
+    condition     = alltrue(flatten([for e in values(var.access_entries) : [for p in values(e.policy_associations) : p.policy_arn == null || can(regex("^arn:[a-z-]+:eks::aws:cluster-access-policy/", p.policy_arn))]]))
     error_message = "policy_arn of access_entries must be an EKS access policy, for example arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy."
+  }
+
+  validation {
+    condition     = alltrue(flatten([for e in values(var.access_entries) : [for p in values(e.policy_associations) : (p.policy_arn == null) != (p.policy_name == null) && (p.policy_name == null || can(regex("^[A-Za-z0-9]+$", p.policy_name)))]]))
+    error_message = "Set policy_arn or policy_name, for example AmazonEKSClusterAdminPolicy, in each of the policy_associations of access_entries, and not both."
   }
 
   validation {
@@ -277,6 +290,78 @@ variable "cluster_addons" {
     condition     = alltrue([for a in values(var.cluster_addons) : contains(["NONE", "OVERWRITE"], a.resolve_conflicts_on_create) && contains(["NONE", "OVERWRITE", "PRESERVE"], a.resolve_conflicts_on_update)])
     error_message = "resolve_conflicts_on_create of cluster_addons must be NONE or OVERWRITE, resolve_conflicts_on_update NONE, OVERWRITE or PRESERVE."
   }
+}
+
+variable "addon_identity" {
+  description = "How the service accounts of the roles below assume them: PodIdentity or IRSA. Pod Identity does not work on Fargate."
+  type        = string
+  default     = "PodIdentity"
+  nullable    = false
+}
+
+variable "ebs_csi_driver" {
+  description = "Whether to install the EKS add-on aws-ebs-csi-driver, with a role for it. An entry of cluster_addons configures it."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
+variable "ebs_csi_kms_key_arns" {
+  description = "KMS keys of your own that volumes are encrypted with. AWS's key needs no entry."
+  type        = list(string)
+  default     = []
+  nullable    = false
+}
+
+variable "ebs_csi_policy_arn" {
+  description = "Policy of the driver's role. Defaults to AWS's AmazonEBSCSIDriverPolicyV2, which is limited to volumes with the driver's tag. For volumes that you created yourself, set arn:aws:iam::aws:policy/service-role/AmazonEBSCSIDriverPolicy."
+  type        = string
+  default     = null
+}
+
+variable "aws_load_balancer_controller_role" {
+  description = "Whether to create a role for the AWS Load Balancer Controller, as CAPT's add-on aws-load-balancer-controller needs it."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
+variable "external_dns_role" {
+  description = "Whether to create a role for external-dns, for the zones in external_dns_hosted_zones."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
+variable "external_dns_hosted_zones" {
+  description = "Ids of the hosted zones that external-dns may change."
+  type        = list(string)
+  default     = []
+  nullable    = false
+}
+
+variable "cert_manager_role" {
+  description = "Whether to create a role for cert-manager, to solve DNS-01 challenges in the zones of cert_manager_hosted_zones."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
+variable "cert_manager_hosted_zones" {
+  description = "Ids of the hosted zones in which cert-manager may change TXT records."
+  type        = list(string)
+  default     = []
+  nullable    = false
+}
+
+variable "addon_service_accounts" {
+  description = "Service accounts of the roles, if they differ from the defaults: ebs_csi_driver (kube-system/ebs-csi-controller-sa), aws_load_balancer_controller (kube-system/aws-load-balancer-controller), external_dns (external-dns/external-dns), cert_manager (cert-manager/cert-manager)."
+  type = map(object({
+    namespace = string
+    name      = string
+  }))
+  default  = {}
+  nullable = false
 }
 
 variable "cluster_security_group_rules" {
@@ -410,6 +495,48 @@ variable "node_group" {
   nullable = false
 }
 
+variable "node_groups" {
+  description = "Further managed node groups, by name, with any compute. The key is the name of the group; the rest is as in node_group, with availability_zones, release_version to pin the image, and ami_id for an image of your own."
+  type = map(object({
+    instance_types     = optional(list(string), ["m6i.large", "m6a.large", "m5.large", "m5a.large"])
+    capacity_type      = optional(string, "OnDemand")
+    ami_type           = optional(string)
+    release_version    = optional(string)
+    ami_id             = optional(string)
+    disk_size          = optional(number, 50)
+    min_size           = optional(number, 1)
+    max_size           = optional(number, 4)
+    desired_size       = optional(number)
+    availability_zones = optional(list(string))
+    labels             = optional(map(string), {})
+    metadata_hop_limit = optional(number, 1)
+    taints = optional(list(object({
+      key    = string
+      value  = optional(string)
+      effect = string
+    })), [])
+  }))
+  default  = {}
+  nullable = false
+
+  validation {
+    condition     = !contains(keys(var.node_groups), "system")
+    error_message = "node_groups must not contain system, which is the name of node_group: choose another name."
+  }
+}
+
+variable "fargate_profiles" {
+  description = "Further Fargate profiles, by name, with any compute: the pods of up to five selectors each run on Fargate. coredns and the names of fargate_namespaces replace those profiles."
+  type = map(object({
+    selectors = list(object({
+      namespace = string
+      labels    = optional(map(string), {})
+    }))
+  }))
+  default  = {}
+  nullable = false
+}
+
 variable "fargate_namespaces" {
   description = "Namespaces whose pods run on Fargate, with compute = Fargate."
   type        = set(string)
@@ -460,6 +587,26 @@ variable "karpenter_node_role_name" {
   description = "Name of the role and the instance profile of Karpenter's nodes. Defaults to KarpenterNode-CLUSTER-REGION. Existing ones keep their name."
   type        = string
   default     = null
+}
+
+variable "karpenter_create_instance_profile" {
+  description = "Whether to create the role and the instance profile of Karpenter's nodes. If false, karpenter_instance_profile_name is an existing one: it is not changed, and its role is that of the nodes."
+  type        = bool
+  default     = true
+  nullable    = false
+}
+
+variable "karpenter_instance_profile_name" {
+  description = "Existing instance profile of Karpenter's nodes, with karpenter_create_instance_profile = false."
+  type        = string
+  default     = null
+}
+
+variable "karpenter_access_entry" {
+  description = "Whether to create the access entry with which Karpenter's nodes join the cluster. Set it to false if an access entry for their role exists, for example because a managed node group has the role."
+  type        = bool
+  default     = true
+  nullable    = false
 }
 
 variable "karpenter_interruption_queue" {

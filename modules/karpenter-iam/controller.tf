@@ -103,7 +103,7 @@ resource "aws_iam_policy" "controller" {
     ignore_changes = [name]
 
     precondition {
-      condition     = var.create_node_role || var.node_role_arn != null
+      condition     = var.create_node_role || !var.create_instance_profile || var.node_role_arn != null
       error_message = "Without create_node_role, set node_role_arn to the nodes' role: Karpenter must be allowed to pass it to instances."
     }
   }

@@ -1,8 +1,28 @@
-locals {
-  node_role_name = coalesce(var.node_role_name, "KarpenterNode-${local.iam_name}")
-  node_role_arn  = var.create_node_role ? aws_iam_role.node[0].arn : var.node_role_arn
+# The role of an existing instance profile: Karpenter must be allowed to pass it.
+data "aws_iam_instance_profile" "node" {
+  count = var.create_instance_profile ? 0 : 1
 
-  instance_profile_name = var.create_node_role ? aws_iam_instance_profile.node[0].name : var.node_instance_profile_name
+  name = var.node_instance_profile_name
+
+  lifecycle {
+    precondition {
+      condition     = var.node_instance_profile_name != null
+      error_message = "Without create_instance_profile, set node_instance_profile_name to the existing instance profile of the nodes."
+    }
+    precondition {
+      condition     = var.node_role_arn == null
+      error_message = "node_role_arn is read from the existing instance profile: remove it, or set create_node_role to false instead of create_instance_profile."
+    }
+  }
+}
+
+locals {
+  creates_node_role = var.create_node_role && var.create_instance_profile
+
+  node_role_name = coalesce(var.node_role_name, "KarpenterNode-${local.iam_name}")
+  node_role_arn  = local.creates_node_role ? aws_iam_role.node[0].arn : var.create_instance_profile ? var.node_role_arn : data.aws_iam_instance_profile.node[0].role_arn
+
+  instance_profile_name = local.creates_node_role ? aws_iam_instance_profile.node[0].name : var.node_instance_profile_name
 
   node_trust = {
     Version = "2012-10-17"
@@ -19,14 +39,14 @@ locals {
     var.cni_policy ? ["AmazonEKS_CNI_Policy"] : [],
     var.ssm_policy ? ["AmazonSSMManagedInstanceCore"] : [],
   )
-  node_policies = !var.create_node_role ? {} : merge(
+  node_policies = !local.creates_node_role ? {} : merge(
     { for name in local.node_policy_names : name => "arn:${local.partition}:iam::aws:policy/${name}" },
     var.node_policy_arns,
   )
 }
 
 resource "aws_iam_role" "node" {
-  count = var.create_node_role ? 1 : 0
+  count = local.creates_node_role ? 1 : 0
 
   name                 = local.node_role_name
   description          = "Karpenter's nodes in the EKS cluster ${var.cluster_name}"
@@ -49,7 +69,7 @@ resource "aws_iam_role_policy_attachment" "node" {
 }
 
 resource "aws_iam_instance_profile" "node" {
-  count = var.create_node_role ? 1 : 0
+  count = local.creates_node_role ? 1 : 0
 
   name = coalesce(var.node_instance_profile_name, local.node_role_name)
   role = aws_iam_role.node[0].name

@@ -126,6 +126,13 @@ variable "create_node_role" {
   nullable    = false
 }
 
+variable "create_instance_profile" {
+  description = "Whether to create the instance profile of Karpenter's nodes, with its role. If false, node_instance_profile_name is an existing one: it is not changed, and its role is that of the nodes."
+  type        = bool
+  default     = true
+  nullable    = false
+}
+
 variable "node_role_name" {
   description = "Name of the nodes' role. Defaults to KarpenterNode-CLUSTER-REGION."
   type        = string
@@ -144,7 +151,7 @@ variable "node_role_arn" {
 }
 
 variable "node_instance_profile_name" {
-  description = "Name of the nodes' instance profile. Defaults to the name of the nodes' role."
+  description = "Name of the nodes' instance profile: of the one that is created, or of an existing one. Defaults to the name of the nodes' role."
   type        = string
   default     = null
 }

@@ -59,7 +59,8 @@ resource "aws_launch_template" "this" {
   name_prefix            = "${substr("${var.cluster_name}-${var.name}", 0, 96)}-"
   description            = "Nodes of the group ${var.name} of the EKS cluster ${var.cluster_name}"
   update_default_version = true
-  user_data              = var.user_data == null ? null : base64encode(var.user_data)
+  image_id               = var.ami_id
+  user_data              = local.user_data == null ? null : base64encode(local.user_data)
   vpc_security_group_ids = length(var.security_group_ids) > 0 ? var.security_group_ids : null
 
   # IMDSv2 only.
@@ -111,6 +112,15 @@ resource "aws_launch_template" "this" {
 
   lifecycle {
     create_before_destroy = true
+
+    precondition {
+      condition     = !local.custom_ami || var.user_data != null || alltrue([for v in [var.cluster_endpoint, var.cluster_certificate_authority_data, var.cluster_service_cidr] : v != null])
+      error_message = "ami_id needs cluster_endpoint, cluster_certificate_authority_data and cluster_service_cidr, which are outputs of the cluster's module, or user_data with which nodes join."
+    }
+    precondition {
+      condition     = !local.custom_ami || (var.ami_type == null && var.release_version == null)
+      error_message = "ami_id names the image: remove ami_type and release_version."
+    }
   }
 }
 
@@ -123,9 +133,9 @@ resource "aws_eks_node_group" "this" {
   node_role_arn          = local.node_role_arn
   subnet_ids             = local.subnet_ids
 
-  version              = var.kubernetes_version
+  version              = local.custom_ami ? null : var.kubernetes_version
   release_version      = var.release_version
-  ami_type             = local.ami_type
+  ami_type             = local.custom_ami ? null : local.ami_type
   instance_types       = var.instance_types
   capacity_type        = local.capacity_type
   force_update_version = var.force_update

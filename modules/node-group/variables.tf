@@ -94,6 +94,35 @@ variable "ami_type" {
   }
 }
 
+variable "ami_id" {
+  description = "Image of your own, derived from EKS's Amazon Linux 2023, instead of ami_type. EKS then neither chooses the release nor adds what a node needs to join: the module does, with cluster_endpoint, cluster_certificate_authority_data and cluster_service_cidr, unless user_data does it. For another Kubernetes version set another image."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.ami_id == null || can(regex("^ami-[0-9a-f]+$", var.ami_id))
+    error_message = "ami_id must be the id of an image, for example ami-0123456789abcdef0."
+  }
+}
+
+variable "cluster_endpoint" {
+  description = "Address of the API server, with its scheme. Used with ami_id only."
+  type        = string
+  default     = null
+}
+
+variable "cluster_certificate_authority_data" {
+  description = "Certificate authority of the API server, in base64. Used with ami_id only."
+  type        = string
+  default     = null
+}
+
+variable "cluster_service_cidr" {
+  description = "Network of the cluster's services. Used with ami_id only."
+  type        = string
+  default     = null
+}
+
 variable "release_version" {
   description = "Release of the image, for example 1.33.0-20250715. Defaults to the newest when the group is created or its version changes."
   type        = string
@@ -253,7 +282,7 @@ variable "metadata_hop_limit" {
 }
 
 variable "user_data" {
-  description = "Further user data: a MIME multi-part document with a NodeConfig for Amazon Linux 2023, TOML for Bottlerocket. EKS adds what a node needs to join."
+  description = "Further user data: a MIME multi-part document with a NodeConfig for Amazon Linux 2023, TOML for Bottlerocket. EKS adds what a node needs to join. With ami_id it is the whole user data."
   type        = string
   default     = null
 }

@@ -127,6 +127,7 @@ type EndpointAccess struct {
 }
 
 // ClusterAddon is an add-on that the cloud manages (variable cluster_addons).
+// +kubebuilder:validation:XValidation:rule="!(has(self.roleARN) && has(self.podIdentities))",message="set roleARN (IRSA) or podIdentities, not both"
 type ClusterAddon struct {
 	// name is the add-on's name, such as vpc-cni.
 	// +required
@@ -146,6 +147,22 @@ type ClusterAddon struct {
 	// +kubebuilder:validation:MinLength=2
 	// +kubebuilder:validation:MaxLength=16384
 	ConfigurationValues string `json:"configurationValues,omitempty"`
+
+	// roleARN is a role that the add-on's service account assumes through the cluster's
+	// issuer (IRSA).
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=2048
+	// +kubebuilder:validation:XValidation:rule="self.matches('^arn:[a-z-]+:iam::[0-9]{12}:role/.+$')",message="roleARN must be the ARN of an IAM role such as arn:aws:iam::123456789012:role/ebs-csi"
+	RoleARN string `json:"roleARN,omitempty"`
+
+	// podIdentities are roles of the add-on's service accounts through Pod Identity.
+	// +optional
+	// +listType=map
+	// +listMapKey=serviceAccount
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=10
+	PodIdentities []PodIdentity `json:"podIdentities,omitempty"`
 }
 
 // ControlPlaneTimeouts are the timeouts of a control plane.
@@ -187,6 +204,18 @@ type ControlPlaneConfig struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=64
 	Addons []ClusterAddon `json:"addons,omitempty"`
+
+	// addonRoles are roles in the cloud that the template creates for controllers in the
+	// cluster, with only the permissions that they need.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	AddonRoles []AddonRole `json:"addonRoles,omitempty"`
+
+	// access specifies who may use the cluster.
+	// +optional
+	Access *ControlPlaneAccess `json:"access,omitempty"`
 
 	// timeouts are the timeouts of the control plane.
 	// +optional

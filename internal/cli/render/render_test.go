@@ -264,21 +264,48 @@ func TestRender_addonsOfACluster(t *testing.T) {
 	outputs["karpenter_identity"] = []byte("PodIdentity")
 
 	// Karpenter's nodes use the subnets of the cluster, also those of an existing VPC.
-	outputs["karpenter_instance_profile_name"] = []byte("profile")
-	outputs["node_security_group_id"] = []byte("sg-1")
-	outputs["karpenter_subnet_selector_terms"] = []byte(`[{"id":"subnet-1"},{"id":"subnet-2"}]`)
+	outputs["karpenter_node_class_spec"] = []byte(`{"instanceProfile":"profile","subnetSelectorTerms":[{"id":"subnet-1"},{"id":"subnet-2"}],"securityGroupSelectorTerms":[{"id":"sg-1"}]}`)
+	outputs["karpenter_node_pool_spec"] = []byte(`{"limits":{"cpu":"1000"},"template":{"spec":{"requirements":[{"key":"kubernetes.io/arch","operator":"In","values":["arm64"]}]}}}`)
 	r = rendered(t, given(t, "addons/karpenter-nodepool.yaml"), render.Options{Cluster: "demo", Outputs: outputs})
 	g.Expect(r.Problems).To(BeEmpty())
 	g.Expect(asJSON(t, r)).To(And(
 		ContainSubstring(`instanceProfile: profile\n`),
 		ContainSubstring(`subnetSelectorTerms:\n  - id: subnet-1\n  - id: subnet-2\n`),
 		ContainSubstring(`securityGroupSelectorTerms:\n  - id: sg-1\n`),
+		ContainSubstring(`values:\n        - arm64\n`), ContainSubstring(`cpu: \"1000\"`),
 	))
 
 	delete(outputs, "karpenter_queue_name")
 	r = rendered(t, addon, render.Options{Cluster: "demo", Outputs: outputs})
 	g.Expect(r.Problems).To(ContainElement(HaveField("Message", ContainSubstring("refers to key karpenter_queue_name"))))
 	g.Expect(rendered(t, given(t, "addons/fluxcd.yaml"), render.Options{Cluster: "demo"}).Notes).To(ContainElement(ContainSubstring("manifests crds")))
+}
+
+// Without permissions the controller would be Ready and create no load balancer.
+func TestRender_loadBalancerControllerNeedsARole(t *testing.T) {
+	g := NewWithT(t)
+	addon := given(t, "addons/aws-load-balancer-controller.yaml")
+	outputs := map[string][]byte{"cluster_name": []byte("demo"), "region": []byte("eu-central-1"), "vpc_id": []byte("vpc-1")}
+	r := rendered(t, addon, render.Options{Cluster: "demo", Outputs: outputs})
+	g.Expect(r.Problems).To(ContainElement(HaveField("Message", ContainSubstring("refers to key aws_load_balancer_controller_identity"))))
+
+	const annotation = `serviceAccount.annotations.eks\\.amazonaws\\.com/role-arn`
+	outputs["aws_load_balancer_controller_identity"] = []byte("PodIdentity")
+	r = rendered(t, addon, render.Options{Cluster: "demo", Outputs: outputs})
+	g.Expect(r.Problems).To(BeEmpty())
+	g.Expect(asJSON(t, r)).To(And(ContainSubstring("targetPath: clusterName"), ContainSubstring("targetPath: region"), ContainSubstring("targetPath: vpcId"), Not(ContainSubstring(annotation))))
+
+	outputs["aws_load_balancer_controller_identity"], outputs["aws_load_balancer_controller_role_arn"] = []byte("IRSA"), []byte("arn")
+	r = rendered(t, addon, render.Options{Cluster: "demo", Outputs: outputs})
+	g.Expect(r.Problems).To(BeEmpty())
+	g.Expect(asJSON(t, r)).To(ContainSubstring(annotation))
+}
+
+func TestRender_storageClassIsTheDefault(t *testing.T) {
+	g := NewWithT(t)
+	r := rendered(t, given(t, "addons/ebs-storage-class.yaml"), render.Options{Cluster: "demo"})
+	g.Expect(r.Problems).To(BeEmpty())
+	g.Expect(asJSON(t, r)).To(And(ContainSubstring("is-default-class"), ContainSubstring("WaitForFirstConsumer"), ContainSubstring("provisioner: ebs.csi.aws.com")))
 }
 
 func TestOutputs_parsesAllFormats(t *testing.T) {

@@ -146,6 +146,8 @@ func (c *ControlPlane) variables(template *infrav1.WorkspaceTemplate, version ku
 	if config := spec.ControlPlaneConfig; config != nil {
 		requireEndpointAccess(values, config.EndpointAccess)
 		requireAddons(values, config.Addons)
+		requireAddonRoles(values, config.AddonRoles)
+		requireAccess(values, config.Access)
 	}
 	values.Override(spec.Variables)
 	c.offerNodesReady(values)
@@ -269,23 +271,4 @@ func requireEndpointAccess(values *workspace.Values, access *controlplanev1.Endp
 	if len(access.PublicCIDRs) > 0 {
 		values.Require(path+"publicCIDRs", publicCIDRsVariable, access.PublicCIDRs)
 	}
-}
-
-// requireAddons sets the EKS add-ons, as the module takes them: settings by the
-// name of the add-on.
-func requireAddons(values *workspace.Values, addons []controlplanev1.ClusterAddon) {
-	if len(addons) == 0 {
-		return
-	}
-	settings := map[string]map[string]string{}
-	for _, addon := range addons {
-		settings[addon.Name] = map[string]string{}
-		if addon.Version != "" {
-			settings[addon.Name]["version"] = addon.Version
-		}
-		if addon.ConfigurationValues != "" {
-			settings[addon.Name]["configuration_values"] = addon.ConfigurationValues
-		}
-	}
-	values.Require("spec.controlPlaneConfig.addons", "cluster_addons", settings)
 }

@@ -155,6 +155,55 @@ func TestControlPlane_setsVariablesFromFields(t *testing.T) {
 			declared: []string{"cluster_addons"},
 			want:     `{"cluster_addons":{"coredns":{},"vpc-cni":{"version":"v1","configuration_values":"{}"}},"kubernetes_version":"1.33"}`,
 		},
+		"roles of add-ons": {
+			spec: config(controlplanev1.ControlPlaneConfig{Addons: []controlplanev1.ClusterAddon{
+				{Name: "vpc-cni", RoleARN: "arn:aws:iam::123456789012:role/cni"},
+				{Name: "external-dns", PodIdentities: []controlplanev1.PodIdentity{{ServiceAccount: "external-dns", RoleARN: "arn:aws:iam::123456789012:role/dns"}}},
+			}}),
+			declared: []string{"cluster_addons"},
+			want: `{"cluster_addons":{"vpc-cni":{"service_account_role_arn":"arn:aws:iam::123456789012:role/cni"},
+				"external-dns":{"pod_identity_associations":[{"service_account":"external-dns","role_arn":"arn:aws:iam::123456789012:role/dns"}]}},"kubernetes_version":"1.33"}`,
+		},
+		"roles that the template creates": {
+			spec: config(controlplanev1.ControlPlaneConfig{AddonRoles: []controlplanev1.AddonRole{
+				{Name: controlplanev1.AddonRoleEBSCSIDriver},
+				{Name: controlplanev1.AddonRoleAWSLoadBalancerController},
+				{Name: controlplanev1.AddonRoleExternalDNS, HostedZones: []controlplanev1.HostedZone{"Z1"}},
+				{Name: controlplanev1.AddonRoleCertManager, HostedZones: []controlplanev1.HostedZone{"Z1", "Z2"}},
+			}}),
+			declared: []string{
+				"ebs_csi_driver", "aws_load_balancer_controller_role", "external_dns_role", "external_dns_hosted_zones",
+				"cert_manager_role", "cert_manager_hosted_zones",
+			},
+			want: `{"ebs_csi_driver":true,"aws_load_balancer_controller_role":true,"external_dns_role":true,"external_dns_hosted_zones":["Z1"],
+				"cert_manager_role":true,"cert_manager_hosted_zones":["Z1","Z2"],"kubernetes_version":"1.33"}`,
+		},
+		"access": {
+			spec: config(controlplanev1.ControlPlaneConfig{Access: &controlplanev1.ControlPlaneAccess{
+				AuthenticationMode: controlplanev1.AuthenticationModeAPIAndConfigMap, CreatorAdmin: controlplanev1.CreatorAdminEntry,
+				Entries: []controlplanev1.AccessEntry{
+					{
+						Name: "admins", PrincipalARN: "arn:aws:iam::123456789012:role/admin",
+						Policies: []controlplanev1.AccessPolicy{{Name: "AmazonEKSClusterAdminPolicy"}, {Name: "AmazonEKSViewPolicy", Namespaces: []string{"shop"}}},
+					},
+					{Name: "auditors", PrincipalARN: "arn:aws:iam::123456789012:user/audit", KubernetesGroups: []string{"auditors"}},
+				},
+			}}),
+			declared: []string{"authentication_mode", "cluster_creator_admin", "cluster_creator_entry", "access_entries"},
+			want: `{"authentication_mode":"API_AND_CONFIG_MAP","cluster_creator_admin":false,"cluster_creator_entry":true,"access_entries":{
+				"admins":{"principal_arn":"arn:aws:iam::123456789012:role/admin","policy_associations":{
+					"AmazonEKSClusterAdminPolicy":{"policy_name":"AmazonEKSClusterAdminPolicy"},
+					"AmazonEKSViewPolicy":{"policy_name":"AmazonEKSViewPolicy","access_scope":{"type":"namespace","namespaces":["shop"]}}}},
+				"auditors":{"principal_arn":"arn:aws:iam::123456789012:user/audit","kubernetes_groups":["auditors"]}},"kubernetes_version":"1.33"}`,
+		},
+		"a creator that the cloud admits": {
+			spec:     config(controlplanev1.ControlPlaneConfig{Access: &controlplanev1.ControlPlaneAccess{CreatorAdmin: controlplanev1.CreatorAdminBootstrap}}),
+			declared: []string{"cluster_creator_admin"}, want: `{"cluster_creator_admin":true,"kubernetes_version":"1.33"}`,
+		},
+		"a creator without access": {
+			spec:     config(controlplanev1.ControlPlaneConfig{Access: &controlplanev1.ControlPlaneAccess{CreatorAdmin: controlplanev1.CreatorAdminNone}}),
+			declared: []string{"cluster_creator_admin", "cluster_creator_entry"}, want: `{"cluster_creator_admin":false,"kubernetes_version":"1.33"}`,
+		},
 		"tags": {
 			spec:     controlplanev1.CAPTControlPlaneSpec{AdditionalTags: map[string]string{"team": "blue"}},
 			declared: []string{"tags"}, want: `{"tags":{"team":"blue"},"kubernetes_version":"1.33"}`,
@@ -190,6 +239,9 @@ func TestControlPlane_stalls(t *testing.T) {
 		"spec.controlPlaneConfig.endpointAccess.private (variable endpoint_private_access)":          access(controlplanev1.EndpointAccess{Private: new(true)}),
 		"spec.controlPlaneConfig.endpointAccess.publicCIDRs (variable endpoint_public_access_cidrs)": access(controlplanev1.EndpointAccess{PublicCIDRs: []infrav1.CIDR{"a"}}),
 		"spec.controlPlaneConfig.addons (variable cluster_addons)":                                   config(controlplanev1.ControlPlaneConfig{Addons: []controlplanev1.ClusterAddon{{Name: "a"}}}),
+		"spec.controlPlaneConfig.addonRoles[EBSCSIDriver] (variable ebs_csi_driver)":                 config(controlplanev1.ControlPlaneConfig{AddonRoles: []controlplanev1.AddonRole{{Name: controlplanev1.AddonRoleEBSCSIDriver}}}),
+		"spec.controlPlaneConfig.access.creatorAdmin (variable cluster_creator_admin)":               config(controlplanev1.ControlPlaneConfig{Access: &controlplanev1.ControlPlaneAccess{CreatorAdmin: controlplanev1.CreatorAdminNone}}),
+		"spec.controlPlaneConfig.access.authenticationMode (variable authentication_mode)":           config(controlplanev1.ControlPlaneConfig{Access: &controlplanev1.ControlPlaneAccess{AuthenticationMode: controlplanev1.AuthenticationModeAPI}}),
 	} {
 		t.Run(want, func(t *testing.T) {
 			g := NewWithT(t)

@@ -47,7 +47,7 @@ run "defaults_of_the_object" {
   command = plan
 
   assert {
-    condition     = var.karpenter_configs["main"].chart == "karpenter" && var.karpenter_configs["main"].repository == "oci://public.ecr.aws/karpenter" && var.karpenter_configs["main"].version == "0.37.0" && var.karpenter_configs["main"].create_namespace && length(var.karpenter_configs["main"].values) == 0 && length(var.karpenter_configs["main"].additional_sets) == 0
+    condition     = var.karpenter_configs["main"].chart == "karpenter" && var.karpenter_configs["main"].repository == "oci://public.ecr.aws/karpenter" && local.versions == { main = "1.14.1" } && var.karpenter_configs["main"].create_namespace && length(var.karpenter_configs["main"].values) == 0 && length(var.karpenter_configs["main"].additional_sets) == 0
     error_message = "The object's defaults are the documented ones."
   }
   assert {
@@ -150,7 +150,7 @@ run "several_configurations" {
     karpenter_configs = {
       main = { name = "karpenter", namespace = "karpenter", version = "1.13.0" }
       gpu  = { name = "karpenter-gpu", namespace = "gpu", create_namespace = false }
-      old  = { name = "karpenter-old", namespace = "old" }
+      old  = { name = "karpenter-old", namespace = "old", version = "0.37.0" }
     }
     iam_roles = {
       karpenter_controller = { name = "KarpenterController" }
@@ -159,8 +159,8 @@ run "several_configurations" {
   }
 
   assert {
-    condition     = { for k, r in helm_release.karpenter : k => "${r.namespace}/${r.name} ${r.version}" } == { main = "karpenter/karpenter 1.13.0", gpu = "gpu/karpenter-gpu 1.14.1", old = "old/karpenter-old 1.14.1" }
-    error_message = "Each configuration is a release."
+    condition     = { for k, r in helm_release.karpenter : k => "${r.namespace}/${r.name} ${r.version}" } == { main = "karpenter/karpenter 1.13.0", gpu = "gpu/karpenter-gpu 1.14.1", old = "old/karpenter-old 0.37.0" }
+    error_message = "Each configuration is a release, in the version that it names."
   }
   assert {
     condition     = local.role_of == { main = "karpenter_controller", gpu = "gpu", old = "karpenter_controller" }
@@ -192,6 +192,24 @@ run "without_helm" {
   assert {
     condition     = output.karpenter_iam_role_arn == "arn:aws:iam::123456789012:role/KarpenterController" && output.karpenter_queue_name == "Karpenter-demo" && output.karpenter_node_role_name == "nodes"
     error_message = "The outputs that another installer needs exist."
+  }
+}
+
+run "an_existing_instance_profile" {
+  command = plan
+
+  variables {
+    create_instance_profile = false
+  }
+
+  override_data {
+    target = module.iam.data.aws_iam_instance_profile.node
+    values = { role_arn = "arn:aws:iam::123456789012:role/existing" }
+  }
+
+  assert {
+    condition     = output.karpenter_instance_profile_name == "KarpenterNodeInstanceProfile" && output.karpenter_node_role_arn == "arn:aws:iam::123456789012:role/existing"
+    error_message = "The named instance profile and its role are used."
   }
 }
 

@@ -2,6 +2,12 @@ mock_provider "aws" {
   mock_data "aws_partition" {
     defaults = { partition = "aws" }
   }
+  mock_data "aws_caller_identity" {
+    defaults = { account_id = "123456789012", arn = "arn:aws:sts::123456789012:assumed-role/capt/session" }
+  }
+  mock_data "aws_region" {
+    defaults = { region = "eu-central-1" }
+  }
   mock_data "aws_eks_addon_version" {
     defaults = { version = "v1.0.0-eksbuild.1" }
   }
@@ -112,6 +118,19 @@ run "defaults" {
   }
 }
 
+run "outputs_of_several_clusters" {
+  command = plan
+
+  assert {
+    condition     = output.eks_clusters["main"].name == "demo" && output.eks_clusters["main"].endpoint == output.cluster_endpoint && output.eks_cluster_endpoint["main"] == output.cluster_endpoint
+    error_message = "The cluster is main."
+  }
+  assert {
+    condition     = output.eks_cluster_oidc_provider_arn["main"] == output.oidc_provider_arn && output.eks_cluster_oidc_issuer_url["main"] == output.oidc_provider_url
+    error_message = "Its issuer is main's."
+  }
+}
+
 run "a_public_endpoint" {
   command = plan
 
@@ -134,6 +153,186 @@ run "a_public_endpoint" {
   assert {
     condition     = aws_vpc_security_group_ingress_rule.cluster["private_access_10.200.0.0/16"].cidr_ipv4 == "10.200.0.0/16" && aws_vpc_security_group_ingress_rule.cluster["private_access_10.200.0.0/16"].from_port == 443
     error_message = "A peered network reaches the private endpoint."
+  }
+}
+
+run "no_roles_of_controllers_by_default" {
+  command = plan
+
+  assert {
+    condition     = length(aws_iam_role.addon) == 0 && length(aws_eks_pod_identity_association.addon) == 0 && output.addon_role_arns == {} && output.aws_load_balancer_controller_identity == null
+    error_message = "Roles of controllers are created on request."
+  }
+}
+
+run "controllers_with_pod_identity" {
+  command = plan
+
+  variables {
+    ebs_csi_driver                    = true
+    ebs_csi_kms_key_arns              = ["arn:aws:kms:eu-central-1:123456789012:key/11111111-2222-3333-4444-555555555555"]
+    aws_load_balancer_controller_role = true
+    external_dns_role                 = true
+    external_dns_hosted_zones         = ["Z2", "Z1"]
+    cert_manager_role                 = true
+    cert_manager_hosted_zones         = ["Z3"]
+    addon_service_accounts            = { external_dns = { namespace = "dns", name = "external" } }
+  }
+
+  assert {
+    condition     = { for name, role in aws_iam_role.addon : name => role.name } == { ebs_csi_driver = "demo-eu-central-1-ebs-csi", aws_load_balancer_controller = "demo-eu-central-1-elb", external_dns = "demo-eu-central-1-dns", cert_manager = "demo-eu-central-1-cert" }
+    error_message = "Each controller has a role."
+  }
+  assert {
+    condition = jsondecode(aws_iam_role.addon["external_dns"].assume_role_policy).Statement == [{
+      Sid       = "ServiceAccount"
+      Effect    = "Allow"
+      Principal = { Service = "pods.eks.amazonaws.com" }
+      Action    = ["sts:AssumeRole", "sts:TagSession"]
+      Condition = {
+        StringEquals = {
+          "aws:RequestTag/eks-cluster-arn"            = ["arn:aws:eks:eu-central-1:123456789012:cluster/demo"]
+          "aws:RequestTag/kubernetes-namespace"       = ["dns"]
+          "aws:RequestTag/kubernetes-service-account" = ["external"]
+        }
+      }
+    }]
+    error_message = "Only the controller's service account of this cluster assumes its role."
+  }
+  assert {
+    condition     = { for name, a in aws_eks_pod_identity_association.addon : name => "${a.namespace}/${a.service_account}" } == { ebs_csi_driver = "kube-system/ebs-csi-controller-sa", aws_load_balancer_controller = "kube-system/aws-load-balancer-controller", external_dns = "dns/external", cert_manager = "cert-manager/cert-manager" }
+    error_message = "Each service account has an association."
+  }
+  assert {
+    condition     = contains(keys(aws_eks_addon.this), "aws-ebs-csi-driver") && aws_eks_addon.this["aws-ebs-csi-driver"].service_account_role_arn == null && aws_iam_role_policy_attachment.ebs_csi_driver[0].policy_arn == "arn:aws:iam::aws:policy/AmazonEBSCSIDriverPolicyV2"
+    error_message = "The EBS CSI driver is installed, after the nodes, with AWS's policy."
+  }
+  assert {
+    condition     = [for s in jsondecode(aws_iam_role_policy.addon["ebs_csi_driver"].policy).Statement : s.Resource] == [["arn:aws:kms:eu-central-1:123456789012:key/11111111-2222-3333-4444-555555555555"], ["arn:aws:kms:eu-central-1:123456789012:key/11111111-2222-3333-4444-555555555555"]]
+    error_message = "The driver uses only the given keys."
+  }
+  assert {
+    condition     = jsondecode(aws_iam_role_policy.addon["external_dns"].policy).Statement[0].Resource == ["arn:aws:route53:::hostedzone/Z1", "arn:aws:route53:::hostedzone/Z2"]
+    error_message = "external-dns changes only the given zones."
+  }
+  assert {
+    condition     = jsondecode(aws_iam_role_policy.addon["cert_manager"].policy).Statement[0].Resource == ["arn:aws:route53:::hostedzone/Z3"] && jsondecode(aws_iam_role_policy.addon["cert_manager"].policy).Statement[0].Condition["ForAllValues:StringEquals"]["route53:ChangeResourceRecordSetsRecordTypes"] == ["TXT"]
+    error_message = "cert-manager changes only TXT records of the given zones."
+  }
+  assert {
+    condition     = alltrue(flatten([for name, p in aws_iam_role_policy.addon : [for s in jsondecode(p.policy).Statement : [for a in flatten([s.Action]) : endswith(a, "*") ? contains(["kms:GenerateDataKey*", "kms:ReEncrypt*"], a) : true]]]))
+    error_message = "No controller has all actions of a service."
+  }
+  assert {
+    condition = alltrue([for s in jsondecode(aws_iam_role_policy.addon["aws_load_balancer_controller"].policy).Statement :
+      contains(["Create", "Change", "Tag", "TagNew", "TagSecurityGroups", "TagNewSecurityGroups", "DeleteSecurityGroups"], s.Sid) ? contains(values(s.Condition.StringEquals), "demo") : true
+    ])
+    error_message = "The controller changes only load balancers and security groups of this cluster."
+  }
+  assert {
+    condition     = { for s in jsondecode(aws_iam_role_policy.addon["aws_load_balancer_controller"].policy).Statement : s.Sid => try(s.Condition.ArnLike["ec2:Vpc"], "") }["SecurityGroupRules"] == "arn:aws:ec2:eu-central-1:*:vpc/vpc-0123456789abcdef0"
+    error_message = "The controller opens ports only in this VPC."
+  }
+  assert {
+    condition     = length(aws_iam_role_policy.addon["aws_load_balancer_controller"].policy) <= 10240
+    error_message = "An inline policy has at most 10,240 characters."
+  }
+  assert {
+    condition     = output.aws_load_balancer_controller_identity == "PodIdentity" && output.aws_load_balancer_controller_irsa_role_arn == null && length(output.addon_role_arns) == 4
+    error_message = "The outputs show the roles. With Pod Identity a service account has no annotation."
+  }
+}
+
+run "controllers_with_irsa" {
+  command = plan
+
+  variables {
+    addon_identity                    = "IRSA"
+    ebs_csi_driver                    = true
+    ebs_csi_policy_arn                = "arn:aws:iam::aws:policy/service-role/AmazonEBSCSIDriverPolicy"
+    aws_load_balancer_controller_role = true
+    cluster_addons = {
+      vpc-cni            = {}
+      coredns            = {}
+      aws-ebs-csi-driver = { version = "v1.50.0-eksbuild.1" }
+    }
+  }
+
+  assert {
+    condition     = length(aws_eks_pod_identity_association.addon) == 0 && jsondecode(aws_iam_role.addon["ebs_csi_driver"].assume_role_policy).Statement[0].Condition.StringEquals["oidc.eks.eu-central-1.amazonaws.com/id/ABCD:sub"] == ["system:serviceaccount:kube-system:ebs-csi-controller-sa"]
+    error_message = "The service account assumes the role through the cluster's issuer."
+  }
+  assert {
+    condition     = aws_eks_addon.this["aws-ebs-csi-driver"].service_account_role_arn == aws_iam_role.addon["ebs_csi_driver"].arn && aws_eks_addon.this["aws-ebs-csi-driver"].addon_version == "v1.50.0-eksbuild.1"
+    error_message = "EKS annotates the driver's service account; an entry of cluster_addons still configures it."
+  }
+  assert {
+    condition     = aws_iam_role_policy_attachment.ebs_csi_driver[0].policy_arn == "arn:aws:iam::aws:policy/service-role/AmazonEBSCSIDriverPolicy"
+    error_message = "The policy can be chosen."
+  }
+  assert {
+    condition     = output.aws_load_balancer_controller_identity == "IRSA" && output.aws_load_balancer_controller_irsa_role_arn == aws_iam_role.addon["aws_load_balancer_controller"].arn
+    error_message = "The add-on annotates the controller's service account."
+  }
+}
+
+run "a_creator_that_can_be_revoked" {
+  command = plan
+
+  variables {
+    cluster_creator_admin = false
+    cluster_creator_entry = true
+    access_entries = {
+      viewer = {
+        principal_arn       = "arn:aws:iam::123456789012:role/viewer"
+        policy_associations = { view = { policy_name = "AmazonEKSViewPolicy" } }
+      }
+    }
+  }
+
+  override_data {
+    target = data.aws_iam_session_context.current
+    values = { issuer_arn = "arn:aws:iam::123456789012:role/capt" }
+  }
+
+  assert {
+    condition     = aws_eks_access_entry.creator[0].principal_arn == "arn:aws:iam::123456789012:role/capt" && aws_eks_access_policy_association.creator[0].policy_arn == "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
+    error_message = "The role behind the session administers the cluster."
+  }
+  assert {
+    condition     = !aws_eks_cluster.this.access_config[0].bootstrap_cluster_creator_admin_permissions
+    error_message = "EKS gives the creator no access of its own."
+  }
+  assert {
+    condition     = aws_eks_access_policy_association.this["viewer/view"].policy_arn == "arn:aws:eks::aws:cluster-access-policy/AmazonEKSViewPolicy"
+    error_message = "A policy can be given by its name."
+  }
+}
+
+run "a_creator_without_an_entry" {
+  command = plan
+
+  variables {
+    cluster_creator_admin = false
+  }
+
+  assert {
+    condition     = length(aws_eks_access_entry.creator) == 0 && length(aws_eks_access_policy_association.creator) == 0
+    error_message = "Without the entry the creator has no access."
+  }
+}
+
+run "roles_of_a_cluster_with_a_long_name" {
+  command = plan
+
+  variables {
+    cluster_name   = "a-cluster-with-a-name-that-is-almost-as-long-as-eks-permits-it-to-be-for-a-cluster-in-europe"
+    ebs_csi_driver = true
+  }
+
+  assert {
+    condition     = length(aws_iam_role.addon["ebs_csi_driver"].name) == 64 && endswith(aws_iam_role.addon["ebs_csi_driver"].name, "-ebs-csi")
+    error_message = "A name of a role has at most 64 characters."
   }
 }
 

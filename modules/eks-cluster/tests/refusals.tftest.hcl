@@ -2,6 +2,12 @@ mock_provider "aws" {
   mock_data "aws_partition" {
     defaults = { partition = "aws" }
   }
+  mock_data "aws_caller_identity" {
+    defaults = { account_id = "123456789012", arn = "arn:aws:sts::123456789012:assumed-role/capt/session" }
+  }
+  mock_data "aws_region" {
+    defaults = { region = "eu-central-1" }
+  }
   mock_data "aws_eks_addon_version" {
     defaults = { version = "v1.0.0-eksbuild.1" }
   }
@@ -283,4 +289,113 @@ run "an_unknown_support_type" {
   }
   # Says: support_type must be EXTENDED or STANDARD
   expect_failures = [var.support_type]
+}
+
+run "an_unknown_identity" {
+  command = plan
+  variables {
+    addon_identity = "Node"
+  }
+  # Says: addon_identity must be PodIdentity or IRSA
+  expect_failures = [var.addon_identity]
+}
+
+run "an_alias_for_a_volume_key" {
+  command = plan
+  variables {
+    ebs_csi_kms_key_arns = ["alias/ebs"]
+  }
+  # Says: ebs_csi_kms_key_arns must contain ARNs of KMS keys
+  expect_failures = [var.ebs_csi_kms_key_arns]
+}
+
+run "a_name_for_the_drivers_policy" {
+  command = plan
+  variables {
+    ebs_csi_policy_arn = "AmazonEBSCSIDriverPolicy"
+  }
+  # Says: ebs_csi_policy_arn must be the ARN of an IAM policy
+  expect_failures = [var.ebs_csi_policy_arn]
+}
+
+run "a_name_for_a_zone_of_external_dns" {
+  command = plan
+  variables {
+    external_dns_hosted_zones = ["example.com"]
+  }
+  # Says: external_dns_hosted_zones must contain ids of hosted zones
+  expect_failures = [var.external_dns_hosted_zones]
+}
+
+run "every_zone_of_cert_manager" {
+  command = plan
+  variables {
+    cert_manager_hosted_zones = ["*"]
+  }
+  # Says: cert_manager_hosted_zones must contain ids of hosted zones
+  expect_failures = [var.cert_manager_hosted_zones]
+}
+
+run "external_dns_without_zones" {
+  command = plan
+  variables {
+    external_dns_role = true
+  }
+  # Says: external_dns_role needs external_dns_hosted_zones
+  expect_failures = [aws_iam_role_policy.addon]
+}
+
+run "cert_manager_without_zones" {
+  command = plan
+  variables {
+    cert_manager_role = true
+  }
+  # Says: cert_manager_role needs cert_manager_hosted_zones
+  expect_failures = [aws_iam_role_policy.addon]
+}
+
+run "an_account_of_an_unknown_controller" {
+  command = plan
+  variables {
+    addon_service_accounts = { nginx = { namespace = "a", name = "b" } }
+  }
+  # Says: Keys of addon_service_accounts must be ebs_csi_driver
+  expect_failures = [var.addon_service_accounts]
+}
+
+run "every_account_of_a_namespace" {
+  command = plan
+  variables {
+    addon_service_accounts = { external_dns = { namespace = "dns", name = "*" } }
+  }
+  # Says: addon_service_accounts must have the names of a namespace and a service account
+  expect_failures = [var.addon_service_accounts]
+}
+
+run "pod_identity_without_its_agent" {
+  command = plan
+  variables {
+    aws_load_balancer_controller_role = true
+    cluster_addons                    = { vpc-cni = {} }
+  }
+  # Says: need the add-on eks-pod-identity-agent
+  expect_failures = [aws_eks_pod_identity_association.addon]
+}
+
+run "two_entries_of_the_creator" {
+  command = plan
+  variables {
+    cluster_creator_entry = true
+  }
+  # Says: set cluster_creator_admin to false
+  expect_failures = [aws_eks_access_entry.creator]
+}
+
+run "a_policy_without_a_name" {
+  command = plan
+  variables {
+    access_entries = { admin = { principal_arn = "arn:aws:iam::123456789012:role/admin", policy_associations = { admin = {} } } }
+  }
+  # Says: Set policy_arn or policy_name
+  expect_failures = [var.access_entries]
 }

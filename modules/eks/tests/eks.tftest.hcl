@@ -142,8 +142,164 @@ run "fargate" {
     error_message = "CoreDNS requests Fargate and keeps its settings."
   }
   assert {
-    condition     = local.fargate_profiles["coredns"].labels["k8s-app"] == "kube-dns" && local.fargate_profiles["flux-system"].namespace == "flux-system"
+    condition     = local.fargate_profiles["coredns"].selectors[0].labels["k8s-app"] == "kube-dns" && local.fargate_profiles["flux-system"].selectors[0].namespace == "flux-system"
     error_message = "Of kube-system only CoreDNS runs on Fargate."
+  }
+}
+
+run "an_existing_instance_profile" {
+  command = plan
+
+  variables {
+    karpenter_create_instance_profile = false
+    karpenter_instance_profile_name   = "nodes"
+    karpenter_access_entry            = false
+  }
+
+  override_data {
+    target = module.karpenter_iam.data.aws_iam_instance_profile.node
+    values = { role_arn = "arn:aws:iam::123456789012:role/existing" }
+  }
+
+  assert {
+    condition     = output.karpenter_instance_profile_name == "nodes" && output.karpenter_node_role_name == "existing"
+    error_message = "The existing instance profile and its role are used."
+  }
+}
+
+run "controllers" {
+  command = plan
+
+  variables {
+    ebs_csi_driver                    = true
+    aws_load_balancer_controller_role = true
+    cluster_addons                    = { aws-ebs-csi-driver = { most_recent = true } }
+  }
+
+  assert {
+    condition     = contains(keys(output.cluster_addons), "aws-ebs-csi-driver") && keys(output.addon_role_arns) == ["aws_load_balancer_controller", "ebs_csi_driver"]
+    error_message = "The driver and the roles are created."
+  }
+  assert {
+    condition     = output.aws_load_balancer_controller_identity == "PodIdentity" && output.aws_load_balancer_controller_role_arn == null
+    error_message = "The add-on learns that the controller has a role, and that its account has no annotation."
+  }
+}
+
+run "several_node_groups_and_fargate_profiles" {
+  command = plan
+
+  variables {
+    node_groups = {
+      arm = { instance_types = ["m7g.large", "m6g.large"], capacity_type = "Spot", max_size = 10, labels = { team = "a" } }
+      gpu = { instance_types = ["g6.xlarge"], ami_type = "AL2023_x86_64_NVIDIA", min_size = 0, taints = [{ key = "gpu", effect = "NoSchedule" }] }
+    }
+    fargate_profiles = {
+      batch = { selectors = [{ namespace = "batch" }, { namespace = "jobs", labels = { fargate = "yes" } }] }
+    }
+  }
+
+  assert {
+    condition     = keys(output.node_group_names) == ["arm", "gpu"] && output.node_group_name == "system-2025" && module.node_groups["gpu"].desired_size == 0
+    error_message = "The cluster has further node groups beside that of Flux and Karpenter."
+  }
+  assert {
+    condition     = output.fargate_profile_names == tolist(["batch"]) && length(local.fargate_profiles["batch"].selectors) == 2
+    error_message = "A cluster with nodes can have Fargate profiles."
+  }
+}
+
+run "node_groups_without_other_compute" {
+  command = plan
+
+  variables {
+    compute     = "None"
+    nodes_ready = false
+    node_groups = { workers = {} }
+  }
+
+  assert {
+    condition     = contains(keys(output.cluster_addons), "coredns") && keys(output.node_group_names) == ["workers"]
+    error_message = "CoreDNS runs on the group."
+  }
+}
+
+run "nodes_of_karpenter" {
+  command = plan
+
+  assert {
+    condition = jsonencode(output.karpenter_node_pool_spec) == jsonencode({
+      template = {
+        spec = {
+          nodeClassRef = { group = "karpenter.k8s.aws", kind = "EC2NodeClass", name = "default" }
+          requirements = [
+            { key = "kubernetes.io/os", operator = "In", values = ["linux"] },
+            { key = "kubernetes.io/arch", operator = "In", values = ["amd64"] },
+            { key = "karpenter.sh/capacity-type", operator = "In", values = ["spot", "on-demand"] },
+            { key = "karpenter.k8s.aws/instance-category", operator = "In", values = ["c", "m", "r"] },
+            { key = "karpenter.k8s.aws/instance-generation", operator = "Gt", values = ["2"] },
+          ]
+          expireAfter = "720h"
+        }
+      }
+      limits     = { cpu = "1000", memory = "1000Gi" }
+      disruption = { consolidationPolicy = "WhenEmptyOrUnderutilized", consolidateAfter = "1m" }
+    })
+    error_message = "By default Karpenter uses general x86 instances, the cheapest first."
+  }
+  assert {
+    condition = jsonencode(output.karpenter_node_class_spec) == jsonencode({
+      instanceProfile            = "KarpenterNode-demo-eu-central-1"
+      amiSelectorTerms           = [{ alias = "al2023@latest" }]
+      subnetSelectorTerms        = [{ id = "subnet-a" }, { id = "subnet-b" }]
+      securityGroupSelectorTerms = [{ id = output.node_security_group_id }]
+      metadataOptions            = { httpEndpoint = "enabled", httpTokens = "required", httpPutResponseHopLimit = 1 }
+    })
+    error_message = "Nodes have the cluster's instance profile, subnets and security group."
+  }
+}
+
+run "other_nodes_of_karpenter" {
+  command = plan
+
+  variables {
+    karpenter_node_pool = {
+      architectures            = ["arm64", "amd64"]
+      capacity_types           = ["on-demand"]
+      instance_types           = ["m7g.large"]
+      zones                    = ["eu-central-1a"]
+      requirements             = [{ key = "karpenter.k8s.aws/instance-local-nvme", operator = "Exists" }]
+      labels                   = { team = "a" }
+      taints                   = [{ key = "team", value = "a", effect = "NoSchedule" }, { key = "only", effect = "NoExecute" }]
+      cpu_limit                = "100"
+      termination_grace_period = "1h"
+      consolidation_policy     = "WhenEmpty"
+      budgets                  = [{ nodes = "10%" }, { nodes = "0", reasons = ["Drifted"], schedule = "0 9 * * mon-fri", duration = "8h" }]
+    }
+    karpenter_node_class = {
+      ami_ids    = ["ami-0123456789abcdef0"]
+      ami_family = "Bottlerocket"
+      disk_size  = 100
+      user_data  = "[settings]"
+      tags       = { team = "a" }
+    }
+  }
+
+  assert {
+    condition     = [for r in output.karpenter_node_pool_spec.template.spec.requirements : r.key] == ["kubernetes.io/os", "kubernetes.io/arch", "karpenter.sh/capacity-type", "node.kubernetes.io/instance-type", "topology.kubernetes.io/zone", "karpenter.k8s.aws/instance-local-nvme"]
+    error_message = "Named instance types replace the categories, and further requirements are added."
+  }
+  assert {
+    condition     = jsonencode(output.karpenter_node_pool_spec.template.metadata) == jsonencode({ labels = { team = "a" } }) && jsonencode(output.karpenter_node_pool_spec.template.spec.taints) == jsonencode([{ effect = "NoSchedule", key = "team", value = "a" }, { effect = "NoExecute", key = "only" }]) && output.karpenter_node_pool_spec.template.spec.terminationGracePeriod == "1h"
+    error_message = "Labels, taints and the grace period reach the nodes."
+  }
+  assert {
+    condition     = jsonencode(output.karpenter_node_pool_spec.disruption) == jsonencode({ budgets = [{ nodes = "10%" }, { duration = "8h", nodes = "0", reasons = ["Drifted"], schedule = "0 9 * * mon-fri" }], consolidateAfter = "1m", consolidationPolicy = "WhenEmpty" })
+    error_message = "Budgets limit the disruption."
+  }
+  assert {
+    condition     = jsonencode(output.karpenter_node_class_spec.amiSelectorTerms) == jsonencode([{ id = "ami-0123456789abcdef0" }]) && output.karpenter_node_class_spec.amiFamily == "Bottlerocket" && output.karpenter_node_class_spec.blockDeviceMappings[0].deviceName == "/dev/xvdb" && output.karpenter_node_class_spec.tags["team"] == "a" && output.karpenter_node_class_spec.userData == "[settings]"
+    error_message = "Nodes have the given image and disk."
   }
 }
 

@@ -144,3 +144,103 @@ run "one_subnet_of_the_compute" {
   # Says: compute_subnet_ids must name at least two subnets
   expect_failures = [var.compute_subnet_ids]
 }
+
+run "an_existing_instance_profile_that_is_not_used" {
+  command = plan
+  variables {
+    karpenter_instance_profile_name = "nodes"
+  }
+  # Says: set karpenter_create_instance_profile to false to use it
+  expect_failures = [output.karpenter_instance_profile_name]
+}
+
+run "volumes_on_fargate" {
+  command = plan
+  variables {
+    compute        = "Fargate"
+    ebs_csi_driver = true
+  }
+  # Says: The EBS CSI driver does not run on Fargate
+  expect_failures = [output.addon_role_arns]
+}
+
+run "a_second_system_group" {
+  command = plan
+  variables {
+    node_groups = { system = {} }
+  }
+  # Says: node_groups must not contain system
+  expect_failures = [var.node_groups]
+}
+
+run "an_unknown_architecture" {
+  command = plan
+  variables {
+    karpenter_node_pool = { architectures = ["x86_64"] }
+  }
+  # Says: architectures of karpenter_node_pool must contain amd64, arm64 or both
+  expect_failures = [var.karpenter_node_pool]
+}
+
+run "an_unknown_capacity" {
+  command = plan
+  variables {
+    karpenter_node_pool = { capacity_types = ["Spot"] }
+  }
+  # Says: capacity_types of karpenter_node_pool must contain on-demand, spot or reserved
+  expect_failures = [var.karpenter_node_pool]
+}
+
+run "an_unknown_consolidation" {
+  command = plan
+  variables {
+    karpenter_node_pool = { consolidation_policy = "Always" }
+  }
+  # Says: consolidation_policy of karpenter_node_pool must be WhenEmpty
+  expect_failures = [var.karpenter_node_pool]
+}
+
+run "a_budget_without_a_duration" {
+  command = plan
+  variables {
+    karpenter_node_pool = { budgets = [{ nodes = "0", schedule = "@daily" }] }
+  }
+  # Says: budgets of karpenter_node_pool must have nodes
+  expect_failures = [var.karpenter_node_pool]
+}
+
+run "an_unknown_effect" {
+  command = plan
+  variables {
+    karpenter_node_pool = { taints = [{ key = "a", effect = "NO_SCHEDULE" }] }
+  }
+  # Says: effect of taints in karpenter_node_pool
+  expect_failures = [var.karpenter_node_pool]
+}
+
+run "an_alias_without_a_release" {
+  command = plan
+  variables {
+    karpenter_node_class = { ami_alias = "al2023" }
+  }
+  # Says: ami_alias of karpenter_node_class must be a family and a release
+  expect_failures = [var.karpenter_node_class]
+}
+
+run "images_without_a_family" {
+  command = plan
+  variables {
+    karpenter_node_class = { ami_ids = ["ami-0123456789abcdef0"] }
+  }
+  # Says: ami_ids of karpenter_node_class must be ids of images
+  expect_failures = [var.karpenter_node_class]
+}
+
+run "an_unknown_family" {
+  command = plan
+  variables {
+    karpenter_node_class = { ami_ids = ["ami-0123456789abcdef0"], ami_family = "Ubuntu" }
+  }
+  # Says: ami_family of karpenter_node_class must be AL2023, Bottlerocket or Custom
+  expect_failures = [var.karpenter_node_class]
+}

@@ -303,6 +303,37 @@ run "given_roles_and_keys" {
   }
 }
 
+run "an_existing_instance_profile" {
+  command = plan
+
+  variables {
+    create_instance_profile    = false
+    node_instance_profile_name = "nodes"
+  }
+
+  override_data {
+    target = data.aws_iam_instance_profile.node
+    values = { role_arn = "arn:aws:iam::123456789012:role/eks/existing", role_name = "existing" }
+  }
+
+  assert {
+    condition     = length(aws_iam_role.node) == 0 && length(aws_iam_instance_profile.node) == 0 && length(aws_iam_role_policy_attachment.node) == 0
+    error_message = "An existing instance profile and its role are not changed."
+  }
+  assert {
+    condition     = data.aws_iam_instance_profile.node[0].name == "nodes" && output.karpenter_instance_profile_name == "nodes" && output.karpenter_node_role_arn == "arn:aws:iam::123456789012:role/eks/existing" && output.karpenter_node_role_name == "existing"
+    error_message = "The outputs contain the existing instance profile and its role."
+  }
+  assert {
+    condition     = { for s in jsondecode(aws_iam_policy.controller["IAMIntegration"].policy).Statement : s.Sid => s.Resource }["AllowPassingInstanceRole"] == "arn:aws:iam::123456789012:role/eks/existing"
+    error_message = "Karpenter passes the role of the instance profile."
+  }
+  assert {
+    condition     = aws_eks_access_entry.node[0].principal_arn == "arn:aws:iam::123456789012:role/eks/existing"
+    error_message = "Nodes with the role may join the cluster."
+  }
+}
+
 run "long_names_still_fit" {
   command = plan
 

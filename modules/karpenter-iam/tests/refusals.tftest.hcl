@@ -190,3 +190,23 @@ run "a_queue_name_with_a_dot" {
   # Says: queue_name must have at most 80 letters
   expect_failures = [var.queue_name]
 }
+
+run "an_existing_instance_profile_without_a_name" {
+  command = plan
+  variables {
+    create_instance_profile = false
+  }
+  # Says: set node_instance_profile_name to the existing instance profile of the nodes
+  expect_failures = [data.aws_iam_instance_profile.node]
+}
+
+run "an_existing_instance_profile_and_a_role" {
+  command = plan
+  variables {
+    create_instance_profile    = false
+    node_instance_profile_name = "nodes"
+    node_role_arn              = "arn:aws:iam::123456789012:role/nodes"
+  }
+  # Says: node_role_arn is read from the existing instance profile
+  expect_failures = [data.aws_iam_instance_profile.node]
+}

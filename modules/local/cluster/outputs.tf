@@ -49,6 +49,11 @@ output "karpenter_irsa_role_arn" {
   value       = lookup(var.stand_ins, "karpenter_iam_role_arn", "arn:aws:iam::000000000000:role/KarpenterController-${var.cluster_name}")
 }
 
+output "aws_load_balancer_controller_identity" {
+  description = "Stand-in for how the AWS Load Balancer Controller gets its role."
+  value       = "PodIdentity"
+}
+
 output "karpenter_queue_name" {
   description = "Stand-in for the queue of interruption notices."
   value       = lookup(var.stand_ins, "karpenter_queue_name", "Karpenter-${var.cluster_name}")

@@ -357,6 +357,42 @@ run "bottlerocket" {
   }
 }
 
+run "an_image_of_your_own" {
+  command = plan
+
+  variables {
+    ami_id                             = "ami-0123456789abcdef0"
+    cluster_endpoint                   = "https://ABCD.gr7.eu-central-1.eks.amazonaws.com"
+    cluster_certificate_authority_data = "Q0E="
+    cluster_service_cidr               = "172.20.0.0/16"
+    labels                             = { team = "a" }
+    taints                             = [{ key = "a", effect = "NoSchedule" }]
+  }
+
+  assert {
+    condition     = aws_launch_template.this.image_id == "ami-0123456789abcdef0" && local.custom_ami
+    error_message = "Nodes have the image."
+  }
+  assert {
+    condition     = alltrue([for text in ["apiServerEndpoint\": \"https://ABCD", "certificateAuthority\": \"Q0E=", "cidr\": \"172.20.0.0/16", "--node-labels=team=a", "registerWithTaints"] : strcontains(base64decode(aws_launch_template.this.user_data), text)])
+    error_message = "Nodes know the cluster that they join."
+  }
+}
+
+run "an_image_that_joins_by_itself" {
+  command = plan
+
+  variables {
+    ami_id    = "ami-0123456789abcdef0"
+    user_data = "#!/bin/sh\njoin\n"
+  }
+
+  assert {
+    condition     = base64decode(aws_launch_template.this.user_data) == "#!/bin/sh\njoin\n"
+    error_message = "User data are not changed."
+  }
+}
+
 run "a_given_role" {
   command = plan
 

@@ -279,3 +279,32 @@ run "a_name_for_a_role" {
   # Says: node_role_arn must be the ARN of an IAM role
   expect_failures = [var.node_role_arn]
 }
+
+run "a_name_for_an_image" {
+  command = plan
+  variables {
+    ami_id = "al2023"
+  }
+  # Says: ami_id must be the id of an image
+  expect_failures = [var.ami_id]
+}
+
+run "an_image_that_cannot_join" {
+  command = plan
+  variables {
+    ami_id = "ami-0123456789abcdef0"
+  }
+  # Says: ami_id needs cluster_endpoint, cluster_certificate_authority_data and cluster_service_cidr
+  expect_failures = [aws_launch_template.this]
+}
+
+run "two_images" {
+  command = plan
+  variables {
+    ami_id    = "ami-0123456789abcdef0"
+    ami_type  = "AL2023_x86_64_STANDARD"
+    user_data = "#!/bin/sh"
+  }
+  # Says: ami_id names the image: remove ami_type and release_version
+  expect_failures = [aws_launch_template.this]
+}
