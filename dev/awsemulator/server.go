@@ -17,18 +17,21 @@ type values = map[string]any
 // moto. The scope of the signature contains the service.
 func newServer(moto string, eks *eks, log io.Writer) http.Handler {
 	others := nameImages(nameSpotRole(fillGaps(moto, httputil.NewSingleHostReverseProxy(mustParse(moto)))))
-	calls := eks.routes()
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	routes := eks.routes()
+	seen := &calls{seen: map[string]bool{}}
+	return seen.record(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.URL.Path == "/emulator/objects":
 			reply(w, http.StatusOK, eks.remaining())
+		case r.URL.Path == "/emulator/calls":
+			reply(w, http.StatusOK, seen.list())
 		case scopeOf(r).service == "eks":
 			fmt.Fprintln(log, "eks:", r.Method, r.URL.RequestURI())
-			calls.ServeHTTP(w, r)
+			routes.ServeHTTP(w, r)
 		default:
 			others.ServeHTTP(w, r)
 		}
-	})
+	}))
 }
 
 // scope is the scope of a signature.

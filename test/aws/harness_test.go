@@ -85,6 +85,9 @@ func startEmulator(t *testing.T, args ...string) *emulator {
 	cmd.Stderr = os.Stderr
 	e.Expect(cmd.Start()).To(Succeed())
 	t.Cleanup(func() {
+		if e.url != "" {
+			e.checkCalls()
+		}
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()
 	})

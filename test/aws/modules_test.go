@@ -117,6 +117,8 @@ func TestEKS_isCreatedUpgradedAndDestroyed(t *testing.T) {
 	cluster.apply(object{
 		"kubernetes_version": "1.33", "tags": object{"stage": "two"}, "karpenter_identity": "PodIdentity",
 		"log_types":      []string{"api", "audit", "authenticator", "scheduler"},
+		"ebs_csi_driver": true, "aws_load_balancer_controller_role": true, "external_dns_role": true, "external_dns_hosted_zones": []string{"Z0123456789ABCDEFGHIJ"},
+		"node_groups":    object{"arm": object{"instance_types": []string{"m7g.large"}, "capacity_type": "Spot"}},
 		"cluster_addons": object{"metrics-server": object{}, "coredns": object{"configuration_values": `{"replicaCount":3}`}},
 		"access_entries": object{"admin": object{
 			"principal_arn":       "arn:aws:iam::123456789012:role/admin",
@@ -129,11 +131,27 @@ func TestEKS_isCreatedUpgradedAndDestroyed(t *testing.T) {
 	e.Expect(output[string](cluster, "node_group_name")).To(Equal(group), "an upgrade keeps the node group")
 	e.Expect(e.resources()).To(ContainElements(
 		"eks "+region+"/clusters/demo/access-entries/arn:aws:iam::123456789012:role/admin",
+		"eks "+region+"/clusters/demo/addons/aws-ebs-csi-driver",
+		HaveSuffix(":role/demo-"+region+"-ebs-csi"), HaveSuffix(":role/demo-"+region+"-elb"), HaveSuffix(":role/demo-"+region+"-dns"),
+		HaveSuffix(":role/demo-arm-"+region+"-node"),
 		MatchRegexp("^eks "+region+"/clusters/demo/pod-identity-associations/")))
 
 	cluster.destroy()
 	e.Expect(e.resources()).NotTo(ContainElement(HavePrefix("eks ")))
 	vpc.destroy()
+	e.Expect(e.resources()).To(Equal(before))
+}
+
+// The permissions of CAPT are created and destroyed like any module.
+func TestCAPTIAM_isCreatedChangedAndDestroyed(t *testing.T) {
+	needsEmulator(t)
+	e := startEmulator(t)
+	before := e.resources()
+	iam := e.module("capt-iam", object{"trusted_principal_arns": []string{"arn:aws:iam::123456789012:role/management"}})
+	iam.apply(nil)
+	e.Expect(output[string](iam, "role_arn")).To(HaveSuffix(":role/capt"))
+	iam.apply(object{"regions": []string{region}, "permissions_boundary_arn": "arn:aws:iam::aws:policy/AdministratorAccess"})
+	iam.destroy()
 	e.Expect(e.resources()).To(Equal(before))
 }
 

@@ -1,0 +1,114 @@
+data "aws_caller_identity" "current" {}
+
+data "aws_partition" "current" {}
+
+locals {
+  account   = data.aws_caller_identity.current.account_id
+  partition = data.aws_partition.current.partition
+  iam       = "arn:${local.partition}:iam::${local.account}"
+
+  # The tests of CAPT's modules on an emulator check that they call nothing else.
+  actions = jsondecode(file("${path.module}/actions.json"))
+
+  in_regions = { for key in ["Condition"] : key => { StringEquals = { "aws:RequestedRegion" = var.regions } } if length(var.regions) > 0 }
+  bounded    = { for key in ["Condition"] : key => { StringEquals = { "iam:PermissionsBoundary" = var.permissions_boundary_arn } } if var.permissions_boundary_arn != null }
+
+  iam_reads = [for action in local.actions.iam : action if can(regex("^(Get|List)", action))]
+  # Actions that change the permissions of a role.
+  iam_grants = ["AttachRolePolicy", "CreateRole", "DeleteRolePolicy", "DetachRolePolicy", "PutRolePermissionsBoundary", "PutRolePolicy"]
+  # Each has a statement of its own, or none.
+  iam_special = ["CreateServiceLinkedRole", "DeleteRolePermissionsBoundary", "PassRole"]
+  iam_writes  = setsubtract(local.actions.iam, concat(local.iam_reads, local.iam_grants, local.iam_special))
+
+  services = [for service in keys(local.actions) : service if !contains(["ec2", "iam"], service)]
+
+  policies = {
+    network = {
+      description = "VPCs, security groups, launch templates and instances"
+      statements = [merge({
+        Sid      = "EC2"
+        Effect   = "Allow"
+        Action   = [for action in local.actions.ec2 : "ec2:${action}"]
+        Resource = "*"
+      }, local.in_regions)]
+    }
+    clusters = {
+      description = "EKS clusters, their keys, logs, queues and what is left of them"
+      statements = [for service in local.services : merge({
+        Sid      = replace(title(service), "/[^A-Za-z0-9]/", "")
+        Effect   = "Allow"
+        Action   = [for action in local.actions[service] : "${service}:${action}"]
+        Resource = "*"
+      }, local.in_regions)]
+    }
+    roles = {
+      description = "Roles of control planes, nodes and controllers"
+      statements = concat([
+        {
+          Sid      = "Read"
+          Effect   = "Allow"
+          Action   = [for action in local.iam_reads : "iam:${action}"]
+          Resource = "*"
+        },
+        {
+          Sid      = "Write"
+          Effect   = "Allow"
+          Action   = sort([for action in local.iam_writes : "iam:${action}"])
+          Resource = ["${local.iam}:instance-profile/*", "${local.iam}:oidc-provider/*", "${local.iam}:policy/*", "${local.iam}:role/*"]
+        },
+        merge({
+          Sid      = "Grant"
+          Effect   = "Allow"
+          Action   = [for action in local.iam_grants : "iam:${action}"]
+          Resource = "${local.iam}:role/*"
+        }, local.bounded),
+        {
+          Sid      = "Pass"
+          Effect   = "Allow"
+          Action   = "iam:PassRole"
+          Resource = "${local.iam}:role/*"
+          Condition = {
+            StringEquals = { "iam:PassedToService" = ["ec2.amazonaws.com", "eks-fargate-pods.amazonaws.com", "eks.amazonaws.com", "pods.eks.amazonaws.com"] }
+          }
+        },
+        {
+          Sid      = "ServiceLinkedRoles"
+          Effect   = "Allow"
+          Action   = "iam:CreateServiceLinkedRole"
+          Resource = "${local.iam}:role/aws-service-role/*"
+          Condition = {
+            StringEquals = { "iam:AWSServiceName" = ["autoscaling.amazonaws.com", "eks-fargate.amazonaws.com", "eks-nodegroup.amazonaws.com", "eks.amazonaws.com", "spot.amazonaws.com"] }
+          }
+        },
+        {
+          Sid      = "ProtectOwnPolicies"
+          Effect   = "Deny"
+          Action   = ["iam:CreatePolicyVersion", "iam:DeletePolicy", "iam:DeletePolicyVersion"]
+          Resource = concat(["${local.iam}:policy/${var.name}-*"], [for arn in [var.permissions_boundary_arn] : arn if arn != null])
+        },
+        {
+          Sid      = "ProtectOwnRole"
+          Effect   = "Deny"
+          Action   = concat([for action in local.iam_grants : "iam:${action}"], ["iam:DeleteRole", "iam:UpdateAssumeRolePolicy"])
+          Resource = "${local.iam}:role/${var.name}"
+        },
+        ], [for s in [{
+          # A role without its boundary could have any permissions.
+          Sid      = "RemoveBoundaries"
+          Effect   = "Allow"
+          Action   = "iam:DeleteRolePermissionsBoundary"
+          Resource = "${local.iam}:role/*"
+      }] : s if var.permissions_boundary_arn == null])
+    }
+  }
+}
+
+resource "aws_iam_policy" "this" {
+  for_each = local.policies
+
+  name        = "${var.name}-${each.key}"
+  description = "CAPT: ${each.value.description}"
+  policy      = jsonencode({ Version = "2012-10-17", Statement = each.value.statements })
+
+  tags = var.tags
+}

@@ -1,0 +1,103 @@
+variable "name" {
+  description = "Name of the role, and prefix of its policies."
+  type        = string
+  default     = "capt"
+  nullable    = false
+
+  validation {
+    condition     = can(regex("^[0-9A-Za-z+=,.@_-]{1,50}$", var.name))
+    error_message = "name must have at most 50 letters, digits and +=,.@_-, for example capt."
+  }
+}
+
+variable "create_role" {
+  description = "Whether to create a role with the policies. Otherwise attach them yourself, for example to a user or to a role of IAM Identity Center."
+  type        = bool
+  default     = true
+  nullable    = false
+}
+
+variable "oidc_provider_arn" {
+  description = "IAM OIDC provider of the management cluster: its service_accounts may assume the role (IRSA)."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.oidc_provider_arn == null || can(regex("^arn:[a-z-]+:iam::[0-9]{12}:oidc-provider/", var.oidc_provider_arn))
+    error_message = "oidc_provider_arn must be the ARN of an IAM OIDC provider, for example arn:aws:iam::123456789012:oidc-provider/oidc.eks.eu-central-1.amazonaws.com/id/ABCD."
+  }
+}
+
+variable "pod_identity_cluster_arn" {
+  description = "EKS cluster that CAPT runs in: its service_accounts may assume the role through Pod Identity. Create the associations in that cluster."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.pod_identity_cluster_arn == null || can(regex("^arn:[a-z-]+:eks:[a-z0-9-]+:[0-9]{12}:cluster/", var.pod_identity_cluster_arn))
+    error_message = "pod_identity_cluster_arn must be the ARN of an EKS cluster, for example arn:aws:eks:eu-central-1:123456789012:cluster/management."
+  }
+}
+
+variable "trusted_principal_arns" {
+  description = "Users and roles that may assume the role, for example the role of CAPT in another account."
+  type        = list(string)
+  default     = []
+  nullable    = false
+
+  validation {
+    condition     = alltrue([for arn in var.trusted_principal_arns : can(regex("^arn:[a-z-]+:iam::[0-9]{12}:(role|user)/", arn))])
+    error_message = "trusted_principal_arns must contain ARNs of IAM roles and users, for example arn:aws:iam::123456789012:role/capt; an account or a wildcard is not supported."
+  }
+}
+
+variable "service_accounts" {
+  description = "Service accounts of the management cluster that assume the role: that of the manager, and those of runs (runner.serviceAccountName of a WorkspaceProviderConfig)."
+  type = list(object({
+    namespace = string
+    name      = string
+  }))
+  default  = [{ namespace = "capt-system", name = "capt-controller-manager" }]
+  nullable = false
+
+  validation {
+    condition     = length(var.service_accounts) > 0 && alltrue([for a in var.service_accounts : can(regex("^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", a.namespace)) && can(regex("^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$", a.name))])
+    error_message = "service_accounts must contain at least one service account, each with the names of a namespace and an account and no wildcards."
+  }
+}
+
+variable "regions" {
+  description = "Regions in which CAPT may act. Empty means all regions. IAM is global."
+  type        = list(string)
+  default     = []
+  nullable    = false
+
+  validation {
+    condition     = alltrue([for r in var.regions : can(regex("^[a-z]{2}(-[a-z]+)+-[0-9]+$", r))])
+    error_message = "regions must contain names of regions, for example eu-central-1."
+  }
+}
+
+variable "permissions_boundary_arn" {
+  description = "Permissions boundary that every role must have that CAPT creates: set the variable permissions_boundary_arn of the templates to it. Without a boundary, CAPT can create roles with any permissions."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.permissions_boundary_arn == null || can(regex("^arn:[a-z-]+:iam::([0-9]{12}|aws):policy/", var.permissions_boundary_arn))
+    error_message = "permissions_boundary_arn must be the ARN of an IAM policy, for example arn:aws:iam::123456789012:policy/boundary."
+  }
+}
+
+variable "role_permissions_boundary_arn" {
+  description = "Permissions boundary of the role itself. Defaults to none."
+  type        = string
+  default     = null
+}
+
+variable "tags" {
+  description = "Tags of everything that the module creates."
+  type        = map(string)
+  default     = {}
+  nullable    = false
+}
