@@ -50,8 +50,13 @@ func setAuthors(before, after *infrav1.WorkspaceTemplateApply, user string, now 
 		approvedBy = infrav1.Approval{Plan: plan, At: metav1.NewTime(now), By: user}.String()
 	}
 	comment := before.Annotations[infrav1.CommentAnnotation]
-	if decides(before, after) {
-		comment = after.Annotations[infrav1.CommentAnnotation]
+	if plan := decidedPlan(before, after); plan != "" {
+		// A comment that was there before is not that of this user.
+		if written := after.Annotations[infrav1.CommentAnnotation]; written == comment || infrav1.CommentOf(after, plan) == "" {
+			comment = ""
+		} else {
+			comment = written
+		}
 	}
 	for name, value := range map[string]string{
 		infrav1.ChangedByAnnotation: changedBy, infrav1.ApprovedByAnnotation: approvedBy, infrav1.CommentAnnotation: comment,
@@ -67,10 +72,18 @@ func setAuthors(before, after *infrav1.WorkspaceTemplateApply, user string, now 
 	}
 }
 
-// decides reports whether a change approves or rejects a plan.
-func decides(before, after *infrav1.WorkspaceTemplateApply) bool {
-	differs := func(name string) bool { return before.Annotations[name] != after.Annotations[name] }
-	return before.Spec.ApprovedPlan != after.Spec.ApprovedPlan || differs(infrav1.RejectPlanAnnotation) || differs(infrav1.AllowDestroyAnnotation)
+// decidedPlan returns the plan that a change approves or rejects, or an empty string. A plan
+// that stays approved keeps the comment of its approver.
+func decidedPlan(before, after *infrav1.WorkspaceTemplateApply) string {
+	approved, rejected := after.Spec.ApprovedPlan, after.Annotations[infrav1.RejectPlanAnnotation]
+	switch {
+	case approved != "" && approved != before.Spec.ApprovedPlan:
+		return approved
+	case rejected != approved && rejected != before.Annotations[infrav1.RejectPlanAnnotation]:
+		return rejected
+	default:
+		return ""
+	}
 }
 
 // withoutApproval returns the spec of a workspace without the approved plan.

@@ -43,11 +43,22 @@ func TestAuthors_areRecordedAndCannotBeForged(t *testing.T) {
 	changed.Annotations[infrav1.CommentAnnotation] = first + " Bob did not write this"
 	setAuthors(commented, changed, "mallory", now)
 	g.Expect(infrav1.CommentOf(changed, first)).To(Equal("Looks good"), "a comment belongs to the decision")
-	rejected := commented.DeepCopy()
+	for name, value := range map[string]string{infrav1.RejectPlanAnnotation: first, infrav1.AllowDestroyAnnotation: "x"} {
+		other := commented.DeepCopy()
+		other.Annotations[name] = value
+		other.Annotations[infrav1.CommentAnnotation] = first + " Bob did not write this"
+		setAuthors(commented, other, "mallory", now)
+		g.Expect(infrav1.CommentOf(other, first)).To(Equal("Looks good"), "%s does not decide about an approved plan", name)
+	}
+	rejected := created.DeepCopy()
 	rejected.Annotations[infrav1.RejectPlanAnnotation] = first
-	rejected.Annotations[infrav1.CommentAnnotation] = first + " Too late"
-	setAuthors(commented, rejected, "carol", now)
-	g.Expect(infrav1.CommentOf(rejected, first)).To(Equal("Too late"))
+	rejected.Annotations[infrav1.CommentAnnotation] = first + " Too expensive"
+	setAuthors(created, rejected, "carol", now)
+	g.Expect(infrav1.CommentOf(rejected, first)).To(Equal("Too expensive"))
+	reapproved := rejected.DeepCopy()
+	reapproved.Spec.ApprovedPlan = first
+	setAuthors(rejected, reapproved, "bob", now)
+	g.Expect(infrav1.CommentOf(reapproved, first)).To(BeEmpty(), "the comment of another user is not that of the approver")
 
 	again := approved.DeepCopy()
 	again.Spec.ApprovedPlan, again.Spec.Approval = second, infrav1.ApprovalManual
