@@ -17,7 +17,8 @@ type Key struct{ Namespace, Name string }
 type Group struct {
 	Name  string
 	Limit int
-	// Namespace is the namespace that the run counts for, if it is not that of the key.
+	// Namespace is the namespace that the run counts for, if it is not that of the key. The
+	// group is then lent to it.
 	Namespace string
 }
 
@@ -42,6 +43,15 @@ type ticket struct {
 	key   Key
 	group Group
 	since time.Time
+}
+
+// share returns how many runs of the group its namespace may have at the same time. One
+// namespace to which a group is lent gets half of it, and at least one run.
+func (t ticket) share() int {
+	if t.group.Namespace == "" {
+		return t.group.Limit
+	}
+	return (t.group.Limit + 1) / 2
 }
 
 // namespace returns the namespace that a run counts for.
@@ -159,14 +169,16 @@ func (q *Queue) grant() []Key {
 
 // next returns the index of the waiting key that gets the next slot, or -1.
 func (q *Queue) next() int {
-	perNamespace, perGroup := map[string]int{}, map[string]int{}
+	type borrower struct{ group, namespace string }
+	perNamespace, perGroup, perBorrower := map[string]int{}, map[string]int{}, map[borrower]int{}
 	for _, t := range q.running {
 		perNamespace[t.namespace()]++
 		perGroup[t.group.Name]++
+		perBorrower[borrower{t.group.Name, t.namespace()}]++
 	}
 	best := -1
 	for i, t := range q.waiting {
-		if t.group.Limit > 0 && perGroup[t.group.Name] >= t.group.Limit ||
+		if t.group.Limit > 0 && (perGroup[t.group.Name] >= t.group.Limit || perBorrower[borrower{t.group.Name, t.namespace()}] >= t.share()) ||
 			q.limits.PerNamespace > 0 && perNamespace[t.namespace()] >= q.limits.PerNamespace {
 			continue
 		}

@@ -71,6 +71,35 @@ func TestQueue_enforcesTheLimitOfAGroup(t *testing.T) {
 	g.Expect(granted).To(Equal([]queue.Key{key("a", 1)}))
 }
 
+// One team must not keep a lent provider config from the others.
+func TestQueue_sharesALentGroupBetweenNamespaces(t *testing.T) {
+	lent := func(limit int, namespace string) queue.Group {
+		return queue.Group{Name: "platform/aws", Limit: limit, Namespace: namespace}
+	}
+	for limit, share := range map[int]int{1: 1, 2: 1, 3: 2, 4: 2, 5: 3} {
+		g := NewWithT(t)
+		var granted []queue.Key
+		q := queue.New(queue.Limits{Total: 100}, time.Now, func(k queue.Key) { granted = append(granted, k) })
+		started := 0
+		for i := range 10 {
+			if acquired(q.Acquire(key("platform", i), lent(limit, "busy"))) {
+				started++
+			}
+		}
+		g.Expect(started).To(Equal(share), "limit %d", limit)
+		if share < limit {
+			g.Expect(acquired(q.Acquire(key("platform", 10), lent(limit, "quiet")))).To(BeTrue(), "another namespace does not wait, limit %d", limit)
+		}
+		q.Release(key("platform", 0))
+		g.Expect(granted).To(Equal([]queue.Key{key("platform", share)}), "limit %d", limit)
+	}
+	g := NewWithT(t)
+	q := queue.New(queue.Limits{Total: 100}, time.Now, func(queue.Key) {})
+	for i := range 3 {
+		g.Expect(acquired(q.Acquire(key("platform", i), lent(3, "")))).To(BeTrue(), "the owner of the provider config may use all of it")
+	}
+}
+
 func TestQueue_countsHeldSlots(t *testing.T) {
 	g := NewWithT(t)
 	q := queue.New(queue.Limits{Total: 1}, time.Now, func(queue.Key) {})
