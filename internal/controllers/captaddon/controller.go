@@ -142,6 +142,7 @@ func (r *Reconciler) frame() *reconcile.Frame[*addonsv1.CAPTAddon, scope] {
 		Scope:       r.scope,
 		Steps: []reconcile.Step[scope]{
 			{Run: r.lend},
+			{Run: r.withhold},
 			{Condition: addonsv1.RenderedCondition, Run: r.render, ContinueIf: always},
 			{Condition: addonsv1.ClustersReadyCondition, Run: r.install, Message: installedMessage, RequeueAfter: func(s *scope) time.Duration { return s.requeueAfter }},
 		},

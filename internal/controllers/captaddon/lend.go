@@ -2,6 +2,7 @@ package captaddon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -165,6 +166,36 @@ func (r *Reconciler) borrow(ctx context.Context, addon *addonsv1.CAPTAddon) erro
 	}
 	addon.Spec = *lent.Spec.DeepCopy()
 	return nil
+}
+
+// withhold ends the steps of a copy whose add-on is not lent any more. What is installed
+// stays, except in clusters that are being deleted: their deletion waits for the removal.
+func (r *Reconciler) withhold(ctx context.Context, s *scope) error {
+	if s.notLent == nil {
+		return nil
+	}
+	var errs []error
+	for _, in := range s.installations {
+		if in.cluster != nil && in.cluster.DeletionTimestamp.IsZero() {
+			continue
+		}
+		if err := r.remove(ctx, s, in); err != nil {
+			errs = append(errs, fmt.Errorf("cluster %s: %w", in.name, err))
+		}
+	}
+	handled := s.addon.Status.HandledTrigger
+	r.publish(s)
+	s.addon.Status.HandledTrigger = handled
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	if stalled, ok := fault.AsStalled(s.notLent); ok && s.requeueAfter > 0 {
+		return fault.WaitFor(s.requeueAfter, stalled.Reason, "%s", stalled.Message())
+	}
+	if waiting, ok := fault.AsWaiting(s.notLent); ok && s.requeueAfter > 0 {
+		return fault.WaitFor(s.requeueAfter, waiting.Reason, "%s", waiting.Message())
+	}
+	return s.notLent
 }
 
 // addonsOfGrant returns the add-ons that a grant may lend, and their copies.

@@ -2,6 +2,7 @@ package captaddon
 
 import (
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -120,4 +121,40 @@ func TestBorrow_followsTheAddonThatIsLent(t *testing.T) {
 	g.Expect(r.Client.Delete(t.Context(), addon)).To(Succeed())
 	g.Expect(r.borrow(t.Context(), restored)).To(MatchError(ContainSubstring("does not exist")))
 	g.Expect(r.Client.Get(t.Context(), client.ObjectKeyFromObject(restored), &addonsv1.CAPTAddon{})).To(Succeed())
+}
+
+// A withdrawn grant must not hold back the deletion of a cluster that waits for the removal of
+// its add-ons. What is installed in other clusters stays.
+func TestWithhold_removesTheAddonFromDeletedClusters(t *testing.T) {
+	g := NewWithT(t)
+	lent := &addonsv1.CAPTAddon{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "base", Annotations: map[string]string{addonsv1.LentFromAnnotation: "platform"}},
+		Spec:       addonsv1.CAPTAddonSpec{ClusterSelector: metav1.LabelSelector{MatchLabels: map[string]string{"base": "true"}}},
+		Status:     addonsv1.CAPTAddonStatus{Clusters: []addonsv1.ClusterAddonStatus{{Name: "c"}, {Name: "deleted"}, {Name: "gone"}}},
+	}
+	rendered := func(cluster string) *corev1.Secret {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "base-" + cluster, Labels: map[string]string{
+			addonsv1.AddonLabel: "base", clusterv1.ClusterNameLabel: cluster,
+		}}}
+	}
+	deleted := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "team-a", Name: "deleted", Labels: map[string]string{"base": "true"}, Finalizers: []string{"x"}, DeletionTimestamp: deletion,
+	}}
+	r, _ := lending(t, lent, deleted, rendered("c"), rendered("deleted"), rendered("gone"))
+	r.Now = func() time.Time { return now }
+	s, err := r.scope(t.Context(), lent, nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	waiting, ok := fault.AsWaiting(r.withhold(t.Context(), s))
+	g.Expect(ok).To(BeTrue())
+	g.Expect(waiting.Reason).To(Equal(infrav1.NotGrantedReason))
+	g.Expect(lent.Status.Clusters).To(ConsistOf(HaveField("Name", "c")), "the control plane of the deleted cluster waits for this")
+	var left corev1.SecretList
+	g.Expect(r.Client.List(t.Context(), &left, client.InNamespace("team-a"), client.HasLabels{addonsv1.AddonLabel})).To(Succeed())
+	g.Expect(left.Items).To(ConsistOf(HaveField("Name", "base-c")))
+
+	t.Log("in force again, the grant continues all of it")
+	g.Expect(r.Client.Create(t.Context(), lentTo("team-a"))).To(Succeed())
+	s, err = r.scope(t.Context(), lent, nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(r.withhold(t.Context(), s)).To(Succeed())
 }

@@ -31,6 +31,8 @@ type scope struct {
 	// installations are sorted by the name of the cluster.
 	installations []*installation
 	now           time.Time
+	// notLent is why a copy of an add-on of another namespace must not be installed, or nil.
+	notLent error
 	// requeueAfter is when to reconcile again without a watch event. Zero means
 	// never.
 	requeueAfter time.Duration
@@ -81,8 +83,9 @@ func (r *Reconciler) scope(ctx context.Context, addon *addonsv1.CAPTAddon, _ *cl
 		resourceSets  clusteraddonsv1.ClusterResourceSetList
 		secrets       corev1.SecretList
 	)
-	if err := r.borrow(ctx, addon); err != nil {
-		return nil, err
+	notLent := r.borrow(ctx, addon)
+	if notLent != nil && !fault.Is(notLent) {
+		return nil, notLent
 	}
 	namespace := client.InNamespace(addon.Namespace)
 	rendered := client.MatchingLabels{addonsv1.AddonLabel: addon.Name}
@@ -97,10 +100,14 @@ func (r *Reconciler) scope(ctx context.Context, addon *addonsv1.CAPTAddon, _ *cl
 			return nil, fmt.Errorf("listing the objects of the add-on: %w", err)
 		}
 	}
-	return newScope(addon, r.Now(), related{
+	s, err := newScope(addon, r.Now(), related{
 		addons: addons.Items, clusters: clusters.Items, controlPlanes: controlPlanes.Items,
 		resourceSets: resourceSets.Items, secrets: secrets.Items,
 	})
+	if err == nil {
+		s.notLent = notLent
+	}
+	return s, err
 }
 
 // newScope returns the scope with an installation for each cluster that the
