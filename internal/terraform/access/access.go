@@ -106,17 +106,25 @@ func (g Granter) revoke(ctx context.Context, namespace, name string) error {
 	return errors.Join(errs...)
 }
 
-// RevokeAll deletes the service accounts of all runs of a workspace.
+// RevokeAll deletes the service accounts of all runs of a workspace, and their stored tokens.
+// A token is found by its label too: its Role may be deleted already.
 func (g Granter) RevokeAll(ctx context.Context, workspace terraform.WorkspaceRef) error {
 	var roles rbacv1.RoleList
-	labels := client.MatchingLabels(record.LocalMeta(workspace, record.ComponentRun, "").Labels)
-	if err := g.Reader.List(ctx, &roles, client.InNamespace(workspace.Namespace), labels); err != nil {
+	namespace := client.InNamespace(workspace.Namespace)
+	if err := g.Reader.List(ctx, &roles, namespace, client.MatchingLabels(record.LocalMeta(workspace, record.ComponentRun, "").Labels)); err != nil {
 		return fmt.Errorf("listing Roles of the workspace: %w", err)
+	}
+	var tokens corev1.SecretList
+	if err := g.Reader.List(ctx, &tokens, namespace, client.MatchingLabels(record.LocalMeta(workspace, record.ComponentToken, "").Labels)); err != nil {
+		return fmt.Errorf("listing the tokens of the workspace: %w", err)
 	}
 	var errs []error
 	for i := range roles.Items {
 		role := &roles.Items[i]
 		errs = append(errs, g.revoke(ctx, workspace.Namespace, role.Name), g.deleteToken(ctx, workspace.Namespace, record.RunID(role)))
+	}
+	for i := range tokens.Items {
+		errs = append(errs, g.deleteToken(ctx, workspace.Namespace, record.RunID(&tokens.Items[i])))
 	}
 	return errors.Join(errs...)
 }

@@ -116,6 +116,19 @@ func TestAccess_ofRunsWithTheSameAccountIsSeparate(t *testing.T) {
 	f.Eventually(func() bool { return apierrors.IsUnauthorized(read(run, "capt-run-mine-r1")) }, "30s").Should(BeTrue(), "the token ends with the run")
 }
 
+// The token of a run is deleted with the workspace, whatever an attempt before has deleted.
+func TestRemove_deletesStoredTokens(t *testing.T) {
+	f := newFixture(t)
+	account := func(r *terraform.Request) { r.Pod.ServiceAccountName = "terraform" }
+	mine, other := f.workspace("mine"), f.workspace("other")
+	f.Expect(f.executor.Start(f.ctx, f.run(mine, account))).To(Succeed())
+	f.Expect(f.executor.Start(f.ctx, f.run(other, account))).To(Succeed())
+	f.Expect(env.Client.Delete(f.ctx, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "capt-run-mine-r1"}})).To(Succeed())
+	f.Expect(f.executor.Remove(f.ctx, mine)).To(Succeed())
+	f.Expect(apierrors.IsNotFound(f.get(&corev1.Secret{}, "capt-token-mine-r1"))).To(BeTrue())
+	f.Expect(f.get(&corev1.Secret{}, "capt-token-other-r1")).To(Succeed(), "the token of another workspace stays")
+}
+
 // projected returns the projected sources of the volumes of a pod.
 func projected(spec corev1.PodSpec) []corev1.VolumeProjection {
 	var sources []corev1.VolumeProjection
