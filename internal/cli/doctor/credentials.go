@@ -38,17 +38,57 @@ func (d *Doctor) credentials(ctx context.Context) ([]Result, error) {
 			})
 		}
 	}
-	var templates infrav1.WorkspaceTemplateList
-	// Workspaces may use templates of other namespaces.
-	if err := d.Client.List(ctx, &templates); err != nil && !meta.IsNoMatchError(err) {
-		return nil, fmt.Errorf("listing templates: %w", err)
-	}
 	applies, err := d.workspaces(ctx)
 	if err != nil {
 		return nil, err
 	}
-	problems = append(problems, missingReferences(applies, templates.Items, configs.Items)...)
+	templates, lent, applies, err := d.referenced(ctx, applies)
+	if err != nil {
+		return nil, err
+	}
+	problems = append(problems, missingReferences(applies, templates, append(lent, configs.Items...))...)
 	return orOK(problems, "%s, all references exist", text.Count(len(configs.Items), "provider config")), nil
+}
+
+// referenced returns the templates that workspaces use, and the provider configs beside those
+// of other namespaces. It also returns the workspaces without those whose template or
+// provider config the user must not read.
+func (d *Doctor) referenced(ctx context.Context, applies []infrav1.WorkspaceTemplateApply) (templates []infrav1.WorkspaceTemplate, lent []infrav1.WorkspaceProviderConfig, known []infrav1.WorkspaceTemplateApply, err error) {
+	read := map[string]error{}
+	get := func(key client.ObjectKey, obj client.Object, found func()) error {
+		id := fmt.Sprintf("%T %s", obj, key)
+		if err, done := read[id]; done {
+			return err
+		}
+		err := d.Client.Get(ctx, key, obj)
+		if err == nil {
+			found()
+		}
+		if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+			err = nil
+		}
+		read[id] = err
+		return err
+	}
+	byKey := map[client.ObjectKey]infrav1.WorkspaceTemplate{}
+	for i := range applies {
+		apply := &applies[i]
+		key := apply.Spec.TemplateRef.Key(apply.Namespace)
+		var template infrav1.WorkspaceTemplate
+		err := get(key, &template, func() { byKey[key], templates = template, append(templates, template) })
+		if ref := byKey[key].Spec.Template.Spec.ProviderConfigRef; err == nil && ref != nil && key.Namespace != apply.Namespace && apply.Spec.ProviderConfigRef == nil {
+			var config infrav1.WorkspaceProviderConfig
+			err = get(client.ObjectKey{Namespace: key.Namespace, Name: ref.Name}, &config, func() { lent = append(lent, config) })
+		}
+		switch {
+		case apierrors.IsForbidden(err):
+		case err != nil:
+			return nil, nil, nil, fmt.Errorf("reading what workspace %s uses: %w", client.ObjectKeyFromObject(apply), err)
+		default:
+			known = append(known, *apply)
+		}
+	}
+	return templates, lent, known, nil
 }
 
 // missingKeys returns the Secrets and keys that a provider config references and

@@ -3,6 +3,8 @@ package doctor
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -11,9 +13,12 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
@@ -108,6 +113,34 @@ func TestMissingReferences(t *testing.T) {
 			NewWithT(t).Expect(messages(problems)).To(Equal(tc.want))
 		})
 	}
+}
+
+// With -n, what a workspace uses of other namespaces exists nevertheless.
+func TestCredentials_ofANamespaceFindWhatIsLent(t *testing.T) {
+	template := &infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "platform", Name: "vpc"}}
+	template.Spec.Template.Spec.ProviderConfigRef = &infrav1.LocalReference{Name: "aws"}
+	config := &infrav1.WorkspaceProviderConfig{ObjectMeta: metav1.ObjectMeta{Namespace: "platform", Name: "aws"}}
+	config.Spec.Credentials = []infrav1.ProviderCredential{{Env: "A", SecretRef: infrav1.KeyReference{Name: "of-the-platform-team", Key: "a"}}}
+	apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: named("net")}
+	apply.Spec.TemplateRef = infrav1.TemplateReference{Namespace: "platform", Name: "vpc"}
+	examine := func(hidden bool, objects ...client.Object) []string {
+		c := fake.NewClientBuilder().WithScheme(Scheme()).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+				if hidden && key.Namespace == "platform" {
+					return apierrors.NewForbidden(schema.GroupResource{Resource: "workspacetemplates"}, key.Name, errors.New("no"))
+				}
+				return c.Get(ctx, key, obj, opts...)
+			},
+		}).Build()
+		results, err := (&Doctor{Client: c, Namespace: "team"}).credentials(t.Context())
+		NewWithT(t).Expect(err).NotTo(HaveOccurred())
+		return messages(results)
+	}
+	g := NewWithT(t)
+	g.Expect(examine(false, apply, template, config)).To(HaveExactElements(HavePrefix("ok: ")))
+	g.Expect(examine(true, apply, template, config)).To(HaveExactElements(HavePrefix("ok: ")), "the user must not read what is lent")
+	g.Expect(examine(false, apply, template)).To(HaveExactElements(ContainSubstring("needs WorkspaceProviderConfig aws")))
+	g.Expect(examine(false, apply)).To(HaveExactElements(ContainSubstring("WorkspaceTemplate platform/vpc does not exist")))
 }
 
 func TestGrantProblem_namesTheMissingGrant(t *testing.T) {
