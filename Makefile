@@ -217,6 +217,12 @@ PURE    := ./internal/message ./internal/kubernetes/... ./internal/addon/render 
            ./internal/cluster/desired ./internal/cluster/machines ./internal/cluster/ownership ./internal/terraform ./internal/terraform/placeholder ./internal/terraform/queue
 MUTANTS ?= 40
 
+.PHONY: unused-rules
+unused-rules: parts-test build ## Run the tests of workspaces, clusters and the installation with an audit log, and list the rules of the manager's ClusterRole that nothing used.
+	@rm -rf out/audit && mkdir -p out/audit
+	CAPT_AUDIT_DIR=$(CURDIR)/out/audit go test $(TEST_FLAGS) -count=1 -timeout 40m ./test/config ./test/engine ./test/cluster
+	@cd dev && go run ./rules -role ../config/rbac/role.yaml ../out/audit
+
 .PHONY: mutate
 mutate: ## Change operators in the pure packages, and check that their tests notice; MUTANTS=… for each package, SEED=… chooses which.
 	@cd dev && go run ./mutate -dir .. -mutants $(MUTANTS) $(if $(filter command line,$(origin SEED)),-seed $(SEED)) $$(cd .. && go list $(PURE))

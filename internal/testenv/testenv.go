@@ -181,6 +181,9 @@ func (e *Environment) start(o *options) error {
 			return err
 		}
 	}
+	if err := e.audit(); err != nil {
+		return err
+	}
 	// A failed start may have started etcd.
 	e.stops = append(e.stops, e.api.Stop)
 	if e.Config, err = e.api.Start(); err != nil {
