@@ -155,7 +155,20 @@ func TestDefault_grantsRequiredPermissions(t *testing.T) {
 		g.Expect(env.Client.Create(t.Context(), pod, client.DryRunAll)).To(Succeed())
 	})
 	t.Run("metrics require authorization", func(t *testing.T) { checkMetrics(t, m) })
-	t.Run("a workspace is applied and destroyed", func(t *testing.T) { checkWorkspace(t, m) })
+	t.Run("a workspace is applied and destroyed", func(t *testing.T) {
+		own := env.Namespace(t)
+		checkWorkspace(t, m, own, own)
+	})
+	t.Run("a workspace of another namespace is applied and destroyed with what is lent", func(t *testing.T) {
+		platform, team := env.Namespace(t), env.Namespace(t)
+		NewWithT(t).Expect(env.Client.Create(t.Context(), &infrav1.CAPTReferenceGrant{
+			ObjectMeta: metav1.ObjectMeta{Namespace: platform, Name: "team"}, Spec: infrav1.CAPTReferenceGrantSpec{
+				From: []infrav1.ReferenceGrantFrom{{Namespaces: []string{team}}},
+				To:   []infrav1.ReferenceGrantTo{{Kind: infrav1.GrantedWorkspaceTemplate}, {Kind: infrav1.GrantedWorkspaceProviderConfig}},
+			},
+		})).To(Succeed())
+		checkWorkspace(t, m, platform, team)
+	})
 	t.Run("webhooks reject invalid objects", func(t *testing.T) {
 		err := env.Client.Create(t.Context(), template(env.Namespace(t), "output {"))
 		NewWithT(t).Expect(err).To(MatchError(ContainSubstring("main.tf:1,")))
@@ -194,18 +207,18 @@ func template(namespace, module string) *infrav1.WorkspaceTemplate {
 	return template
 }
 
-// checkWorkspace triggers all requests that the manager makes for a workspace.
-func checkWorkspace(t *testing.T, m *installed) {
+// checkWorkspace triggers all requests that the manager makes for a workspace, whose template
+// and provider config are in the namespace platform.
+func checkWorkspace(t *testing.T, m *installed, platform, team string) {
 	g := NewWithT(t)
-	own := env.Namespace(t)
-	named := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: own, Name: name} }
+	named := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: platform, Name: name} }
 	secret := &corev1.Secret{ObjectMeta: named("token"), StringData: map[string]string{"token": "0123456789"}}
 	config := &infrav1.WorkspaceProviderConfig{ObjectMeta: named("plain"), Spec: infrav1.WorkspaceProviderConfigSpec{
 		Credentials: []infrav1.ProviderCredential{{Env: "TOKEN", SecretRef: infrav1.KeyReference{Name: "token", Key: "token"}}},
 	}}
-	module := template(own, "resource \"terraform_data\" \"this\" { input = \"hello\" }\noutput \"greeting\" { value = terraform_data.this.output }\n")
-	apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: named("hello"), Spec: infrav1.WorkspaceTemplateApplySpec{
-		TemplateRef: infrav1.TemplateReference{Name: "greeting"}, WriteConnectionSecretToRef: &infrav1.ObjectReference{Name: "hello-connection"},
+	module := template(platform, "resource \"terraform_data\" \"this\" { input = \"hello\" }\noutput \"greeting\" { value = terraform_data.this.output }\n")
+	apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "hello"}, Spec: infrav1.WorkspaceTemplateApplySpec{
+		TemplateRef: infrav1.TemplateReference{Namespace: platform, Name: "greeting"}, WriteConnectionSecretToRef: &infrav1.ObjectReference{Name: "hello-connection"},
 	}}
 	for _, obj := range []client.Object{secret, config, module, apply} {
 		g.Expect(env.Client.Create(t.Context(), obj)).To(Succeed())
@@ -221,8 +234,10 @@ func checkWorkspace(t *testing.T, m *installed) {
 			g.Expect(ready.Status).To(Equal(metav1.ConditionTrue), "%s: %s; refused: %s", ready.Reason, ready.Message, m.forbidden())
 		}, testTimeout, 100*time.Millisecond).Should(Succeed())
 	}
-	g.Expect(env.Client.Get(t.Context(), client.ObjectKey{Namespace: own, Name: "hello-connection"}, secret)).To(Succeed())
+	g.Expect(env.Client.Get(t.Context(), client.ObjectKey{Namespace: team, Name: "hello-connection"}, secret)).To(Succeed())
 	g.Expect(secret.Data).To(HaveKeyWithValue("greeting", []byte("hello")))
+
+	g.Expect(apply.Status.Host != nil).To(Equal(team != platform))
 
 	// Objects in use remain until the workspace is deleted.
 	for _, obj := range []client.Object{config, module, apply} {

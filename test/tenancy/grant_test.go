@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/terraform/record"
 )
 
 // Cluster API copies the spec of a template to the namespace of a Cluster.
@@ -55,4 +56,40 @@ func TestEditor_cannotGrant(t *testing.T) {
 		invalid.Spec.From = []infrav1.ReferenceGrantFrom{from}
 		g.Expect(apierrors.IsInvalid(env.Client.Create(t.Context(), invalid))).To(BeTrue(), what)
 	}
+}
+
+// Where a workspace runs, and for which one, is decided by the manager.
+func TestEditor_cannotMoveAWorkspaceToAnotherHost(t *testing.T) {
+	g := NewWithT(t)
+	ns := env.Namespace(t)
+	editor, approver, manager := editor(t, ns), approver(t, ns), as(t, managerUser)
+	apply := workspace(t, editor, ns, "a", nil)
+	host := func(name, value string) func(*infrav1.WorkspaceTemplateApply) {
+		return func(a *infrav1.WorkspaceTemplateApply) {
+			if value == "" {
+				delete(a.Annotations, name)
+				return
+			}
+			metav1.SetMetaDataAnnotation(&a.ObjectMeta, name, value)
+		}
+	}
+	allowed(t, "an approver", func() error {
+		return patched(approver, apply, func(a *infrav1.WorkspaceTemplateApply) { a.Labels = map[string]string{"a": "b"} })
+	})
+	for name, value := range map[string]string{
+		infrav1.HostedInAnnotation: "platform", infrav1.HostedForAnnotation: "victim/a", record.SealAnnotation: "v1:x",
+	} {
+		created := apply.DeepCopy()
+		created.ObjectMeta = metav1.ObjectMeta{Namespace: ns, Name: "b", Annotations: map[string]string{name: value}}
+		refused(t, name, editor.Create(t.Context(), created))
+		refused(t, name, patched(editor, apply, host(name, value)))
+		refused(t, name, patched(approver, apply, host(name, value)))
+		allowed(t, name, func() error { return patched(manager, apply, host(name, value)) })
+		g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(apply), apply)).To(Succeed())
+		refused(t, name, patched(editor, apply, host(name, "")))
+		refused(t, name, patched(editor, apply, host(name, "other")))
+	}
+	g.Expect(patched(editor, apply, func(a *infrav1.WorkspaceTemplateApply) {
+		a.Spec.Variables = map[string]infrav1.Value{"x": infrav1.StringValue("y")}
+	})).To(Succeed(), "other changes")
 }

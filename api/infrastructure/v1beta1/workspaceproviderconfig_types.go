@@ -55,11 +55,33 @@ type WorkspaceProviderConfigSpec struct {
 	// +optional
 	Runner *RunnerConfig `json:"runner,omitempty"`
 
-	// maxConcurrentRuns is how many runs may use this config at the same time.
+	// maxConcurrentRuns is how many runs may use this config at the same time. A namespace
+	// to which it is lent gets half of them, and at least one.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	MaxConcurrentRuns *int32 `json:"maxConcurrentRuns,omitempty"`
+
+	// lending limits what other namespaces do with this config, if a CAPTReferenceGrant
+	// lends it to them.
+	// +optional
+	Lending *ProviderConfigLending `json:"lending,omitempty"`
+}
+
+// ProviderConfigLending limits what other namespaces do with a provider config.
+// +kubebuilder:validation:MinProperties=1
+type ProviderConfigLending struct {
+	// roleARNs are the roles that CAPTControlPlanes of other namespaces may name in
+	// kubeconfig.roleARN. Without it they may name none: CAPT would assume a role that
+	// they choose with these credentials.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=2048
+	// +kubebuilder:validation:XValidation:rule="self.all(r, r.matches('^arn:[a-z-]+:iam::[0-9]{12}:role/.+$'))",message="roleARNs must be ARNs of IAM roles such as arn:aws:iam::123456789012:role/team-a"
+	RoleARNs []string `json:"roleARNs,omitempty"`
 }
 
 // PluginCacheMode specifies whether providers are shared between runs.

@@ -47,7 +47,8 @@ const (
 	// InvalidVarFileReason surfaces when a variables file does not parse.
 	InvalidVarFileReason = "InvalidVarFile"
 	// NotAllowedReason surfaces when the operator of the manager does not allow the
-	// image, the service account or the host of the module.
+	// image, the service account or the host of the module, or when a namespace uses what
+	// another one lends in a way that this one does not allow.
 	NotAllowedReason = "NotAllowed"
 	// ReservedNameReason surfaces when the connection Secret would have a name that
 	// CAPT or Cluster API uses for something else.
@@ -338,6 +339,27 @@ type WorkspaceTemplateApplyStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxProperties=256
 	Outputs map[string]Value `json:"outputs,omitempty"`
+
+	// outputsSource is what the run used that wrote the outputs. CAPT signs tokens for a
+	// cluster, and searches its account, with these credentials only.
+	// +optional
+	OutputsSource *OutputsSource `json:"outputsSource,omitempty"`
+
+	// host is the workspace of another namespace that runs for this one, because its
+	// provider config was lent.
+	// +optional
+	Host *ObjectReference `json:"host,omitempty"`
+}
+
+// OutputsSource is what a run used.
+type OutputsSource struct {
+	// templateRef is the WorkspaceTemplate.
+	// +required
+	TemplateRef ObjectReference `json:"templateRef,omitzero"`
+
+	// providerConfigRef is the WorkspaceProviderConfig, if the run had one.
+	// +optional
+	ProviderConfigRef *ObjectReference `json:"providerConfigRef,omitempty"`
 }
 
 // WorkspaceTemplateApply is one application of a WorkspaceTemplate: its

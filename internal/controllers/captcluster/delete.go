@@ -14,6 +14,8 @@ import (
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cluster/desired"
+	"github.com/appthrust/capt/internal/cluster/workspace"
 	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
@@ -87,8 +89,17 @@ func (r *Reconciler) vpcUsers(ctx context.Context, s *scope) []string {
 	if err != nil {
 		return nil
 	}
-	credentials, err := r.Workspaces.Credentials(ctx, s.infra.Namespace, template)
+	apply, err := r.Workspaces.Find(ctx, s.infra)
+	if err != nil || apply == nil {
+		return nil
+	}
+	credentials, err := r.Workspaces.OutputCredentials(ctx, apply, template)
 	if err != nil {
+		return nil
+	}
+	var vpc string
+	if err := workspace.Output(apply, desired.VPCIDOutput, &vpc); credentials.Lent != nil && (err != nil || vpc != s.infra.Status.VPCID) {
+		// Lent credentials do not reveal what is in another VPC of the account.
 		return nil
 	}
 	users, err := r.Cloud.ListVPCUsers(ctx, credentials, s.infra.Spec.Region, s.infra.Status.VPCID)

@@ -86,7 +86,7 @@ func (r *Reconciler) tokenKubeconfig(ctx context.Context, s *scope, found *corev
 	inputs := fingerprint(cluster.Endpoint, cluster.CA, cluster.Name, s.region(), role, s.tokenLifetime().String())
 	version := versionOf(found)
 	if found == nil || version.isOutdated(inputs, s.now) {
-		credentials, err := r.credentials(ctx, s)
+		credentials, err := r.outputCredentials(ctx, s)
 		if err != nil {
 			return err
 		}

@@ -79,7 +79,7 @@ func (r *Reconciler) sweepInterfaces(ctx context.Context, s *scope) {
 
 // sweep calls the cloud with the credentials of the control plane's runs.
 func (r *Reconciler) sweep(ctx context.Context, s *scope, query aws.LeftoverQuery) (aws.Leftovers, error) {
-	credentials, err := r.credentials(ctx, s)
+	credentials, err := r.outputCredentials(ctx, s)
 	if err != nil {
 		return aws.Leftovers{}, err
 	}

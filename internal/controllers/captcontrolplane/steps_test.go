@@ -78,6 +78,14 @@ type fakeCloud struct {
 	// leftovers are the answer to queries.
 	leftovers aws.Leftovers
 	queries   []aws.LeftoverQuery
+	// keys are the credentials of tokens and queries, if there are any.
+	keys []string
+}
+
+func (c *fakeCloud) record(credentials *workspace.Credentials) {
+	if key := credentials.Env["AWS_ACCESS_KEY_ID"]; key != "" {
+		c.keys = append(c.keys, key)
+	}
 }
 
 func (c *fakeCloud) EnsureSpotRole(context.Context, *workspace.Credentials, string) (bool, error) {
@@ -85,12 +93,14 @@ func (c *fakeCloud) EnsureSpotRole(context.Context, *workspace.Credentials, stri
 	return c.err == nil, c.err
 }
 
-func (c *fakeCloud) SweepLeftovers(_ context.Context, _ *workspace.Credentials, _ string, query aws.LeftoverQuery) (aws.Leftovers, error) {
+func (c *fakeCloud) SweepLeftovers(_ context.Context, credentials *workspace.Credentials, _ string, query aws.LeftoverQuery) (aws.Leftovers, error) {
+	c.record(credentials)
 	c.queries = append(c.queries, query)
 	return c.leftovers, c.err
 }
 
-func (c *fakeCloud) Token(_ context.Context, _ *workspace.Credentials, region, _, cluster string) (aws.Token, error) {
+func (c *fakeCloud) Token(_ context.Context, credentials *workspace.Credentials, region, _, cluster string) (aws.Token, error) {
+	c.record(credentials)
 	c.tokens++
 	return aws.Token{Value: aws.NewSecret("token-of-" + cluster + "-in-" + region), ExpiresAt: noon.Add(15 * time.Minute)}, c.err
 }

@@ -136,6 +136,24 @@ func workspaceMessage(s *scope) string {
 	return text
 }
 
+// outputCredentials returns the cloud credentials for calls about the cluster that the outputs
+// of the workspace name. Lent ones must not be used for what a user of this namespace chooses:
+// a cluster that has the name of the Cluster, or a role.
+func (r *Reconciler) outputCredentials(ctx context.Context, s *scope) (*workspace.Credentials, error) {
+	if err := r.readTemplate(ctx, s); err != nil {
+		return nil, err
+	}
+	credentials, err := r.Workspaces.OutputCredentials(ctx, s.apply, s.template)
+	if err != nil || credentials.Lent == nil {
+		return credentials, err
+	}
+	var name string
+	if err := workspace.Output(s.apply, desired.ClusterNameOutput, &name); err != nil || name == "" {
+		return nil, fault.Stall(controlplanev1.MissingOutputReason, "Output %s of WorkspaceTemplateApply %s is empty or sensitive: with a lent provider config it must be the name of the EKS cluster", desired.ClusterNameOutput, s.apply.Name)
+	}
+	return credentials, credentials.CheckRole(s.kubeconfigConfig().RoleARN)
+}
+
 // credentials returns the cloud credentials of the control plane's runs.
 func (r *Reconciler) credentials(ctx context.Context, s *scope) (*workspace.Credentials, error) {
 	if err := r.readTemplate(ctx, s); err != nil {

@@ -21,8 +21,8 @@ import (
 // ends each wait: the tracker gets the reference to an object before it is read.
 func (r *Reconciler) dependencies(ctx context.Context, s *scope) error {
 	refs := withGrants(s.apply.Namespace, references(s.apply))
-	if guest, _ := s.apply.HostedFor(); guest != "" {
-		refs = append(refs, reference{grantKind, client.ObjectKey{Namespace: s.apply.Namespace}})
+	if guest, sealed := s.guestKey(); sealed {
+		refs = append(refs, reference{grantKind, client.ObjectKey{Namespace: s.apply.Namespace}}, reference{"WorkspaceTemplateApply", guest})
 	}
 	r.tracker.set(s.name(), refs)
 	if err := r.readTemplate(ctx, s); err != nil {

@@ -120,6 +120,13 @@ func TestGrant_lendsCredentialsToRunsOnly(t *testing.T) {
 	c.expect(infrav1.ReadyCondition, "True Ready")
 	c.Expect(c.get().Status.AppliedAt).NotTo(BeZero())
 	c.Expect(c.get().Status.Runs).To(BeZero())
+	c.Expect(c.get().Status.Host).To(HaveValue(Equal(infrav1.ObjectReference{Namespace: "platform", Name: "n.hello"})))
+	source := &infrav1.OutputsSource{
+		TemplateRef:       infrav1.ObjectReference{Namespace: "platform", Name: "vpc"},
+		ProviderConfigRef: &infrav1.ObjectReference{Namespace: "platform", Name: "aws"},
+	}
+	c.Expect(c.get().Status.OutputsSource).To(Equal(source))
+	c.Expect(c.hosted().Status.OutputsSource).To(Equal(source))
 	var readable corev1.SecretList
 	c.Expect(c.server.List(t.Context(), &readable, client.InNamespace("n"))).To(Succeed())
 	c.Expect(readable.Items).To(HaveLen(1))

@@ -1,10 +1,13 @@
 package workspacetemplateapply
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -14,6 +17,7 @@ import (
 	"github.com/appthrust/capt/internal/reconcile"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/record"
 	"github.com/appthrust/capt/internal/terraform/template"
 )
 
@@ -78,7 +82,7 @@ func (r *Reconciler) isGuest(ctx context.Context, apply *infrav1.WorkspaceTempla
 	switch guest, _ := apply.HostedFor(); {
 	case apply.Status.Runs > 0 || guest != "":
 		return false, nil
-	case apply.Annotations[infrav1.HostedInAnnotation] != "":
+	case recordedHost(apply) != "":
 		return true, nil
 	case r.Grants == nil || r.Grants.Denied || key.Namespace == apply.Namespace || apply.Spec.ProviderConfigRef != nil:
 		return false, nil
@@ -93,6 +97,9 @@ func (r *Reconciler) isGuest(ctx context.Context, apply *infrav1.WorkspaceTempla
 	}
 	if found, err := r.exists(ctx, hostedKey(apply, key.Namespace), &infrav1.WorkspaceTemplateApply{}); err != nil || found {
 		return found, err
+	}
+	if ran, err := r.hasRun(ctx, apply); err != nil || ran {
+		return false, err
 	}
 	own := client.ObjectKey{Namespace: apply.Namespace, Name: shared.Name}
 	if found, err := r.exists(ctx, own, &infrav1.WorkspaceProviderConfig{}); err != nil || found {
@@ -109,17 +116,60 @@ func (r *Reconciler) exists(ctx context.Context, key client.ObjectKey, obj clien
 	return err == nil, nil
 }
 
+// recordedHost returns the namespace in which a guest runs since its first run, or an empty
+// string. Only the manager writes the status. It is lost in a move to another management
+// cluster, and then the annotation counts.
+func recordedHost(apply *infrav1.WorkspaceTemplateApply) string {
+	if host := apply.Status.Host; host != nil {
+		return host.Namespace
+	}
+	return apply.Annotations[infrav1.HostedInAnnotation]
+}
+
 // hostNamespace returns the namespace in which a guest runs.
 func hostNamespace(apply *infrav1.WorkspaceTemplateApply) string {
-	if namespace := apply.Annotations[infrav1.HostedInAnnotation]; namespace != "" {
-		return namespace
+	return cmp.Or(recordedHost(apply), apply.Spec.TemplateRef.Key(apply.Namespace).Namespace)
+}
+
+// forgetHost lets a guest start with an empty state. The user asks for it by removing the
+// annotation. It has no effect while the workspace exists that has the state.
+func (r *Reconciler) forgetHost(ctx context.Context, s *scope) error {
+	status := &s.apply.Status
+	if status.Host == nil || s.apply.Annotations[infrav1.HostedInAnnotation] != "" {
+		return nil
 	}
-	return apply.Spec.TemplateRef.Key(apply.Namespace).Namespace
+	key := client.ObjectKey{Namespace: status.Host.Namespace, Name: status.Host.Name}
+	switch err := r.Reader.Get(ctx, key, &infrav1.WorkspaceTemplateApply{}); {
+	case err == nil:
+		return nil
+	case client.IgnoreNotFound(err) != nil:
+		return fmt.Errorf("reading workspace %s: %w", key, err)
+	}
+	s.apply.Status = infrav1.WorkspaceTemplateApplyStatus{
+		Conditions: status.Conditions, ObservedGeneration: status.ObservedGeneration, ConnectionSecretName: status.ConnectionSecretName,
+	}
+	return fault.WaitFor(time.Second, infrav1.WaitingForWorkspaceReason, "Starting with an empty state, because workspace %s does not exist and the annotation %s was removed", key, infrav1.HostedInAnnotation)
+}
+
+// hasRun reports whether a workspace has run in its own namespace, according to its Secrets.
+// Its status may be lost, and its provider config not restored yet.
+func (r *Reconciler) hasRun(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (bool, error) {
+	var list corev1.SecretList
+	err := r.Client.List(ctx, &list, client.InNamespace(apply.Namespace), client.MatchingFields{workspaceIndex: record.LabelValue(apply.Name)})
+	if err != nil {
+		return false, fmt.Errorf("listing the Secrets of the workspace: %w", err)
+	}
+	return slices.ContainsFunc(list.Items, func(secret corev1.Secret) bool {
+		return slices.Contains([]string{record.ComponentRun, record.ComponentState, record.ComponentSnapshot}, secret.Labels[infrav1.ComponentLabel])
+	}), nil
 }
 
 // hostGuest waits for what a guest depends on, and ensures that the workspace that runs
 // for it is as it should be.
 func (r *Reconciler) hostGuest(ctx context.Context, s *scope) error {
+	if err := r.forgetHost(ctx, s); err != nil {
+		return err
+	}
 	host := hostNamespace(s.apply)
 	refs := append(withGrants(s.apply.Namespace, references(s.apply)), reference{"WorkspaceTemplateApply", hostedKey(s.apply, host)})
 	r.tracker.set(s.name(), refs)
@@ -155,7 +205,7 @@ func (r *Reconciler) hostGuest(ctx context.Context, s *scope) error {
 func (s *scope) mirror() {
 	status, own := s.hosted.Status.DeepCopy(), &s.apply.Status
 	status.Conditions, status.ObservedGeneration, status.ConnectionSecretName = own.Conditions, own.ObservedGeneration, own.ConnectionSecretName
-	status.Runs = 0
+	status.Runs, status.Host = 0, own.Host
 	if status.Plan != nil && own.Plan != nil && own.Plan.ID == status.Plan.ID {
 		// It is the approval of the guest that counts, which the next step reads.
 		status.Plan.ApprovedBy, status.Plan.ApprovedAt, status.Plan.Comment = own.Plan.ApprovedBy, own.Plan.ApprovedAt, own.Plan.Comment
@@ -221,7 +271,7 @@ func (r *Reconciler) dismissGuest(ctx context.Context, s *scope) error {
 	host := hostNamespace(s.apply)
 	r.tracker.set(s.name(), []reference{{"WorkspaceTemplateApply", hostedKey(s.apply, host)}})
 	if _, err := r.readHosted(ctx, s.apply, host); err != nil {
-		if client.IgnoreNotFound(err) == nil && s.apply.Annotations[infrav1.HostedInAnnotation] != "" && !s.dismissed() && !s.apply.Spec.RetainWorkspaceOnDelete {
+		if client.IgnoreNotFound(err) == nil && recordedHost(s.apply) != "" && !s.dismissed() && !s.apply.Spec.RetainWorkspaceOnDelete {
 			return fault.Stall(infrav1.StateMissingReason, "Workspace %s, which has the state of this one, does not exist, so nothing was destroyed: restore or move it, or set retainWorkspaceOnDelete to leave the resources to you",
 				hostedKey(s.apply, host))
 		}

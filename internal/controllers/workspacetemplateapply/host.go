@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/reconcile"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 	"github.com/appthrust/capt/internal/terraform/record"
 )
@@ -36,6 +37,14 @@ var hostedAnnotations = []string{
 	infrav1.RunRequestedAnnotation, infrav1.CheckDriftAnnotation, infrav1.CancelRunAnnotation,
 	infrav1.RejectPlanAnnotation, infrav1.AllowDestroyAnnotation, infrav1.ForceUnlockAnnotation,
 }
+
+// passedApproval is the annotation of a workspace that runs for a guest with the plan that
+// the users of the guest have approved. It distinguishes their approval, which they may
+// withdraw, from that of the users of the host.
+const passedApproval = "capt.appthrust.io/approved-by-guest" //nolint:gosec // The name of an annotation.
+
+// passedAnnotations are the annotations that follow the guest.
+var passedAnnotations = append([]string{clusterv1.PausedAnnotation, passedApproval}, hostedAnnotations...)
 
 // hostedKey returns the key of the workspace that runs for a guest in a namespace. The
 // name of a namespace has no dot.
@@ -60,7 +69,7 @@ func (r *Reconciler) readHosted(ctx context.Context, guest *infrav1.WorkspaceTem
 func (r *Reconciler) ensureHosted(ctx context.Context, guest *infrav1.WorkspaceTemplateApply, namespace string, paused bool) (*infrav1.WorkspaceTemplateApply, error) {
 	found, err := r.readHosted(ctx, guest, namespace)
 	switch {
-	case apierrors.IsNotFound(err) && guest.Annotations[infrav1.HostedInAnnotation] != "":
+	case apierrors.IsNotFound(err) && recordedHost(guest) != "":
 		return nil, fault.Stall(infrav1.StateMissingReason, "Workspace %s, which has the state of this one, does not exist: restore or move it, or remove the annotation %s to start with an empty state",
 			hostedKey(guest, namespace), infrav1.HostedInAnnotation)
 	case client.IgnoreNotFound(err) != nil:
@@ -85,6 +94,7 @@ func (r *Reconciler) ensureHosted(ctx context.Context, guest *infrav1.WorkspaceT
 	}
 	// It survives a move to another management cluster, where the status is lost.
 	guest.Annotations[infrav1.HostedInAnnotation] = namespace
+	guest.Status.Host = new(referenceTo(found))
 	return found, nil
 }
 
@@ -111,6 +121,9 @@ func (r *Reconciler) desiredHosted(ctx context.Context, guest *infrav1.Workspace
 	if paused {
 		desired.Annotations[clusterv1.PausedAnnotation] = ""
 	}
+	if plan := guest.Spec.ApprovedPlan; plan != "" {
+		desired.Annotations[passedApproval] = plan
+	}
 	if filter := guest.Labels[clusterv1.WatchLabel]; filter != "" {
 		desired.Labels = map[string]string{clusterv1.WatchLabel: filter}
 	}
@@ -132,17 +145,25 @@ func hostedContent(apply *infrav1.WorkspaceTemplateApply) []byte {
 func differs(found, desired *infrav1.WorkspaceTemplateApply) bool {
 	spec := desired.Spec.DeepCopy()
 	if spec.ApprovedPlan == "" {
-		spec.ApprovedPlan = found.Spec.ApprovedPlan
+		spec.ApprovedPlan = approvedByHost(found)
 	}
 	same := map[string]string{}
 	maps.Copy(same, found.Annotations)
 	maps.Copy(same, desired.Annotations)
-	for _, name := range append([]string{clusterv1.PausedAnnotation}, hostedAnnotations...) {
+	for _, name := range passedAnnotations {
 		if _, wanted := desired.Annotations[name]; !wanted {
 			delete(same, name)
 		}
 	}
 	return !equality.Semantic.DeepEqual(&found.Spec, spec) || !maps.Equal(found.Annotations, same)
+}
+
+// approvedByHost returns the plan that the users of the host have approved, if any.
+func approvedByHost(found *infrav1.WorkspaceTemplateApply) string {
+	if plan := found.Spec.ApprovedPlan; plan != found.Annotations[passedApproval] {
+		return plan
+	}
+	return ""
 }
 
 func (r *Reconciler) applyHosted(ctx context.Context, desired *infrav1.WorkspaceTemplateApply) (*infrav1.WorkspaceTemplateApply, error) {
@@ -171,11 +192,10 @@ func (r *Reconciler) updateDeleted(ctx context.Context, found, desired *infrav1.
 		return found, nil
 	}
 	updated := found.DeepCopy()
-	approved := found.Spec.ApprovedPlan
 	if updated.Spec = desired.Spec; updated.Spec.ApprovedPlan == "" {
-		updated.Spec.ApprovedPlan = approved
+		updated.Spec.ApprovedPlan = approvedByHost(found)
 	}
-	for _, name := range append([]string{clusterv1.PausedAnnotation}, hostedAnnotations...) {
+	for _, name := range passedAnnotations {
 		delete(updated.Annotations, name)
 	}
 	maps.Copy(updated.Annotations, desired.Annotations)
@@ -199,22 +219,50 @@ func keepStricter(spec, before *infrav1.WorkspaceTemplateApplySpec) {
 	}
 }
 
+// guestKey returns the key of the workspace of another namespace for which this one runs. It
+// returns false if there is none, or if the manager did not set it.
+func (s *scope) guestKey() (client.ObjectKey, bool) {
+	namespace, name := s.apply.HostedFor()
+	sealed := s.key != nil && s.key.Verify(hostPurpose, hostedContent(s.apply), s.apply.Annotations[record.SealAnnotation])
+	return client.ObjectKey{Namespace: namespace, Name: name}, namespace != "" && sealed
+}
+
 // checkHosting returns a fault unless a workspace that runs for one of another namespace
-// may do so: CAPT has created it, and template and provider config are granted to that
-// namespace.
+// may do so: CAPT has created it, that workspace has it as its host, and template and
+// provider config are granted to that namespace.
 func (r *Reconciler) checkHosting(ctx context.Context, s *scope) error {
-	guest, _ := s.apply.HostedFor()
-	if guest == "" {
+	if namespace, _ := s.apply.HostedFor(); namespace == "" {
 		return nil
 	}
-	if s.key == nil || !s.key.Verify(hostPurpose, hostedContent(s.apply), s.apply.Annotations[record.SealAnnotation]) {
+	guest, sealed := s.guestKey()
+	if !sealed {
 		return fault.Stall(infrav1.NotAllowedReason, "The annotation %s was not set by this manager: remove it", infrav1.HostedForAnnotation)
 	}
-	if err := r.Grants.Check(ctx, guest, infrav1.GrantedWorkspaceTemplate, client.ObjectKeyFromObject(s.sources.Template)); err != nil {
+	if err := r.checkGuest(ctx, s, guest); err != nil {
+		return err
+	}
+	if err := r.Grants.Check(ctx, guest.Namespace, infrav1.GrantedWorkspaceTemplate, client.ObjectKeyFromObject(s.sources.Template)); err != nil {
 		return err
 	}
 	if config := s.sources.ProviderConfig; config != nil {
-		return r.Grants.Check(ctx, guest, infrav1.GrantedWorkspaceProviderConfig, client.ObjectKeyFromObject(config))
+		return r.Grants.Check(ctx, guest.Namespace, infrav1.GrantedWorkspaceProviderConfig, client.ObjectKeyFromObject(config))
+	}
+	return nil
+}
+
+// checkGuest returns a fault unless the guest of a workspace exists and runs here. A
+// workspace that is being deleted needs no guest to destroy its resources.
+func (r *Reconciler) checkGuest(ctx context.Context, s *scope, key client.ObjectKey) error {
+	if !s.apply.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	guest := &infrav1.WorkspaceTemplateApply{}
+	err := r.Client.Get(ctx, key, guest)
+	if err := reconcile.WaitIfNotFound(err, infrav1.WaitingForWorkspaceReason, "WorkspaceTemplateApply "+key.String()+", for which this one runs,", "restore or move it, or delete this one"); err != nil {
+		return err
+	}
+	if guest.Status.Runs > 0 || recordedHost(guest) != s.apply.Namespace {
+		return fault.Wait(infrav1.NotAllowedReason, "WorkspaceTemplateApply %s, for which this one runs, does not run in namespace %s", key, s.apply.Namespace)
 	}
 	return nil
 }

@@ -29,13 +29,14 @@ var secretKey = regexp.MustCompile(`^[-._a-zA-Z0-9]+$`)
 // outputs writes the outputs of the latest successful run: all of them into the
 // connection Secret, the ones that are not sensitive into the status.
 func (r *Reconciler) outputs(ctx context.Context, s *scope) error {
-	_, result := s.latestOutputs()
+	run, result := s.latestOutputs()
 	if result == nil {
 		// The run was deleted. A new plan changes nothing and returns the outputs.
 		s.apply.Status.AppliedInputs = ""
 		return fault.WaitFor(1, infrav1.WaitingForWorkspaceReason, "The run with the outputs does not exist any more: planning again to read them")
 	}
 	s.apply.Status.Outputs = statusOutputs(result.Outputs)
+	s.apply.Status.OutputsSource = s.sourceOf(run)
 	data, invalid := secretData(result.Outputs)
 	s.apply.Status.ConnectionSecretName = s.inputs.ConnectionSecret
 	if s.inputs.ConnectionSecret != "" {
@@ -47,6 +48,38 @@ func (r *Reconciler) outputs(ctx context.Context, s *scope) error {
 		return fault.Stall(infrav1.InvalidOutputNameReason, "Outputs %s are not valid keys of a Secret: use only letters, digits, '-', '_' and '.' in their names", strings.Join(invalid, ", "))
 	}
 	return nil
+}
+
+// outputsSource returns what the next run uses, or nil if it is not known.
+func (s *scope) outputsSource() *infrav1.OutputsSource {
+	if s.sources.Template == nil {
+		return nil
+	}
+	source := &infrav1.OutputsSource{TemplateRef: referenceTo(s.sources.Template)}
+	if config := s.sources.ProviderConfig; config != nil {
+		source.ProviderConfigRef = new(referenceTo(config))
+	}
+	return source
+}
+
+func referenceTo(obj client.Object) infrav1.ObjectReference {
+	return infrav1.ObjectReference{Namespace: obj.GetNamespace(), Name: obj.GetName()}
+}
+
+// sourceOf returns what a run used. An earlier version of CAPT did not record it: then it is
+// what the status has, or what the next run would use with the same inputs.
+func (s *scope) sourceOf(run *runRecord) *infrav1.OutputsSource {
+	source := &infrav1.OutputsSource{}
+	if text, recorded := run.secret.Annotations[record.ObjectsAnnotation]; recorded {
+		if err := json.Unmarshal([]byte(text), source); err != nil {
+			return nil
+		}
+		return source
+	}
+	if known := s.apply.Status.OutputsSource; known != nil || run.inputs() != s.inputs.Hash {
+		return known
+	}
+	return s.outputsSource()
 }
 
 // latestOutputs returns the newest run with outputs and its result, or nil.

@@ -162,6 +162,9 @@ func (s *scope) runMeta(request *terraform.Request, executor infrav1.Executor) m
 	if _, configuration, found := strings.Cut(backendName(request.Backend), "-"); found {
 		meta.Annotations[record.ConfigurationAnnotation] = configuration
 	}
+	if source := s.outputsSource(); source != nil {
+		meta.Annotations[record.ObjectsAnnotation] = string(mustJSON(source))
+	}
 	// Each run records which requests were handled before it, because the status
 	// may be lost after the run that handled them was pruned.
 	handledRequest := s.situation().request
@@ -204,7 +207,11 @@ func (s *scope) inputsOf(operation terraform.Operation) string {
 // group returns the queue group of the runs that share the limit of the provider
 // config. It has no limit if the inputs are unknown.
 func (s *scope) group() queue.Group {
-	namespace, _ := s.apply.HostedFor()
+	namespace := ""
+	if guest, sealed := s.guestKey(); sealed {
+		// A forged annotation would charge the slot to another namespace.
+		namespace = guest.Namespace
+	}
 	if s.inputs == nil || s.sources.ProviderConfig == nil || s.inputs.Policy.MaxConcurrent == 0 {
 		return queue.Group{Namespace: namespace}
 	}

@@ -32,7 +32,7 @@ const SealPurpose = "run"
 var sealedAnnotations = []string{
 	DigestAnnotation, InputsAnnotation, OperationAnnotation, ExecutorAnnotation, BackendAnnotation, ConfigurationAnnotation,
 	StateAnnotation, SourceAnnotation, SettingsAnnotation, RequestAnnotation, DriftAnnotation, RestoredAnnotation, CommandAnnotation, MovedAnnotation,
-	PoliciesAnnotation,
+	PoliciesAnnotation, ObjectsAnnotation,
 }
 
 // SealedContent returns what the seal of a run covers: which run of which workspace it

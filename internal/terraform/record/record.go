@@ -59,6 +59,8 @@ const (
 	StateAnnotation = "capt.appthrust.io/state"
 	// SourceAnnotation is the hash of where the module comes from.
 	SourceAnnotation = "capt.appthrust.io/module-source"
+	// ObjectsAnnotation are the template and the provider config of the run, as JSON.
+	ObjectsAnnotation = "capt.appthrust.io/objects"
 	// SettingsAnnotation is the hash of what the run does with its inputs.
 	SettingsAnnotation = "capt.appthrust.io/settings"
 	// PoliciesAnnotation is the digest of the policies that decide about the plan of the

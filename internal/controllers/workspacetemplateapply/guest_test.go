@@ -1,0 +1,220 @@
+package workspacetemplateapply
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cluster/grant"
+	"github.com/appthrust/capt/internal/terraform/record"
+	"github.com/appthrust/capt/internal/terraform/template"
+)
+
+// hostCondition returns status and reason of a condition of the workspace that runs for n/hello.
+func (c *testController) hostCondition(conditionType string) string {
+	c.t.Helper()
+	found := meta.FindStatusCondition(c.hosted().Status.Conditions, conditionType)
+	c.Expect(found).NotTo(BeNil())
+	return string(found.Status) + " " + found.Reason
+}
+
+// applyHosted applies the workspace in the namespace platform.
+func (c *testController) applyHosted() {
+	c.t.Helper()
+	c.host()
+	c.finishHosted("n.hello-r1", outputsResult)
+	c.reconcileKey(hostKey)
+	c.host()
+	c.expect(infrav1.ReadyCondition, "True Ready")
+}
+
+// An editor of the team must not leave the resources of a workspace behind, or create them
+// elsewhere.
+func TestGuest_doesNotMoveWithAnAnnotation(t *testing.T) {
+	for name, change := range map[string]func(*infrav1.WorkspaceTemplateApply){
+		"another namespace": func(a *infrav1.WorkspaceTemplateApply) { a.Annotations[infrav1.HostedInAnnotation] = "elsewhere" },
+		"none":              func(a *infrav1.WorkspaceTemplateApply) { delete(a.Annotations, infrav1.HostedInAnnotation) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newGrantController(t, both...)
+			c.applyHosted()
+			for _, object := range values() {
+				c.Expect(c.server.Create(t.Context(), object)).To(Succeed())
+			}
+			c.change(func(a *infrav1.WorkspaceTemplateApply) {
+				change(a)
+				a.Spec.TemplateRef.Namespace = ""
+			})
+			c.host()
+			c.Expect(c.started).To(ConsistOf("n.hello-r1"), "nothing starts with the team's template")
+			c.expect(infrav1.DependenciesReadyCondition, "False BackendChanged")
+
+			c.change(func(a *infrav1.WorkspaceTemplateApply) { a.Spec.TemplateRef.Namespace = "platform" })
+			c.host()
+			c.expect(infrav1.ReadyCondition, "True Ready")
+			c.Expect(c.get().Annotations).To(HaveKeyWithValue(infrav1.HostedInAnnotation, "platform"))
+
+			c.change(change)
+			c.Expect(c.server.Delete(t.Context(), c.get())).To(Succeed())
+			c.host()
+			c.Expect(c.started).To(ConsistOf("n.hello-r1", "n.hello-r2"), "its resources are destroyed where they are")
+		})
+	}
+}
+
+// A workspace whose host is lost starts again only if a user asks for it.
+func TestGuest_startsAgainWithoutItsHostOnRequest(t *testing.T) {
+	c := newGrantController(t, both...)
+	c.applyHosted()
+	hosted := c.hosted()
+	hosted.Finalizers = nil
+	c.Expect(c.server.Update(t.Context(), hosted)).To(Succeed())
+	c.Expect(c.server.Delete(t.Context(), hosted)).To(Succeed())
+	c.reconcile()
+	c.Expect(c.expect(infrav1.DependenciesReadyCondition, "False StateMissing")).To(ContainSubstring(infrav1.HostedInAnnotation))
+
+	c.change(func(a *infrav1.WorkspaceTemplateApply) { delete(a.Annotations, infrav1.HostedInAnnotation) })
+	c.reconcile()
+	c.expect(infrav1.DependenciesReadyCondition, "False WaitingForWorkspace")
+	c.Expect(c.get().Status.AppliedInputs).To(BeEmpty())
+	c.host()
+	c.Expect(c.hosted().DeletionTimestamp.IsZero()).To(BeTrue())
+	c.Expect(c.get().Status.Host).NotTo(BeNil())
+}
+
+// The state of a workspace is in its own namespace, whatever is lost in a restore.
+func TestGuest_isNoWorkspaceThatHasRunItself(t *testing.T) {
+	c := newGrantController(t, both...)
+	for _, object := range values()[1:] {
+		c.Expect(c.server.Create(t.Context(), object)).To(Succeed())
+	}
+	c.reconcile()
+	c.Expect(c.started).To(ConsistOf("hello-r1"))
+	c.finish("hello-r1", outputsResult)
+	c.reconcile()
+	c.expect(infrav1.ReadyCondition, "True Ready")
+
+	lost := c.get()
+	lost.Status = infrav1.WorkspaceTemplateApplyStatus{}
+	c.Expect(c.server.Status().Update(t.Context(), lost)).To(Succeed())
+	c.Expect(c.server.Delete(t.Context(), &infrav1.WorkspaceProviderConfig{ObjectMeta: objectMeta("aws")})).To(Succeed())
+	c.reconcile()
+	c.expect(infrav1.DependenciesReadyCondition, "False WaitingForProviderConfig")
+	err := c.server.Get(t.Context(), hostKey, &infrav1.WorkspaceTemplateApply{})
+	c.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "it does not start again in the namespace of the template")
+}
+
+// A user who may withdraw an approval may do so until the run has started.
+func TestGuest_withdrawsItsApproval(t *testing.T) {
+	c := newGrantController(t, both...)
+	c.change(func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Approval = infrav1.ApprovalManual })
+	c.host()
+	const plan = "plan-0123456789abcdef"
+	approve := func(a *infrav1.WorkspaceTemplateApply) { a.Spec.ApprovedPlan = plan }
+	withdraw := func(a *infrav1.WorkspaceTemplateApply) { a.Spec.ApprovedPlan = "" }
+	c.change(approve)
+	c.reconcile()
+	c.Expect(c.hosted().Spec.ApprovedPlan).To(Equal(plan))
+	c.change(withdraw)
+	c.reconcile()
+	c.Expect(c.hosted().Spec.ApprovedPlan).To(BeEmpty())
+
+	t.Log("the approval of the platform team stays")
+	hosted := c.hosted()
+	approve(hosted)
+	c.Expect(c.server.Update(t.Context(), hosted)).To(Succeed())
+	c.reconcile()
+	c.Expect(c.hosted().Spec.ApprovedPlan).To(Equal(plan))
+	hosted = c.hosted()
+	withdraw(hosted)
+	c.Expect(c.server.Update(t.Context(), hosted)).To(Succeed())
+
+	t.Log("also during the deletion")
+	c.change(approve)
+	c.reconcile()
+	c.Expect(c.server.Delete(t.Context(), c.get())).To(Succeed())
+	c.reconcile()
+	c.Expect(c.hosted().Spec.ApprovedPlan).To(Equal(plan))
+	c.change(withdraw)
+	c.reconcile()
+	c.Expect(c.hosted().DeletionTimestamp.IsZero()).To(BeFalse())
+	c.Expect(c.hosted().Spec.ApprovedPlan).To(BeEmpty())
+}
+
+// A workspace runs for another one only if both say so.
+func TestHost_needsItsGuest(t *testing.T) {
+	c := newGrantController(t, both...)
+	c.applyHosted()
+	request := func(value string) {
+		hosted := c.hosted()
+		hosted.Annotations[infrav1.RunRequestedAnnotation] = value
+		c.Expect(c.server.Update(t.Context(), hosted)).To(Succeed())
+		c.reconcileKey(hostKey)
+		c.Expect(c.started).To(ConsistOf("n.hello-r1"))
+	}
+	guest := c.get()
+	guest.Status.Host.Namespace = "elsewhere"
+	c.Expect(c.server.Status().Update(t.Context(), guest)).To(Succeed())
+	request("now")
+	c.Expect(c.hostCondition(infrav1.DependenciesReadyCondition)).To(Equal("False NotAllowed"))
+
+	c.change(func(a *infrav1.WorkspaceTemplateApply) { a.Finalizers = nil })
+	c.Expect(c.server.Delete(t.Context(), c.get())).To(Succeed())
+	request("again")
+	c.Expect(c.hostCondition(infrav1.DependenciesReadyCondition)).To(Equal("False WaitingForWorkspace"))
+	c.Expect(c.reconciler.tracker.mapTo("WorkspaceTemplateApply")(t.Context(), newApply())).NotTo(BeEmpty(), "a restored guest ends the wait")
+
+	t.Log("the platform team can destroy what is left")
+	c.Expect(c.server.Delete(t.Context(), c.hosted())).To(Succeed())
+	c.reconcileKey(hostKey)
+	c.Expect(c.started).To(ConsistOf("n.hello-r1", "n.hello-r2"))
+}
+
+// A user must not use up the slots of another namespace.
+func TestGroup_chargesTheNamespaceThatTheManagerRecorded(t *testing.T) {
+	g := NewWithT(t)
+	c := newGrantController(t, both...)
+	c.host()
+	key, err := c.reconciler.SealKey(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect((&scope{apply: c.hosted(), key: key}).group().Namespace).To(Equal("n"))
+	for name, change := range map[string]func(*infrav1.WorkspaceTemplateApply){
+		"another guest": func(a *infrav1.WorkspaceTemplateApply) { a.Annotations[infrav1.HostedForAnnotation] = "victim/hello" },
+		"no seal":       func(a *infrav1.WorkspaceTemplateApply) { delete(a.Annotations, record.SealAnnotation) },
+		"another host":  func(a *infrav1.WorkspaceTemplateApply) { a.Namespace = "team" },
+	} {
+		forged := c.hosted()
+		change(forged)
+		g.Expect((&scope{apply: forged, key: key}).group().Namespace).To(BeEmpty(), name)
+	}
+}
+
+// What the outputs of a run are from is known after an upgrade, and after the status was lost.
+func TestOutputsSource_isRestored(t *testing.T) {
+	c := newTestController(t, append(values(), newApply())...)
+	c.reconciler.Grants = &grant.Checker{Client: c.server, Live: c.server}
+	c.reconcile()
+	c.finish("hello-r1", outputsResult)
+	c.reconcile()
+	source := c.get().Status.OutputsSource
+	c.Expect(source).To(HaveValue(HaveField("ProviderConfigRef", HaveValue(Equal(infrav1.ObjectReference{Namespace: "n", Name: "aws"})))))
+
+	lost := c.get()
+	lost.Status = infrav1.WorkspaceTemplateApplyStatus{}
+	c.Expect(c.server.Status().Update(t.Context(), lost)).To(Succeed())
+	c.reconcile()
+	c.Expect(c.get().Status.OutputsSource).To(Equal(source))
+
+	t.Log("an earlier version did not record it")
+	run := &runRecord{secret: c.runSecret("hello-r1")}
+	delete(run.secret.Annotations, record.ObjectsAnnotation)
+	s := &scope{apply: newApply(), sources: template.Sources{Template: newTemplate()}, inputs: &template.Inputs{Hash: run.inputs()}}
+	c.Expect(s.sourceOf(run)).To(HaveValue(HaveField("TemplateRef", infrav1.ObjectReference{Namespace: "n", Name: "vpc"})))
+	s.inputs.Hash = "other"
+	c.Expect(s.sourceOf(run)).To(BeNil(), "the next run may use something else")
+	s.apply.Status.OutputsSource = source
+	c.Expect(s.sourceOf(run)).To(Equal(source))
+}
