@@ -65,6 +65,9 @@ func SetupGroups(mgr ctrl.Manager, groups ...string) error {
 type rules[T client.Object] struct {
 	// object returns the errors of an object.
 	object func(obj T) field.ErrorList
+	// live returns the errors of an object that depend on another one. What cannot be read
+	// is left to the controllers. Nil has none.
+	live func(ctx context.Context, reader client.Reader, obj T) field.ErrorList
 	// change returns the errors of an update. Nil allows all updates.
 	change func(ctx context.Context, before, after T) field.ErrorList
 	// warn returns a warning about an object, or an empty string. Nil never warns.
@@ -88,6 +91,17 @@ func (r rules[T]) warnings(before *T, after T, now time.Time) admission.Warnings
 type validator[T client.Object] struct {
 	kind  schema.GroupKind
 	rules rules[T]
+	// reader reads other objects. Nil reads none.
+	reader client.Reader
+}
+
+// check returns the errors of an object.
+func (v *validator[T]) check(ctx context.Context, obj T) field.ErrorList {
+	errs := v.rules.object(obj)
+	if v.rules.live != nil && v.reader != nil {
+		errs = append(errs, v.rules.live(ctx, v.reader, obj)...)
+	}
+	return errs
 }
 
 // registry registers the webhooks of some API groups.
@@ -110,7 +124,7 @@ func registerValidator[T client.Object](in registry, obj T, r rules[T]) error {
 	if err != nil || !registered {
 		return err
 	}
-	v := &validator[T]{kind: gvk.GroupKind(), rules: r}
+	v := &validator[T]{kind: gvk.GroupKind(), rules: r, reader: in.mgr.GetClient()}
 	if err := ctrl.NewWebhookManagedBy(in.mgr, obj).WithValidator(v).Complete(); err != nil {
 		return fmt.Errorf("registering the validating webhook of %s: %w", gvk.Kind, err)
 	}
@@ -118,8 +132,8 @@ func registerValidator[T client.Object](in registry, obj T, r rules[T]) error {
 }
 
 // ValidateCreate rejects an object that violates a rule.
-func (v *validator[T]) ValidateCreate(_ context.Context, obj T) (admission.Warnings, error) {
-	return v.rules.warnings(nil, obj, time.Now()), v.reject(obj, v.rules.object(obj))
+func (v *validator[T]) ValidateCreate(ctx context.Context, obj T) (admission.Warnings, error) {
+	return v.rules.warnings(nil, obj, time.Now()), v.reject(obj, v.check(ctx, obj))
 }
 
 // ValidateUpdate rejects an update that violates a rule. Violations that the
@@ -129,7 +143,7 @@ func (v *validator[T]) ValidateUpdate(ctx context.Context, before, after T) (adm
 	if !after.GetDeletionTimestamp().IsZero() {
 		return nil, nil
 	}
-	errs := subtract(v.rules.object(after), v.rules.object(before))
+	errs := subtract(v.check(ctx, after), v.check(ctx, before))
 	if v.rules.change != nil {
 		errs = append(errs, v.rules.change(ctx, before, after)...)
 	}

@@ -1,7 +1,11 @@
 package webhooks
 
 import (
+	"context"
+	"fmt"
+
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 )
@@ -20,6 +24,28 @@ var workspaceTemplateApplyRules = rules[*infrav1.WorkspaceTemplateApply]{
 		errs = append(errs, checkWaitForSecrets(spec.Child("waitForSecrets"), a)...)
 		return append(errs, checkWaitForWorkspaces(spec.Child("waitForWorkspaces"), a)...)
 	},
+	live: checkLending,
+}
+
+// checkLending rejects variables that a template of another namespace does not let this one
+// set.
+func checkLending(ctx context.Context, reader client.Reader, a *infrav1.WorkspaceTemplateApply) field.ErrorList {
+	key := a.Spec.TemplateRef.Key(a.Namespace)
+	if key.Namespace == a.Namespace || len(a.Spec.Variables) == 0 {
+		return nil
+	}
+	template := &infrav1.WorkspaceTemplate{}
+	if err := reader.Get(ctx, key, template); err != nil {
+		return nil
+	}
+	var errs field.ErrorList
+	for _, name := range sortedKeys(a.Spec.Variables) {
+		if !template.MaySet(a.Namespace, name) {
+			errs = append(errs, invalid(field.NewPath("spec", "variables").Key(name), name,
+				fmt.Sprintf("WorkspaceTemplate %s does not let other namespaces set this variable: remove it, or ask the owners of the template to add it to spec.lending.variables", key)))
+		}
+	}
+	return errs
 }
 
 func checkWaitForSecrets(path *field.Path, a *infrav1.WorkspaceTemplateApply) field.ErrorList {

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -51,11 +52,11 @@ func TestCatalogue_needsOneObject(t *testing.T) {
 	t.Cleanup(team.stopLocal)
 	name := team.namespace
 	blocks := platform.exampleOf("docs/catalogue.md", "namespace: platform", "namespace: "+platform.namespace, "namespace: team-a", "namespace: "+team.namespace, "name: demo", "name: "+name)
-	platform.Expect(blocks).To(HaveLen(2))
-	for _, object := range blocks[0] {
+	platform.Expect(blocks).To(HaveLen(3))
+	for _, object := range slices.Concat(blocks[0], blocks[1]) {
 		platform.Expect(env.Client.Create(t.Context(), object)).To(Succeed(), object.GetKind())
 	}
-	cluster := blocks[1][0]
+	cluster := blocks[2][0]
 	team.Expect(env.Client.Create(t.Context(), cluster)).To(Succeed())
 
 	t.Log("nothing runs before the namespace has the label that the grant selects")

@@ -93,3 +93,30 @@ func TestEditor_cannotMoveAWorkspaceToAnotherHost(t *testing.T) {
 		a.Spec.Variables = map[string]infrav1.Value{"x": infrav1.StringValue("y")}
 	})).To(Succeed(), "other changes")
 }
+
+// The author of a lent template decides which variables its borrowers set.
+func TestEditor_setsOnlyVariablesThatATemplateLends(t *testing.T) {
+	g := NewWithT(t)
+	platform, ns := env.Namespace(t), env.Namespace(t)
+	template := &infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: platform, Name: "vpc"}}
+	template.Spec.Template.Spec.ForProvider = infrav1.ModuleParameters{Source: infrav1.ModuleSourceInline, Module: `variable "name" {}`}
+	template.Spec.Lending = &infrav1.TemplateLending{Variables: []string{"name"}}
+	g.Expect(env.Client.Create(t.Context(), template)).To(Succeed())
+	editor := editor(t, ns)
+	set := func(names ...string) func(*infrav1.WorkspaceTemplateApply) {
+		return func(a *infrav1.WorkspaceTemplateApply) {
+			a.Spec.TemplateRef.Namespace, a.Spec.Variables = platform, map[string]infrav1.Value{}
+			for _, name := range names {
+				a.Spec.Variables[name] = infrav1.StringValue("x")
+			}
+		}
+	}
+	apply := workspace(t, editor, ns, "a", set("name"))
+	refusal := MatchError(ContainSubstring("spec.lending.variables"))
+	created := apply.DeepCopy()
+	created.ObjectMeta = metav1.ObjectMeta{Namespace: ns, Name: "b"}
+	set("name", "role_arn")(created)
+	g.Eventually(func() error { return editor.Create(t.Context(), created.DeepCopy(), client.DryRunAll) }, "30s").Should(refusal, "the webhook reads templates from a cache")
+	g.Expect(patched(editor, apply, set("name", "role_arn"))).To(refusal)
+	g.Expect(patched(editor, apply, func(a *infrav1.WorkspaceTemplateApply) { a.Labels = map[string]string{"a": "b"} })).To(Succeed())
+}

@@ -1,6 +1,8 @@
 package v1beta1
 
 import (
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -52,6 +54,26 @@ type WorkspaceTemplateSpec struct {
 	// template describes the workspaces of this template.
 	// +required
 	Template WorkspaceTemplateDefinition `json:"template"`
+
+	// lending limits what workspaces of other namespaces do with this template, if a
+	// CAPTReferenceGrant lends it to them. Without it they may set all variables.
+	// +optional
+	Lending *TemplateLending `json:"lending,omitempty"`
+}
+
+// TemplateLending limits what workspaces of other namespaces do with a template.
+type TemplateLending struct {
+	// variables are the variables and placeholders that workspaces of other namespaces may
+	// set. The others have the values of this template and the defaults of its module. List
+	// also those that CAPT sets for clusters, control planes and machines, such as
+	// cluster_name and kubernetes_version. If it is empty, they may set none.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=128
+	// +kubebuilder:validation:XValidation:rule="self.all(v, v.matches('^[A-Za-z_][-A-Za-z0-9_]*$'))",message="variables must be names of variables: letters, digits, '_' and '-', for example cluster_name"
+	Variables []string `json:"variables,omitempty"`
 }
 
 // WorkspaceTemplateDefinition describes the workspaces of a template.
@@ -421,6 +443,13 @@ type WorkspaceTemplate struct {
 	// status is the observed state of the template.
 	// +optional
 	Status WorkspaceTemplateStatus `json:"status,omitempty"`
+}
+
+// MaySet reports whether a workspace of a namespace may set a variable or placeholder of the
+// template.
+func (t *WorkspaceTemplate) MaySet(namespace, variable string) bool {
+	return t.Spec.Lending == nil || t.Namespace == "" || t.Namespace == namespace ||
+		slices.Contains(t.Spec.Lending.Variables, variable)
 }
 
 // GetConditions returns the conditions.

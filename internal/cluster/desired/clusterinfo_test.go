@@ -53,7 +53,7 @@ func TestClusterInfo_offersDeclaredVariables(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			values, err := workspace.NewValues(inspectedTemplate(c.declared...))
+			values, err := workspace.NewValues(inspectedTemplate(c.declared...), "team")
 			g.Expect(err).NotTo(HaveOccurred())
 			info.offer(values, c.pinned)
 			result, err := values.Result()
@@ -84,7 +84,7 @@ func TestClusterInfo_offersTheRegionOfTheControlPlane(t *testing.T) {
 			}
 			info, err := NewClusterInfo(&clusterv1.Cluster{}, controlPlane, nil, nil)
 			g.Expect(err).NotTo(HaveOccurred())
-			values, err := workspace.NewValues(inspectedTemplate("region"))
+			values, err := workspace.NewValues(inspectedTemplate("region"), "team")
 			g.Expect(err).NotTo(HaveOccurred())
 			info.offer(values, nil)
 			result, err := values.Result()

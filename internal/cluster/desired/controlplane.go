@@ -122,7 +122,7 @@ func (c *ControlPlane) timeout() *metav1.Duration {
 // variables returns the variables of the template, by the names that the API
 // documents.
 func (c *ControlPlane) variables(template *infrav1.WorkspaceTemplate, version kubeversion.Minor) (map[string]infrav1.Value, error) {
-	values, err := workspace.NewValues(template)
+	values, err := workspace.NewValues(template, c.ControlPlane.Namespace)
 	if err != nil {
 		return nil, err
 	}

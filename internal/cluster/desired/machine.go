@@ -47,7 +47,7 @@ func connectionSecret(workspace string) string { return workspace + "-connection
 // variables returns the variables of the template, by the names that the API
 // documents.
 func (m *Machine) variables(template *infrav1.WorkspaceTemplate) (map[string]infrav1.Value, error) {
-	values, err := workspace.NewValues(template)
+	values, err := workspace.NewValues(template, m.Machine.Namespace)
 	if err != nil {
 		return nil, err
 	}

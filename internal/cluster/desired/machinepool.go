@@ -77,7 +77,7 @@ func (p *MachinePool) checkReplicas() error {
 // variables returns the variables of the template, by the names that the API
 // documents.
 func (p *MachinePool) variables(template *infrav1.WorkspaceTemplate) (map[string]infrav1.Value, error) {
-	values, err := workspace.NewValues(template)
+	values, err := workspace.NewValues(template, p.Pool.Namespace)
 	if err != nil {
 		return nil, err
 	}

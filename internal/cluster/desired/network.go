@@ -44,7 +44,7 @@ func (n *Network) name() string { return n.Cluster.Name + "-vpc" }
 // variables returns the variables of the template, by the names that the API
 // documents.
 func (n *Network) variables(template *infrav1.WorkspaceTemplate) (map[string]infrav1.Value, error) {
-	values, err := workspace.NewValues(template)
+	values, err := workspace.NewValues(template, n.Infra.Namespace)
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,8 @@ import (
 // the run that fetches it, which rejects variables that it does not declare.
 type Values struct {
 	template string
+	// denied reports whether the template does not let the owner set a variable.
+	denied func(name string) bool
 	// inspected reports whether declared is complete.
 	inspected bool
 	declared  map[string]bool
@@ -33,10 +35,11 @@ type Values struct {
 	problems []error
 }
 
-// NewValues returns Values for a template. It waits for a template that has not
+// NewValues returns Values for a template and an owner in a namespace. It waits for a template that has not
 // been inspected yet, and stalls on one with an invalid module.
-func NewValues(template *infrav1.WorkspaceTemplate) (*Values, error) {
-	v := &Values{template: template.Name, declared: map[string]bool{}, defaults: map[string]string{}, values: map[string]infrav1.Value{}}
+func NewValues(template *infrav1.WorkspaceTemplate, namespace string) (*Values, error) {
+	denied := func(name string) bool { return !template.MaySet(namespace, name) }
+	v := &Values{template: template.Name, denied: denied, declared: map[string]bool{}, defaults: map[string]string{}, values: map[string]infrav1.Value{}}
 	valid := conditions.Get(template, infrav1.ModuleValidCondition)
 	switch {
 	case valid == nil || valid.ObservedGeneration < template.Generation:
@@ -93,16 +96,17 @@ func (v *Values) Effective(name string) string {
 }
 
 // Accepts reports whether a template is known to have a variable or a placeholder
-// with the name. It reports false for a template that is not inspected.
-func Accepts(template *infrav1.WorkspaceTemplate, name string) bool {
-	values, err := NewValues(template)
+// with the name that an owner in a namespace may set. It reports false for a template that is
+// not inspected.
+func Accepts(template *infrav1.WorkspaceTemplate, namespace, name string) bool {
+	values, err := NewValues(template, namespace)
 	return err == nil && values.accepts(name)
 }
 
 // accepts reports whether the template is known to have a variable or a
-// placeholder with the name.
+// placeholder with the name, and lets the owner set it.
 func (v *Values) accepts(name string) bool {
-	return v.declared[name] || strings.Contains(v.text, "${"+name+"}")
+	return !v.denied(name) && (v.declared[name] || strings.Contains(v.text, "${"+name+"}"))
 }
 
 // Offer sets an optional variable. It does nothing unless the template is known
@@ -116,7 +120,7 @@ func (v *Values) Offer(name string, value any) {
 // Set sets a variable that templates of this kind normally declare. It does
 // nothing if the template is known not to accept the variable.
 func (v *Values) Set(name string, value any) {
-	if !v.inspected || v.accepts(name) {
+	if !v.inspected && !v.denied(name) || v.accepts(name) {
 		v.set(name, value)
 	}
 }
@@ -125,6 +129,10 @@ func (v *Values) Set(name string, value any) {
 // template is known not to accept the variable, Result stalls, so that the field
 // is not ignored silently.
 func (v *Values) Require(field, name string, value any) {
+	if v.denied(name) {
+		v.problems = append(v.problems, v.denial(name))
+		return
+	}
 	if v.inspected && !v.accepts(name) {
 		v.rejected = append(v.rejected, fmt.Sprintf("%s (variable %s)", field, name))
 		return
@@ -134,7 +142,18 @@ func (v *Values) Require(field, name string, value any) {
 
 // Override sets the variables of spec.variables. They take precedence over all
 // values that were set before.
-func (v *Values) Override(values map[string]infrav1.Value) { maps.Copy(v.values, values) }
+func (v *Values) Override(values map[string]infrav1.Value) {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if v.denied(name) {
+			v.problems = append(v.problems, v.denial(name))
+		}
+	}
+	maps.Copy(v.values, values)
+}
+
+func (v *Values) denial(name string) error {
+	return fault.Stall(infrav1.NotAllowedReason, "WorkspaceTemplate %s does not let other namespaces set the variable %s: remove it, or ask the owners of the template to add it to spec.lending.variables", v.template, name)
+}
 
 func (v *Values) set(name string, value any) {
 	encoded, err := infrav1.NewValue(value)

@@ -83,7 +83,7 @@ func isProtected(template *infrav1.WorkspaceTemplate, variables map[string]infra
 	if template == nil {
 		return false
 	}
-	values, err := workspace.NewValues(template)
+	values, err := workspace.NewValues(template, template.Namespace)
 	return err == nil && values.Effective(protectionVariable) == "true"
 }
 

@@ -36,7 +36,7 @@ func (r *Reconciler) readVersions(ctx context.Context, s *scope) error {
 	case err != nil:
 		return err
 	}
-	s.versions.Accepted = workspace.Accepts(template, machines.VersionVariable)
+	s.versions.Accepted = workspace.Accepts(template, s.deployment.Namespace, machines.VersionVariable)
 	return nil
 }
 

@@ -22,6 +22,7 @@ type Finding struct {
 // among the sources exist.
 func Check(s Sources) []Finding {
 	c := newChecker(s)
+	c.add(s.checkLending())
 	c.variables()
 	c.texts()
 	c.module()

@@ -534,3 +534,42 @@ func TestResolve_guestsChooseNoNames(t *testing.T) {
 		})
 	}
 }
+
+// The author of a lent template decides what its borrowers may set.
+func TestResolve_borrowersSetOnlyWhatTheTemplateLends(t *testing.T) {
+	lending := func(variables ...string) func(*template.Sources) {
+		return func(s *template.Sources) { s.Template.Spec.Lending = &infrav1.TemplateLending{Variables: variables} }
+	}
+	guest := func(s *template.Sources) {
+		s.Apply.Annotations = map[string]string{infrav1.HostedForAnnotation: "team/guest"}
+	}
+	borrower := func(s *template.Sources) { s.Apply.Namespace = "team" }
+	size := given("size", "3")
+	const denied = "does not let workspaces of other namespaces set size"
+	for name, c := range map[string]struct {
+		changes []func(*template.Sources)
+		want    string
+	}{
+		"its own namespace":              {changes(size, lending()), ""},
+		"no list":                        {changes(size, guest), ""},
+		"a guest":                        {changes(size, guest, lending("name")), denied},
+		"a guest that may":               {changes(size, guest, lending("name", "size")), ""},
+		"a workspace that runs itself":   {changes(size, borrower, lending("name")), denied},
+		"an empty list":                  {changes(size, without("name"), vars("name", `"x"`), guest, lending()), denied},
+		"nothing is set":                 {changes(without("name"), vars("name", `"x"`), guest, lending()), ""},
+		"a placeholder that it must set": {changes(given("image", `"evil"`), vars("token", `"${image}"`), guest, lending("name")), "set image"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			_, err := template.Resolve(sources(c.changes...))
+			findings := template.Check(sources(c.changes...))
+			if c.want == "" {
+				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(findings).To(BeEmpty())
+				return
+			}
+			g.Expect(err).To(MatchError(And(HavePrefix(infrav1.NotAllowedReason), ContainSubstring(c.want))))
+			g.Expect(findings).To(ContainElement(HaveField("Reason", infrav1.NotAllowedReason)))
+		})
+	}
+}

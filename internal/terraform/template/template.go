@@ -110,6 +110,9 @@ const (
 // Resolve resolves the inputs. The error is a *Problem if the inputs are invalid,
 // or a *MissingKeyError if a Secret, a ConfigMap or a key does not exist yet.
 func Resolve(s Sources) (*Inputs, error) {
+	if err := s.checkLending(); err != nil {
+		return nil, err
+	}
 	r := &resolver{Sources: s, used: map[string]bool{}, secret: map[string]bool{}}
 	inputs := &Inputs{Policy: s.policy()}
 	request := &inputs.Request
@@ -148,6 +151,26 @@ func Resolve(s Sources) (*Inputs, error) {
 		return nil, err
 	}
 	return inputs, nil
+}
+
+// checkLending returns a problem if a workspace of another namespace sets variables that the
+// template does not let it set.
+func (s Sources) checkLending() error {
+	namespace := s.Apply.Namespace
+	if guest, _ := s.Apply.HostedFor(); guest != "" {
+		namespace = guest
+	}
+	var denied []string
+	for _, name := range slices.Sorted(maps.Keys(s.Apply.Spec.Variables)) {
+		if !s.Template.MaySet(namespace, name) {
+			denied = append(denied, name)
+		}
+	}
+	if len(denied) == 0 {
+		return nil
+	}
+	return problem(infrav1.NotAllowedReason, "WorkspaceTemplate %s/%s does not let workspaces of other namespaces set %s: remove it from spec.variables, or ask the owners of the template to add it to spec.lending.variables",
+		s.Template.Namespace, s.Template.Name, strings.Join(denied, ", "))
 }
 
 // StateSuffix returns the suffix of the names of the state's Secret and lock. It
