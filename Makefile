@@ -315,7 +315,7 @@ debian-lock: ## Pin the current versions of the Debian packages in the images, i
 	@cd dev && go run ./image lock
 
 .PHONY: build-captctl
-build-captctl: ## Build captctl to dist/captctl_OS_ARCHITECTURE.tar.gz; PLATFORMS=linux/amd64,… (default: all of a release, this machine's of a development version).
+build-captctl: ui-optional ## Build captctl, with its page, to dist/captctl_OS_ARCHITECTURE.tar.gz; PLATFORMS=linux/amd64,… (default: all of a release, this machine's of a development version).
 	@cd dev && go run ./captctl $(if $(PLATFORMS),-platforms $(PLATFORMS))
 
 # The files of an earlier build are removed, so that a release has none of them.

@@ -56,6 +56,9 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	if err := gobuild.CheckPage(*root, source.Version, os.Stderr); err != nil {
+		return err
+	}
 	if *platforms == "" {
 		*platforms = platformsOf(source.Version)
 	}

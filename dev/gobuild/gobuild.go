@@ -4,9 +4,13 @@ package gobuild
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/appthrust/capt/dev/revision"
@@ -17,6 +21,23 @@ import (
 func Environment(goos, goarch string) []string {
 	return append(os.Environ(), "GOOS="+goos, "GOARCH="+goarch, "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-buildvcs=false",
 		"GOAMD64=v1", "GOARM64=v8.0", "GOPPC64=power8", "GOEXPERIMENT=", "GOFIPS140=off")
+}
+
+// page is the file that exists if the page of captctl ui is built.
+const page = "internal/cli/web/assets/dist/index.html"
+
+// CheckPage returns an error if the page of captctl ui is not built. A development version
+// works without it, and says so.
+func CheckPage(root, version string, warnings io.Writer) error {
+	if _, err := os.Stat(filepath.Join(root, page)); err == nil {
+		return nil
+	}
+	const problem = "the page of captctl ui is not built: run make ui, which needs npm with Node 20.19, 22.12 or later"
+	if !strings.HasSuffix(version, "-dev") {
+		return errors.New(problem)
+	}
+	fmt.Fprintln(warnings, problem)
+	return nil
 }
 
 const versionPackage = "github.com/appthrust/capt/internal/version"

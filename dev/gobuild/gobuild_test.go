@@ -1,6 +1,7 @@
 package gobuild
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,4 +30,18 @@ func TestEnvironment_ignoresTheMachine(t *testing.T) {
 	t.Setenv("GOAMD64", "v3")
 	t.Setenv("GOEXPERIMENT", "jsonv2")
 	g.Expect(build("amd64")).To(Equal(plain))
+}
+
+// A release has the page of captctl ui.
+func TestCheckPage_releasesNeedThePage(t *testing.T) {
+	g := NewWithT(t)
+	root := t.TempDir()
+	var warnings bytes.Buffer
+	g.Expect(CheckPage(root, "v1.2.3", &warnings)).To(MatchError(ContainSubstring("run make ui")))
+	g.Expect(warnings.String()).To(BeEmpty())
+	g.Expect(CheckPage(root, "v1.2.3-dev", &warnings)).To(Succeed())
+	g.Expect(warnings.String()).To(ContainSubstring("run make ui"))
+	g.Expect(os.MkdirAll(filepath.Dir(filepath.Join(root, page)), 0o755)).To(Succeed())
+	g.Expect(os.WriteFile(filepath.Join(root, page), nil, 0o600)).To(Succeed())
+	g.Expect(CheckPage(root, "v1.2.3", &warnings)).To(Succeed())
 }
