@@ -50,7 +50,7 @@ parts-list: ## Show each third-party program, its version and where it comes fro
 ##@ Development
 
 .PHONY: build
-build: ## Build the manager, the runner, the local cluster and captctl into bin/.
+build: ## Build the manager, the runner, the page's server, the local cluster and captctl into bin/.
 	go build -o bin/ ./cmd/...
 	@ln -sf captctl bin/kubectl-capt
 	@ln -sf captctl bin/kubectl_complete-capt
@@ -91,7 +91,7 @@ verify: generate ## Check that generated files, modules and versions are current
 .PHONY: scan
 scan: build ## Search the programs of CAPT and OpenTofu for known vulnerabilities; needs https://vuln.go.dev.
 	@cd dev && go run ./parts -link ../$(PARTS) scan tofu
-	@for program in bin/manager bin/runner bin/captctl $(PARTS)/tofu; do echo "scan $$program"; $(PARTS)/govulncheck -mode=binary $$program || exit 1; done
+	@for program in bin/manager bin/runner bin/ui bin/captctl $(PARTS)/tofu; do echo "scan $$program"; $(PARTS)/govulncheck -mode=binary $$program || exit 1; done
 
 .PHONY: addons
 addons: ## Write the built-in add-ons with the manifests they install to bin/addons, and their charts to bin/charts.
@@ -205,7 +205,7 @@ test-upgrade: parts-test build ## Replace the previous version of CAPT by this o
 .PHONY: test-job
 test-job: build ## Run the tests that need pods, on a real node, with the S3 backend on an emulator too; needs root, containerd, runc, the CNI plugins, Python 3 and PyPI.
 	@cd dev && go run ./parts -link ../$(PARTS) test kube-scheduler kubelet
-	@$(IMAGE) -o ../bin/images -archives
+	@$(IMAGE) -images capt,capt-runner -o ../bin/images -archives
 	@cd dev && go run ./awsemulator sh -c 'cd .. && CAPT_TEST_S3=$$AWS_ENDPOINT_URL CAPT_TEST_NODE=1 go test $(TEST_FLAGS) -count=1 -p 1 -timeout 40m ./internal/testenv ./internal/terraform/job ./test/job'
 
 .PHONY: test-ui
@@ -298,7 +298,7 @@ check-release: ## Check that the committed tree is that of VERSION=X.Y.Z.
 	@$(RELEASE) $(if $(DRY),,$(if $(filter docker-buildx push-images push-chart,$(MAKECMDGOALS)),$(if $(filter $(PUBLIC_REGISTRY),$(REGISTRY)),-tagged))) check
 
 .PHONY: docker-buildx
-docker-buildx: check-release ## Build the container images of VERSION=X.Y.Z to dist/images, and push them unless DRY_RUN=1; REGISTRY=… pushes to another registry, PLATFORMS=linux/amd64,… builds fewer.
+docker-buildx: check-release ui-optional ## Build the container images of VERSION=X.Y.Z to dist/images, and push them unless DRY_RUN=1; REGISTRY=… pushes to another registry, PLATFORMS=linux/amd64,… builds fewer.
 	@$(IMAGE) -platforms $(or $(PLATFORMS),$(RELEASE_PLATFORMS))
 	$(if $(DRY),,@$(IMAGE_PUSH))
 
@@ -307,7 +307,7 @@ push-images: check-release ## Push the images in dist/images, unless DRY_RUN=1; 
 	@$(IMAGE_PUSH) $(if $(DRY),-dry-run)
 
 .PHONY: images
-images: ## Build the container images of this commit to dist/images, as an OCI layout and as archives; PLATFORMS=linux/amd64,… (default: this machine's).
+images: ui-optional ## Build the container images of this commit to dist/images, as an OCI layout and as archives; PLATFORMS=linux/amd64,… (default: this machine's).
 	@$(IMAGE) $(if $(PLATFORMS),-platforms $(PLATFORMS)) -archives
 
 .PHONY: debian-lock

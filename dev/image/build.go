@@ -34,12 +34,16 @@ type definition struct {
 	packages []string
 }
 
+// uiProgram is the program that contains the page of captctl ui.
+const uiProgram = "ui"
+
 var definitions = []definition{
 	{name: "capt", description: "Manager of Cluster API Provider Terraform", program: "manager", packages: managerPackages},
 	{
 		name: "capt-runner", description: "Runs OpenTofu for Cluster API Provider Terraform", program: "runner",
 		parts: []string{"tofu"}, packages: runnerPackages,
 	},
+	{name: "capt-ui", description: "Web page of Cluster API Provider Terraform", program: uiProgram, packages: managerPackages},
 }
 
 // builder builds images.

@@ -30,6 +30,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
+	"github.com/appthrust/capt/dev/gobuild"
 	"github.com/appthrust/capt/dev/image/debian"
 	"github.com/appthrust/capt/dev/revision"
 )
@@ -94,7 +95,7 @@ func runBuild(ctx context.Context, args []string) error {
 	mirror := mirrorFlag(flags)
 	flags.StringVar(&o.registry, "registry", publicRegistry, "registry and namespace of the images")
 	flags.StringVar(&o.platforms, "platforms", "linux/"+runtime.GOARCH, "platforms, separated by commas")
-	flags.StringVar(&o.images, "images", "capt,capt-runner", "images, separated by commas")
+	flags.StringVar(&o.images, "images", "capt,capt-runner,capt-ui", "images, separated by commas")
 	flags.BoolVar(&o.archives, "archives", false, "write the image of each platform as a tar archive too")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -119,6 +120,11 @@ func (o buildOptions) run(ctx context.Context) error {
 	chosen, err := chooseImages(o.images)
 	if err != nil {
 		return err
+	}
+	if slices.ContainsFunc(chosen, func(d definition) bool { return d.program == uiProgram }) {
+		if err := gobuild.CheckPage(root, commit.Version, os.Stderr); err != nil {
+			return err
+		}
 	}
 	var wanted []string
 	for _, p := range platforms {

@@ -1,4 +1,4 @@
-import { end, key } from "./session";
+import { end, headers, key } from "./session";
 import { toast } from "./store";
 import type { Problem } from "./types";
 
@@ -17,7 +17,7 @@ export async function request(path: string, init: RequestInit = {}): Promise<Res
   const used = key.value;
   const response = await fetch("/api/v1/" + path, {
     ...init,
-    headers: { Authorization: "Bearer " + used, ...(init.body ? { "Content-Type": "application/json" } : {}) },
+    headers: { ...headers(), ...(init.body ? { "Content-Type": "application/json" } : {}) },
   });
   if (response.ok) return response;
   let problem: Problem = { error: `${response.status} ${response.statusText}` };

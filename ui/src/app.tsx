@@ -8,7 +8,7 @@ import { Gone } from "./pages/missing";
 import { WorkspacePage } from "./pages/workspace";
 import { address, parse } from "./router";
 import { command, Login, SessionEnded } from "./login";
-import { key } from "./session";
+import { key, login, logout } from "./session";
 import { stored, toast, useStore } from "./store";
 import { link, session } from "./stream";
 
@@ -47,6 +47,7 @@ export function App() {
   const user = useStore(session);
   const state = useStore(link);
   const open = useStore(key) !== "";
+  const inCluster = useStore(login).token;
   // A page that had a session stays when that ends.
   const [started, start] = useState(open);
   useEffect(() => {
@@ -90,7 +91,7 @@ export function App() {
         <span class="end where">
           {open && (
             <span class={"link " + (user?.lost ? "lost" : state)} title={user?.server}>
-              <span class="where-text">{user?.context}</span>
+              <span class="where-text">{inCluster && user?.user ? `${user.user} · ${user.context}` : user?.context}</span>
               <span class="hidden">{user?.lost ? words.clusterLost : state === "live" ? words.live : words.connecting}</span>
             </span>
           )}
@@ -100,11 +101,16 @@ export function App() {
           <button type="button" class="plain" lang={current === "ja" ? "en" : "ja"} onClick={() => (language.value = current === "ja" ? "en" : "ja")}>
             {current === "ja" ? "English" : "日本語"}
           </button>
+          {inCluster && open && (
+            <button type="button" class="plain" onClick={() => void logout().finally(() => location.assign("/"))}>
+              {words.logout}
+            </button>
+          )}
         </span>
       </header>
       {open && (user?.lost || state === "lost") && (
         <p class="banner" role="alert">
-          {state === "lost" ? words.lost(command(location.port)) : `${words.clusterLost} ${user?.lost}`}
+          {state === "lost" ? (inCluster ? words.serverLost : words.lost(command(location.port))) : `${words.clusterLost} ${user?.lost}`}
         </p>
       )}
       <main id="main">

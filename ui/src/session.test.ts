@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { request, send } from "./api";
-import { command } from "./login";
-import { end, enter, key, parseLink, why } from "./session";
+import { command, providerPath } from "./login";
+import { end, enter, exchange, headers, key, login, logout, parseLink, why } from "./session";
 
 const here = { origin: "http://127.0.0.1:8082", pathname: "/workspaces/a/net", search: "?q=x" };
 
@@ -15,6 +15,8 @@ describe("a pasted link", () => {
   test("the command uses the port of the page", () => expect([command("8082"), command("")]).toEqual(["captctl ui --port 8082", "captctl ui"]));
 });
 
+test("the identity provider leads back to the page", () => expect(providerPath(here)).toBe("/login/oidc?to=%2Fworkspaces%2Fa%2Fnet%3Fq%3Dx"));
+
 describe("a session that has ended", () => {
   const answers: Response[] = [];
   const stored = new Map<string, string>();
@@ -25,6 +27,7 @@ describe("a session that has ended", () => {
     vi.stubGlobal("sessionStorage", { setItem: (k: string, v: string) => stored.set(k, v), removeItem: (k: string) => stored.delete(k), getItem: (k: string) => stored.get(k) ?? null });
     vi.stubGlobal("fetch", async () => answers.shift());
     key.value = "old";
+    login.value = {};
   });
   afterEach(() => vi.unstubAllGlobals());
   const answer = (status: number, body: object) => answers.push(new Response(JSON.stringify(body), { status }));
@@ -49,6 +52,18 @@ describe("a session that has ended", () => {
     expect(await send("workspaces/a/net/approve", {}, "done", () => "")).toBe("another plan");
     answer(200, {});
     expect(await send("workspaces/a/net/approve", {}, "done", () => "")).toBeUndefined();
+  });
+  test("in a cluster, the key is no secret and is not stored", async () => {
+    end("");
+    login.value = { token: true };
+    answer(401, { error: "not accepted" });
+    expect(await exchange("wrong")).toBe("not accepted");
+    answer(200, { token: true, user: "anna", key: "csrf" });
+    expect(await exchange("right")).toBe("");
+    expect([key.value, stored.size, headers()]).toEqual(["csrf", 0, { "X-Capt-Csrf": "csrf" }]);
+    answer(200, { token: true });
+    await logout();
+    expect(key.value).toBe("");
   });
   test("continues with a pasted link", async () => {
     end("ended");

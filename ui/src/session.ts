@@ -1,4 +1,5 @@
 import { Store } from "./store";
+import type { Login, Problem } from "./types";
 
 const name = "capt-session";
 
@@ -9,11 +10,32 @@ export const key = new Store("");
 export const why = new Store("");
 
 /**
- * open gets the key of a session: from a one-time link, from this tab, or from another
- * tab of the page.
+ * login is how a session is opened: by a link of captctl ui, or in a cluster with a token
+ * or an identity provider.
+ */
+export const login = new Store<Login>({});
+
+/** failure is why a login at the identity provider failed: failed or refused. */
+export const failure = new Store("");
+
+const path = "/api/v1/session";
+
+/** headers returns what requests of the session carry. In a cluster, a cookie that scripts cannot read is the secret. */
+export function headers(): Record<string, string> {
+  return login.value.token ? { "X-Capt-Csrf": key.value } : { Authorization: "Bearer " + key.value };
+}
+
+/**
+ * open gets the key of a session: from a one-time link, from this tab, from the cookie of
+ * the browser, or from another tab of the page.
  */
 export async function open(): Promise<void> {
-  const token = new URLSearchParams(location.hash.slice(1)).get("token");
+  const hash = new URLSearchParams(location.hash.slice(1));
+  const token = hash.get("token");
+  if (hash.has("login")) {
+    failure.value = hash.get("login") ?? "";
+    history.replaceState(null, "", location.pathname + location.search);
+  }
   if (token) {
     // The token leaves the address bar and the history at once.
     history.replaceState(null, "", location.pathname + location.search);
@@ -21,23 +43,55 @@ export async function open(): Promise<void> {
     if (key.value) return;
   }
   key.value = sessionStorage.getItem(name) ?? "";
-  if (key.value) why.value = "";
-  else await askOtherTabs();
+  if (key.value) {
+    why.value = "";
+    return;
+  }
+  await describe();
+  if (!key.value && !login.value.token) await askOtherTabs();
 }
 
-/** exchange opens a session with the token of a link. It returns why that failed. */
-async function exchange(token: string): Promise<string> {
-  const response = await fetch("/api/v1/session", {
+/** describe asks the server how users log in, and for the session of the browser. */
+async function describe(): Promise<void> {
+  try {
+    const response = await fetch(path);
+    if (response.ok) begin(await response.json());
+  } catch {
+    // The server does not respond: the page says how to start it.
+  }
+}
+
+/** begin continues with what the server says about a session. */
+function begin(answer: Login): void {
+  login.value = answer;
+  if (!answer.key) return;
+  why.value = failure.value = "";
+  keep(answer.key);
+  // Tabs whose session has ended continue with this one.
+  tabs?.postMessage(answer);
+}
+
+/** exchange opens a session with the token of a link or of a user. It returns why that failed. */
+export async function exchange(token: string): Promise<string> {
+  const response = await fetch(path, {
     method: "POST",
     headers: { "Content-Type": "application/json" },
     body: JSON.stringify({ token }),
   });
-  const body = await response.json();
+  const body: Login & Problem = await response.json();
   if (!response.ok) return body.error;
-  keep(body.key);
-  // Tabs whose session has ended continue with this one.
-  tabs?.postMessage({ key: body.key });
+  begin(body);
   return "";
+}
+
+/** logout ends the session in this browser. */
+export async function logout(): Promise<void> {
+  try {
+    await fetch(path, { method: "DELETE", headers: headers() });
+  } finally {
+    end("");
+    tabs?.postMessage("end");
+  }
 }
 
 /** Link is what a user pasted: the token of a link, and its address if that is another one. */
@@ -78,7 +132,8 @@ export async function enter(text: string): Promise<string | undefined> {
 }
 
 function keep(value: string) {
-  sessionStorage.setItem(name, value);
+  // In a cluster the cookie is the session, and the key follows from it.
+  if (!login.value.token) sessionStorage.setItem(name, value);
   key.value = value;
 }
 
@@ -92,9 +147,11 @@ export function end(text: string): void {
 // Tabs of the same origin share the session; other origins cannot listen.
 const tabs = typeof BroadcastChannel === "undefined" ? undefined : new BroadcastChannel(name);
 tabs?.addEventListener("message", (message) => {
-  if (message.data === "ask" && key.value) tabs.postMessage({ key: key.value });
+  if (message.data === "ask" && key.value) tabs.postMessage({ ...login.value, key: key.value });
+  else if (message.data === "end") end("");
   else if (message.data?.key && !key.value) {
     why.value = "";
+    login.value = message.data;
     keep(message.data.key);
   }
 });

@@ -8,6 +8,13 @@ export interface Problem {
   role?: string;
 }
 
+export interface Login {
+  token?: boolean;
+  provider?: string;
+  user?: string;
+  key?: string;
+}
+
 export interface Session {
   context: string;
   server: string;

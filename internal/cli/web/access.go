@@ -113,8 +113,13 @@ func (w *watch) findScopes(ctx context.Context, scopes []*scope) error {
 func (w *watch) findNamespaces(ctx context.Context, scopes []*scope) error {
 	candidates := []string{w.options.Namespace}
 	if !w.options.OnlyNamespace {
+		for _, namespace := range w.options.Namespaces {
+			if !slices.Contains(candidates, namespace) {
+				candidates = append(candidates, namespace)
+			}
+		}
 		var list corev1.NamespaceList
-		// Without the permission to list namespaces, only that of the kubeconfig is known.
+		// Without the permission to list namespaces, only those of the options are known.
 		if err := w.client.List(ctx, &list, client.Limit(maxNamespaces)); err == nil {
 			for _, namespace := range list.Items {
 				if !slices.Contains(candidates, namespace.Name) {

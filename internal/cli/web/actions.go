@@ -102,7 +102,7 @@ func (s *Server) act(w http.ResponseWriter, r *http.Request) {
 	if apply == nil {
 		return
 	}
-	if err := a.run(r.Context(), s.client, apply, body); err != nil {
+	if err := a.run(r.Context(), identityOf(r).client, apply, body); err != nil {
 		failWith(w, err, a.missing+" in "+apply.Namespace, a.role)
 		return
 	}
@@ -181,7 +181,7 @@ func (s *Server) snapshots(w http.ResponseWriter, r *http.Request) {
 	if apply == nil {
 		return
 	}
-	snapshots, err := operate.Snapshots(r.Context(), s.client, apply)
+	snapshots, err := operate.Snapshots(r.Context(), identityOf(r).client, apply)
 	if err != nil {
 		failWith(w, err, "list secrets in "+apply.Namespace, "")
 		return
@@ -197,7 +197,7 @@ func (s *Server) lock(w http.ResponseWriter, r *http.Request) {
 	if apply == nil {
 		return
 	}
-	lock, err := operate.FindLock(r.Context(), s.client, apply)
+	lock, err := operate.FindLock(r.Context(), identityOf(r).client, apply)
 	if err != nil {
 		failWith(w, err, "get leases and secrets in "+apply.Namespace, "")
 		return
@@ -222,7 +222,7 @@ func (s *Server) can(w http.ResponseWriter, r *http.Request) {
 		if check.attributes.Resource == "secrets" {
 			check.attributes.Name = ""
 		}
-		ok, err := allowed(r.Context(), s.client, check.attributes)
+		ok, err := allowed(r.Context(), identityOf(r).client, check.attributes)
 		if err != nil {
 			failWith(w, err, "", "")
 			return
@@ -240,7 +240,7 @@ func (s *Server) trigger(w http.ResponseWriter, r *http.Request) {
 	namespace := r.PathValue("namespace")
 	addon := &addonsv1.CAPTAddon{}
 	missing := "patch captaddons in " + namespace
-	if err := s.client.Get(r.Context(), key{Namespace: namespace, Name: r.PathValue("name")}, addon); err != nil {
+	if err := identityOf(r).client.Get(r.Context(), key{Namespace: namespace, Name: r.PathValue("name")}, addon); err != nil {
 		failWith(w, err, "get captaddons in "+namespace, viewerRole)
 		return
 	}
@@ -249,7 +249,7 @@ func (s *Server) trigger(w http.ResponseWriter, r *http.Request) {
 		addon.Annotations = map[string]string{}
 	}
 	addon.Annotations[addonsv1.TriggerAnnotation] = time.Now().UTC().Format(time.RFC3339Nano)
-	if err := s.client.Patch(r.Context(), addon, client.MergeFrom(before)); err != nil {
+	if err := identityOf(r).client.Patch(r.Context(), addon, client.MergeFrom(before)); err != nil {
 		failWith(w, err, missing, platformRole)
 		return
 	}

@@ -156,7 +156,7 @@ func TestKinds_aNewRoleIsNoticedWhenAPageIsOpened(t *testing.T) {
 	namespace := env.Namespace(t)
 	createAddon(t, namespace, "flux")
 	bind(t, "carla", namespace, readAll)
-	p := start(t, Options{Config: as("carla"), Namespace: namespace, OnlyNamespace: true}, func(s *Server) { s.watch.reviewAfter = 0 })
+	p := start(t, Options{Config: as("carla"), Namespace: namespace, OnlyNamespace: true}, func(s *Server) { s.local.user.watch.reviewAfter = 0 })
 	first := p.stream("/api/v1/stream?view=addons")
 	p.Eventually(first.denied, timeout).Should(ContainElement(Denied{Kind: "CAPTAddon", Missing: "list captaddons.addons.cluster.x-k8s.io", Role: viewerRole}))
 	p.Eventually(first.all, timeout).Should(ContainSubstring("synced"))

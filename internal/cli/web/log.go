@@ -19,7 +19,7 @@ func (s *Server) log(w http.ResponseWriter, r *http.Request) {
 	if apply == nil {
 		return
 	}
-	secret, err := operate.RunSecret(r.Context(), s.client, apply, r.URL.Query().Get("run"))
+	secret, err := operate.RunSecret(r.Context(), identityOf(r).client, apply, r.URL.Query().Get("run"))
 	if err != nil {
 		failWith(w, err, "get secrets in "+apply.Namespace, "")
 		return
@@ -49,7 +49,7 @@ func (s *Server) log(w http.ResponseWriter, r *http.Request) {
 	done, err := show(secret)
 	if err == nil && !done {
 		// The first observation repeats what was sent, so nothing is added.
-		err = operate.Watch(ctx, s.client, &corev1.SecretList{}, client.ObjectKeyFromObject(secret), show)
+		err = operate.Watch(ctx, identityOf(r).client, &corev1.SecretList{}, client.ObjectKeyFromObject(secret), show)
 	}
 	end := map[string]string{}
 	if err != nil {

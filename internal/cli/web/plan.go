@@ -18,7 +18,7 @@ import (
 func (s *Server) workspace(w http.ResponseWriter, r *http.Request) *infrav1.WorkspaceTemplateApply {
 	apply := &infrav1.WorkspaceTemplateApply{}
 	id := key{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}
-	if err := s.client.Get(r.Context(), id, apply); err != nil {
+	if err := identityOf(r).client.Get(r.Context(), id, apply); err != nil {
 		failWith(w, err, "get workspacetemplateapplies in "+id.Namespace, viewerRole)
 		return nil
 	}
@@ -31,7 +31,7 @@ func (s *Server) plan(w http.ResponseWriter, r *http.Request) {
 	if apply == nil {
 		return
 	}
-	plan, err := operate.PlanOf(r.Context(), s.client, apply)
+	plan, err := operate.PlanOf(r.Context(), identityOf(r).client, apply)
 	if err != nil {
 		failWith(w, err, "", "")
 		return
@@ -47,7 +47,7 @@ func (s *Server) plan(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	end := &PlanEnd{}
-	end.Details, err = operate.PlanChanges(r.Context(), s.client, apply, plan.ID, func(entry change.Entry) error {
+	end.Details, err = operate.PlanChanges(r.Context(), identityOf(r).client, apply, plan.ID, func(entry change.Entry) error {
 		return write(PlanLine{Entry: encode(entry)})
 	})
 	if err != nil {
@@ -62,7 +62,7 @@ func (s *Server) plan(w http.ResponseWriter, r *http.Request) {
 // missingSecrets returns the permission that the user needs to read plans and logs,
 // or an empty string if he has it.
 func (s *Server) missingSecrets(r *http.Request, namespace string) string {
-	ok, err := allowed(r.Context(), s.client, authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "get", Resource: "secrets"})
+	ok, err := allowed(r.Context(), identityOf(r).client, authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "get", Resource: "secrets"})
 	if err != nil || ok {
 		return ""
 	}

@@ -131,7 +131,7 @@ func TestTypes_areThoseOfThePage(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	source, err := os.ReadFile(filepath.Join(root, "ui", "src", "types.ts"))
 	g.Expect(err).NotTo(HaveOccurred())
-	for _, value := range []any{Problem{}, Session{}, Denied{}, Loading{}, Row{}, Badge{}, Attention{}, Rows{}, Cluster{}, Condition{}, Workspace{}, Addon{}, AddonCluster{}, Addons{}, Event{}, Span{}, PlanLine{}, PlanEnd{}, Can{}} {
+	for _, value := range []any{Problem{}, Login{}, Session{}, Denied{}, Loading{}, Row{}, Badge{}, Attention{}, Rows{}, Cluster{}, Condition{}, Workspace{}, Addon{}, AddonCluster{}, Addons{}, Event{}, Span{}, PlanLine{}, PlanEnd{}, Can{}} {
 		kind := reflect.TypeOf(value)
 		body := regexp.MustCompile(`(?s)export interface ` + kind.Name() + ` \{\n(.*?)\n\}`).FindSubmatch(source)
 		g.Expect(body).NotTo(BeNil(), kind.Name())

@@ -1,9 +1,9 @@
 package web
 
 import (
+	"context"
 	"mime"
 	"net/http"
-	"slices"
 	"strings"
 )
 
@@ -32,11 +32,14 @@ func (s *Server) secure(next http.Handler) http.Handler {
 	protected := http.NewCrossOriginProtection().Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		setSecurityHeaders(w.Header())
-		if !slices.Contains(s.hosts(), r.Host) {
-			fail(w, http.StatusForbidden, Problem{Error: "This server accepts requests only at its loopback address."})
+		if s.local == nil {
+			w.Header().Set("Strict-Transport-Security", "max-age=31536000")
+		}
+		if !s.access.host(r) {
+			fail(w, http.StatusForbidden, Problem{Error: "This server accepts requests only at its own address."})
 			return
 		}
-		if origin := r.Header.Get("Origin"); origin != "" && origin != "http://"+r.Host {
+		if origin := r.Header.Get("Origin"); origin != "" && !s.access.origin(r, origin) {
 			fail(w, http.StatusForbidden, Problem{Error: "Requests from other origins are refused."})
 			return
 		}
@@ -52,10 +55,20 @@ func (s *Server) secure(next http.Handler) http.Handler {
 			}
 			r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 		}
-		if r.URL.Path != sessionPath && !s.sessions.valid(r) {
-			fail(w, http.StatusUnauthorized, Problem{Error: "The session has ended: open a new link of captctl ui."})
+		if r.URL.Path == sessionPath {
+			protected.ServeHTTP(w, r)
 			return
 		}
-		protected.ServeHTTP(w, r)
+		granted := s.access.identify(r)
+		if granted == nil {
+			fail(w, http.StatusUnauthorized, Problem{Error: "The session has ended."})
+			return
+		}
+		defer granted.done()
+		// Streams end with the session.
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		defer context.AfterFunc(granted.ctx, cancel)() //nolint:contextcheck // It is that of the session.
+		protected.ServeHTTP(w, withIdentity(r.WithContext(ctx), granted.user))
 	})
 }

@@ -1,10 +1,14 @@
 // Package web serves a page that shows the clusters, workspaces and add-ons of a
 // management cluster, and runs the actions of users. It reads and writes with the
 // user's own identity, so Kubernetes decides what a user sees and may change.
+//
+// New serves it to one user on his machine, NewCluster to the users of a management
+// cluster, who log in.
 package web
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,9 +18,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/appthrust/capt/internal/kubernetes/scheme"
 	"github.com/appthrust/capt/internal/message"
 )
 
@@ -38,40 +40,61 @@ type Options struct {
 	Namespace string
 	// OnlyNamespace limits the page to Namespace.
 	OnlyNamespace bool
+	// Namespaces are tried, too, if the user may not list namespaces.
+	Namespaces []string
 }
 
-// Server serves the page to one user.
+// Server serves the page.
 type Server struct {
-	options  Options
-	client   client.WithWatch
-	sessions *sessions
-	watch    *watch
-	handler  http.Handler
-	// listeners have the same port.
+	access  access
+	handler http.Handler
+	// local is set if the server has one user.
+	local     *local
 	listeners []net.Listener
-	port      string
+	tls       *tls.Config
 	// writeTimeout is how long a client may take to read a part of a stream.
 	writeTimeout time.Duration
+}
+
+// access decides who may use a server, and with which identity.
+type access interface {
+	// host reports whether a request is for the address of the server, and origin
+	// whether it may come from an origin.
+	host(r *http.Request) bool
+	origin(r *http.Request, origin string) bool
+	// identify returns with which identity a request is answered, or nil if it has no
+	// session.
+	identify(r *http.Request) *grant
+	// routes adds the routes that open and close sessions.
+	routes(mux *http.ServeMux)
+	// stop ends all watches.
+	stop()
 }
 
 // New returns a server for a user. It connects to the management cluster with the
 // first stream.
 func New(options Options) (*Server, error) {
-	c, err := client.NewWithWatch(options.Config, client.Options{Scheme: scheme.New()})
+	user, err := newIdentity(options)
 	if err != nil {
-		return nil, fmt.Errorf("connecting to the management cluster: %w", err)
+		return nil, err
 	}
-	s := &Server{options: options, client: c, sessions: newSessions(), writeTimeout: 20 * time.Second}
-	s.watch = newWatch(options, c)
-	s.handler = s.secure(s.routes())
+	l := &local{user: user, sessions: newSessions()}
+	s := newServer(l)
+	s.local = l
 	return s, nil
+}
+
+func newServer(a access) *Server {
+	s := &Server{access: a, writeTimeout: 20 * time.Second}
+	s.handler = s.secure(s.routes())
+	return s
 }
 
 // routes returns the routes of the server. See types.go for what they return.
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", serveAsset)
-	mux.HandleFunc("POST "+sessionPath, s.openSession)
+	s.access.routes(mux)
 	mux.HandleFunc("GET /api/v1/stream", s.stream)
 	const workspace = "/api/v1/workspaces/{namespace}/{name}/"
 	mux.HandleFunc("GET "+workspace+"plan", s.plan)
@@ -95,7 +118,7 @@ func (s *Server) Listen(listeners ...net.Listener) error {
 		if !ok || !address.IP.IsLoopback() {
 			return fmt.Errorf("%s is not a loopback address", listener.Addr())
 		}
-		s.port = strconv.Itoa(address.Port)
+		s.local.port = strconv.Itoa(address.Port)
 	}
 	s.listeners = listeners
 	return nil
@@ -104,14 +127,21 @@ func (s *Server) Listen(listeners ...net.Listener) error {
 // Serve serves requests on the listeners until the context ends.
 func (s *Server) Serve(ctx context.Context) error {
 	server := &http.Server{
-		Handler: s.handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		Handler: s.handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, TLSConfig: s.tls,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
 	failed := make(chan error, len(s.listeners))
 	for _, listener := range s.listeners {
-		go func() { failed <- server.Serve(listener) }()
+		go func() {
+			if s.tls == nil {
+				failed <- server.Serve(listener)
+				return
+			}
+			// Browsers open any number of streams with HTTP/2.
+			failed <- server.ServeTLS(listener, "", "")
+		}()
 	}
-	defer s.watch.stop()
+	defer s.access.stop()
 	select {
 	case err := <-failed:
 		_ = server.Close()
@@ -123,30 +153,10 @@ func (s *Server) Serve(ctx context.Context) error {
 	}
 }
 
-// hosts returns the values of the Host header that are accepted.
-func (s *Server) hosts() []string {
-	return []string{net.JoinHostPort("127.0.0.1", s.port), net.JoinHostPort("localhost", s.port), net.JoinHostPort("::1", s.port)}
-}
-
 // Link returns an address that opens the page once within the given time. Browsers
 // do not send the part with the token to the server or to other pages.
 func (s *Server) Link(valid time.Duration) string {
-	return fmt.Sprintf("http://%s/#token=%s", net.JoinHostPort("127.0.0.1", s.port), s.sessions.newLink(valid))
-}
-
-func (s *Server) openSession(w http.ResponseWriter, r *http.Request) {
-	var body struct {
-		Token string `json:"token"`
-	}
-	if !read(w, r, &body) {
-		return
-	}
-	key, ok := s.sessions.open(body.Token)
-	if !ok {
-		fail(w, http.StatusUnauthorized, Problem{Error: "The link was used before or has expired: open a new link of captctl ui."})
-		return
-	}
-	respond(w, map[string]string{"key": key})
+	return fmt.Sprintf("http://%s/#token=%s", net.JoinHostPort("127.0.0.1", s.local.port), s.local.sessions.newLink(valid))
 }
 
 // read reads the body of a request. It returns false after it answered the request.

@@ -130,23 +130,26 @@ func (p *page) stream(path string) *received {
 	p.Expect(err).NotTo(HaveOccurred())
 	p.Expect(response.StatusCode).To(Equal(http.StatusOK))
 	s := &received{cancel: cancel}
-	go func() {
-		defer response.Body.Close()
-		lines := bufio.NewScanner(response.Body)
-		lines.Buffer(nil, 16<<20)
-		name := ""
-		for lines.Scan() {
-			if event, found := strings.CutPrefix(lines.Text(), "event: "); found {
-				name = event
-			} else if data, found := strings.CutPrefix(lines.Text(), "data: "); found {
-				s.mu.Lock()
-				s.events = append(s.events, name+" "+data)
-				s.mu.Unlock()
-			}
-		}
-	}()
+	go s.read(response.Body)
 	p.t.Cleanup(cancel)
 	return s
+}
+
+// read collects events until the stream ends.
+func (s *received) read(body io.ReadCloser) {
+	defer body.Close()
+	lines := bufio.NewScanner(body)
+	lines.Buffer(nil, 16<<20)
+	name := ""
+	for lines.Scan() {
+		if event, found := strings.CutPrefix(lines.Text(), "event: "); found {
+			name = event
+		} else if data, found := strings.CutPrefix(lines.Text(), "data: "); found {
+			s.mu.Lock()
+			s.events = append(s.events, name+" "+data)
+			s.mu.Unlock()
+		}
+	}
 }
 
 func (s *received) all() string {
@@ -326,6 +329,7 @@ var routes = []struct{ method, path string }{
 	{"GET", "/"},
 	{"GET", "/clusters/a/b"},
 	{"GET", "/assets/none.js"},
+	{"GET", "/api/v1/session"},
 	{"POST", "/api/v1/session"},
 	{"GET", "/api/v1/stream?view=none"},
 	{"GET", "/api/v1/workspaces/a/b/plan"},
@@ -461,7 +465,7 @@ func TestSessions_expire(t *testing.T) {
 func TestStream_slowReaderCatchesUp(t *testing.T) {
 	t.Parallel()
 	p := start(t, Options{Config: env.Config, Namespace: "none", OnlyNamespace: true})
-	objects := p.server.watch.objects
+	objects := p.server.local.user.watch.objects
 	connection, err := net.Dial("tcp4", strings.TrimPrefix(p.base, "http://"))
 	p.Expect(err).NotTo(HaveOccurred())
 	defer func() { _ = connection.Close() }()
@@ -514,7 +518,7 @@ func TestStream_slowReaderCatchesUp(t *testing.T) {
 func TestStream_endsForAClientThatStopsReading(t *testing.T) {
 	t.Parallel()
 	p := start(t, Options{Config: env.Config, Namespace: "none", OnlyNamespace: true}, func(s *Server) { s.writeTimeout = 100 * time.Millisecond })
-	objects := p.server.watch.objects
+	objects := p.server.local.user.watch.objects
 	connection, err := net.Dial("tcp4", strings.TrimPrefix(p.base, "http://"))
 	p.Expect(err).NotTo(HaveOccurred())
 	defer func() { _ = connection.Close() }()
@@ -555,7 +559,7 @@ func TestWatch_sendsNoRequestsAtRest(t *testing.T) {
 	var count atomic.Int64
 	config := rest.CopyConfig(env.Config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return countingTransport{next, &count} })
-	p := start(t, Options{Config: config, Namespace: namespace, OnlyNamespace: true}, func(s *Server) { s.watch.idleAfter = 10 * time.Millisecond })
+	p := start(t, Options{Config: config, Namespace: namespace, OnlyNamespace: true}, func(s *Server) { s.local.user.watch.idleAfter = 10 * time.Millisecond })
 	first := p.stream("/api/v1/stream?view=fleet")
 	p.Eventually(first.rows, timeout).Should(HaveLen(1))
 	// The reflectors open their watches after the lists.
@@ -573,9 +577,9 @@ func TestWatch_sendsNoRequestsAtRest(t *testing.T) {
 	first.cancel()
 	second.cancel()
 	p.Eventually(func() bool {
-		p.server.watch.mu.Lock()
-		defer p.server.watch.mu.Unlock()
-		return p.server.watch.cancel == nil
+		p.server.local.user.watch.mu.Lock()
+		defer p.server.local.user.watch.mu.Unlock()
+		return p.server.local.user.watch.cancel == nil
 	}, timeout).Should(BeTrue())
 }
 

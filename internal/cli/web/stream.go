@@ -100,7 +100,7 @@ type view interface {
 }
 
 // newView returns the view of a name such as fleet or cluster/NAMESPACE/NAME.
-func (s *Server) newView(ctx context.Context, name string) (view, bool) {
+func newView(ctx context.Context, user *identity, name string) (view, bool) {
 	kind, rest, _ := strings.Cut(name, "/")
 	namespace, object, found := strings.Cut(rest, "/")
 	id := key{Namespace: namespace, Name: object}
@@ -113,7 +113,7 @@ func (s *Server) newView(ctx context.Context, name string) (view, bool) {
 	case name == "events":
 		return &eventsView{}, true
 	case kind == "cluster" && named:
-		return s.newClusterView(ctx, id), true
+		return newClusterView(ctx, user, id), true
 	case kind == "workspace" && named:
 		return &workspaceView{id: id}, true
 	case kind == "addon" && named:
@@ -125,12 +125,13 @@ func (s *Server) newView(ctx context.Context, name string) (view, bool) {
 func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	v, found := s.newView(ctx, r.URL.Query().Get("view"))
+	user := identityOf(r)
+	v, found := newView(ctx, user, r.URL.Query().Get("view"))
 	if !found {
 		fail(w, http.StatusNotFound, Problem{Error: "There is no such view."})
 		return
 	}
-	objects := s.watch.objects
+	objects := user.watch.objects
 	changes := objects.subscribe(v.wants)
 	if changes == nil {
 		w.Header().Set("Retry-After", "5")
@@ -138,7 +139,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer objects.unsubscribe(changes)
-	defer s.watch.acquire()() //nolint:contextcheck // All streams share the watches.
+	defer user.watch.acquire()() //nolint:contextcheck // All streams share the watches.
 	if live, ok := v.(*clusterView); ok {
 		go live.watchNodes(ctx, changes)
 	}

@@ -20,6 +20,18 @@ type Problem struct {
 	Role    string `json:"role,omitempty"`
 }
 
+// Login says how a session is opened, or is the session that a request has.
+type Login struct {
+	// Token is set if users log in with a token of the management cluster. Otherwise they
+	// open links.
+	Token bool `json:"token,omitempty"`
+	// Provider is the name of the identity provider, if there is one.
+	Provider string `json:"provider,omitempty"`
+	// User is the name of the user, and Key what requests of the page carry.
+	User string `json:"user,omitempty"`
+	Key  string `json:"key,omitempty"`
+}
+
 // Session describes what the user sees: event session.
 type Session struct {
 	Context string `json:"context"`

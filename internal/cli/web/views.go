@@ -99,9 +99,9 @@ type clusterView struct {
 	last         lastSent
 }
 
-func (s *Server) newClusterView(ctx context.Context, id key) *clusterView {
+func newClusterView(ctx context.Context, user *identity, id key) *clusterView {
 	v := &clusterView{id: id}
-	v.nodes, v.nodesChanged = describe.WatchNodes(ctx, s.client, id)
+	v.nodes, v.nodesChanged = describe.WatchNodes(ctx, user.workloads, id)
 	return v
 }
 

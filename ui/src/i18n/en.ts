@@ -158,6 +158,16 @@ export const en = {
   continue: "Continue",
   noLink: "This is not a link of captctl ui: it starts with http://127.0.0.1 and contains #token=.",
   sessionEnded: "Your session has ended",
+  serverLost: "Connection to the server lost: trying again.",
+  loginAction: "Log in",
+  loginWith: (provider: string) => `Log in with ${provider}`,
+  token: "Token of the management cluster",
+  orToken: "Or a token of the management cluster",
+  tokenHelp: "The page acts as the user of the token, and forgets it when you log out. For a service account:",
+  loginFailed: "The login failed. Try again, or ask an administrator for the log of capt-ui.",
+  loginRefused: "The identity provider knows you, but the management cluster does not accept its tokens: its API server must trust this provider and client.",
+  logout: "Log out",
+  resumeLogin: "This page stays as it is, and continues when you have logged in.",
   resume: "This page stays as it is, and continues when you have opened a link.",
 };
 

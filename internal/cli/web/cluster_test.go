@@ -1,0 +1,363 @@
+package web
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+)
+
+// site is a running server for many users.
+type site struct {
+	*WithT
+	t      *testing.T
+	server *Server
+	base   string
+	client *http.Client
+}
+
+// startCluster serves the page to the users of a management cluster, over TLS.
+func startCluster(t *testing.T, options ClusterOptions) *site {
+	t.Helper()
+	s := &site{WithT: NewWithT(t), t: t}
+	template := httptest.NewTLSServer(http.NotFoundHandler())
+	s.client = template.Client()
+	certificates := template.TLS.Certificates
+	template.Close()
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	s.Expect(err).NotTo(HaveOccurred())
+	s.base = "https://" + listener.Addr().String()
+	options.Origin, options.Context = s.base, "management"
+	if options.Idle == 0 {
+		options.Idle, options.Lifetime = time.Hour, 12*time.Hour
+	}
+	s.server, err = NewCluster(options)
+	s.Expect(err).NotTo(HaveOccurred())
+	s.server.ListenCluster(listener, &tls.Config{Certificates: certificates, MinVersion: tls.VersionTLS12})
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- s.server.Serve(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		s.Expect(<-served).To(Succeed())
+	})
+	return s
+}
+
+func (s *site) logins() *logins { return s.server.access.(*cluster).logins }
+
+// visitor is a browser of a user.
+type visitor struct {
+	*site
+	client *http.Client
+	key    string
+}
+
+func (s *site) visitor() *visitor {
+	jar, err := cookiejar.New(nil)
+	s.Expect(err).NotTo(HaveOccurred())
+	client := *s.client
+	client.Jar = jar
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &visitor{site: s, client: &client}
+}
+
+func (v *visitor) request(method, path, body string) *http.Request {
+	v.t.Helper()
+	r, err := http.NewRequestWithContext(v.t.Context(), method, v.base+path, strings.NewReader(body))
+	v.Expect(err).NotTo(HaveOccurred())
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Origin", v.base)
+	if v.key != "" {
+		r.Header.Set(csrfHeader, v.key)
+	}
+	return r
+}
+
+// answer is what a visitor receives.
+type answer struct {
+	StatusCode int
+	Header     http.Header
+	Cookies    []*http.Cookie
+}
+
+func (v *visitor) send(method, path, body string, changes ...func(*http.Request)) (*answer, string) {
+	v.t.Helper()
+	r := v.request(method, path, body)
+	for _, change := range changes {
+		change(r)
+	}
+	response, err := v.client.Do(r)
+	v.Expect(err).NotTo(HaveOccurred())
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
+	v.Expect(err).NotTo(HaveOccurred())
+	return &answer{response.StatusCode, response.Header, response.Cookies()}, string(content)
+}
+
+// login logs in with a token.
+func (v *visitor) login(token string) Login {
+	v.t.Helper()
+	response, body := v.send(http.MethodPost, sessionPath, `{"token":"`+token+`"}`)
+	v.Expect(response.StatusCode).To(Equal(http.StatusOK), body)
+	var login Login
+	v.Expect(json.Unmarshal([]byte(body), &login)).To(Succeed())
+	v.key = login.Key
+	return login
+}
+
+// stream opens a stream and returns what arrives, and a channel that is closed with it.
+func (v *visitor) stream(view string) (*received, <-chan struct{}) {
+	v.t.Helper()
+	ctx, cancel := context.WithCancel(v.t.Context())
+	v.t.Cleanup(cancel)
+	response, err := v.client.Do(v.request(http.MethodGet, "/api/v1/stream?view="+view, "").WithContext(ctx)) //nolint:bodyclose // The goroutine closes it.
+	v.Expect(err).NotTo(HaveOccurred())
+	v.Expect(response.StatusCode).To(Equal(http.StatusOK))
+	s, ended := &received{cancel: cancel}, make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.read(response.Body)
+	}()
+	return s, ended
+}
+
+// tokenOf creates a service account with rules in a namespace, and returns a token of it.
+func tokenOf(t *testing.T, namespace, name string, rules ...rbacv1.PolicyRule) string {
+	t.Helper()
+	g := NewWithT(t)
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	g.Expect(env.Client.Create(t.Context(), account)).To(Succeed())
+	if len(rules) > 0 {
+		bind(t, "system:serviceaccount:"+namespace+":"+name, namespace, rules...)
+	}
+	request := &authenticationv1.TokenRequest{}
+	g.Expect(env.Client.SubResource("token").Create(t.Context(), account, request)).To(Succeed())
+	return request.Status.Token
+}
+
+func TestCluster_actsAsTheUserOfTheToken(t *testing.T) {
+	t.Parallel()
+	a, b := env.Namespace(t), env.Namespace(t)
+	createCluster(t, a, "first")
+	createCluster(t, b, "secret")
+	s := startCluster(t, ClusterOptions{Config: env.Config})
+	anna, ben := s.visitor(), s.visitor()
+	s.Expect(anna.login(tokenOf(t, a, "anna", readAll)).User).To(Equal("system:serviceaccount:" + a + ":anna"))
+	ben.login(tokenOf(t, b, "ben", readAll))
+	annas, _ := anna.stream("fleet")
+	bens, _ := ben.stream("fleet")
+	s.Eventually(annas.rows, timeout).Should(HaveKey(a + "/first"))
+	s.Eventually(bens.rows, timeout).Should(HaveKey(b + "/secret"))
+	s.Expect(annas.all()).NotTo(ContainSubstring("secret"))
+	s.Expect(annas.denied()).To(ContainElement(HaveField("Kind", "CAPTAddon")))
+
+	// A page that is loaded again finds its session, and another user has none.
+	_, body := anna.send(http.MethodGet, sessionPath, "")
+	s.Expect(body).To(ContainSubstring(anna.key))
+	_, body = s.visitor().send(http.MethodGet, sessionPath, "")
+	s.Expect(body).To(MatchJSON(`{"token":true}`))
+
+	apply := createPlan(t, a)
+	response, body := anna.send(http.MethodPost, "/api/v1/workspaces/"+a+"/"+apply.Name+"/approve", `{"plan":"`+planID+`"}`)
+	s.Expect(response.StatusCode).To(Equal(http.StatusForbidden), body)
+	response, body = ben.send(http.MethodGet, "/api/v1/workspaces/"+a+"/"+apply.Name+"/plan", "")
+	s.Expect(response.StatusCode).To(Equal(http.StatusForbidden), body)
+}
+
+func TestCluster_usersFindTheirNamespaces(t *testing.T) {
+	t.Parallel()
+	home, other := env.Namespace(t), env.Namespace(t)
+	createCluster(t, other, "demo")
+	token := tokenOf(t, home, "carla")
+	bind(t, "system:serviceaccount:"+home+":carla", other, readAll)
+	s := startCluster(t, ClusterOptions{Config: env.Config, Namespaces: []string{other}})
+	carla := s.visitor()
+	carla.login(token)
+	rows, _ := carla.stream("fleet")
+	s.Eventually(rows.rows, timeout).Should(HaveKey(other + "/demo"))
+}
+
+func TestCluster_refusesAttacks(t *testing.T) {
+	t.Parallel()
+	namespace := env.Namespace(t)
+	s := startCluster(t, ClusterOptions{Config: env.Config})
+	token := tokenOf(t, namespace, "anna", readAll)
+	anna := s.visitor()
+
+	for _, wrong := range []string{"", "wrong", token + "x", "a b", strings.Repeat("x", maxToken+1), `a\r\nb`} {
+		response, _ := anna.send(http.MethodPost, sessionPath, `{"token":"`+wrong+`"}`)
+		s.Expect(response.StatusCode).To(Equal(http.StatusUnauthorized), "%.20s", wrong)
+		s.Expect(response.Header).NotTo(HaveKey("Set-Cookie"))
+	}
+	response, body := anna.send(http.MethodPost, sessionPath, `{"token":"`+token+`"}`)
+	s.Expect(response.StatusCode).To(Equal(http.StatusOK), body)
+	s.Expect(body).NotTo(ContainSubstring(token))
+	cookie := response.Header.Get("Set-Cookie")
+	s.Expect(cookie).To(And(HavePrefix("__Host-capt-session="), ContainSubstring("; Path=/"), ContainSubstring("; HttpOnly"), ContainSubstring("; Secure"), ContainSubstring("; SameSite=Strict")))
+	s.Expect(cookie).NotTo(Or(ContainSubstring("Domain"), ContainSubstring(token)))
+	s.Expect(response.Header.Get("Strict-Transport-Security")).NotTo(BeEmpty())
+	s.Expect(response.Header.Get("Content-Security-Policy")).To(Equal(contentSecurityPolicy))
+	var login Login
+	s.Expect(json.Unmarshal([]byte(body), &login)).To(Succeed())
+	anna.key = login.Key
+
+	path := "/api/v1/workspaces/" + namespace + "/none/plan"
+	response, _ = anna.send(http.MethodGet, path, "")
+	s.Expect(response.StatusCode).To(Equal(http.StatusNotFound), "the session works")
+	set := func(name, value string) func(*http.Request) {
+		return func(r *http.Request) { r.Header.Set(name, value) }
+	}
+	for name, test := range map[string]struct {
+		status int
+		attack func(*http.Request)
+	}{
+		"without the key":         {http.StatusUnauthorized, func(r *http.Request) { r.Header.Del(csrfHeader) }},
+		"a guessed key":           {http.StatusUnauthorized, set(csrfHeader, "x")},
+		"the key as a bearer":     {http.StatusUnauthorized, func(r *http.Request) { r.Header.Del(csrfHeader); r.Header.Set("Authorization", "Bearer "+anna.key) }},
+		"the token as a bearer":   {http.StatusUnauthorized, func(r *http.Request) { r.Header.Del(csrfHeader); r.Header.Set("Authorization", "Bearer "+token) }},
+		"another host":            {http.StatusForbidden, func(r *http.Request) { r.Host = "evil.example" }},
+		"another origin":          {http.StatusForbidden, set("Origin", "https://evil.example")},
+		"origin null":             {http.StatusForbidden, set("Origin", "null")},
+		"the origin without TLS":  {http.StatusForbidden, set("Origin", strings.Replace(s.base, "https", "http", 1))},
+		"impersonation by header": {http.StatusNotFound, set("Impersonate-User", "admin")},
+	} {
+		response, body := anna.send(http.MethodGet, path, "", test.attack)
+		s.Expect(response.StatusCode).To(Equal(test.status), "%s: %s", name, body)
+	}
+	for name, attack := range map[string]func(*http.Request){
+		"another site": set("Sec-Fetch-Site", "cross-site"), "form": set("Content-Type", "application/x-www-form-urlencoded"),
+	} {
+		response, _ := anna.send(http.MethodPost, sessionPath, `{"token":"`+token+`"}`, attack)
+		s.Expect(response.StatusCode).To(BeElementOf(http.StatusForbidden, http.StatusUnsupportedMediaType), "login by %s", name)
+	}
+	// The key does not replace the cookie.
+	stranger := s.visitor()
+	stranger.key = anna.key
+	response, _ = stranger.send(http.MethodGet, path, "")
+	s.Expect(response.StatusCode).To(Equal(http.StatusUnauthorized))
+}
+
+func TestCluster_streamsEndWithTheSession(t *testing.T) {
+	t.Parallel()
+	namespace := env.Namespace(t)
+	s := startCluster(t, ClusterOptions{Config: env.Config})
+	token := tokenOf(t, namespace, "anna", readAll)
+	first, second := s.visitor(), s.visitor()
+	first.login(token)
+	second.login(token)
+	s.Expect(s.logins().users).To(HaveLen(1), "sessions of a token share its watches")
+	_, firstEnded := first.stream("fleet")
+	stream, secondEnded := second.stream("fleet")
+	s.Eventually(stream.all, timeout).Should(ContainSubstring("synced"))
+
+	response, _ := first.send(http.MethodDelete, sessionPath, "", func(r *http.Request) { r.Header.Set(csrfHeader, "x") })
+	s.Expect(response.StatusCode).To(Equal(http.StatusForbidden), "another site cannot log a user out")
+	response, _ = first.send(http.MethodDelete, sessionPath, "")
+	s.Expect(response.StatusCode).To(Equal(http.StatusOK))
+	s.Eventually(firstEnded, timeout).Should(BeClosed())
+	response, _ = first.send(http.MethodGet, "/api/v1/stream?view=fleet", "")
+	s.Expect(response.StatusCode).To(Equal(http.StatusUnauthorized))
+	s.Expect(secondEnded).NotTo(BeClosed())
+
+	// The management cluster rejects the token, because its account is deleted.
+	s.Expect(env.Client.Delete(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "anna"}})).To(Succeed())
+	s.Eventually(func() int {
+		response, _ := second.send(http.MethodGet, "/api/v1/workspaces/"+namespace+"/none/can", "")
+		return response.StatusCode
+	}, timeout).Should(Equal(http.StatusUnauthorized))
+	s.Eventually(secondEnded, timeout).Should(BeClosed())
+	s.Expect(s.logins().users).To(BeEmpty(), "the watches end")
+}
+
+func TestLogins_expireAndAreBounded(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	now := time.Now()
+	l := newLogins(ClusterOptions{Config: env.Config, Idle: time.Hour, Lifetime: 3 * time.Hour})
+	l.now = func() time.Time { return now }
+	number := 0
+	add := func(token string) (*userSession, string, error) {
+		number++
+		cookie := fmt.Sprint("cookie", number)
+		session := &userSession{id: hashOf(cookie), token: hashOf(token), used: now, ends: now.Add(3 * time.Hour)}
+		session.ctx, session.cancel = context.WithCancel(t.Context())
+		return session, cookie, l.add(session, Options{Config: env.Config})
+	}
+	idle, cookie, err := add("a")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(l.find(cookie)).To(Equal(idle))
+	now = now.Add(time.Hour + time.Second)
+	g.Expect(l.find(cookie)).To(BeNil(), "idle")
+	g.Expect(idle.ctx.Err()).To(HaveOccurred())
+
+	used, cookie, err := add("a")
+	g.Expect(err).NotTo(HaveOccurred())
+	granted := l.use(used)
+	now = now.Add(2 * time.Hour)
+	l.expire()
+	g.Expect(l.find(cookie)).To(Equal(used), "a page is open")
+	now = now.Add(time.Hour)
+	l.expire()
+	g.Expect(l.find(cookie)).To(BeNil(), "its time is over")
+	granted.done()
+	g.Expect(l.use(used)).To(BeNil())
+	g.Expect(l.users).To(BeEmpty())
+
+	for i := range maxUsers {
+		session, _, err := add(fmt.Sprint("user", i))
+		g.Expect(err).NotTo(HaveOccurred())
+		if i > 0 {
+			l.use(session)
+		}
+	}
+	_, _, err = add("one more")
+	g.Expect(err).NotTo(HaveOccurred(), "the idle user makes room")
+	l.use(l.sessions[hashOf(fmt.Sprint("cookie", number))])
+	_, _, err = add("too many")
+	g.Expect(err).To(MatchError(errBusy))
+	g.Expect(l.users).To(HaveLen(maxUsers))
+	l.stop()
+	g.Expect(l.sessions).To(BeEmpty())
+}
+
+func TestCluster_neverUsesItsOwnCredentials(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	own := rest.CopyConfig(env.Config)
+	own.BearerToken, own.BearerTokenFile, own.Username, own.Password = "own", "/own", "own", "own"
+	own.Impersonate.UserName = "own"
+	config := ClusterOptions{Config: own}.configFor("users", func() {})
+	g.Expect(config.BearerToken).To(Equal("users"))
+	g.Expect([]string{config.BearerTokenFile, config.Username, config.Password, config.Impersonate.UserName, config.CertFile, config.KeyFile}).To(HaveEach(""))
+	g.Expect(config.CertData).To(BeEmpty())
+	g.Expect(config.KeyData).To(BeEmpty())
+	for _, origin := range []string{"", "capt.example.com", "http://capt.example.com", "https://", "https://capt.example.com/path"} {
+		_, err := NewCluster(ClusterOptions{Config: own, Origin: origin})
+		g.Expect(err).To(HaveOccurred(), origin)
+	}
+}
+
+func TestToken_expiryIsRead(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	g.Expect(expiryOf("a." + encodePart(map[string]any{"exp": 1700000000}) + ".b")).To(BeTemporally("==", time.Unix(1700000000, 0)))
+	for _, token := range []string{"", "opaque", "a.b.c", "a." + encodePart(map[string]any{}) + ".b"} {
+		g.Expect(expiryOf(token)).To(BeZero(), token)
+	}
+}

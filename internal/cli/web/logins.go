@@ -1,0 +1,285 @@
+package web
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/appthrust/capt/internal/cluster/workload"
+	"github.com/appthrust/capt/internal/kubernetes/dial"
+)
+
+const (
+	// maxUsers limits the users with watches, and maxUserSessions the sessions. The session
+	// that was idle longest ends first.
+	maxUsers        = 50
+	maxUserSessions = 500
+	// maxLogins limits the logins at a time.
+	maxLogins = 10
+	// loginTimeout is how long the management cluster may take to accept a token.
+	loginTimeout = 15 * time.Second
+	// anonymous is the name of the user of a request without credentials.
+	anonymous = "system:anonymous"
+)
+
+var (
+	errBusy    = errors.New("there are too many sessions")
+	errRefused = errors.New("the management cluster refuses the token")
+)
+
+// logins are the sessions of users who logged in with a token. Tokens exist only in
+// memory.
+type logins struct {
+	options ClusterOptions
+	now     func() time.Time
+	// slots limits the logins at a time.
+	slots chan struct{}
+
+	mu sync.Mutex
+	// sessions are by the hash of their key, users by the hash of their token.
+	sessions map[digest]*userSession
+	users    map[digest]*user
+}
+
+// user is an identity that the sessions with the same token share, with its watches.
+type user struct {
+	*identity
+	sessions int
+}
+
+// userSession is the session of a browser.
+type userSession struct {
+	id, token digest
+	// key is what the requests of the page carry.
+	key  string
+	user string
+	// ends is when the session ends at the latest, used when it was used last, and active
+	// the number of requests in progress.
+	ends, used time.Time
+	active     int
+	// ctx ends with the session.
+	ctx    context.Context
+	cancel context.CancelFunc
+}
+
+func newLogins(options ClusterOptions) *logins {
+	return &logins{
+		options: options, now: time.Now, slots: make(chan struct{}, maxLogins),
+		sessions: map[digest]*userSession{}, users: map[digest]*user{},
+	}
+}
+
+// open opens a session with a token that the management cluster accepts. It returns the
+// session and the value of its cookie.
+func (l *logins) open(ctx context.Context, token string) (*userSession, string, error) {
+	if token == "" || len(token) > maxToken || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return nil, "", errRefused
+	}
+	select {
+	case l.slots <- struct{}{}:
+		defer func() { <-l.slots }()
+	default:
+		return nil, "", errBusy
+	}
+	hash := hashOf(token)
+	options := Options{Config: l.options.configFor(token, func() { l.reject(hash) }), Context: l.options.Context, Namespace: "default", Namespaces: l.options.Namespaces}
+	name, err := l.verify(ctx, options)
+	if err != nil {
+		return nil, "", err
+	}
+	if namespace, _, found := strings.Cut(strings.TrimPrefix(name, "system:serviceaccount:"), ":"); found && strings.HasPrefix(name, "system:serviceaccount:") {
+		options.Namespace = namespace
+	}
+	cookie := rand.Text() + rand.Text()
+	now := l.now()
+	session := &userSession{id: hashOf(cookie), token: hash, key: rand.Text() + rand.Text(), user: name, used: now, ends: now.Add(l.options.Lifetime)}
+	if expiry := expiryOf(token); !expiry.IsZero() && expiry.Before(session.ends) {
+		session.ends = expiry
+	}
+	// The session outlives the request that opens it.
+	session.ctx, session.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	return session, cookie, l.add(session, options)
+}
+
+// verify returns the name of the user of a token.
+func (l *logins) verify(ctx context.Context, options Options) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, loginTimeout)
+	defer cancel()
+	user, err := newIdentity(options)
+	if err != nil {
+		return "", err
+	}
+	review := &authenticationv1.SelfSubjectReview{}
+	switch err := user.client.Create(ctx, review); {
+	case apierrors.IsUnauthorized(err):
+		return "", errRefused
+	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
+		// The token is accepted, and the user may not ask for his name.
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("reading the user: %w", err)
+	case review.Status.UserInfo.Username == anonymous:
+		return "", errRefused
+	}
+	return review.Status.UserInfo.Username, nil
+}
+
+// add stores a session.
+func (l *logins) add(session *userSession, options Options) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	shared := l.users[session.token]
+	for len(l.sessions) >= maxUserSessions || shared == nil && len(l.users) >= maxUsers {
+		if !l.endIdlest() {
+			session.cancel()
+			return errBusy
+		}
+		shared = l.users[session.token]
+	}
+	if shared == nil {
+		created, err := newIdentity(options)
+		if err != nil {
+			session.cancel()
+			return err
+		}
+		// A user who writes a kubeconfig must not reach what only this program can.
+		created.workloads = workload.Reader{Reader: created.client, Policy: &dial.Policy{}}
+		shared = &user{identity: created}
+		l.users[session.token] = shared
+	}
+	shared.sessions++
+	l.sessions[session.id] = session
+	return nil
+}
+
+// endIdlest ends the session that was idle longest. It returns false if all are in use.
+func (l *logins) endIdlest() bool {
+	var idlest *userSession
+	for _, session := range l.sessions {
+		if session.active == 0 && (idlest == nil || session.used.Before(idlest.used)) {
+			idlest = session
+		}
+	}
+	if idlest == nil {
+		return false
+	}
+	l.endLocked(idlest)
+	return true
+}
+
+// find returns the session of a cookie, or nil if it does not exist or has ended.
+func (l *logins) find(cookie string) *userSession {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	session := l.sessions[hashOf(cookie)]
+	if session == nil || l.ended(session) {
+		return nil
+	}
+	return session
+}
+
+// ended reports whether the time of a session is over, and ends it then.
+func (l *logins) ended(session *userSession) bool {
+	now := l.now()
+	if now.Before(session.ends) && (session.active > 0 || now.Sub(session.used) <= l.options.Idle) {
+		return false
+	}
+	l.endLocked(session)
+	return true
+}
+
+// use returns the permission to answer a request of a session, or nil if that has ended. A
+// page with an open stream is in use.
+func (l *logins) use(session *userSession) *grant {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	shared := l.users[session.token]
+	if l.sessions[session.id] != session || shared == nil {
+		return nil
+	}
+	session.active++
+	session.used = l.now()
+	return &grant{user: shared.identity, ctx: session.ctx, done: func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		session.active--
+		session.used = l.now()
+	}}
+}
+
+// end ends a session.
+func (l *logins) end(session *userSession) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.endLocked(session)
+}
+
+// endLocked ends a session. The watches of its user end with the last one.
+func (l *logins) endLocked(session *userSession) {
+	if l.sessions[session.id] != session {
+		return
+	}
+	delete(l.sessions, session.id)
+	session.cancel()
+	shared := l.users[session.token]
+	if shared.sessions--; shared.sessions == 0 {
+		delete(l.users, session.token)
+		shared.watch.stop()
+	}
+}
+
+// reject ends the sessions of a token that the management cluster does not accept any more.
+func (l *logins) reject(token digest) {
+	l.endWhere(func(s *userSession) bool { return s.token == token })
+}
+
+// expire ends the sessions whose time is over.
+func (l *logins) expire() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, session := range l.sessions {
+		l.ended(session)
+	}
+}
+
+// stop ends all sessions.
+func (l *logins) stop() { l.endWhere(func(*userSession) bool { return true }) }
+
+func (l *logins) endWhere(match func(*userSession) bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, session := range l.sessions {
+		if match(session) {
+			l.endLocked(session)
+		}
+	}
+}
+
+// expiryOf returns when a token expires, or zero if it does not say so. The management
+// cluster checks it; the session only ends in time.
+func expiryOf(token string) time.Time {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return time.Time{}
+	}
+	content, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		return time.Time{}
+	}
+	var claims struct {
+		Expiry float64 `json:"exp"`
+	}
+	if err := json.Unmarshal(content, &claims); err != nil || claims.Expiry <= 0 {
+		return time.Time{}
+	}
+	return time.Unix(int64(claims.Expiry), 0)
+}
