@@ -158,7 +158,7 @@ func (o *Options) evaluatePlan(ctx context.Context, policies *terraform.Policies
 		return nil, fmt.Errorf("%s is not the output of tofu show -json PLAN: %w", flags.plan, err)
 	}
 	summary := policy.Plan{Destroy: flags.destroy}
-	if err := change.ReadPlanned(again(), secrets.Mask, func(planned change.Planned) error {
+	if err := change.ReadPlanned(again(), func(planned change.Planned) error {
 		if planned.Resource != nil {
 			count(&summary, planned.Resource.Actions)
 		}
@@ -167,10 +167,10 @@ func (o *Options) evaluatePlan(ctx context.Context, policies *terraform.Policies
 		return nil, err
 	}
 	evaluation := policy.New(policies, summary)
-	if err := change.ReadPlanned(again(), secrets.Mask, func(planned change.Planned) error { return evaluation.Add(ctx, planned) }); err != nil {
+	if err := change.ReadPlanned(again(), func(planned change.Planned) error { return evaluation.Add(ctx, planned) }); err != nil {
 		return nil, err
 	}
-	return evaluation.Finish(ctx)
+	return evaluation.Finish(ctx, secrets.Mask)
 }
 
 // count adds the actions of a change to the summary of a plan.

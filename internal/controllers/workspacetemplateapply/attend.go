@@ -179,9 +179,9 @@ func (s *scope) obsoleteInDeletion(run *runRecord) string {
 	switch {
 	case run.operation().Destroys() && retain:
 		return "The resources are retained"
-	case run.operation().Destroys() && run.policies() != s.policies.Digest():
+	case run.operation().Destroys() && run.policies() != s.policies.Digest() && !s.frees(run):
 		return "The policies have changed"
-	case run.operation() == terraform.OperationDestroy && s.policy.DestroyApproval == infrav1.ApprovalManual && !s.wasEmpty(run):
+	case run.operation() == terraform.OperationDestroy && s.policy.DestroyApproval == infrav1.ApprovalManual && !s.frees(run):
 		return "The deletion waits for an approved plan"
 	case run.operation() == terraform.OperationApplyDestroy && !s.destroyApproved():
 		return "The plan is not approved any more"
@@ -192,6 +192,12 @@ func (s *scope) obsoleteInDeletion(run *runRecord) string {
 	default:
 		return ""
 	}
+}
+
+// frees reports whether a run only marks an empty state as free. There is nothing to
+// approve, and nothing about which a policy decides.
+func (s *scope) frees(run *runRecord) bool {
+	return run.operation() == terraform.OperationDestroy && s.wasEmpty(run)
 }
 
 // settingsOf returns a hash of what a run does with its inputs: which plan it applies,

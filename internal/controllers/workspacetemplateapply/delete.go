@@ -63,8 +63,8 @@ func (r *Reconciler) destroy(ctx context.Context, s *scope) error {
 	}
 	situation := s.situation()
 	if frees {
-		// There is nothing to approve.
-		situation.policy.DestroyApproval, situation.plan = infrav1.ApprovalAuto, nil
+		// There is nothing to approve, and nothing about which a policy decides.
+		situation.policy.DestroyApproval, situation.plan, s.policies = infrav1.ApprovalAuto, nil, nil
 	}
 	next, err := decideDestroy(situation)
 	if _, stalled := fault.AsStalled(err); frees && stalled {

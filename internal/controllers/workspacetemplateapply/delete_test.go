@@ -127,6 +127,10 @@ func TestObsoleteInDeletion_withoutApproval(t *testing.T) {
 	g.Expect(s.obsoleteInDeletion(run(terraform.OperationDestroy, used))).NotTo(BeEmpty())
 	g.Expect(s.obsoleteInDeletion(run(terraform.OperationDestroy, empty))).To(BeEmpty())
 	g.Expect(s.obsoleteInDeletion(run(terraform.OperationPlanDestroy, used))).To(BeEmpty())
+	s.policies = &terraform.Policies{Policies: []terraform.Policy{{Name: "new"}}}
+	g.Expect(s.obsoleteInDeletion(run(terraform.OperationPlanDestroy, used))).To(Equal("The policies have changed"))
+	g.Expect(s.obsoleteInDeletion(run(terraform.OperationDestroy, empty))).To(BeEmpty(), "no policy decides about an empty state")
+	s.policies = nil
 	g.Expect(s.obsoleteInDeletion(run(terraform.OperationApplyDestroy, used))).NotTo(BeEmpty())
 	s.apply.Status.Plan = &infrav1.PlanStatus{ID: "plan-d", Inputs: destroyInputs, Waiting: new(true)}
 	s.apply.Spec.ApprovedPlan = "plan-d"

@@ -69,9 +69,7 @@ func (r *Reconciler) selectedPolicies(ctx context.Context, subjects []*infrav1.W
 		}
 		for i := range list.Items {
 			p := &list.Items[i]
-			if slices.ContainsFunc(subjects, func(s *infrav1.WorkspaceTemplateApply) bool {
-				return s.Namespace == namespace && selects(p.Spec.Selector, s.Labels)
-			}) {
+			if selectsOne(p.Spec.Selector, subjects) {
 				selected = append(selected, policyOf(kindPolicy, p, p.Spec.Rules))
 			}
 		}
@@ -93,21 +91,29 @@ func namespacesOf(subjects []*infrav1.WorkspaceTemplateApply) []string {
 	return namespaces
 }
 
+// selectsOne reports whether a selector selects one of the workspaces. One that runs for
+// another has no labels of its own, so those of both count in both namespaces.
+func selectsOne(selector *metav1.LabelSelector, subjects []*infrav1.WorkspaceTemplateApply) bool {
+	return slices.ContainsFunc(subjects, func(s *infrav1.WorkspaceTemplateApply) bool { return selects(selector, s.Labels) })
+}
+
 // clusterPolicyApplies reports whether a policy selects one of the workspaces. It reads a
-// namespace only if its labels decide.
+// namespace only if its labels decide. One that does not exist is selected: a policy must
+// not end with the namespace.
 func (r *Reconciler) clusterPolicyApplies(ctx context.Context, p *infrav1.ClusterWorkspacePolicy, subjects []*infrav1.WorkspaceTemplateApply) (bool, error) {
-	for _, s := range subjects {
-		if !selects(p.Spec.Selector, s.Labels) {
-			continue
-		}
-		if selectsAll(p.Spec.NamespaceSelector) {
-			return true, nil
-		}
+	if !selectsOne(p.Spec.Selector, subjects) {
+		return false, nil
+	}
+	if selectsAll(p.Spec.NamespaceSelector) {
+		return true, nil
+	}
+	for _, name := range namespacesOf(subjects) {
 		var namespace corev1.Namespace
-		if err := r.Reader.Get(ctx, client.ObjectKey{Name: s.Namespace}, &namespace); err != nil {
-			return false, fmt.Errorf("reading namespace %s: %w", s.Namespace, err)
+		err := r.Reader.Get(ctx, client.ObjectKey{Name: name}, &namespace)
+		if client.IgnoreNotFound(err) != nil {
+			return false, fmt.Errorf("reading namespace %s: %w", name, err)
 		}
-		if selects(p.Spec.NamespaceSelector, namespace.Labels) {
+		if err != nil || selects(p.Spec.NamespaceSelector, namespace.Labels) {
 			return true, nil
 		}
 	}

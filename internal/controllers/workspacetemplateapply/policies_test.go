@@ -204,7 +204,7 @@ func TestPoliciesOf_selects(t *testing.T) {
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "platform"}},
 		cluster("all", nil, nil), cluster("prod", nil, labelled("prod")), cluster("test", nil, labelled("test")), cluster("labelled", labelled("a"), &metav1.LabelSelector{}),
 		cluster("invalid", nil, &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "x", Operator: "Guess"}}}),
-		own("n", "all", nil), own("n", "labelled", labelled("a")), own("n", "other", labelled("b")), own("platform", "host", nil),
+		own("n", "all", nil), own("n", "labelled", labelled("a")), own("n", "other", labelled("b")), own("platform", "host", nil), own("platform", "labelled-host", labelled("a")),
 	)
 	names := func(apply *infrav1.WorkspaceTemplateApply) []string {
 		policies, err := c.reconciler.policiesOf(t.Context(), apply, newTemplate())
@@ -223,7 +223,9 @@ func TestPoliciesOf_selects(t *testing.T) {
 	host := newApply(func(a *infrav1.WorkspaceTemplateApply) {
 		a.Namespace, a.Name, a.Annotations = "platform", "n.hello", map[string]string{infrav1.HostedForAnnotation: "n/hello"}
 	})
-	c.Expect(names(host)).To(Equal([]string{"C all", "C invalid", "C labelled", "C prod", "W all", "W labelled", "W host"}))
+	c.Expect(names(host)).To(Equal([]string{"C all", "C invalid", "C labelled", "C prod", "W all", "W labelled", "W host", "W labelled-host"}), "the labels of the guest count in both namespaces")
+	homeless := newApply(func(a *infrav1.WorkspaceTemplateApply) { a.Namespace = "deleted" })
+	c.Expect(names(homeless)).To(Equal([]string{"C all", "C invalid", "C prod", "C test"}), "a policy does not end with a namespace")
 	policies, err := c.reconciler.policiesOf(t.Context(), host, newTemplate())
 	c.Expect(err).NotTo(HaveOccurred())
 	c.Expect(policies.Workspace.Namespace + "/" + policies.Workspace.Name).To(Equal("n/hello"))

@@ -48,9 +48,11 @@ type PlannedValues struct {
 }
 
 // ReadPlanned reads a plan from the output of "show -json" and passes its changes to
-// emit, as Read does.
-func ReadPlanned(plan io.Reader, redact func(string) string, emit func(Planned) error) error {
-	reader := &plannedReader{reader: reader{decoder: json.NewDecoder(plan), redact: redact}, emit: emit}
+// emit. Unlike those of Read, their names and values are not masked: a user who can make a
+// text secret could otherwise hide it from the rules of a policy. Mask what is shown.
+func ReadPlanned(plan io.Reader, emit func(Planned) error) error {
+	unmasked := func(text string) string { return text }
+	reader := &plannedReader{reader: reader{decoder: json.NewDecoder(plan), redact: unmasked}, emit: emit}
 	if err := reader.plan(); err != nil {
 		return fmt.Errorf("reading the changes of the plan: %w", err)
 	}
@@ -105,14 +107,14 @@ func (r *plannedReader) resource(planned *plannedResource) error {
 		resource.PreviousAddress = planned.PreviousAddress
 	}
 	for _, path := range planned.Change.ReplacePaths {
-		resource.ReplacePaths = append(resource.ReplacePaths, r.text(path))
+		resource.ReplacePaths = append(resource.ReplacePaths, path.String())
 	}
 	return r.emit(Planned{Resource: resource})
 }
 
-// values returns the values of a change that may be shown.
+// values returns the values of a change that are neither sensitive nor unknown.
 func (r *plannedReader) values(change *plannedChange) PlannedValues {
-	view := view{text: r.text, redact: r.redact}
+	var view view
 	values := PlannedValues{}
 	values.Before, _ = view.show(nil, change.Before.content, change.BeforeSensitive.content, nil)
 	values.After, _ = view.show(nil, change.After.content, change.AfterSensitive.content, change.AfterUnknown.content)
@@ -123,33 +125,20 @@ func (r *plannedReader) values(change *plannedChange) PlannedValues {
 	return values
 }
 
-// text returns a path whose keys are masked.
-func (r *plannedReader) text(path Path) string {
-	masked := slices.Clone(path)
-	for i := range masked {
-		masked[i].Key = r.redact(masked[i].Key)
-	}
-	return masked.String()
-}
-
 // view collects the paths of the values that it does not show.
-type view struct {
-	text               func(Path) string
-	redact             func(string) string
-	unknown, sensitive []string
-}
+type view struct{ unknown, sensitive []string }
 
 // show returns the parts of a value that may be shown. It returns false if the whole
 // value is hidden.
 func (v *view) show(path Path, content, sensitive, unknown any) (any, bool) {
 	switch {
 	case sensitive == true:
-		if text := v.text(path); !slices.Contains(v.sensitive, text) {
+		if text := path.String(); !slices.Contains(v.sensitive, text) {
 			v.sensitive = append(v.sensitive, text)
 		}
 		return nil, false
 	case unknown == true:
-		v.unknown = append(v.unknown, v.text(path))
+		v.unknown = append(v.unknown, path.String())
 		return nil, false
 	}
 	switch content := content.(type) {
@@ -161,10 +150,8 @@ func (v *view) show(path Path, content, sensitive, unknown any) (any, bool) {
 			shown[i], _ = v.show(append(path, Step{IsIndex: true, Index: i}), element, at(sensitive, i), at(unknown, i))
 		}
 		return shown, true
-	case string:
-		return v.redact(content), true
 	case json.Number:
-		return v.number(content), true
+		return number(content), true
 	case nil:
 		if members, ok := unknown.(map[string]any); ok {
 			v.showMap(path, nil, sensitive, members)
@@ -191,26 +178,23 @@ func (v *view) showMap(path Path, content map[string]any, sensitive, unknown any
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		value, visible := v.show(append(path, Step{Key: key}), content[key], member(sensitive, key), member(unknown, key))
 		if _, exists := content[key]; exists && visible {
-			shown[v.redact(key)] = value
+			shown[key] = value
 		}
 	}
 	return shown
 }
 
-// number returns an integer, a floating-point number, or a masked text.
-func (v *view) number(content json.Number) any {
+// number returns an integer or a floating-point number.
+func number(content json.Number) any {
 	text := content.String()
-	if masked := v.redact(text); masked != text {
-		return masked
-	}
 	if !strings.ContainsAny(text, ".eE") {
 		if integer, err := strconv.ParseInt(text, 10, 64); err == nil {
 			return integer
 		}
 	}
-	number, err := content.Float64()
+	value, err := content.Float64()
 	if err != nil {
 		return text
 	}
-	return number
+	return value
 }

@@ -17,11 +17,13 @@ func (s *Session) PlanChanges(ctx context.Context, file string, emit func(change
 }
 
 // PlannedChanges reads the changes of a saved plan with their values, for policies, and
-// passes them to emit. The same values are masked as in PlanChanges.
-func (s *Session) PlannedChanges(ctx context.Context, file string, emit func(change.Planned) error) error {
-	return s.showPlan(ctx, file, func(shown io.Reader, mask func(string) string) error {
-		return change.ReadPlanned(shown, mask, emit)
+// passes them to emit. It returns a function that masks the values that PlanChanges masks.
+func (s *Session) PlannedChanges(ctx context.Context, file string, emit func(change.Planned) error) (mask func(string) string, err error) {
+	err = s.showPlan(ctx, file, func(shown io.Reader, masking func(string) string) error {
+		mask = masking
+		return change.ReadPlanned(shown, emit)
 	})
+	return mask, err
 }
 
 // showPlan passes the tool's description of a saved plan to read, with a function that

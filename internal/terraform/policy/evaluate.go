@@ -137,8 +137,8 @@ func (e *Evaluation) addResource(ctx context.Context, planned *change.PlannedRes
 }
 
 // Finish evaluates the rules for the whole plan. It returns all violations, the strictest
-// first.
-func (e *Evaluation) Finish(ctx context.Context) ([]terraform.PolicyViolation, error) {
+// first, with masked texts: rules see all values that the tool does not mark as sensitive.
+func (e *Evaluation) Finish(ctx context.Context, mask func(string) string) ([]terraform.PolicyViolation, error) {
 	plan := map[string]any{"resourceChanges": e.changes, "outputs": e.outputs}
 	if e.changes == nil {
 		plan["resourceChanges"] = []any{}
@@ -156,6 +156,10 @@ func (e *Evaluation) Finish(ctx context.Context) ([]terraform.PolicyViolation, e
 			}
 		}
 		if r.found != nil {
+			r.found.Message = message.Truncate(message.OneLine(mask(r.found.Message)), maxMessage)
+			for i, address := range r.found.Resources {
+				r.found.Resources[i] = message.Truncate(message.OneLine(mask(address)), maxAddress)
+			}
 			violations = append(violations, *r.found)
 		}
 	}
@@ -193,7 +197,7 @@ func (e *Evaluation) evaluate(ctx context.Context, r *rule, activation map[strin
 	if address != "" {
 		r.found.Count++
 		if len(r.found.Resources) < maxResources {
-			r.found.Resources = append(r.found.Resources, message.Truncate(message.OneLine(address), maxAddress))
+			r.found.Resources = append(r.found.Resources, address)
 		}
 	}
 	return nil
@@ -236,7 +240,7 @@ func (r *rule) violate(text string) {
 	}
 	r.found = &terraform.PolicyViolation{
 		Kind: r.policy.Kind, Policy: r.policy.Name, Generation: r.policy.Generation, Rule: r.Name, Action: r.Action,
-		Message: message.Truncate(message.OneLine(text), maxMessage),
+		Message: text,
 	}
 }
 

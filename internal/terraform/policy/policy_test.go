@@ -33,8 +33,8 @@ func evaluate(t *testing.T, shown string, options policy.Plan, rules ...terrafor
 		Template:  terraform.PolicyTemplate{Namespace: "catalogue", Name: "vpc", Version: "1.2.0"},
 	}, options)
 	g := NewWithT(t)
-	g.Expect(change.ReadPlanned(strings.NewReader(shown), same, func(p change.Planned) error { return e.Add(t.Context(), p) })).To(Succeed())
-	violations, err := e.Finish(t.Context())
+	g.Expect(change.ReadPlanned(strings.NewReader(shown), func(p change.Planned) error { return e.Add(t.Context(), p) })).To(Succeed())
+	violations, err := e.Finish(t.Context(), same)
 	g.Expect(err).NotTo(HaveOccurred())
 	return violations
 }
@@ -47,6 +47,22 @@ func whole(expression string) terraform.PolicyRule {
 	rule := each(expression)
 	rule.Match = terraform.MatchPlan
 	return rule
+}
+
+// Otherwise a user who makes "ingress" or "0.0.0.0/0" a secret would hide them from rules.
+func TestEvaluate_masksWhatIsShownOnly(t *testing.T) {
+	g := NewWithT(t)
+	rule := each(`has(resource.after.ingress) && "0.0.0.0/0" in resource.after.ingress`)
+	rule.MessageExpression = `"open: " + resource.after.ingress[0]`
+	e := policy.New(&terraform.Policies{Policies: []terraform.Policy{{Kind: "WorkspacePolicy", Name: "p", Rules: []terraform.PolicyRule{rule}}}}, policy.Plan{})
+	plan := `{"resource_changes":[{"address":"x[\"0.0.0.0/0\"]","change":{"actions":["create"],"after":{"ingress":["0.0.0.0/0"]}}}]}`
+	g.Expect(change.ReadPlanned(strings.NewReader(plan), func(p change.Planned) error { return e.Add(t.Context(), p) })).To(Succeed())
+	mask := func(text string) string {
+		return strings.NewReplacer("ingress", "***", "0.0.0.0/0", "***").Replace(text)
+	}
+	found, err := e.Finish(t.Context(), mask)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(found).To(ConsistOf(And(HaveField("Message", "open: ***"), HaveField("Resources", ConsistOf(`x["***"]`)))))
 }
 
 func TestEvaluate_seesChangesAndContext(t *testing.T) {
@@ -189,7 +205,7 @@ func TestEvaluate_endsWithTheRun(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	e := policy.New(&terraform.Policies{Policies: []terraform.Policy{{Rules: []terraform.PolicyRule{whole(`[1, 2].all(x, x > 0)`)}}}}, policy.Plan{})
-	_, err := e.Finish(ctx)
+	_, err := e.Finish(ctx, same)
 	g.Expect(err).To(MatchError(context.Canceled), "an interrupted run does not violate the rule")
 }
 
@@ -250,7 +266,7 @@ func TestEvaluate_holdsNoValuesOfLargePlans(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	count, most := 0, uint64(0)
-	g.Expect(change.ReadPlanned(&stream{left: 5000}, same, func(p change.Planned) error {
+	g.Expect(change.ReadPlanned(&stream{left: 5000}, func(p change.Planned) error {
 		if count++; count%1000 == 0 {
 			runtime.GC()
 			runtime.ReadMemStats(&during)
@@ -258,7 +274,7 @@ func TestEvaluate_holdsNoValuesOfLargePlans(t *testing.T) {
 		}
 		return e.Add(t.Context(), p)
 	})).To(Succeed())
-	found, err := e.Finish(t.Context())
+	found, err := e.Finish(t.Context(), same)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(found).To(BeEmpty())
 	g.Expect(count).To(Equal(5000))
@@ -273,10 +289,10 @@ func FuzzEvaluate(f *testing.F) {
 			rule := terraform.PolicyRule{Name: "r", Match: match, Action: terraform.PolicyDeny, Expression: expression, MessageExpression: expression}
 			problems := policy.Check(rule)
 			e := policy.New(&terraform.Policies{Policies: []terraform.Policy{{Rules: []terraform.PolicyRule{rule}}}}, policy.Plan{})
-			if change.ReadPlanned(strings.NewReader(shown), same, func(p change.Planned) error { return e.Add(t.Context(), p) }) != nil {
+			if change.ReadPlanned(strings.NewReader(shown), func(p change.Planned) error { return e.Add(t.Context(), p) }) != nil {
 				continue
 			}
-			found, err := e.Finish(t.Context())
+			found, err := e.Finish(t.Context(), same)
 			if err != nil {
 				t.Fatal(err)
 			}

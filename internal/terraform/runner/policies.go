@@ -17,11 +17,11 @@ func (r *Runner) checkPolicies(ctx context.Context, run *execution) (denied bool
 		return false, nil
 	}
 	evaluation := policy.New(run.request.Policies, run.decidedPlan())
-	err = run.session.PlannedChanges(ctx, r.workdir.PlanFile(), func(planned change.Planned) error {
+	mask, err := run.session.PlannedChanges(ctx, r.workdir.PlanFile(), func(planned change.Planned) error {
 		return evaluation.Add(ctx, planned)
 	})
 	if err == nil {
-		run.result.Violations, err = evaluation.Finish(ctx)
+		run.result.Violations, err = evaluation.Finish(ctx, mask)
 	}
 	if err != nil {
 		return false, fmt.Errorf("checking the policies: %w", err)
