@@ -286,7 +286,7 @@ func FuzzEvaluate(f *testing.F) {
 	f.Add(`!has(resource.after.?cidr_blocks) || "0.0.0.0/0" in resource.after.cidr_blocks`, plan)
 	f.Fuzz(func(t *testing.T, expression, shown string) {
 		for _, match := range []terraform.PolicyMatch{terraform.MatchEachChange, terraform.MatchPlan} {
-			rule := terraform.PolicyRule{Name: "r", Match: match, Action: terraform.PolicyDeny, Expression: expression, MessageExpression: expression}
+			rule := terraform.PolicyRule{Name: "r", Match: match, Action: terraform.PolicyDeny, Expression: expression}
 			problems := policy.Check(rule)
 			e := policy.New(&terraform.Policies{Policies: []terraform.Policy{{Rules: []terraform.PolicyRule{rule}}}}, policy.Plan{})
 			if change.ReadPlanned(strings.NewReader(shown), func(p change.Planned) error { return e.Add(t.Context(), p) }) != nil {
