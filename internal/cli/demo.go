@@ -16,6 +16,7 @@ import (
 	"github.com/appthrust/capt/internal/cli/describe"
 	"github.com/appthrust/capt/internal/cli/text"
 	"github.com/appthrust/capt/internal/cli/web"
+	"github.com/appthrust/capt/internal/cluster/workload"
 	"github.com/appthrust/capt/internal/local/demo"
 	"github.com/appthrust/capt/internal/local/environment"
 	"github.com/appthrust/capt/internal/message"
@@ -58,7 +59,7 @@ func (o *Options) showTree(ctx context.Context, env *environment.Environment, na
 	if err != nil {
 		return err
 	}
-	objects.Nodes = describe.ReadNodes(ctx, c, key)
+	objects.Nodes = describe.ReadNodes(ctx, c, workload.Connector{}, key)
 	return describe.Render(o.Out, describe.Build(objects, false), o.style(), time.Now())
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/appthrust/capt/internal/cli/describe"
 	"github.com/appthrust/capt/internal/cli/operate"
 	"github.com/appthrust/capt/internal/cli/text"
+	"github.com/appthrust/capt/internal/cluster/workload"
 )
 
 func newDescribeCommand(o *Options) *cobra.Command {
@@ -77,7 +78,7 @@ func (d *describeOptions) run(ctx context.Context, name string) error {
 		return d.watchCluster(ctx, c, key)
 	}
 	if objects.ControlPlaneInitialized() {
-		objects.Nodes = describe.ReadNodes(ctx, c, key)
+		objects.Nodes = describe.ReadNodes(ctx, c, workload.Connector{}, key)
 	}
 	return d.print(d.Out, describe.Build(objects, d.all))
 }

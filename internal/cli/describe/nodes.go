@@ -13,13 +13,15 @@ import (
 )
 
 // ReadNodes lists the nodes of the workload cluster with the kubeconfig that
-// Cluster API uses. An error is part of the result.
-func ReadNodes(ctx context.Context, c client.Reader, cluster client.ObjectKey) *Nodes {
+// Cluster API uses. The policy of the connector restricts the addresses of the API server.
+// An error is part of the result.
+func ReadNodes(ctx context.Context, c client.Reader, connector workload.Connector, cluster client.ObjectKey) *Nodes {
 	kubeconfig, err := workloadKubeconfig(ctx, c, cluster)
 	if err != nil {
 		return &Nodes{Err: err}
 	}
-	workloadClient, err := workload.Connector{Scheme: scheme.New()}.Client(kubeconfig)
+	connector.Scheme = scheme.New()
+	workloadClient, err := connector.Client(kubeconfig)
 	if err != nil {
 		return &Nodes{Err: err}
 	}

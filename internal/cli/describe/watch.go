@@ -13,12 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/tools/clientcmd"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
+	"github.com/appthrust/capt/internal/cluster/workload"
 	"github.com/appthrust/capt/internal/kubernetes/scheme"
 )
 
@@ -33,6 +33,8 @@ type Watcher struct {
 	Config *rest.Config
 	Reader client.Reader
 	Key    client.ObjectKey
+	// Connector connects to the workload cluster.
+	Connector workload.Connector
 	// All includes implementation details.
 	All bool
 
@@ -83,8 +85,8 @@ func (w *Watcher) Watch(ctx context.Context, show func(*Objects) error) error {
 // done. The function current returns the nodes that are known now, or nil; the first
 // call after the control plane is initialized starts the watch. It does not wait for
 // the workload cluster. The channel receives a value after a change.
-func WatchNodes(ctx context.Context, c client.Reader, cluster client.ObjectKey) (current func(*Objects) *Nodes, changed <-chan struct{}) {
-	w := &Watcher{Reader: c, Key: cluster, changed: make(chan struct{}, 1)}
+func WatchNodes(ctx context.Context, c client.Reader, connector workload.Connector, cluster client.ObjectKey) (current func(*Objects) *Nodes, changed <-chan struct{}) {
+	w := &Watcher{Reader: c, Key: cluster, Connector: connector, changed: make(chan struct{}, 1)}
 	return func(o *Objects) *Nodes { return w.nodes.current(ctx, w, o) }, w.changed
 }
 
@@ -151,6 +153,8 @@ type nodeWatcher struct {
 	stop       context.CancelFunc
 	store      cache.Cache
 	err        error
+	// tooLarge is set when the watch was stopped because of the size of the nodes.
+	tooLarge bool
 }
 
 // current returns the nodes that are known now, or nil. It does not wait for the
@@ -166,10 +170,13 @@ func (n *nodeWatcher) current(ctx context.Context, w *Watcher, o *Objects) *Node
 		}
 		var inner context.Context
 		inner, n.stop = context.WithCancel(ctx)
-		n.started, n.kubeconfig = true, kubeconfig
+		n.started, n.kubeconfig, n.tooLarge = true, kubeconfig, false
 		go n.start(inner, w)
 	}
 	store, err := n.store, n.err
+	if n.tooLarge {
+		err = errTooLarge
+	}
 	n.mu.Unlock()
 	if err != nil {
 		return &Nodes{Err: err}
@@ -195,18 +202,26 @@ func (n *nodeWatcher) start(ctx context.Context, w *Watcher) {
 	w.notify()
 }
 
+// exceeded stops the watch of nodes that are too large.
+func (n *nodeWatcher) exceeded() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.stop()
+	n.store, n.tooLarge = nil, true
+}
+
 func watchNodes(ctx context.Context, w *Watcher) (cache.Cache, error) {
 	// A cache does not report the error of a watch: list once before.
-	if nodes := ReadNodes(ctx, w.Reader, w.Key); nodes.Err != nil {
+	if nodes := ReadNodes(ctx, w.Reader, w.Connector, w.Key); nodes.Err != nil {
 		return nil, nodes.Err
 	}
 	kubeconfig, err := workloadKubeconfig(ctx, w.Reader, w.Key)
 	if err != nil {
 		return nil, err
 	}
-	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	config, err := w.Connector.WatchConfig(kubeconfig)
 	if err != nil {
-		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
+		return nil, err
 	}
 	store, err := cache.New(config, cache.Options{Scheme: scheme.New()})
 	if err != nil {
@@ -217,7 +232,7 @@ func watchNodes(ctx context.Context, w *Watcher) (cache.Cache, error) {
 	if err != nil {
 		return nil, fmt.Errorf("watching nodes: %w", err)
 	}
-	if _, err := informer.AddEventHandler(w.handler()); err != nil {
+	if _, err := informer.AddEventHandler(&limitedNodes{next: w.handler(), exceeded: w.nodes.exceeded}); err != nil {
 		return nil, fmt.Errorf("watching nodes: %w", err)
 	}
 	return store, nil

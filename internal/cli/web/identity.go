@@ -7,6 +7,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/appthrust/capt/internal/cluster/workload"
 	"github.com/appthrust/capt/internal/kubernetes/scheme"
 )
 
@@ -14,8 +15,9 @@ import (
 type identity struct {
 	client client.WithWatch
 	watch  *watch
-	// workloads reads the kubeconfigs of workload clusters.
+	// workloads reads the kubeconfigs of workload clusters, and connector connects to them.
 	workloads client.Reader
+	connector workload.Connector
 }
 
 // newIdentity returns an identity. It sends no requests.

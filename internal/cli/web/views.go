@@ -101,7 +101,7 @@ type clusterView struct {
 
 func newClusterView(ctx context.Context, user *identity, id key) *clusterView {
 	v := &clusterView{id: id}
-	v.nodes, v.nodesChanged = describe.WatchNodes(ctx, user.workloads, id)
+	v.nodes, v.nodesChanged = describe.WatchNodes(ctx, user.workloads, user.connector, id)
 	return v
 }
 

@@ -77,6 +77,17 @@ func (c Connector) Client(kubeconfig []byte) (client.Client, error) {
 	return created, nil
 }
 
+// WatchConfig returns the configuration of a client that watches. Its requests end with
+// their context, and each response has the same limits as those of Client.
+func (c Connector) WatchConfig(kubeconfig []byte) (*rest.Config, error) {
+	config, err := c.restConfig(kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	config.Timeout = 0
+	return config, nil
+}
+
 func (c Connector) restConfig(kubeconfig []byte) (*rest.Config, error) {
 	cleaned, err := Clean(kubeconfig)
 	if err != nil {
@@ -95,6 +106,8 @@ func (c Connector) restConfig(kubeconfig []byte) (*rest.Config, error) {
 	base := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, TLSClientConfig: certificates,
 		TLSHandshakeTimeout: requestTimeout, IdleConnTimeout: requestTimeout,
+		// Watches have no timeout, but their answers begin at once.
+		ResponseHeaderTimeout: requestTimeout,
 	}
 	config.TLSClientConfig = rest.TLSClientConfig{}
 	config.Transport = limited{refuseRedirects{c.Policy.Transport(base)}}
