@@ -54,12 +54,16 @@ type cluster struct {
 // its own: every request carries the token of its user.
 func NewCluster(options ClusterOptions) (*Server, error) {
 	address, err := url.Parse(options.Origin)
-	if err != nil || address.Scheme != "https" || address.Host == "" || strings.Trim(address.Path, "/") != "" {
+	if err != nil || address.Scheme != "https" || address.Host == "" || strings.Trim(address.Path, "/") != "" ||
+		address.User != nil || address.RawQuery != "" || address.Fragment != "" {
 		return nil, fmt.Errorf("the origin %q is not of the form https://HOST", options.Origin)
 	}
+	address.Host = normalHost(address.Host)
 	c := &cluster{options: options, address: address, logins: newLogins(options)}
 	if options.OIDC != nil {
-		c.oidc = newOIDCLogin(*options.OIDC, "https://"+address.Host+callbackPath)
+		if c.oidc, err = newOIDCLogin(*options.OIDC, "https://"+address.Host+callbackPath); err != nil {
+			return nil, err
+		}
 	}
 	return newServer(c), nil
 }
@@ -70,7 +74,11 @@ func (s *Server) ListenCluster(listener net.Listener, config *tls.Config) {
 	s.listeners, s.tls = []net.Listener{listener}, config
 }
 
-func (c *cluster) host(r *http.Request) bool { return r.Host == c.address.Host }
+func (c *cluster) host(r *http.Request) bool { return normalHost(r.Host) == c.address.Host }
+
+// normalHost returns a host as browsers send it: in lower case, and without the port of
+// HTTPS.
+func normalHost(host string) string { return strings.TrimSuffix(strings.ToLower(host), ":443") }
 
 func (c *cluster) origin(_ *http.Request, origin string) bool {
 	return origin == "https://"+c.address.Host
@@ -142,8 +150,16 @@ func (c *cluster) login(w http.ResponseWriter, r *http.Request) {
 		failLogin(w, err)
 		return
 	}
+	c.replace(c.session(r))
 	setCookie(w, key)
 	respond(w, c.description(session))
+}
+
+// replace ends the session that a browser had before, which no logout would reach.
+func (c *cluster) replace(previous *userSession) {
+	if previous != nil {
+		c.logins.end(previous)
+	}
 }
 
 // failLogin answers a login that failed.
@@ -152,6 +168,9 @@ func failLogin(w http.ResponseWriter, err error) {
 	case errors.Is(err, errBusy):
 		w.Header().Set("Retry-After", "5")
 		fail(w, http.StatusServiceUnavailable, Problem{Error: "Too many users are logged in: try again in a few minutes."})
+	case errors.Is(err, errLogins):
+		w.Header().Set("Retry-After", "5")
+		fail(w, http.StatusServiceUnavailable, Problem{Error: "Many users log in at the moment: try again in a few seconds."})
 	case errors.Is(err, errRefused):
 		fail(w, http.StatusUnauthorized, Problem{Error: "The management cluster does not accept this token: it is not valid, or has expired."})
 	default:

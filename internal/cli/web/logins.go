@@ -19,20 +19,27 @@ import (
 )
 
 const (
-	// maxUsers limits the users with watches, and maxUserSessions the sessions. The session
-	// that was idle longest ends first.
+	// maxUsers limits the tokens, which have watches, and maxUserSessions the sessions.
 	maxUsers        = 50
 	maxUserSessions = 500
-	// maxLogins limits the logins at a time.
-	maxLogins = 10
+	// maxNameTokens and maxNameSessions limit those of one user name. Its own that were not
+	// used for the longest time make room.
+	maxNameTokens   = 5
+	maxNameSessions = 20
+	// maxLogins limits the logins at a time, and slotTimeout is how long others wait.
+	maxLogins   = 10
+	slotTimeout = 5 * time.Second
 	// loginTimeout is how long the management cluster may take to accept a token.
 	loginTimeout = 15 * time.Second
 	// anonymous is the name of the user of a request without credentials.
 	anonymous = "system:anonymous"
+	// serviceAccount is the prefix of the names of service accounts.
+	serviceAccount = "system:serviceaccount:"
 )
 
 var (
 	errBusy    = errors.New("there are too many sessions")
+	errLogins  = errors.New("there are too many logins at a time")
 	errRefused = errors.New("the management cluster refuses the token")
 )
 
@@ -42,7 +49,8 @@ type logins struct {
 	options ClusterOptions
 	now     func() time.Time
 	// slots limits the logins at a time.
-	slots chan struct{}
+	slots       chan struct{}
+	slotTimeout time.Duration
 
 	mu sync.Mutex
 	// sessions are by the hash of their key, users by the hash of their token.
@@ -73,7 +81,7 @@ type userSession struct {
 
 func newLogins(options ClusterOptions) *logins {
 	return &logins{
-		options: options, now: time.Now, slots: make(chan struct{}, maxLogins),
+		options: options, now: time.Now, slots: make(chan struct{}, maxLogins), slotTimeout: slotTimeout,
 		sessions: map[digest]*userSession{}, users: map[digest]*user{},
 	}
 }
@@ -84,19 +92,17 @@ func (l *logins) open(ctx context.Context, token string) (*userSession, string, 
 	if token == "" || len(token) > maxToken || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return nil, "", errRefused
 	}
-	select {
-	case l.slots <- struct{}{}:
-		defer func() { <-l.slots }()
-	default:
-		return nil, "", errBusy
+	if !l.wait(ctx) {
+		return nil, "", errLogins
 	}
+	defer func() { <-l.slots }()
 	hash := hashOf(token)
 	options := Options{Config: l.options.configFor(token, func() { l.reject(hash) }), Context: l.options.Context, Namespace: "default", Namespaces: l.options.Namespaces}
 	name, err := l.verify(ctx, options)
 	if err != nil {
 		return nil, "", err
 	}
-	if namespace, _, found := strings.Cut(strings.TrimPrefix(name, "system:serviceaccount:"), ":"); found && strings.HasPrefix(name, "system:serviceaccount:") {
+	if namespace, _, found := strings.Cut(strings.TrimPrefix(name, serviceAccount), ":"); found && strings.HasPrefix(name, serviceAccount) {
 		options.Namespace = namespace
 	}
 	cookie := rand.Text() + rand.Text()
@@ -108,6 +114,18 @@ func (l *logins) open(ctx context.Context, token string) (*userSession, string, 
 	// The session outlives the request that opens it.
 	session.ctx, session.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	return session, cookie, l.add(session, options)
+}
+
+// wait waits for a slot for a login. It returns false if there is none in time.
+func (l *logins) wait(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, l.slotTimeout)
+	defer cancel()
+	select {
+	case l.slots <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // verify returns the name of the user of a token.
@@ -137,14 +155,11 @@ func (l *logins) verify(ctx context.Context, options Options) (string, error) {
 func (l *logins) add(session *userSession, options Options) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	shared := l.users[session.token]
-	for len(l.sessions) >= maxUserSessions || shared == nil && len(l.users) >= maxUsers {
-		if !l.endIdlest() {
-			session.cancel()
-			return errBusy
-		}
-		shared = l.users[session.token]
+	if !l.makeRoom(session) {
+		session.cancel()
+		return errBusy
 	}
+	shared := l.users[session.token]
 	if shared == nil {
 		created, err := newIdentity(options)
 		if err != nil {
@@ -153,6 +168,7 @@ func (l *logins) add(session *userSession, options Options) error {
 		}
 		// A user who writes a kubeconfig must not reach what only this program can.
 		created.workloads = workload.Reader{Reader: created.client, Policy: &dial.Policy{}}
+		created.connector = workload.Connector{Policy: &dial.Policy{}}
 		shared = &user{identity: created}
 		l.users[session.token] = shared
 	}
@@ -161,26 +177,14 @@ func (l *logins) add(session *userSession, options Options) error {
 	return nil
 }
 
-// endIdlest ends the session that was idle longest. It returns false if all are in use.
-func (l *logins) endIdlest() bool {
-	var idlest *userSession
-	for _, session := range l.sessions {
-		if session.active == 0 && (idlest == nil || session.used.Before(idlest.used)) {
-			idlest = session
-		}
-	}
-	if idlest == nil {
-		return false
-	}
-	l.endLocked(idlest)
-	return true
-}
-
 // find returns the session of a cookie, or nil if it does not exist or has ended.
-func (l *logins) find(cookie string) *userSession {
+func (l *logins) find(cookie string) *userSession { return l.get(hashOf(cookie)) }
+
+// get returns the session with an ID, or nil if it does not exist or has ended.
+func (l *logins) get(id digest) *userSession {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	session := l.sessions[hashOf(cookie)]
+	session := l.sessions[id]
 	if session == nil || l.ended(session) {
 		return nil
 	}

@@ -3,13 +3,18 @@ package web
 import (
 	"cmp"
 	"context"
+	"crypto/aes"
+	"crypto/cipher"
 	"crypto/rand"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
@@ -23,10 +28,11 @@ const (
 	// loginCookie binds a login to the browser that started it. The identity provider
 	// leads back from another site, so its policy cannot be as strict as that of a session.
 	loginCookie = "__Host-capt-login"
-	// pendingTime is how long a login may take, and maxPending the number of logins at a
-	// time.
+	// pendingTime is how long a login may take.
 	pendingTime = 10 * time.Minute
-	maxPending  = 1000
+	// maxTarget limits the path of the page that is opened after a login. It is part of the
+	// cookie.
+	maxTarget = 1 << 10
 )
 
 // OIDC is an identity provider. The management cluster must accept its ID tokens for the
@@ -50,25 +56,38 @@ type oidcLogin struct {
 	options  OIDC
 	redirect string
 	now      func() time.Time
+	// seal seals the logins that were started, in the cookies of their browsers: without
+	// memory here, no client can fill it.
+	seal cipher.AEAD
 
-	mu       sync.Mutex
-	provider *oidc.Provider
-	// pending are the logins that were started, by the hash of their state.
-	pending map[digest]pendingLogin
+	provider atomic.Pointer[oidc.Provider]
+	// turn is taken by the one who reads the configuration of the provider.
+	turn chan struct{}
 }
 
 // pendingLogin is a login that the identity provider has not finished.
 type pendingLogin struct {
-	// browser is the hash of the cookie of the browser that started it.
-	browser         digest
-	verifier, nonce string
-	// to is the page that is opened after it.
-	to      string
-	expires time.Time
+	State, Verifier, Nonce string
+	// To is the page that is opened after it.
+	To      string
+	Expires time.Time
+	// Previous is the session that the browser had, if any. Browsers do not send its cookie
+	// when the provider leads back.
+	Previous digest
 }
 
-func newOIDCLogin(options OIDC, redirect string) *oidcLogin {
-	return &oidcLogin{options: options, redirect: redirect, now: time.Now, pending: map[digest]pendingLogin{}}
+func newOIDCLogin(options OIDC, redirect string) (*oidcLogin, error) {
+	key := make([]byte, 32)
+	_, _ = rand.Read(key)
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, fmt.Errorf("creating the key of logins: %w", err)
+	}
+	seal, err := cipher.NewGCMWithRandomNonce(block)
+	if err != nil {
+		return nil, fmt.Errorf("creating the key of logins: %w", err)
+	}
+	return &oidcLogin{options: options, redirect: redirect, now: time.Now, seal: seal, turn: make(chan struct{}, 1)}, nil
 }
 
 // context returns a context with the client for the provider.
@@ -79,20 +98,29 @@ func (o *oidcLogin) context(ctx context.Context) context.Context {
 	return oidc.ClientContext(ctx, o.options.Client)
 }
 
-// discover reads the configuration of the provider, once.
+// discover reads the configuration of the provider, once. One login at a time asks, and
+// the others wait no longer than for an answer.
 func (o *oidcLogin) discover(ctx context.Context) (*oidc.Provider, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.provider == nil {
-		limited, cancel := context.WithTimeout(ctx, loginTimeout)
-		defer cancel()
-		provider, err := oidc.NewProvider(o.context(limited), o.options.Issuer)
-		if err != nil {
-			return nil, fmt.Errorf("reading the configuration of %s: %w", o.options.Issuer, err)
-		}
-		o.provider = provider
+	if provider := o.provider.Load(); provider != nil {
+		return provider, nil
 	}
-	return o.provider, nil
+	ctx, cancel := context.WithTimeout(ctx, loginTimeout)
+	defer cancel()
+	select {
+	case o.turn <- struct{}{}:
+		defer func() { <-o.turn }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("waiting for the configuration of %s: %w", o.options.Issuer, ctx.Err())
+	}
+	if provider := o.provider.Load(); provider != nil {
+		return provider, nil
+	}
+	provider, err := oidc.NewProvider(o.context(ctx), o.options.Issuer)
+	if err != nil {
+		return nil, fmt.Errorf("reading the configuration of %s: %w", o.options.Issuer, err)
+	}
+	o.provider.Store(provider)
+	return provider, nil
 }
 
 func (o *oidcLogin) config(provider *oidc.Provider) *oauth2.Config {
@@ -102,35 +130,37 @@ func (o *oidcLogin) config(provider *oidc.Provider) *oauth2.Config {
 	}
 }
 
-// begin records a login and returns the address at the provider.
-func (o *oidcLogin) begin(ctx context.Context, browser, to string) (string, error) {
+// begin starts a login. It returns the address at the provider and the value of the
+// cookie.
+func (o *oidcLogin) begin(ctx context.Context, to string, previous *userSession) (address, cookie string, err error) {
 	provider, err := o.discover(ctx)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
-	state := rand.Text()
-	login := pendingLogin{browser: hashOf(browser), verifier: oauth2.GenerateVerifier(), nonce: rand.Text(), to: localPath(to), expires: o.now().Add(pendingTime)}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for id, p := range o.pending {
-		if o.now().After(p.expires) {
-			delete(o.pending, id)
-		}
+	login := pendingLogin{State: rand.Text(), Verifier: oauth2.GenerateVerifier(), Nonce: rand.Text(), To: localPath(to), Expires: o.now().Add(pendingTime)}
+	if previous != nil {
+		login.Previous = previous.id
 	}
-	if len(o.pending) >= maxPending {
-		return "", errBusy
+	content, err := json.Marshal(login)
+	if err != nil {
+		return "", "", fmt.Errorf("encoding the login: %w", err)
 	}
-	o.pending[hashOf(state)] = login
-	return o.config(provider).AuthCodeURL(state, oidc.Nonce(login.nonce), oauth2.S256ChallengeOption(login.verifier)), nil
+	cookie = base64.RawURLEncoding.EncodeToString(o.seal.Seal(nil, nil, content, []byte(loginCookie))) //nolint:gosec // The cipher adds a random nonce.
+	return o.config(provider).AuthCodeURL(login.State, oidc.Nonce(login.Nonce), oauth2.S256ChallengeOption(login.Verifier)), cookie, nil
 }
 
-// take returns the login of a state, which works once and in the browser that started it.
-func (o *oidcLogin) take(state, browser string) (pendingLogin, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	login, found := o.pending[hashOf(state)]
-	delete(o.pending, hashOf(state))
-	if !found || o.now().After(login.expires) || login.browser != hashOf(browser) {
+// take returns the login of a state, which works in the browser that started it. It works
+// once, because the provider accepts a code once.
+func (o *oidcLogin) take(state, cookie string) (pendingLogin, error) {
+	var login pendingLogin
+	sealed, err := base64.RawURLEncoding.DecodeString(cookie)
+	if err == nil {
+		sealed, err = o.seal.Open(nil, nil, sealed, []byte(loginCookie))
+	}
+	if err == nil {
+		err = json.Unmarshal(sealed, &login)
+	}
+	if err != nil || o.now().After(login.Expires) || subtle.ConstantTimeCompare([]byte(login.State), []byte(state)) != 1 {
 		return pendingLogin{}, errors.New("the login has expired, or was started elsewhere")
 	}
 	return login, nil
@@ -144,7 +174,7 @@ func (o *oidcLogin) token(ctx context.Context, login pendingLogin, code string) 
 	}
 	ctx, cancel := context.WithTimeout(o.context(ctx), loginTimeout)
 	defer cancel()
-	answer, err := o.config(provider).Exchange(ctx, code, oauth2.VerifierOption(login.verifier))
+	answer, err := o.config(provider).Exchange(ctx, code, oauth2.VerifierOption(login.Verifier))
 	if err != nil {
 		return "", fmt.Errorf("exchanging the code: %w", err)
 	}
@@ -156,7 +186,7 @@ func (o *oidcLogin) token(ctx context.Context, login pendingLogin, code string) 
 	if err != nil {
 		return "", fmt.Errorf("checking the ID token: %w", err)
 	}
-	if verified.Nonce != login.nonce {
+	if verified.Nonce != login.Nonce {
 		return "", errors.New("the ID token belongs to another login")
 	}
 	return raw, nil
@@ -165,7 +195,7 @@ func (o *oidcLogin) token(ctx context.Context, login pendingLogin, code string) 
 // localPath returns a path of the page, and the first page for everything else.
 func localPath(to string) string {
 	address, err := url.Parse(to)
-	if err != nil || address.Scheme != "" || address.Host != "" || !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") ||
+	if err != nil || len(to) > maxTarget || address.Scheme != "" || address.Host != "" || !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") ||
 		strings.ContainsAny(to, "\\\r\n\t") || strings.HasPrefix(to, "/login/") || strings.HasPrefix(to, apiPrefix) {
 		return "/"
 	}
@@ -181,14 +211,13 @@ func setLoginCookie(w http.ResponseWriter, value string, age time.Duration) {
 // startOIDC leads a browser to the identity provider.
 func (c *cluster) startOIDC(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
-	browser := rand.Text()
-	address, err := c.oidc.begin(r.Context(), browser, r.URL.Query().Get("to"))
+	address, cookie, err := c.oidc.begin(r.Context(), r.URL.Query().Get("to"), c.session(r))
 	if err != nil {
 		loginFailed(w, r, err)
 		return
 	}
-	setLoginCookie(w, browser, pendingTime)
-	http.Redirect(w, r, address, http.StatusFound)
+	setLoginCookie(w, cookie, pendingTime)
+	http.Redirect(w, r, address, http.StatusFound) //nolint:gosec // It is that of the provider, which the administrator configures.
 }
 
 // finishOIDC opens a session for the user whom the identity provider leads back.
@@ -199,9 +228,11 @@ func (c *cluster) finishOIDC(w http.ResponseWriter, r *http.Request) {
 		loginFailed(w, r, err)
 		return
 	}
-	setLoginCookie(w, "", -time.Second)
 	query := r.URL.Query()
 	login, err := c.oidc.take(query.Get("state"), cookie.Value)
+	if err == nil {
+		setLoginCookie(w, "", -time.Second)
+	}
 	if err == nil && query.Get("error") != "" {
 		err = fmt.Errorf("the identity provider refused the login: %s", query.Get("error"))
 	}
@@ -217,8 +248,10 @@ func (c *cluster) finishOIDC(w http.ResponseWriter, r *http.Request) {
 		loginFailed(w, r, err)
 		return
 	}
+	c.replace(c.session(r))
+	c.replace(c.logins.get(login.Previous))
 	setCookie(w, key)
-	http.Redirect(w, r, login.to, http.StatusFound)
+	http.Redirect(w, r, login.To, http.StatusFound)
 }
 
 // loginFailed opens the page, which asks again. The cause is for administrators.

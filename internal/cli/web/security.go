@@ -5,6 +5,7 @@ import (
 	"mime"
 	"net/http"
 	"strings"
+	"time"
 )
 
 // contentSecurityPolicy allows the files of the page and requests to this server,
@@ -32,6 +33,9 @@ func (s *Server) secure(next http.Handler) http.Handler {
 	protected := http.NewCrossOriginProtection().Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		setSecurityHeaders(w.Header())
+		if r.ContentLength != 0 {
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.bodyTimeout))
+		}
 		if s.local == nil {
 			w.Header().Set("Strict-Transport-Security", "max-age=31536000")
 		}

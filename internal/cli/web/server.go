@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strconv"
@@ -27,6 +28,8 @@ const (
 	sessionPath = "/api/v1/session"
 	// maxBody limits the body of a request.
 	maxBody = 64 << 10
+	// bodyTimeout is how long a client may take to send one.
+	bodyTimeout = 10 * time.Second
 )
 
 // Options configure a server.
@@ -52,8 +55,9 @@ type Server struct {
 	local     *local
 	listeners []net.Listener
 	tls       *tls.Config
-	// writeTimeout is how long a client may take to read a part of a stream.
-	writeTimeout time.Duration
+	// writeTimeout is how long a client may take to read a part of a stream, and
+	// bodyTimeout to send the body of a request.
+	writeTimeout, bodyTimeout time.Duration
 }
 
 // access decides who may use a server, and with which identity.
@@ -85,7 +89,7 @@ func New(options Options) (*Server, error) {
 }
 
 func newServer(a access) *Server {
-	s := &Server{access: a, writeTimeout: 20 * time.Second}
+	s := &Server{access: a, writeTimeout: 20 * time.Second, bodyTimeout: bodyTimeout}
 	s.handler = s.secure(s.routes())
 	return s
 }
@@ -163,7 +167,12 @@ func (s *Server) Link(valid time.Duration) string {
 func read(w http.ResponseWriter, r *http.Request, body any) bool {
 	decoder := json.NewDecoder(r.Body)
 	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(body); err != nil {
+	err := decoder.Decode(body)
+	if err == nil {
+		// What follows is read within the time of the body, too.
+		_, err = io.Copy(io.Discard, r.Body)
+	}
+	if err != nil {
 		status := http.StatusBadRequest
 		if tooLarge, found := errors.AsType[*http.MaxBytesError](err); found {
 			status = http.StatusRequestEntityTooLarge
@@ -172,6 +181,7 @@ func read(w http.ResponseWriter, r *http.Request, body any) bool {
 		fail(w, status, Problem{Error: "The request is not valid: " + message.OneLine(err.Error())})
 		return false
 	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	return true
 }
 

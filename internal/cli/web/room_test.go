@@ -1,0 +1,191 @@
+package web
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+)
+
+// crowd adds sessions to logins.
+type crowd struct {
+	*WithT
+	*logins
+	t   *testing.T
+	now time.Time
+}
+
+func newCrowd(t *testing.T) *crowd {
+	t.Helper()
+	c := &crowd{WithT: NewWithT(t), t: t, now: time.Now()}
+	c.logins = newLogins(ClusterOptions{Config: env.Config, Idle: time.Hour, Lifetime: 3 * time.Hour})
+	c.logins.now = func() time.Time { return c.now }
+	t.Cleanup(c.stop)
+	return c
+}
+
+func (c *crowd) enter(user, token string) *userSession {
+	c.t.Helper()
+	c.now = c.now.Add(time.Second)
+	session := &userSession{id: hashOf(fmt.Sprint(c.now)), token: hashOf(token), user: user, used: c.now, ends: c.now.Add(time.Hour)}
+	session.ctx, session.cancel = context.WithCancel(c.t.Context())
+	c.Expect(c.add(session, Options{Config: env.Config})).To(Succeed())
+	return session
+}
+
+func TestLogins_oneUserDoesNotLogOthersOut(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(t)
+	anna := c.enter("anna", "annas")
+	for i := range 2 * maxUsers {
+		c.use(c.enter("mallory", fmt.Sprint(i)))
+	}
+	c.Expect(c.users).To(HaveLen(1 + maxNameTokens))
+	for range 2 * maxUserSessions {
+		c.enter("mallory", "one")
+	}
+	c.Expect(len(c.sessions)).To(BeNumerically("<=", 1+maxNameSessions))
+	// He creates service accounts, and keeps a page open for each.
+	for i := range 2 * maxUsers {
+		c.use(c.enter(fmt.Sprint(serviceAccount, "team:", i), fmt.Sprint("account", i)))
+	}
+	c.Expect(c.users).To(HaveLen(maxUsers))
+	ben := c.enter("ben", "bens")
+	c.Expect(anna.ctx.Err()).NotTo(HaveOccurred())
+	c.Expect(ben.ctx.Err()).NotTo(HaveOccurred())
+}
+
+func TestLogins_waitForASlot(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(t)
+	for range maxLogins {
+		c.Expect(c.wait(t.Context())).To(BeTrue())
+	}
+	c.slotTimeout = time.Millisecond
+	_, _, err := c.open(t.Context(), "token")
+	c.Expect(err).To(MatchError(errLogins))
+	c.slotTimeout = timeout
+	waited := make(chan bool)
+	go func() { waited <- c.wait(t.Context()) }()
+	<-c.slots
+	c.Eventually(waited, timeout).Should(Receive(BeTrue()))
+}
+
+func TestCluster_aLoginReplacesTheSessionOfTheBrowser(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t)
+	s := startCluster(t, ClusterOptions{Config: trusting(t, p), OIDC: &OIDC{Issuer: p.URL, ClientID: "capt", Client: p.Client()}})
+	anna := s.visitor()
+	anna.loginAt(p, "/")
+	s.Expect(s.logins().sessions).To(HaveLen(1))
+	// Browsers do not send the cookie of the session when the provider leads back.
+	response, _ := anna.send(http.MethodGet, loginPath, "", withoutOrigin)
+	back := anna.authorize(p, response.Header.Get("Location"))
+	address, err := url.Parse(s.base)
+	s.Expect(err).NotTo(HaveOccurred())
+	for _, cookie := range anna.client.Jar.Cookies(address) {
+		if cookie.Name == sessionCookie {
+			anna.client.Jar.SetCookies(address, []*http.Cookie{{Name: sessionCookie, Path: "/", MaxAge: -1, Secure: true}})
+		}
+	}
+	anna.send(http.MethodGet, back, "", withoutOrigin)
+	s.Expect(s.logins().sessions).To(HaveLen(1))
+}
+
+// No client can use up logins that were started.
+func TestOIDC_startedLoginsDoNotBlockOthers(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t)
+	s := startCluster(t, ClusterOptions{Config: trusting(t, p), OIDC: &OIDC{Issuer: p.URL, ClientID: "capt", Client: p.Client()}})
+	anna := s.visitor()
+	response, _ := anna.send(http.MethodGet, loginPath+"?to=/events", "", withoutOrigin)
+	back := anna.authorize(p, response.Header.Get("Location"))
+	other := s.visitor()
+	for range 1100 {
+		response, _ := other.send(http.MethodGet, loginPath, "", withoutOrigin)
+		s.Expect(response.Header.Get("Location")).To(HavePrefix(p.URL))
+	}
+	response, _ = anna.send(http.MethodGet, callbackPath+"?state=x", "", withoutOrigin)
+	s.Expect(response.Header.Get("Location")).To(Equal("/#login=failed"))
+	response, _ = anna.send(http.MethodGet, back, "", withoutOrigin)
+	s.Expect(response.Header.Get("Location")).To(Equal("/events"), "a link of another site does not end the login")
+}
+
+func TestOIDC_loginsExpire(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	p := newProvider(t)
+	o, err := newOIDCLogin(OIDC{Issuer: p.URL, Client: p.Client()}, "https://capt.example.com"+callbackPath)
+	g.Expect(err).NotTo(HaveOccurred())
+	address, cookie, err := o.begin(t.Context(), "/events", nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	parsed, err := url.Parse(address)
+	g.Expect(err).NotTo(HaveOccurred())
+	state := parsed.Query().Get("state")
+	login, err := o.take(state, cookie)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(login.To).To(Equal("/events"))
+	_, err = o.take(state, cookie+"x")
+	g.Expect(err).To(HaveOccurred(), "the cookie was changed")
+	o.now = func() time.Time { return time.Now().Add(2 * pendingTime) }
+	_, err = o.take(state, cookie)
+	g.Expect(err).To(HaveOccurred())
+}
+
+func TestOIDC_waitsForTheProviderOnlyAsLongAsItsClient(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	o, err := newOIDCLogin(OIDC{Issuer: "https://id.example.com"}, "https://capt.example.com"+callbackPath)
+	g.Expect(err).NotTo(HaveOccurred())
+	o.turn <- struct{}{}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, _, err = o.begin(ctx, "/", nil)
+	g.Expect(err).To(MatchError(context.Canceled))
+}
+
+func TestCluster_normalisesItsHost(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	for _, origin := range []string{"https://Capt.Example.com", "https://capt.example.com:443/"} {
+		s, err := NewCluster(ClusterOptions{Config: env.Config, Origin: origin})
+		g.Expect(err).NotTo(HaveOccurred())
+		for _, host := range []string{"capt.example.com", "capt.example.com:443", "CAPT.example.com"} {
+			g.Expect(s.access.host(&http.Request{Host: host})).To(BeTrue(), host)
+		}
+		g.Expect(s.access.host(&http.Request{Host: "capt.example.com:8443"})).To(BeFalse())
+		g.Expect(s.access.origin(nil, "https://capt.example.com")).To(BeTrue())
+	}
+	for _, origin := range []string{"https://user@capt.example.com", "https://capt.example.com?x=1", "https://capt.example.com#x"} {
+		_, err := NewCluster(ClusterOptions{Config: env.Config, Origin: origin})
+		g.Expect(err).To(HaveOccurred(), origin)
+	}
+}
+
+func TestCluster_endsRequestsWhoseBodyDoesNotArrive(t *testing.T) {
+	t.Parallel()
+	s := startCluster(t, ClusterOptions{Config: env.Config})
+	s.server.bodyTimeout = 100 * time.Millisecond
+	for _, body := range []string{"{", `{"token":""}`} {
+		host := strings.TrimPrefix(s.base, "https://")
+		connection, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}).DialContext(t.Context(), "tcp", host)
+		s.Expect(err).NotTo(HaveOccurred())
+		t.Cleanup(func() { _ = connection.Close() })
+		_, err = fmt.Fprintf(connection, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: 60000\r\n\r\n%s", sessionPath, host, body)
+		s.Expect(err).NotTo(HaveOccurred())
+		ended := make(chan error, 1)
+		go func() {
+			_, err := io.Copy(io.Discard, bufio.NewReader(connection))
+			ended <- err
+		}()
+		s.Eventually(ended, timeout).Should(Receive(), body)
+	}
+}
