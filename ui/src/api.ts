@@ -1,4 +1,4 @@
-import { end, headers, key } from "./session";
+import { headers, key, renew } from "./session";
 import { toast } from "./store";
 import type { Problem } from "./types";
 
@@ -13,7 +13,7 @@ export class Failure extends Error {
 }
 
 /** request sends a request with the session's key. */
-export async function request(path: string, init: RequestInit = {}): Promise<Response> {
+export async function request(path: string, init: RequestInit = {}, again = true): Promise<Response> {
   const used = key.value;
   const response = await fetch("/api/v1/" + path, {
     ...init,
@@ -26,8 +26,8 @@ export async function request(path: string, init: RequestInit = {}): Promise<Res
   } catch {
     // The answer has no text.
   }
-  // Another session may have begun in the meantime.
-  if (response.status === 401 && key.value === used) end(problem.error);
+  // Another session may have begun in the meantime: a request that was refused is sent once more.
+  if (response.status === 401 && (await renew(used, problem.error)) && again) return request(path, init, false);
   throw new Failure(response.status, problem);
 }
 

@@ -102,7 +102,7 @@ export function App() {
             {current === "ja" ? "English" : "日本語"}
           </button>
           {inCluster && open && (
-            <button type="button" class="plain" onClick={() => void logout().finally(() => location.assign("/"))}>
+            <button type="button" class="plain" onClick={() => void logout()}>
               {words.logout}
             </button>
           )}

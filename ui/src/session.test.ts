@@ -20,10 +20,12 @@ test("the identity provider leads back to the page", () => expect(providerPath(h
 describe("a session that has ended", () => {
   const answers: Response[] = [];
   const stored = new Map<string, string>();
+  const reload = vi.fn();
   beforeEach(() => {
     stored.clear();
+    reload.mockClear();
     answers.length = 0;
-    vi.stubGlobal("location", here);
+    vi.stubGlobal("location", { ...here, reload });
     vi.stubGlobal("sessionStorage", { setItem: (k: string, v: string) => stored.set(k, v), removeItem: (k: string) => stored.delete(k), getItem: (k: string) => stored.get(k) ?? null });
     vi.stubGlobal("fetch", async () => answers.shift());
     key.value = "old";
@@ -42,7 +44,7 @@ describe("a session that has ended", () => {
       key.value = "new";
       return new Response("{}", { status: 401 });
     });
-    await expect(request("stream")).rejects.toThrow();
+    await expect(request("stream", {}, false)).rejects.toThrow();
     expect(key.value).toBe("new");
   });
   test("keeps a dialog open without an error of its own", async () => {
@@ -64,6 +66,45 @@ describe("a session that has ended", () => {
     answer(200, { token: true });
     await logout();
     expect(key.value).toBe("");
+    expect(reload).toHaveBeenCalledOnce();
+  });
+  describe("in a cluster", () => {
+    beforeEach(async () => {
+      end("");
+      login.value = { token: true };
+      answer(200, { token: true, user: "anna", key: "first" });
+      await exchange("token");
+    });
+    test("continues with the session of another tab", async () => {
+      answer(401, { error: "ended" });
+      answer(200, { token: true, user: "anna", key: "second" });
+      answer(200, { done: true });
+      expect(await (await request("stream")).json()).toEqual({ done: true });
+      expect([key.value, reload.mock.calls.length]).toEqual(["second", 0]);
+    });
+    test("asks once, and ends", async () => {
+      answer(401, { error: "ended" });
+      answer(200, { token: true });
+      await expect(request("stream")).rejects.toThrow("ended");
+      expect([key.value, why.value, answers.length]).toEqual(["", "ended", 0]);
+    });
+    test("does not show the page of one user to another", async () => {
+      answer(200, { token: true, user: "ben", key: "bens" });
+      await exchange("token");
+      expect(reload).toHaveBeenCalledOnce();
+      expect(key.value).toBe("first");
+    });
+    test("follows logins and logouts in other tabs", async () => {
+      const tab = new BroadcastChannel("capt-session");
+      tab.postMessage({ token: true, user: "anna", key: "third" });
+      await vi.waitFor(() => expect(key.value).toBe("third"));
+      tab.postMessage({ token: true, user: "ben", key: "bens" });
+      await vi.waitFor(() => expect(reload).toHaveBeenCalledOnce());
+      tab.postMessage("end");
+      await vi.waitFor(() => expect(reload).toHaveBeenCalledTimes(2));
+      expect(key.value).toBe("");
+      tab.close();
+    });
   });
   test("continues with a pasted link", async () => {
     end("ended");

@@ -63,12 +63,44 @@ async function describe(): Promise<void> {
 
 /** begin continues with what the server says about a session. */
 function begin(answer: Login): void {
-  login.value = answer;
-  if (!answer.key) return;
-  why.value = failure.value = "";
-  keep(answer.key);
-  // Tabs whose session has ended continue with this one.
+  if (!answer.key) {
+    login.value = answer;
+    return;
+  }
+  adopt(answer);
+  // Other tabs continue with this session.
   tabs?.postMessage(answer);
+}
+
+// owner is the user of the page, since it has a session.
+let owner: string | undefined;
+
+/** adopt continues with a session. What the page of another user shows is not for this one. */
+function adopt(answer: Login): void {
+  if (answer.token && owner !== undefined && owner !== (answer.user ?? "")) {
+    location.reload();
+    return;
+  }
+  if (answer.token) owner = answer.user ?? "";
+  login.value = answer;
+  why.value = failure.value = "";
+  keep(answer.key!);
+}
+
+let asking: Promise<void> | undefined;
+
+/**
+ * renew is called when the server does not accept a key. It returns true if the browser has
+ * another session, for example of a login in another tab; otherwise the session has ended.
+ */
+export async function renew(used: string, text: string): Promise<boolean> {
+  if (key.value === used && login.value.token) {
+    asking ??= describe().finally(() => (asking = undefined));
+    await asking;
+  }
+  if (key.value !== used) return key.value !== "";
+  end(text);
+  return false;
 }
 
 /** exchange opens a session with the token of a link or of a user. It returns why that failed. */
@@ -91,6 +123,8 @@ export async function logout(): Promise<void> {
   } finally {
     end("");
     tabs?.postMessage("end");
+    // Nothing of the page stays for the next user. After a logout that failed, it shows that.
+    location.reload();
   }
 }
 
@@ -148,13 +182,20 @@ export function end(text: string): void {
 const tabs = typeof BroadcastChannel === "undefined" ? undefined : new BroadcastChannel(name);
 tabs?.addEventListener("message", (message) => {
   if (message.data === "ask" && key.value) tabs.postMessage({ ...login.value, key: key.value });
-  else if (message.data === "end") end("");
-  else if (message.data?.key && !key.value) {
-    why.value = "";
-    login.value = message.data;
-    keep(message.data.key);
+  else if (message.data === "end") {
+    end("");
+    location.reload();
   }
+  // In a cluster all tabs have the cookie of the latest session.
+  else if (message.data?.key && (message.data.token || !key.value)) adopt(message.data);
 });
+
+// A tab may have missed what other tabs said while it was suspended.
+if (typeof document !== "undefined") {
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden && login.value.token && !key.value) void describe();
+  });
+}
 
 function askOtherTabs(): Promise<void> {
   tabs?.postMessage("ask");
