@@ -91,3 +91,35 @@ func TestPage_passesItsValues(t *testing.T) {
 		t.Errorf("there is no certificate: %v", args)
 	}
 }
+
+func TestPage_hasTheCertificateOfItsOrigin(t *testing.T) {
+	objects, _ := page(t, map[string]any{"origin": "https://capt.example.com:8443/"})
+	names := objects["Certificate capt-ui"]["spec"].(map[string]any)["dnsNames"].([]any)
+	if names[0] != "capt.example.com" {
+		t.Errorf("the certificate is for %v", names)
+	}
+	objects, _ = page(t, map[string]any{"origin": "https://capt.example.com/", "tlsSecretName": "own"})
+	if objects["Certificate capt-ui"] != nil {
+		t.Error("a certificate is created besides the one of the Secret")
+	}
+	for _, secret := range []string{"", "own"} {
+		_, err := renderCAPT(t, map[string]any{
+			"certManager": map[string]any{"enabled": false},
+			"ui":          map[string]any{"enabled": true, "origin": "https://capt.example.com", "tlsSecretName": secret},
+		})
+		if failed := err != nil && strings.Contains(err.Error(), "ui.tlsSecretName"); failed != (secret == "") {
+			t.Errorf("with the Secret %q: %v", secret, err)
+		}
+	}
+}
+
+// Values of an earlier release, which --reuse-values keeps, have no part for the page.
+func TestPage_isOffWithoutItsValues(t *testing.T) {
+	objects, err := renderCAPT(t, map[string]any{"ui": nil})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if objects["Deployment capt-ui"] != nil {
+		t.Error("the page is rendered")
+	}
+}
