@@ -30,6 +30,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go/logging"
 	smithymiddleware "github.com/aws/smithy-go/middleware"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/appthrust/capt/internal/kubernetes/dial"
 )
@@ -111,6 +112,10 @@ func Load(ctx context.Context, c Credentials, o Options) (Config, error) {
 	}
 	if sdk.Region == "" {
 		return Config{}, invalid("the region is not set: set region, or %s in the credentials", regionEnv)
+	}
+	// The region becomes a part of the host names to which signed requests are sent.
+	if len(validation.IsDNS1123Label(sdk.Region)) > 0 {
+		return Config{}, invalid("the region %q is invalid: write one such as eu-west-1", sdk.Region)
 	}
 	if sdk.HTTPClient == sdkaws.HTTPClient(httpClient) {
 		// No setting of the manager, such as AWS_CA_BUNDLE, has changed it.

@@ -49,6 +49,17 @@ func TestLoad_requiresARegion(t *testing.T) {
 	g.Expect(aws.KindOf(err)).To(Equal(aws.KindInvalid))
 }
 
+// A user who chooses the region must not choose the host that gets signed requests.
+func TestLoad_refusesARegionThatIsNoName(t *testing.T) {
+	for _, region := range []string{"x.example.com/", "eu-west-1.example.com", "eu-west-1#", "EU", "-"} {
+		g := NewWithT(t)
+		credentials, err := aws.FromEnv(keys(), nil)
+		g.Expect(err).NotTo(HaveOccurred())
+		_, err = aws.Load(t.Context(), credentials, aws.Options{Region: region})
+		g.Expect(err).To(MatchError(ContainSubstring("write one such as eu-west-1")), region)
+	}
+}
+
 func TestLoad_assumesTheRole(t *testing.T) {
 	g := NewWithT(t)
 	server := awstest.New(t)
