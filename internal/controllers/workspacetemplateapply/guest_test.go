@@ -192,6 +192,21 @@ func TestGroup_chargesTheNamespaceThatTheManagerRecorded(t *testing.T) {
 	}
 }
 
+// A run can write its own Secret. It must not name the credentials with which CAPT signs.
+func TestOutputsSource_isNotThatOfTheRun(t *testing.T) {
+	c := newTestController(t, append(values(), newApply())...)
+	c.reconciler.Grants = &grant.Checker{Client: c.server, Live: c.server}
+	c.reconcile()
+	secret := c.runSecret("hello-r1")
+	secret.Annotations[record.ObjectsAnnotation] = `{"templateRef":{"namespace":"platform","name":"eks"},"providerConfigRef":{"namespace":"platform","name":"prod"}}`
+	c.Expect(c.server.Update(t.Context(), secret)).To(Succeed())
+	c.finish("hello-r1", outputsResult)
+	for range 3 {
+		c.reconcile()
+	}
+	c.Expect(c.get().Status.OutputsSource).To(HaveValue(HaveField("ProviderConfigRef", HaveValue(Equal(infrav1.ObjectReference{Namespace: "n", Name: "aws"})))))
+}
+
 // What the outputs of a run are from is known after an upgrade, and after the status was lost.
 func TestOutputsSource_isRestored(t *testing.T) {
 	c := newTestController(t, append(values(), newApply())...)

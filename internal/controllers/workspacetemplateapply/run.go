@@ -169,6 +169,8 @@ func (r *Reconciler) sealEnded(ctx context.Context, s *scope) error {
 		if changed.Annotations == nil {
 			changed.Annotations = map[string]string{}
 		}
+		// The run may have written it, to have tokens signed with other credentials.
+		delete(changed.Annotations, record.ObjectsAnnotation)
 		s.seal(changed)
 		// The cache has only parts of the Secret, so it is patched, not updated.
 		if err := r.Client.Patch(ctx, changed, client.MergeFrom(run.secret)); client.IgnoreNotFound(err) != nil {
