@@ -52,9 +52,10 @@ func (r *Reconciler) selectedPolicies(ctx context.Context, subjects []*infrav1.W
 	if err := r.Client.List(ctx, &cluster); err != nil {
 		return nil, fmt.Errorf("listing ClusterWorkspacePolicies: %w", err)
 	}
+	read := map[string]*corev1.Namespace{}
 	for i := range cluster.Items {
 		p := &cluster.Items[i]
-		applies, err := r.clusterPolicyApplies(ctx, p, subjects)
+		applies, err := r.clusterPolicyApplies(ctx, p, subjects, read)
 		if err != nil {
 			return nil, err
 		}
@@ -98,9 +99,9 @@ func selectsOne(selector *metav1.LabelSelector, subjects []*infrav1.WorkspaceTem
 }
 
 // clusterPolicyApplies reports whether a policy selects one of the workspaces. It reads a
-// namespace only if its labels decide. One that does not exist is selected: a policy must
-// not end with the namespace.
-func (r *Reconciler) clusterPolicyApplies(ctx context.Context, p *infrav1.ClusterWorkspacePolicy, subjects []*infrav1.WorkspaceTemplateApply) (bool, error) {
+// namespace only if its labels decide, and once for all policies. One that does not exist is
+// selected: a policy must not end with the namespace.
+func (r *Reconciler) clusterPolicyApplies(ctx context.Context, p *infrav1.ClusterWorkspacePolicy, subjects []*infrav1.WorkspaceTemplateApply, read map[string]*corev1.Namespace) (bool, error) {
 	if !selectsOne(p.Spec.Selector, subjects) {
 		return false, nil
 	}
@@ -108,12 +109,19 @@ func (r *Reconciler) clusterPolicyApplies(ctx context.Context, p *infrav1.Cluste
 		return true, nil
 	}
 	for _, name := range namespacesOf(subjects) {
-		var namespace corev1.Namespace
-		err := r.Reader.Get(ctx, client.ObjectKey{Name: name}, &namespace)
-		if client.IgnoreNotFound(err) != nil {
-			return false, fmt.Errorf("reading namespace %s: %w", name, err)
+		namespace, known := read[name]
+		if !known {
+			namespace = &corev1.Namespace{}
+			err := r.Reader.Get(ctx, client.ObjectKey{Name: name}, namespace)
+			if client.IgnoreNotFound(err) != nil {
+				return false, fmt.Errorf("reading namespace %s: %w", name, err)
+			}
+			if err != nil {
+				namespace = nil
+			}
+			read[name] = namespace
 		}
-		if err != nil || selects(p.Spec.NamespaceSelector, namespace.Labels) {
+		if namespace == nil || selects(p.Spec.NamespaceSelector, namespace.Labels) {
 			return true, nil
 		}
 	}

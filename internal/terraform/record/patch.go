@@ -76,19 +76,16 @@ func lastLines(log []byte) []byte {
 
 // SavedPatch returns a patch that records the names of rescued states that a run has saved
 // in the backend.
-func SavedPatch(names []string) ([]byte, error) {
-	text, err := json.Marshal(names)
-	if err != nil {
-		return nil, fmt.Errorf("encoding the names of states: %w", err)
-	}
-	return json.Marshal(map[string]any{"data": map[string][]byte{keySaved: text}})
-}
+func SavedPatch(names []string) ([]byte, error) { return dataPatch(keySaved, names) }
 
 // StatePatch returns a patch that records the state that a run is about to change.
-func StatePatch(state terraform.StateInfo) ([]byte, error) {
-	text, err := json.Marshal(state)
+func StatePatch(state terraform.StateInfo) ([]byte, error) { return dataPatch(keyState, state) }
+
+// dataPatch returns a patch that sets a key of a run's Secret to a value as JSON.
+func dataPatch(key string, value any) ([]byte, error) {
+	text, err := json.Marshal(value)
 	if err != nil {
-		return nil, fmt.Errorf("encoding the state: %w", err)
+		return nil, fmt.Errorf("encoding %s: %w", key, err)
 	}
-	return json.Marshal(map[string]any{"data": map[string][]byte{keyState: text}})
+	return json.Marshal(map[string]any{"data": map[string][]byte{key: text}})
 }
