@@ -550,10 +550,7 @@ func TestReconcile_deletesARescuedStateThatALostRunSaved(t *testing.T) {
 	c := newTestController(t, append(values(), newApply())...)
 	c.reconcile()
 	for _, name := range []string{"saved", "kept"} {
-		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: record.ChunkName(name, 0), Labels: map[string]string{
-			infrav1.ComponentLabel: record.ComponentRescue, infrav1.WorkspaceLabel: "hello",
-		}}, Type: corev1.SecretTypeOpaque}
-		c.Expect(c.server.Create(t.Context(), secret)).To(Succeed())
+		c.Expect(c.server.Create(t.Context(), rescuedSecret(name))).To(Succeed())
 	}
 	patch, err := record.SavedPatch([]string{"saved"})
 	c.Expect(err).NotTo(HaveOccurred())
@@ -564,6 +561,31 @@ func TestReconcile_deletesARescuedStateThatALostRunSaved(t *testing.T) {
 	var left corev1.SecretList
 	c.Expect(c.server.List(t.Context(), &left, client.MatchingLabels{infrav1.ComponentLabel: record.ComponentRescue})).To(Succeed())
 	c.Expect(left.Items).To(ConsistOf(HaveField("Name", record.ChunkName("kept", 0))))
+}
+
+// The cache has a rescued state for a while after the manager deleted it. A run has no
+// access to a state that does not exist, and would fail.
+func TestReconcile_namesOnlyRescuedStatesThatExist(t *testing.T) {
+	c := newTestController(t, append(values(), newApply(), rescuedSecret("kept"))...)
+	c.reconciler.Client = interceptor.NewClient(c.server, interceptor.Funcs{
+		List: func(ctx context.Context, w client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			err := w.List(ctx, list, opts...)
+			if secrets, ok := list.(*corev1.SecretList); ok {
+				secrets.Items = append(secrets.Items, *rescuedSecret("deleted"))
+			}
+			return err
+		},
+	})
+	c.reconcile()
+	request, err := record.Request(c.runSecret("hello-r1"))
+	c.Expect(err).NotTo(HaveOccurred())
+	c.Expect(request.Rescued).To(ConsistOf("kept"))
+}
+
+func rescuedSecret(name string) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: record.ChunkName(name, 0), Labels: map[string]string{
+		infrav1.ComponentLabel: record.ComponentRescue, infrav1.WorkspaceLabel: "hello",
+	}}, Type: corev1.SecretTypeOpaque}
 }
 
 func TestReconcile_doesNotOverwriteTheResultOfARun(t *testing.T) {

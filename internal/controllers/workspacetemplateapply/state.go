@@ -295,7 +295,8 @@ func usesKubernetes(state *infrav1.StateStatus, runs []*runRecord) bool {
 }
 
 // rescuedStates returns the names of the states that runs could not save to their
-// backend.
+// backend. Each is read from the API server: the cache may still have one that was saved
+// and deleted, and a run that is told to read it has no access to it.
 func (r *Reconciler) rescuedStates(ctx context.Context, s *scope) ([]string, error) {
 	secrets, err := r.secrets(ctx, s, record.ComponentRescue)
 	if err != nil {
@@ -303,9 +304,18 @@ func (r *Reconciler) rescuedStates(ctx context.Context, s *scope) ([]string, err
 	}
 	var names []string
 	for i := range secrets {
-		if name, first := record.FirstChunk(secrets[i].Name); first && secrets[i].Type == corev1.SecretTypeOpaque {
-			names = append(names, name)
+		name, first := record.FirstChunk(secrets[i].Name)
+		if !first || secrets[i].Type != corev1.SecretTypeOpaque {
+			continue
 		}
+		err := r.Reader.Get(ctx, client.ObjectKeyFromObject(&secrets[i]), &corev1.Secret{})
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", name, err)
+		}
+		names = append(names, name)
 	}
 	slices.Sort(names)
 	return names, nil
