@@ -1,0 +1,199 @@
+package workspacetemplateapply
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/appthrust/capt/internal/reconcile/fault"
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/record"
+)
+
+// cleanUp deletes or releases the objects of the workspace. The stored status must
+// show the last result first: without records and status, a restarted manager
+// would destroy again, forever, because the state is deleted.
+func (r *Reconciler) cleanUp(ctx context.Context, s *scope) error {
+	if s.statusChanged {
+		return fault.WaitFor(1, clusterv1.DeletingReason, "Deleting the Secrets of the workspace")
+	}
+	if err := r.ensureExists(ctx, s); err != nil {
+		return err
+	}
+	// Before the records are deleted, which show what is left.
+	if err := r.forget(ctx, s); err != nil {
+		return err
+	}
+	deleted, released := cleanUpComponents(s.apply.Spec.RetainWorkspaceOnDelete)
+	for _, component := range deleted {
+		if err := r.deleteSecrets(ctx, s, component); err != nil {
+			return err
+		}
+	}
+	for _, component := range released {
+		if err := r.releaseSecrets(ctx, s, component); err != nil {
+			return err
+		}
+	}
+	if err := r.deleteLock(ctx, s); err != nil {
+		return err
+	}
+	r.tracker.set(s.name(), nil)
+	deleteMetrics(s.apply)
+	return nil
+}
+
+// ensureExists returns a conflict if the workspace does not exist any more. This manager
+// was then suspended, and what has the names of the workspace's objects now may belong to
+// the next workspace of its name. Whatever was read before belongs to this one.
+func (r *Reconciler) ensureExists(ctx context.Context, s *scope) error {
+	live, err := r.live(ctx, s)
+	if err != nil || live != nil {
+		return err
+	}
+	return s.staleCache()
+}
+
+// deleteLock deletes the lock of the Kubernetes backend.
+func (r *Reconciler) deleteLock(ctx context.Context, s *scope) error {
+	var lease coordinationv1.Lease
+	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.apply.Namespace, Name: s.kubernetesBackend().LeaseName()}, &lease)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading the lock: %w", err)
+	}
+	if err := r.ensureExists(ctx, s); err != nil {
+		return err
+	}
+	if err := client.IgnoreNotFound(r.Client.Delete(ctx, &lease, client.Preconditions{UID: &lease.UID})); err != nil {
+		return fmt.Errorf("deleting the lock: %w", err)
+	}
+	return nil
+}
+
+// cleanUpComponents returns the components whose Secrets are deleted with the
+// workspace, and those whose Secrets are released: snapshots, outputs and state
+// if the resources are retained.
+func cleanUpComponents(retain bool) (deleted, released []string) {
+	deleted = []string{record.ComponentRun, record.ComponentPlan, record.ComponentTransfer}
+	kept := []string{record.ComponentSnapshot, componentConnection, record.ComponentState}
+	// Only a user can decide about a state that could not be saved.
+	released = []string{record.ComponentRescue}
+	if retain {
+		return deleted, append(released, kept...)
+	}
+	return append(deleted, kept...), released
+}
+
+// forget removes what the executors keep for the workspace. If the resources are
+// retained, it keeps a working directory that may have what is missing from the
+// state: the first run of the next workspace of that name pushes it.
+func (r *Reconciler) forget(ctx context.Context, s *scope) error {
+	for _, run := range s.runs {
+		if err := r.forgetRun(ctx, run); err != nil {
+			return err
+		}
+	}
+	if s.apply.Spec.RetainWorkspaceOnDelete {
+		results := s.results()
+		if len(results) == 0 && s.apply.Status.Runs > 0 {
+			// An earlier attempt has deleted the records and made this decision.
+			return nil
+		}
+		if err := r.retain(ctx, s); err != nil {
+			return err
+		}
+		if unsettled, err := r.unsettled(ctx, s, results); err != nil || unsettled {
+			return err
+		}
+	}
+	workspace := terraform.WorkspaceRef{Namespace: s.apply.Namespace, Name: s.apply.Name, UID: string(s.apply.UID)}
+	for _, runner := range r.Runners {
+		if err := runner.Remove(ctx, workspace); err != nil {
+			return fmt.Errorf("removing the working directory: %w", err)
+		}
+	}
+	return nil
+}
+
+// retain leaves what the executors keep to the next workspace of the same name.
+func (r *Reconciler) retain(ctx context.Context, s *scope) error {
+	workspace := terraform.WorkspaceRef{Namespace: s.apply.Namespace, Name: s.apply.Name, UID: string(s.apply.UID)}
+	for _, runner := range r.Runners {
+		if retainer, ok := runner.(terraform.Retainer); ok {
+			if err := retainer.Retain(ctx, workspace); err != nil {
+				return fmt.Errorf("retaining the working directory: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// forgetRun removes what the executor of a run keeps for it.
+func (r *Reconciler) forgetRun(ctx context.Context, run *runRecord) error {
+	runner, found := r.Runners[run.executor()]
+	if !found {
+		return nil
+	}
+	if err := runner.Forget(ctx, run.ref()); err != nil {
+		return fmt.Errorf("forgetting run %s: %w", run.id, err)
+	}
+	return nil
+}
+
+func (r *Reconciler) deleteSecrets(ctx context.Context, s *scope, component string) error {
+	secrets, err := r.secrets(ctx, s, component)
+	if err != nil {
+		return err
+	}
+	return r.deleteAll(ctx, s, secrets)
+}
+
+// deleteAll deletes Secrets that were read from the cache.
+func (r *Reconciler) deleteAll(ctx context.Context, s *scope, secrets []corev1.Secret) error {
+	if len(secrets) == 0 {
+		return nil
+	}
+	if err := r.ensureExists(ctx, s); err != nil {
+		return err
+	}
+	for i := range secrets {
+		if err := client.IgnoreNotFound(r.Client.Delete(ctx, &secrets[i], client.Preconditions{UID: &secrets[i].UID})); err != nil {
+			return fmt.Errorf("deleting Secret %s: %w", secrets[i].Name, err)
+		}
+	}
+	return nil
+}
+
+// releaseSecrets removes the owner references of Secrets, so that the garbage
+// collector does not delete them.
+func (r *Reconciler) releaseSecrets(ctx context.Context, s *scope, component string) error {
+	secrets, err := r.secrets(ctx, s, component)
+	if err != nil {
+		return err
+	}
+	owned := slices.DeleteFunc(secrets, func(secret corev1.Secret) bool { return len(secret.OwnerReferences) == 0 })
+	if len(owned) == 0 {
+		return nil
+	}
+	if err := r.ensureExists(ctx, s); err != nil {
+		return err
+	}
+	for i := range owned {
+		released := owned[i].DeepCopy()
+		released.OwnerReferences = nil
+		// The cache has only parts of the Secret, so it is patched, not updated.
+		if err := client.IgnoreNotFound(r.Client.Patch(ctx, released, client.MergeFromWithOptions(&owned[i], client.MergeFromWithOptimisticLock{}))); err != nil {
+			return fmt.Errorf("releasing Secret %s: %w", released.Name, err)
+		}
+	}
+	return nil
+}
