@@ -49,6 +49,9 @@ var (
 func registerMetrics(q *queue.Queue) {
 	register.Do(func() {
 		metrics.Registry.MustRegister(runDuration, runFailures, policyViolations, queueTime, drifted, inFlight, queued)
+		for _, class := range []terraform.Class{terraform.ClassTransient, terraform.ClassLockHeld, terraform.ClassTerminal} {
+			runFailures.WithLabelValues(string(class))
+		}
 	})
 	current.Lock()
 	defer current.Unlock()
@@ -68,6 +71,16 @@ func observeRun(run *runRecord, result *terraform.Result) {
 	runDuration.WithLabelValues(string(run.operation()), string(result.Outcome)).Observe(result.FinishedAt.Sub(result.StartedAt).Seconds())
 	if result.Class != "" {
 		runFailures.WithLabelValues(string(result.Class)).Inc()
+	}
+}
+
+// expectViolations creates the counters of the rules of policies: an increase is visible
+// only beside an earlier value, so that an alert would miss the first violation.
+func expectViolations(policies []terraform.Policy) {
+	for _, p := range policies {
+		for _, rule := range p.Rules {
+			policyViolations.WithLabelValues(p.Kind, p.Name, string(rule.Action))
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,6 +41,7 @@ func (r *Reconciler) policiesOf(ctx context.Context, apply *infrav1.WorkspaceTem
 	if err != nil || len(selected) == 0 {
 		return nil, err
 	}
+	expectViolations(selected)
 	// Rules see the workspace of the user.
 	return newPolicies(selected, subjects[len(subjects)-1], apply.Spec.TemplateRef.Key(apply.Namespace), tmpl), nil
 }
@@ -160,7 +162,22 @@ func newPolicies(selected []terraform.Policy, apply *infrav1.WorkspaceTemplateAp
 	if metadata := tmpl.Spec.Template.Metadata; metadata != nil {
 		policies.Template.Version = metadata.Version
 	}
+	if !readLabels(selected) {
+		// Their changes must not make a waiting plan be decided again.
+		policies.Workspace.Labels, policies.Template.Labels = nil, nil
+	}
 	return policies
+}
+
+// readLabels reports whether a rule may read labels. An expression can name them otherwise
+// only through a value without a type.
+func readLabels(selected []terraform.Policy) bool {
+	return slices.ContainsFunc(selected, func(p terraform.Policy) bool {
+		return slices.ContainsFunc(p.Rules, func(rule terraform.PolicyRule) bool {
+			text := rule.Expression + " " + rule.MessageExpression
+			return strings.Contains(text, "labels") || strings.Contains(text, "dyn")
+		})
+	})
 }
 
 // decidesAbout reports whether policies decide about the plan of an operation.

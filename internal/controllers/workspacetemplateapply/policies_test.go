@@ -244,6 +244,38 @@ func TestPoliciesOf_selects(t *testing.T) {
 	c.Expect(requests(cluster("all", nil, nil))).To(ConsistOf("n/hello", "platform/n.hello"))
 }
 
+func TestPoliciesOf_containLabelsOnlyIfARuleReadsThem(t *testing.T) {
+	hello := newApply(func(a *infrav1.WorkspaceTemplateApply) { a.Labels = map[string]string{"stage": "a"} })
+	for _, test := range []struct {
+		expression, message string
+		has                 bool
+	}{
+		{expression: `"delete" in resource.actions`},
+		{expression: `workspace.labels["stage"] == "a"`, has: true},
+		{expression: `true`, message: `template.labels["x"]`, has: true},
+		{expression: `dyn(workspace)["lab" + "els"]["stage"] == "a"`, has: true},
+	} {
+		c := newTestController(t, newPolicy(infrav1.PolicyDeny, func(p *infrav1.WorkspacePolicy) {
+			p.Spec.Rules[0].Expression, p.Spec.Rules[0].MessageExpression = test.expression, test.message
+		}))
+		policies, err := c.reconciler.policiesOf(t.Context(), hello, newTemplate())
+		c.Expect(err).NotTo(HaveOccurred())
+		if test.has {
+			c.Expect(policies.Workspace.Labels).To(Equal(hello.Labels), test.expression)
+		} else {
+			c.Expect(policies.Workspace.Labels).To(BeEmpty(), test.expression)
+		}
+	}
+}
+
+// An alert on the increase of a counter misses a first value that is not 0.
+func TestPoliciesOf_countersExistBeforeTheFirstViolation(t *testing.T) {
+	c := newTestController(t, newPolicy(infrav1.PolicyDeny, func(p *infrav1.WorkspacePolicy) { p.Name = "unseen" }))
+	_, err := c.reconciler.policiesOf(t.Context(), newApply(), newTemplate())
+	c.Expect(err).NotTo(HaveOccurred())
+	c.Expect(policyViolations.DeleteLabelValues(kindPolicy, "unseen", string(infrav1.PolicyDeny))).To(BeTrue())
+}
+
 func TestRecordViolations_limitsWhatARunReports(t *testing.T) {
 	g := NewWithT(t)
 	s := newScope("hello")

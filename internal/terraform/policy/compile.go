@@ -12,21 +12,17 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 )
 
-// maxCost limits the cost of one evaluation of an expression, maxTotalCost that of a rule
-// in one plan. A million takes about a second.
-var (
-	maxCost      uint64 = 1_000_000
-	maxTotalCost uint64 = 10_000_000
-)
+// maxEstimate limits the estimated cost of one evaluation of an expression in the worst
+// case. A million takes about a second.
+const maxEstimate = 10_000_000
 
-const (
-	// maxEstimate limits the estimated cost of one evaluation of an expression in the
-	// worst case.
-	maxEstimate = 10_000_000
-	// interruptFrequency is how many steps of a loop pass between two checks whether the
-	// run was stopped.
-	interruptFrequency = 1000
-)
+// maxCost limits the cost of one evaluation of an expression, maxTotalCost that of a rule
+// in one plan. What is admitted can be evaluated.
+var maxCost, maxTotalCost uint64 = maxEstimate, maxEstimate
+
+// interruptFrequency is how many steps of a loop pass between two checks whether the run
+// was stopped.
+const interruptFrequency = 1000
 
 // The sizes of values that the estimate of a cost assumes.
 const (
