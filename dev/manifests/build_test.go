@@ -72,7 +72,7 @@ func TestBuild_writesEveryFile(t *testing.T) {
 	files := built(t, first)
 	for _, name := range []string{
 		"install.yaml", "infrastructure-components.yaml", "control-plane-components.yaml", "bootstrap-components.yaml", "addon-components.yaml",
-		"metadata.yaml", "cluster-template.yaml", "cluster-template-local.yaml", "clusterclass-local.yaml", "workspace-templates.yaml",
+		"metadata.yaml", "cluster-template.yaml", "cluster-template-local.yaml", "clusterclass-eks.yaml", "clusterclass-local.yaml", "workspace-templates.yaml",
 	} {
 		if len(files[name]) == 0 {
 			t.Errorf("%s is missing or empty", name)

@@ -95,6 +95,8 @@ func (s *server) generate() {
 		ContainSubstring("kind: CAPTControlPlane"), ContainSubstring("region: eu-central-1")))
 	s.Expect(s.clusterctl("generate", "cluster", "local", "--infrastructure", "capt:"+previous, "-n", "default", "--flavor", "local")).To(And(
 		ContainSubstring("kind: ClusterClass"), ContainSubstring("kind: CAPTMachineTemplate"), ContainSubstring("name: local")))
+	s.Expect(s.clusterctl("generate", "cluster", "eks", "--infrastructure", "capt:"+previous, "-n", "default", "--flavor", "eks-class")).To(And(
+		ContainSubstring("kind: ClusterClass"), ContainSubstring("kind: CAPTMachinePoolTemplate"), ContainSubstring("value: eu-central-1")))
 	variables := s.clusterctl("generate", "cluster", "eks", "--infrastructure", "capt:"+previous, "--list-variables")
 	s.Expect(variables).To(And(ContainSubstring("AWS_REGION"), ContainSubstring("ENDPOINT_PUBLIC_CIDRS")))
 }

@@ -136,6 +136,43 @@ spec:
 	g.Expect(asJSON(t, again)).To(Equal(asJSON(t, r)), "rendering is deterministic")
 }
 
+// Karpenter and Fargate are variables of the class of EKS, and workers override others.
+func TestRender_classOfEKS(t *testing.T) {
+	g := NewWithT(t)
+	templates := []string{"clusterclasses/eks.yaml", "templates/vpc.yaml", "templates/eks-controlplane-template-v2.yaml", "templates/eks-machine.yaml", "templates/eks-node-group.yaml"}
+	r := rendered(t, given(t, append(templates, "examples/cluster-class-workers.yaml")...), render.Options{})
+	g.Expect(r.Problems).To(BeEmpty())
+	g.Expect(workspaceNamed(r, "topology-workers")).To(And(
+		haveVariable("compute", `"ManagedNodeGroup"`), haveVariable("fargate_profiles", `{"jobs": {"selectors": [{"namespace": "jobs"}]}}`),
+		haveVariable("endpoint_public_access", "true"), HaveField("Spec.Variables", Not(HaveKey("karpenter_node_pool")))))
+	g.Expect(workspaceNamed(r, "topology-workers-batch")).To(And(haveVariable("capacity_type", `"SPOT"`), haveVariable("labels", `{"example.com/capacity": "spot"}`)))
+	expectValid(t, r)
+
+	const cluster = `apiVersion: cluster.x-k8s.io/v1beta2
+kind: Cluster
+metadata: {name: demo}
+spec:
+  topology:
+    classRef: {name: eks}
+    version: v1.35.0
+    variables:
+    - {name: region, value: eu-west-1}
+    - {name: endpointPublicCIDRs, value: []}
+    - {name: existingVpcId, value: vpc-0123456789abcdef0}
+    - {name: compute, value: Fargate}
+    - {name: karpenterNodePool, value: {architectures: [arm64], cpu_limit: "10"}}
+    - {name: addonRoles, value: [{name: EBSCSIDriver}]}
+    - {name: tags, value: {team: a}}
+`
+	r = rendered(t, given(t, append(templates, cluster)...), render.Options{})
+	g.Expect(r.Problems).To(BeEmpty())
+	g.Expect(workspaceNamed(r, "demo-vpc")).To(BeNil(), "the VPC exists")
+	g.Expect(workspaceNamed(r, "demo")).To(And(
+		haveVariable("compute", `"Fargate"`), haveVariable("vpc_id", `"vpc-0123456789abcdef0"`), haveVariable("endpoint_public_access", "false"),
+		haveVariable("karpenter_node_pool", `{"architectures": ["arm64"], "cpu_limit": "10"}`), haveVariable("ebs_csi_driver", "true"), haveVariable("tags", `{"team": "a"}`)))
+	expectValid(t, r)
+}
+
 func asJSON(t *testing.T, r *render.Rendering) string {
 	t.Helper()
 	var out bytes.Buffer

@@ -23,12 +23,12 @@ import (
 	"github.com/appthrust/capt/internal/testenv/objecttest"
 )
 
-// example creates the objects of an example that match.
-func (h *harness) example(name string, match func(*unstructured.Unstructured) bool) {
+// manifests creates the objects of a file of the repository that match.
+func (h *harness) manifests(path string, match func(*unstructured.Unstructured) bool) {
 	h.T.Helper()
 	root, err := testenv.Root()
 	h.Expect(err).NotTo(HaveOccurred())
-	text, err := os.ReadFile(filepath.Join(root, "examples", name))
+	text, err := os.ReadFile(filepath.Join(root, path))
 	h.Expect(err).NotTo(HaveOccurred())
 	objects, err := manifest.Parse(text)
 	h.Expect(err).NotTo(HaveOccurred())
@@ -65,14 +65,14 @@ func TestClusterClass_createsWorkers(t *testing.T) {
 			return false
 		}
 	}
-	h.example("cluster-class.yaml", is("CAPTClusterTemplate", "CAPTControlPlaneTemplate"))
-	h.example("cluster-class-workers.yaml", is("CAPTBootstrapConfigTemplate", "CAPTMachineTemplate", "CAPTMachinePoolTemplate"))
-	h.example("cluster-class-workers.yaml", is("ClusterClass"))
+	const class = "clusterclasses/eks.yaml"
+	h.manifests(class, is("CAPTClusterTemplate", "CAPTControlPlaneTemplate", "CAPTBootstrapConfigTemplate", "CAPTMachineTemplate", "CAPTMachinePoolTemplate"))
+	h.manifests(class, is("ClusterClass"))
 	h.CreateTemplate("eks-machine", nodeModule+"variable \"instance_type\" {}\n")
 	h.Eventually(func() error {
 		// The webhook requires that the class has been reconciled.
 		obj := &clusterv1.ClusterClass{}
-		if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: h.Namespace, Name: "eks-workers"}, obj); err != nil {
+		if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: h.Namespace, Name: "eks"}, obj); err != nil {
 			return err
 		}
 		if obj.Status.ObservedGeneration != obj.Generation {
@@ -80,7 +80,7 @@ func TestClusterClass_createsWorkers(t *testing.T) {
 		}
 		return nil
 	}, objecttest.Timeout, objecttest.Interval).Should(Succeed(), "Cluster API should reconcile the class")
-	h.example("cluster-class-workers.yaml", is("Cluster"))
+	h.manifests("examples/cluster-class-workers.yaml", is("Cluster"))
 
 	cluster := &nodestest.Cluster{
 		Client:  env.Client,
@@ -107,6 +107,8 @@ func TestClusterClass_createsWorkers(t *testing.T) {
 			g.Expect(m.Spec.Bootstrap.ConfigRef.Kind).To(Equal("CAPTBootstrapConfig"))
 		}
 	}, objecttest.Timeout, objecttest.Interval).Should(Succeed(), "the class should create nodes")
+	nodeGroup := only(h, &infrav1.CAPTMachinePoolList{}, func(l *infrav1.CAPTMachinePoolList) []infrav1.CAPTMachinePool { return l.Items })
+	h.Expect(nodeGroup.Spec.CapacityType).To(Equal(infrav1.CapacityTypeSpot), "a worker overrides variables of the class")
 	pool := only(h, &clusterv1.MachinePoolList{}, func(l *clusterv1.MachinePoolList) []clusterv1.MachinePool { return l.Items })
 	h.WaitFor(pool, "the node group should get its bootstrap data", func(g Gomega) {
 		g.Expect(pool.Spec.Template.Spec.InfrastructureRef.Kind).To(Equal("CAPTMachinePool"))
