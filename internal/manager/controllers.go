@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/controllers/workspacenotification"
 	"github.com/appthrust/capt/internal/controllers/workspaceproviderconfig"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplate"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply"
@@ -54,7 +55,7 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, o *Options) error {
 	return nil
 }
 
-// setupEngine adds the controllers of workspaces, templates and provider configs.
+// setupEngine adds the controllers of workspaces and of what belongs to them.
 func setupEngine(ctx context.Context, mgr ctrl.Manager, o *Options, objects cache.Cache, reader client.Reader) error {
 	exits := make(chan event.GenericEvent, 1<<16)
 	o.Engine.Hide = append(o.Engine.Hide, o.WebhookCertDir)
@@ -77,7 +78,7 @@ func setupEngine(ctx context.Context, mgr ctrl.Manager, o *Options, objects cach
 	return setupTemplates(ctx, mgr, o, objects, reader)
 }
 
-// setupTemplates adds the controllers of templates and provider configs.
+// setupTemplates adds the controllers of templates, provider configs and notifications.
 func setupTemplates(ctx context.Context, mgr ctrl.Manager, o *Options, objects cache.Cache, reader client.Reader) error {
 	if err := usage.Index(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
@@ -95,6 +96,12 @@ func setupTemplates(ctx context.Context, mgr ctrl.Manager, o *Options, objects c
 		WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-provider-config"),
 	}).SetupWithManager(ctx, mgr, options); err != nil {
 		return fmt.Errorf("adding WorkspaceProviderConfig: %w", err)
+	}
+	if err := (&workspacenotification.Reconciler{
+		Client: mgr.GetClient(), Reader: reader, Metadata: objects, Network: o.Network.notifications(),
+		WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-notification"), Now: time.Now,
+	}).SetupWithManager(ctx, mgr, options); err != nil {
+		return fmt.Errorf("adding WorkspaceNotification: %w", err)
 	}
 	return nil
 }

@@ -11,7 +11,8 @@ import (
 )
 
 // NetworkOptions restrict the addresses to which the manager connects for its users:
-// chart repositories, workload clusters and endpoints of AWS that templates name.
+// chart repositories, workload clusters, endpoints of AWS that templates name, and
+// destinations of notifications.
 type NetworkOptions struct {
 	// ClusterCIDRs are networks of the management cluster, which users do not reach.
 	ClusterCIDRs []string
@@ -19,15 +20,18 @@ type NetworkOptions struct {
 	AllowedCIDRs []string
 	// ChartHosts are the hosts of chart repositories. Empty allows all.
 	ChartHosts []string
+	// NotificationHosts are the hosts to which notifications are sent. Empty allows all.
+	NotificationHosts []string
 
 	policy dial.Policy
 }
 
 // AddFlags registers the flags.
 func (o *NetworkOptions) AddFlags(fs *pflag.FlagSet) {
-	fs.StringSliceVar(&o.ClusterCIDRs, "cluster-cidrs", nil, "Networks of the management cluster, such as those of Services and Pods, to which the manager does not connect for users: to chart repositories, workload clusters and AWS endpoints that they name.")
+	fs.StringSliceVar(&o.ClusterCIDRs, "cluster-cidrs", nil, "Networks of the management cluster, such as those of Services and Pods, to which the manager does not connect for users: to chart repositories, workload clusters, AWS endpoints and destinations of notifications that they name.")
 	fs.StringSliceVar(&o.AllowedCIDRs, "allowed-cidrs", nil, "Networks to which the manager connects for users although they are denied by default: loopback, link-local and multicast addresses, metadata services of clouds, and --cluster-cidrs.")
 	fs.StringSliceVar(&o.ChartHosts, "allowed-chart-hosts", nil, "Hosts from which the manager reads charts, such as ghcr.io or *.example.com, including those to which repositories redirect. A host without a wildcard may have any address. Empty allows all hosts.")
+	fs.StringSliceVar(&o.NotificationHosts, "allowed-notification-hosts", nil, "Hosts to which the manager sends notifications, such as hooks.slack.com or *.example.com. A host without a wildcard may have any address. Empty allows all hosts.")
 }
 
 // Validate parses the networks.
@@ -54,5 +58,12 @@ func (o *NetworkOptions) clusters() *dial.Policy { return &o.policy }
 func (o *NetworkOptions) charts() *dial.Policy {
 	policy := o.policy
 	policy.Hosts = o.ChartHosts
+	return &policy
+}
+
+// notifications returns the policy of connections to destinations of notifications.
+func (o *NetworkOptions) notifications() *dial.Policy {
+	policy := o.policy
+	policy.Hosts = o.NotificationHosts
 	return &policy
 }

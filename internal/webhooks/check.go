@@ -20,6 +20,7 @@ var offline = []func(client.Object) field.ErrorList{
 	checkOf(workspaceProviderConfigRules),
 	checkOf(workspacePolicyRules),
 	checkOf(clusterWorkspacePolicyRules),
+	checkOf(workspaceNotificationRules),
 	checkOf(captControlPlaneRules),
 	checkOf(captControlPlaneTemplateRules),
 	checkOf(captBootstrapConfigTemplateRules),

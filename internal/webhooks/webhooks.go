@@ -45,6 +45,7 @@ func SetupGroups(mgr ctrl.Manager, groups ...string) error {
 		registerValidator(r, &infrav1.WorkspaceProviderConfig{}, workspaceProviderConfigRules),
 		registerValidator(r, &infrav1.WorkspacePolicy{}, workspacePolicyRules),
 		registerValidator(r, &infrav1.ClusterWorkspacePolicy{}, clusterWorkspacePolicyRules),
+		registerValidator(r, &infrav1.WorkspaceNotification{}, workspaceNotificationRules),
 		registerValidator(r, &controlplanev1.CAPTControlPlane{}, captControlPlaneRules),
 		registerValidator(r, &controlplanev1.CAPTControlPlaneTemplate{}, captControlPlaneTemplateRules),
 		registerValidator(r, &bootstrapv1.CAPTBootstrapConfigTemplate{}, captBootstrapConfigTemplateRules),

@@ -32,6 +32,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&CAPTReferenceGrant{}, &CAPTReferenceGrantList{},
 		&WorkspacePolicy{}, &WorkspacePolicyList{},
 		&ClusterWorkspacePolicy{}, &ClusterWorkspacePolicyList{},
+		&WorkspaceNotification{}, &WorkspaceNotificationList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
