@@ -17,19 +17,21 @@ const lockInterval = 20 * time.Millisecond
 // ErrLocked means that another process holds a lock.
 var ErrLocked = errors.New("the lock is held")
 
-// FileLock is an exclusive lock on a file. The kernel releases it when every process
+// FileLock is a lock on a file. The kernel releases it when every process
 // that has the file open has closed it or exited. A child that inherits File holds
 // the lock too.
 type FileLock struct{ File *os.File }
 
-// TryLockFile locks a file, which is created if it does not exist. It returns
-// ErrLocked if the lock is held.
-func TryLockFile(path string) (*FileLock, error) {
+// TryLockFile locks a file exclusively. The file is created if it does not exist. It
+// returns ErrLocked if the lock is held.
+func TryLockFile(path string) (*FileLock, error) { return tryLock(path, unix.LOCK_EX) }
+
+func tryLock(path string, how int) (*FileLock, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("opening %s: %w", filepath.Base(path), err)
 	}
-	err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	err = unix.Flock(int(file.Fd()), how|unix.LOCK_NB)
 	if err == nil {
 		return &FileLock{File: file}, nil
 	}
@@ -42,8 +44,17 @@ func TryLockFile(path string) (*FileLock, error) {
 
 // LockFile is like TryLockFile, but blocks until the lock is free or ctx ends.
 func LockFile(ctx context.Context, path string) (*FileLock, error) {
+	return lockFile(ctx, path, unix.LOCK_EX)
+}
+
+// ShareFile is like LockFile, but others can share the lock, which keeps LockFile out.
+func ShareFile(ctx context.Context, path string) (*FileLock, error) {
+	return lockFile(ctx, path, unix.LOCK_SH)
+}
+
+func lockFile(ctx context.Context, path string, how int) (*FileLock, error) {
 	for {
-		lock, err := TryLockFile(path)
+		lock, err := tryLock(path, how)
 		if !errors.Is(err, ErrLocked) {
 			return lock, err
 		}

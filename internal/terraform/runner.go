@@ -6,8 +6,10 @@ import "context"
 type Run struct {
 	// Namespace is the namespace of the run's Secret and of its workspace.
 	Namespace string
-	// Workspace is the name of the workspace.
-	Workspace string
+	// Workspace is the name of the workspace, and WorkspaceUID its UID. The runs of the
+	// next workspace of the name have the same IDs.
+	Workspace    string
+	WorkspaceUID string
 	// ID identifies the run.
 	ID string
 	// Digest is the digest of the request with which the manager created the run. Start
@@ -40,9 +42,11 @@ type Runner interface {
 	Observe(ctx context.Context, run Run) (Liveness, error)
 	// Stop asks the run to end gracefully. The run's result shows how it ended.
 	Stop(ctx context.Context, run Run) error
-	// Forget removes everything that is kept for a run that has ended.
+	// Forget removes everything that is kept for a run that has ended, and nothing of the
+	// next workspace of the name: a caller that was suspended may be late.
 	Forget(ctx context.Context, run Run) error
-	// Remove removes everything that is kept for a deleted workspace.
+	// Remove removes everything that is kept for a deleted workspace, and nothing of the
+	// next one of its name.
 	Remove(ctx context.Context, workspace WorkspaceRef) error
 }
 

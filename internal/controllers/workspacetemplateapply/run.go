@@ -119,7 +119,7 @@ func (r *Reconciler) start(ctx context.Context, s *scope, next decision) error {
 	if err := r.ensureLast(ctx, s, number, secret); err != nil {
 		return err
 	}
-	run := &runRecord{id: request.RunID, workspace: s.apply.Name, number: number, secret: secret, origin: originSealed}
+	run := &runRecord{id: request.RunID, workspace: s.apply.Name, workspaceUID: s.apply.UID, number: number, secret: secret, origin: originSealed}
 	s.startState(request)
 	ctrl.LoggerFrom(ctx).Info("Starting run", "run", run.id, "operation", next.operation)
 	if err := runner.Start(ctx, run.ref()); err != nil {
@@ -336,7 +336,7 @@ func (r *Reconciler) endDeleted(ctx context.Context, s *scope, id string) error 
 		if !ok {
 			continue
 		}
-		ended, err := ender.End(ctx, terraform.Run{Namespace: s.apply.Namespace, Workspace: s.apply.Name, ID: id})
+		ended, err := ender.End(ctx, s.runRef(id))
 		if err != nil {
 			return fmt.Errorf("stopping run %s: %w", id, err)
 		}
@@ -350,7 +350,7 @@ func (r *Reconciler) endDeleted(ctx context.Context, s *scope, id string) error 
 // stopChanged stops the last run, whose Secret does not count any more: the run itself or
 // a user has changed it. No other run starts while it is running.
 func (r *Reconciler) stopChanged(ctx context.Context, s *scope, id string) error {
-	ref := terraform.Run{Namespace: s.apply.Namespace, Workspace: s.apply.Name, ID: id}
+	ref := s.runRef(id)
 	for _, runner := range r.Runners {
 		liveness, err := runner.Observe(ctx, ref)
 		if err != nil {
@@ -365,6 +365,11 @@ func (r *Reconciler) stopChanged(ctx context.Context, s *scope, id string) error
 		return fault.WaitFor(startInterval, infrav1.RunInProgressReason, "The Secret of run %s was changed, so its result does not count. The run is stopping", id)
 	}
 	return nil
+}
+
+// runRef identifies a run without a record.
+func (s *scope) runRef(id string) terraform.Run {
+	return terraform.Run{Namespace: s.apply.Namespace, Workspace: s.apply.Name, WorkspaceUID: string(s.apply.UID), ID: id}
 }
 
 func (s *scope) staleCache() error {

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -65,9 +66,10 @@ type scope struct {
 type runRecord struct {
 	id string
 	// workspace is the name of the workspace. That in the Secret may be another one.
-	workspace string
-	number    int64
-	secret    *corev1.Secret
+	workspace    string
+	workspaceUID types.UID
+	number       int64
+	secret       *corev1.Secret
 	// origin is how the run is known to be of this manager.
 	origin origin
 	// decoded is the result, once it was read.
@@ -172,7 +174,7 @@ func runRecordOf(key *seal.Key, apply *infrav1.WorkspaceTemplateApply, secret *c
 	if !ok || owner == nil || owner.UID != apply.UID || owner.Name != apply.Name || record.RunID(secret) != id {
 		return nil
 	}
-	run := &runRecord{id: id, workspace: apply.Name, number: number, secret: secret}
+	run := &runRecord{id: id, workspace: apply.Name, workspaceUID: apply.UID, number: number, secret: secret}
 	if run.origin = originOf(key, apply, run); run.origin == originForeign {
 		return nil
 	}
@@ -319,7 +321,8 @@ func (s *scope) lostRun() *runRecord {
 // ref returns the run for its executor.
 func (run *runRecord) ref() terraform.Run {
 	return terraform.Run{
-		Namespace: run.secret.Namespace, Workspace: run.workspace, ID: run.id, Digest: run.secret.Annotations[record.DigestAnnotation],
+		Namespace: run.secret.Namespace, Workspace: run.workspace, WorkspaceUID: string(run.workspaceUID), ID: run.id,
+		Digest: run.secret.Annotations[record.DigestAnnotation],
 	}
 }
 

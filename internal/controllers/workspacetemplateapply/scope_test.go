@@ -370,9 +370,10 @@ func TestExecutor_isThatOfALostRun(t *testing.T) {
 
 func TestRef_hasTheNameOfTheWorkspace(t *testing.T) {
 	g := NewWithT(t)
-	run := newScope("hello").startRun(g, decision{operation: terraform.OperationPlan})
+	s := newScope("hello")
+	run := s.startRun(g, decision{operation: terraform.OperationPlan})
 	run.secret.OwnerReferences[0].Name = "other"
-	g.Expect(run.ref()).To(Equal(terraform.Run{Namespace: "n", Workspace: "hello", ID: "hello-r1", Digest: record.RequestDigest(run.secret)}))
+	g.Expect(run.ref()).To(Equal(terraform.Run{Namespace: "n", Workspace: "hello", WorkspaceUID: string(s.apply.UID), ID: "hello-r1", Digest: record.RequestDigest(run.secret)}))
 }
 
 func TestRunner_stallsIfTheExecutorIsNotEnabled(t *testing.T) {

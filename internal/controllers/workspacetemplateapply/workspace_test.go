@@ -47,7 +47,7 @@ func (s *scope) startRun(g Gomega, next decision) *runRecord {
 	g.Expect(err).NotTo(HaveOccurred())
 	s.key = testKey
 	s.seal(secret)
-	run := &runRecord{id: request.RunID, workspace: s.apply.Name, number: number, secret: secret, origin: originSealed}
+	run := &runRecord{id: request.RunID, workspace: s.apply.Name, workspaceUID: s.apply.UID, number: number, secret: secret, origin: originSealed}
 	s.runs = slices.Insert(s.runs, 0, run)
 	s.apply.Status.Runs = number
 	return run

@@ -7,13 +7,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/appthrust/capt/internal/terraform"
@@ -61,18 +64,18 @@ func (g Granter) Grant(ctx context.Context, run terraform.Run, request *terrafor
 	if err != nil {
 		return err
 	}
-	meta := record.LocalMeta(request.Workspace, record.ComponentRun, run.ID)
-	meta.Name, meta.OwnerReferences = Name(run.ID), nil
+	objectMeta := runMeta(request.Workspace, record.ComponentRun, run.ID)
+	objectMeta.Name = Name(run.ID)
 	automount := false
-	account := &corev1.ServiceAccount{ObjectMeta: *meta.DeepCopy(), AutomountServiceAccountToken: &automount}
+	account := &corev1.ServiceAccount{ObjectMeta: *objectMeta.DeepCopy(), AutomountServiceAccountToken: &automount}
 	if err := g.Client.Create(ctx, account); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("creating ServiceAccount %s: %w", account.Name, err)
 	}
 	for _, object := range []client.Object{
-		&rbacv1.Role{ObjectMeta: *meta.DeepCopy(), Rules: rules},
+		&rbacv1.Role{ObjectMeta: *objectMeta.DeepCopy(), Rules: rules},
 		&rbacv1.RoleBinding{
-			ObjectMeta: *meta.DeepCopy(),
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
+			ObjectMeta: *objectMeta.DeepCopy(),
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: objectMeta.Name},
 			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: run.Namespace, Name: account.Name}},
 		},
 	} {
@@ -82,7 +85,7 @@ func (g Granter) Grant(ctx context.Context, run terraform.Run, request *terrafor
 			err = g.Client.Update(ctx, object)
 		}
 		if err != nil {
-			return fmt.Errorf("creating %T %s: %w", object, meta.Name, err)
+			return fmt.Errorf("creating %T %s: %w", object, objectMeta.Name, err)
 		}
 	}
 	return nil
@@ -90,43 +93,76 @@ func (g Granter) Grant(ctx context.Context, run terraform.Run, request *terrafor
 
 // Revoke deletes the service account of a run, its permissions and its stored token.
 func (g Granter) Revoke(ctx context.Context, run terraform.Run) error {
-	return errors.Join(g.revoke(ctx, run.Namespace, Name(run.ID)), g.deleteToken(ctx, run.Namespace, run.ID))
-}
-
-func (g Granter) revoke(ctx context.Context, namespace, name string) error {
-	meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
-	var errs []error
-	for _, object := range []client.Object{
-		&rbacv1.RoleBinding{ObjectMeta: meta}, &rbacv1.Role{ObjectMeta: meta}, &corev1.ServiceAccount{ObjectMeta: meta},
-	} {
-		if err := g.Client.Delete(ctx, object); client.IgnoreNotFound(err) != nil {
-			errs = append(errs, fmt.Errorf("deleting %T %s: %w", object, name, err))
-		}
-	}
-	return errors.Join(errs...)
+	return g.revoke(ctx, run.Namespace, run.ID, run.WorkspaceUID)
 }
 
 // RevokeAll deletes the service accounts of all runs of a workspace, and their stored tokens.
 // A token is found by its label too: its Role may be deleted already.
 func (g Granter) RevokeAll(ctx context.Context, workspace terraform.WorkspaceRef) error {
-	var roles rbacv1.RoleList
-	namespace := client.InNamespace(workspace.Namespace)
-	if err := g.Reader.List(ctx, &roles, namespace, client.MatchingLabels(record.LocalMeta(workspace, record.ComponentRun, "").Labels)); err != nil {
-		return fmt.Errorf("listing Roles of the workspace: %w", err)
-	}
-	var tokens corev1.SecretList
-	if err := g.Reader.List(ctx, &tokens, namespace, client.MatchingLabels(record.LocalMeta(workspace, record.ComponentToken, "").Labels)); err != nil {
-		return fmt.Errorf("listing the tokens of the workspace: %w", err)
+	ids := map[string]bool{}
+	for component, list := range map[string]client.ObjectList{record.ComponentRun: &rbacv1.RoleList{}, record.ComponentToken: &corev1.SecretList{}} {
+		labels := client.MatchingLabels(record.LocalMeta(workspace, component, "").Labels)
+		if err := g.Reader.List(ctx, list, client.InNamespace(workspace.Namespace), labels); err != nil {
+			return fmt.Errorf("listing the service accounts of the workspace: %w", err)
+		}
+		err := meta.EachListItem(list, func(obj runtime.Object) error {
+			ids[record.RunID(obj.(client.Object))] = true
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("listing the service accounts of the workspace: %w", err)
+		}
 	}
 	var errs []error
-	for i := range roles.Items {
-		role := &roles.Items[i]
-		errs = append(errs, g.revoke(ctx, workspace.Namespace, role.Name), g.deleteToken(ctx, workspace.Namespace, record.RunID(role)))
-	}
-	for i := range tokens.Items {
-		errs = append(errs, g.deleteToken(ctx, workspace.Namespace, record.RunID(&tokens.Items[i])))
+	for _, id := range slices.Sorted(maps.Keys(ids)) {
+		errs = append(errs, g.revoke(ctx, workspace.Namespace, id, workspace.UID))
 	}
 	return errors.Join(errs...)
+}
+
+func (g Granter) revoke(ctx context.Context, namespace, runID, workspaceUID string) error {
+	if runID == "" {
+		return nil
+	}
+	objects := metav1.ObjectMeta{Namespace: namespace, Name: Name(runID)}
+	token := metav1.ObjectMeta{Namespace: namespace, Name: TokenSecretName(runID)}
+	var errs []error
+	for _, object := range []client.Object{
+		&rbacv1.RoleBinding{ObjectMeta: objects}, &rbacv1.Role{ObjectMeta: objects}, &corev1.ServiceAccount{ObjectMeta: objects},
+		&corev1.Secret{ObjectMeta: token},
+	} {
+		errs = append(errs, g.delete(ctx, object, workspaceUID))
+	}
+	return errors.Join(errs...)
+}
+
+// delete deletes an object unless it belongs to the next workspace of the name. The caller
+// may have been suspended since it read the workspace, and be so again after any read here:
+// the API server compares what is deleted with what was read.
+func (g Granter) delete(ctx context.Context, object client.Object, workspaceUID string) error {
+	key := client.ObjectKeyFromObject(object)
+	err := g.Reader.Get(ctx, key, object)
+	if err == nil && ownedByAnother(object, workspaceUID) {
+		return nil
+	}
+	if err == nil {
+		uid, version := object.GetUID(), object.GetResourceVersion()
+		err = g.Client.Delete(ctx, object, client.Preconditions{UID: &uid, ResourceVersion: &version})
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting %T %s: %w", object, key.Name, err)
+	}
+	return nil
+}
+
+// workspaceAnnotation has the UID of the workspace of an object. It is no owner: see Grant.
+const workspaceAnnotation = "capt.appthrust.io/workspace-uid"
+
+// ownedByAnother reports whether an object belongs to another workspace. An earlier version
+// of CAPT did not record the workspace.
+func ownedByAnother(object client.Object, workspaceUID string) bool {
+	owner := object.GetAnnotations()[workspaceAnnotation]
+	return owner != "" && owner != workspaceUID
 }
 
 // reserveState creates the Secret of the state and the Lease that locks it. It returns an
@@ -155,6 +191,14 @@ func (g Granter) reserveState(ctx context.Context, request *terraform.Request, w
 		return fmt.Errorf("state %s belongs to another workspace: %w", existing.Name, record.ErrForged)
 	}
 	return nil
+}
+
+// runMeta returns the metadata of an object of a run, without a name.
+func runMeta(workspace terraform.WorkspaceRef, component, runID string) metav1.ObjectMeta {
+	meta := record.LocalMeta(workspace, component, runID)
+	meta.OwnerReferences = nil
+	meta.Annotations = map[string]string{workspaceAnnotation: workspace.UID}
+	return meta
 }
 
 // stateOwner returns the request with the Kubernetes backend of a run, or nil. A run

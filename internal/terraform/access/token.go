@@ -7,8 +7,8 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/record"
@@ -60,12 +60,13 @@ func TokenSecretName(runID string) string { return record.Shorten("capt-token-"+
 // StoreToken stores a token of the run's service account in a Secret. A pod that runs as
 // another account mounts it.
 func (g Granter) StoreToken(ctx context.Context, run terraform.Run, request *terraform.Request) error {
-	meta := record.LocalMeta(request.Workspace, record.ComponentToken, run.ID)
-	meta.Name, meta.OwnerReferences = TokenSecretName(run.ID), nil
+	meta := runMeta(request.Workspace, record.ComponentToken, run.ID)
+	meta.Name = TokenSecretName(run.ID)
 	// Another Secret of this name may have been created to be mounted, with a token of
 	// another account.
-	if err := g.deleteToken(ctx, run.Namespace, run.ID); err != nil {
-		return err
+	existing := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: run.Namespace, Name: meta.Name}}
+	if err := g.Client.Delete(ctx, existing); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting the token of another run: %w", err)
 	}
 	token, err := g.Token(ctx, run, request)
 	if err != nil {
@@ -74,17 +75,6 @@ func (g Granter) StoreToken(ctx context.Context, run terraform.Run, request *ter
 	secret := &corev1.Secret{ObjectMeta: meta, Type: corev1.SecretTypeOpaque, Data: map[string][]byte{TokenKey: []byte(token)}}
 	if err := g.Client.Create(ctx, secret); err != nil {
 		return fmt.Errorf("storing the token of the run: %w", err)
-	}
-	return nil
-}
-
-func (g Granter) deleteToken(ctx context.Context, namespace, runID string) error {
-	if runID == "" {
-		return nil
-	}
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: TokenSecretName(runID)}}
-	if err := g.Client.Delete(ctx, secret); err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("deleting the token of the run: %w", err)
 	}
 	return nil
 }

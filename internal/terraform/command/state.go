@@ -294,6 +294,12 @@ func (w *Workdir) OwnedBy(uid string) bool {
 	return uid != "" && (owner == uid || owner == noOwner)
 }
 
+// UsedByAnother reports whether runs of another workspace used the working directory last.
+func (w *Workdir) UsedByAnother(uid string) bool {
+	owner := w.Owner()
+	return uid != "" && owner != "" && owner != noOwner && owner != uid
+}
+
 // UnsavedStates returns the unsaved states in a working directory, oldest first.
 func UnsavedStates(dir string) ([]UnsavedState, error) {
 	paths, err := rescuedFiles(dir)

@@ -82,7 +82,7 @@ func (f *fixture) run(workspace terraform.WorkspaceRef, change ...func(*terrafor
 	secret, err := record.NewRun(request, record.Meta(workspace, record.ComponentRun, request.RunID))
 	f.Expect(err).NotTo(HaveOccurred())
 	f.Expect(f.env.Client.Create(f.ctx, secret)).To(Succeed())
-	return terraform.Run{Namespace: f.namespace, Workspace: workspace.Name, ID: request.RunID, Digest: record.RequestDigest(secret)}
+	return terraform.Run{Namespace: f.namespace, Workspace: workspace.Name, WorkspaceUID: workspace.UID, ID: request.RunID, Digest: record.RequestDigest(secret)}
 }
 
 func (f *fixture) get(obj client.Object, name string) error {

@@ -23,7 +23,7 @@ import (
 
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;delete
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;list;create;update;delete
-// +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=create;delete
+// +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=get;create;delete
 // +kubebuilder:rbac:groups="",resources=secrets/capt,verbs=store
 // +kubebuilder:rbac:groups="",resources=serviceaccounts/token,verbs=create
 // +kubebuilder:rbac:groups="",resources=pods;events,verbs=get;list
@@ -207,11 +207,16 @@ func (e *Executor) finish(ctx context.Context, run terraform.Run, outcome terraf
 }
 
 func (e *Executor) delete(ctx context.Context, run terraform.Run, policy metav1.DeletionPropagation) error {
-	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: run.Namespace, Name: name(run.ID)}}
-	if err := e.Client.Delete(ctx, job, client.PropagationPolicy(policy)); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("deleting Job %s: %w", job.Name, err)
+	var job batchv1.Job
+	err := e.Reader.Get(ctx, key(run), &job)
+	if err == nil {
+		if owner := metav1.GetControllerOfNoCopy(&job); owner != nil && string(owner.UID) != run.WorkspaceUID {
+			// It is the Job of the next workspace of the name.
+			return nil
+		}
+		err = e.Client.Delete(ctx, &job, client.PropagationPolicy(policy), client.Preconditions{UID: &job.UID})
 	}
-	return nil
+	return wrap("deleting Job "+name(run.ID), client.IgnoreNotFound(err))
 }
 
 // Forget deletes the Job, its pod and its service account. The log is in the

@@ -160,7 +160,8 @@ func TestEnd_waitsForThePodOfARunWithoutARecord(t *testing.T) {
 
 func TestGrant_survivesTheDeletionOfTheWorkspace(t *testing.T) {
 	f := newFixture(t)
-	run := f.run(f.workspace("foreground"))
+	workspace := f.workspace("foreground")
+	run := f.run(workspace)
 	f.Expect(f.executor.Start(f.ctx, run)).To(Succeed())
 	for _, obj := range []client.Object{
 		&corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{},
@@ -171,11 +172,34 @@ func TestGrant_survivesTheDeletionOfTheWorkspace(t *testing.T) {
 	bystander := f.run(f.workspace("bystander"))
 	f.Expect(f.executor.Start(f.ctx, bystander)).To(Succeed())
 	for range 2 {
-		f.Expect(f.executor.Remove(f.ctx, terraform.WorkspaceRef{Namespace: f.namespace, Name: "foreground"})).To(Succeed())
+		f.Expect(f.executor.Remove(f.ctx, workspace)).To(Succeed())
 	}
 	for _, obj := range []client.Object{&corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}} {
 		f.Expect(apierrors.IsNotFound(f.get(obj, "capt-run-foreground-r1"))).To(BeTrue(), "%T", obj)
 		f.Expect(f.get(obj, "capt-run-bystander-r1")).To(Succeed())
+	}
+}
+
+// A manager that was suspended while it deleted a workspace continues when the next
+// workspace of the name has a run with the same ID.
+func TestForget_keepsTheRunOfTheNextWorkspace(t *testing.T) {
+	f := newFixture(t)
+	next := f.workspace("hello")
+	run := f.run(next, func(r *terraform.Request) { r.Pod.ServiceAccountName = "default" })
+	f.Expect(f.executor.Start(f.ctx, run)).To(Succeed())
+	old := run
+	old.WorkspaceUID = "deleted"
+	f.Expect(f.executor.Forget(f.ctx, old)).To(Succeed())
+	f.Expect(f.executor.Remove(f.ctx, terraform.WorkspaceRef{Namespace: next.Namespace, Name: next.Name, UID: "deleted"})).To(Succeed())
+	for _, object := range []client.Object{&batchv1.Job{}, &corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}} {
+		f.Expect(f.get(object, "capt-run-hello-r1")).To(Succeed(), "%T", object)
+		f.Expect(object.GetDeletionTimestamp()).To(BeNil())
+	}
+	f.Expect(f.get(&corev1.Secret{}, "capt-token-hello-r1")).To(Succeed())
+
+	f.Expect(f.executor.Remove(f.ctx, next)).To(Succeed())
+	for _, object := range []client.Object{&corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}} {
+		f.Expect(apierrors.IsNotFound(f.get(object, "capt-run-hello-r1"))).To(BeTrue())
 	}
 }
 

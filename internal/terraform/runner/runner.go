@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -140,6 +139,11 @@ func (r *Runner) execute(ctx context.Context, run *execution) error {
 	if err != nil {
 		return terminal("OpenTofu or Terraform not found", err)
 	}
+	used, err := useDir(ctx, r.WorkDir, request.Workspace)
+	if err != nil {
+		return err
+	}
+	defer used.Release()
 	r.workdir = &command.Workdir{
 		Tool:  tool,
 		Dir:   workspaceDir(r.WorkDir, request.Workspace.Namespace, request.Workspace.Name),
@@ -303,29 +307,4 @@ func (r *Runner) writeResult(ctx context.Context, result *terraform.Result, log 
 
 func tooLarge(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err)
-}
-
-// workspaceDir returns the working directory of a workspace.
-func workspaceDir(workDir, namespace, name string) string {
-	return filepath.Join(workDir, "workspaces", namespace, name)
-}
-
-// RetainWorkspace leaves the working directory of a deleted workspace, whose resources
-// are retained, to the next workspace of the same name.
-func RetainWorkspace(workDir string, workspace terraform.WorkspaceRef) error {
-	return (&command.Workdir{Dir: workspaceDir(workDir, workspace.Namespace, workspace.Name)}).Release(workspace.UID)
-}
-
-// RemoveWorkspace removes the working directory of a deleted workspace, unless it
-// contains a state with resources that is not saved. That is the only copy, and the
-// next run in the directory saves it.
-func RemoveWorkspace(workDir, namespace, name string) error {
-	dir := workspaceDir(workDir, namespace, name)
-	if kept, err := hasUnsaved(dir); err != nil || kept {
-		return errors.Join(err, (&command.Workdir{Dir: dir}).Scrub())
-	}
-	if err := os.RemoveAll(dir); err != nil {
-		return fmt.Errorf("removing the working directory: %w", err)
-	}
-	return nil
 }

@@ -338,32 +338,6 @@ func TestLogBuffer_dropsTheBeginning(t *testing.T) {
 	g.Expect(log.Bytes()[0]).NotTo(BeEquivalentTo('y'), "Bytes returns a copy")
 }
 
-func TestRemoveWorkspace_keepsAnUnsavedState(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	dir := t.TempDir()
-	state := filepath.Join(dir, "workspaces", "n", "a", "module", "errored.tfstate")
-	g.Expect(os.MkdirAll(filepath.Dir(state), 0o700)).To(Succeed())
-	g.Expect(os.WriteFile(state, []byte("{}"), 0o600)).To(Succeed())
-	g.Expect(RemoveWorkspace(dir, "n", "a")).To(Succeed())
-	g.Expect(state).To(BeAnExistingFile())
-	g.Expect(os.Remove(state)).To(Succeed())
-	g.Expect(RemoveWorkspace(dir, "n", "a")).To(Succeed())
-	g.Expect(filepath.Join(dir, "workspaces", "n", "a")).NotTo(BeADirectory())
-}
-
-func TestRemoveWorkspace_removesOnlyThatWorkspace(t *testing.T) {
-	g := NewWithT(t)
-	dir := t.TempDir()
-	for _, name := range []string{"a", "b"} {
-		g.Expect(os.MkdirAll(filepath.Join(dir, "workspaces", "n", name), 0o700)).To(Succeed())
-	}
-	g.Expect(RemoveWorkspace(dir, "n", "a")).To(Succeed())
-	g.Expect(RemoveWorkspace(dir, "n", "a")).To(Succeed(), "the removal is idempotent")
-	g.Expect(filepath.Join(dir, "workspaces", "n", "a")).NotTo(BeADirectory())
-	g.Expect(filepath.Join(dir, "workspaces", "n", "b")).To(BeADirectory())
-}
-
 func TestExecute_refusesRequestsOfALaterVersion(t *testing.T) {
 	g := NewWithT(t)
 	a, r := newAPI(t)

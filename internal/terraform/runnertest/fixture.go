@@ -116,7 +116,7 @@ func (f *fixture) store(request *terraform.Request) terraform.Run {
 	secret, err := record.NewRun(request, meta)
 	f.Expect(err).NotTo(gomega.HaveOccurred())
 	f.Expect(f.Client.Create(f.t.Context(), secret)).To(gomega.Succeed())
-	run := terraform.Run{Namespace: f.Namespace, Workspace: f.workspace.Name, ID: request.RunID, Digest: record.RequestDigest(secret)}
+	run := terraform.Run{Namespace: f.Namespace, Workspace: f.workspace.Name, WorkspaceUID: f.workspace.UID, ID: request.RunID, Digest: record.RequestDigest(secret)}
 	f.t.Cleanup(func() { f.logRun(run) })
 	return run
 }

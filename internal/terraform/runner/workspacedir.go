@@ -1,0 +1,90 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/appthrust/capt/internal/host"
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/command"
+)
+
+// workspaceDir returns the working directory of a workspace.
+func workspaceDir(workDir, namespace, name string) string {
+	return filepath.Join(workDir, "workspaces", namespace, name)
+}
+
+const (
+	// useTimeout is how long a run waits until the removal of its working directory has
+	// ended, and removeTimeout how long a removal waits for a run that writes its result.
+	useTimeout    = time.Minute
+	removeTimeout = 5 * time.Second
+)
+
+// useDir keeps the working directory of a workspace from being removed until the lock is
+// released. Several runs can use it: the lock of the state keeps them apart.
+func useDir(ctx context.Context, workDir string, workspace terraform.WorkspaceRef) (*host.FileLock, error) {
+	return lockDir(ctx, useTimeout, workDir, workspace, host.ShareFile)
+}
+
+func lockDir(ctx context.Context, timeout time.Duration, workDir string, workspace terraform.WorkspaceRef, lock func(context.Context, string) (*host.FileLock, error)) (*host.FileLock, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errors.New("the working directory is in use"))
+	defer cancel()
+	path := filepath.Join(workDir, "locks", workspace.Namespace, workspace.Name)
+	for {
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return nil, fmt.Errorf("creating the directory of locks: %w", err)
+		}
+		held, err := lock(ctx, path)
+		if err != nil {
+			return nil, fmt.Errorf("locking the working directory: %w", err)
+		}
+		if held.Current() {
+			return held, nil
+		}
+		// The file was removed together with the directory.
+		held.Release()
+	}
+}
+
+// RetainWorkspace leaves the working directory of a deleted workspace, whose resources
+// are retained, to the next workspace of the same name.
+func RetainWorkspace(workDir string, workspace terraform.WorkspaceRef) error {
+	return dirOf(workDir, workspace).Release(workspace.UID)
+}
+
+// RemoveWorkspace removes the working directory of a deleted workspace, unless it
+// contains a state with resources that is not saved. That is the only copy, and the
+// next run in the directory saves it.
+//
+// It does not remove the directory of the next workspace of the name: the caller may have
+// been suspended since it read the workspace.
+func RemoveWorkspace(ctx context.Context, workDir string, workspace terraform.WorkspaceRef) error {
+	dir := dirOf(workDir, workspace)
+	lock, err := lockDir(ctx, removeTimeout, workDir, workspace, host.LockFile)
+	if err != nil {
+		return err
+	}
+	defer lock.Release()
+	if dir.UsedByAnother(workspace.UID) {
+		return nil
+	}
+	if kept, err := hasUnsaved(dir.Dir); err != nil || kept {
+		return errors.Join(err, dir.Scrub())
+	}
+	if err := os.RemoveAll(dir.Dir); err != nil {
+		return fmt.Errorf("removing the working directory: %w", err)
+	}
+	if err := os.Remove(lock.File.Name()); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("removing the lock of the working directory: %w", err)
+	}
+	return nil
+}
+
+func dirOf(workDir string, workspace terraform.WorkspaceRef) *command.Workdir {
+	return &command.Workdir{Dir: workspaceDir(workDir, workspace.Namespace, workspace.Name)}
+}

@@ -1,0 +1,75 @@
+package runner
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/appthrust/capt/internal/terraform"
+)
+
+func TestRemoveWorkspace_keepsAnUnsavedState(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	dir := t.TempDir()
+	state := filepath.Join(dir, "workspaces", "n", "a", "module", "errored.tfstate")
+	g.Expect(os.MkdirAll(filepath.Dir(state), 0o700)).To(Succeed())
+	g.Expect(os.WriteFile(state, []byte("{}"), 0o600)).To(Succeed())
+	g.Expect(RemoveWorkspace(t.Context(), dir, terraform.WorkspaceRef{Namespace: "n", Name: "a", UID: "u"})).To(Succeed())
+	g.Expect(state).To(BeAnExistingFile())
+	g.Expect(os.Remove(state)).To(Succeed())
+	g.Expect(RemoveWorkspace(t.Context(), dir, terraform.WorkspaceRef{Namespace: "n", Name: "a", UID: "u"})).To(Succeed())
+	g.Expect(filepath.Join(dir, "workspaces", "n", "a")).NotTo(BeADirectory())
+}
+
+func TestRemoveWorkspace_removesOnlyThatWorkspace(t *testing.T) {
+	g := NewWithT(t)
+	dir := t.TempDir()
+	for _, name := range []string{"a", "b"} {
+		g.Expect(os.MkdirAll(filepath.Join(dir, "workspaces", "n", name), 0o700)).To(Succeed())
+	}
+	g.Expect(RemoveWorkspace(t.Context(), dir, terraform.WorkspaceRef{Namespace: "n", Name: "a", UID: "u"})).To(Succeed())
+	g.Expect(RemoveWorkspace(t.Context(), dir, terraform.WorkspaceRef{Namespace: "n", Name: "a", UID: "u"})).To(Succeed(), "the removal is idempotent")
+	g.Expect(filepath.Join(dir, "workspaces", "n", "a")).NotTo(BeADirectory())
+	g.Expect(filepath.Join(dir, "workspaces", "n", "b")).To(BeADirectory())
+}
+
+// A manager that was suspended while it deleted a workspace continues when the next
+// workspace of the name is already there.
+func TestRemoveWorkspace_keepsTheDirectoryOfTheNextWorkspace(t *testing.T) {
+	g := NewWithT(t)
+	workDir := t.TempDir()
+	old := terraform.WorkspaceRef{Namespace: "n", Name: "a", UID: "old"}
+	next := terraform.WorkspaceRef{Namespace: "n", Name: "a", UID: "next"}
+	dir := dirOf(workDir, next)
+	g.Expect(os.MkdirAll(dir.Dir, 0o700)).To(Succeed())
+	g.Expect(dir.SetOwner("next")).To(Succeed())
+	g.Expect(RemoveWorkspace(t.Context(), workDir, old)).To(Succeed())
+	g.Expect(dir.Dir).To(BeADirectory())
+
+	g.Expect(RemoveWorkspace(t.Context(), workDir, next)).To(Succeed())
+	g.Expect(dir.Dir).NotTo(BeADirectory())
+	left, err := filepath.Glob(filepath.Join(workDir, "*", "n", "*"))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(left).To(BeEmpty(), "the lock is removed, too")
+}
+
+// The first run of the next workspace has not recorded its owner yet.
+func TestRemoveWorkspace_waitsForARun(t *testing.T) {
+	g := NewWithT(t)
+	workDir, workspace := t.TempDir(), terraform.WorkspaceRef{Namespace: "n", Name: "a", UID: "u"}
+	g.Expect(os.MkdirAll(dirOf(workDir, workspace).Dir, 0o700)).To(Succeed())
+	first, err := useDir(t.Context(), workDir, workspace)
+	g.Expect(err).NotTo(HaveOccurred())
+	second, err := useDir(t.Context(), workDir, workspace)
+	g.Expect(err).NotTo(HaveOccurred(), "runs do not wait for each other")
+	first.Release()
+	removed := make(chan error, 1)
+	go func() { removed <- RemoveWorkspace(t.Context(), workDir, workspace) }()
+	g.Consistently(removed, "100ms").ShouldNot(Receive())
+	second.Release()
+	g.Eventually(removed, "10s").Should(Receive(BeNil()))
+	g.Expect(dirOf(workDir, workspace).Dir).NotTo(BeADirectory())
+}
