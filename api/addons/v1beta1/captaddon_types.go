@@ -41,6 +41,9 @@ const (
 	// PruneAnnotation lists, on a rendered Secret, objects of earlier content that
 	// the current content no longer has. They are deleted once it is ready.
 	PruneAnnotation = "capt.appthrust.io/prune"
+	// ContentReplacedAnnotation marks a rendered Secret whose content changed before it was
+	// first applied: objects in the cluster may have fields of the earlier content.
+	ContentReplacedAnnotation = "capt.appthrust.io/content-replaced"
 	// ComponentAddon is the component of a rendered Secret.
 	ComponentAddon = "addon"
 	// DefaultConnectionSecret is the Secret of a cluster's Terraform outputs.

@@ -6,6 +6,7 @@ package render
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/base64"
 	"fmt"
 	"maps"
 	"slices"
@@ -33,7 +34,7 @@ type Rendered struct {
 	// Objects are the objects in the data, in the same order.
 	Objects []Object
 	// Secrets are the DataDigests of the Secrets among the objects.
-	Secrets map[Object]string
+	Secrets map[Object]map[string]string
 	// Release is nil if the add-on has no Helm release.
 	Release *Release
 }
@@ -70,7 +71,7 @@ func Render(in Input) (*Rendered, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Rendered{Data: map[string][]byte{}, Secrets: map[Object]string{}}
+	r := &Rendered{Data: map[string][]byte{}, Secrets: map[Object]map[string]string{}}
 	for i, source := range in.Addon.Spec.Manifests {
 		objects, err := in.manifests(source, values)
 		if err != nil {
@@ -114,7 +115,7 @@ func (r *Rendered) add(key string, addon *addonsv1.CAPTAddon, objects []*unstruc
 		text.Write(document)
 		r.Objects = append(r.Objects, IdentityOf(obj))
 		if obj.GetKind() == "Secret" && obj.Object["stringData"] == nil {
-			r.Secrets[IdentityOf(obj)] = DataDigest(obj)
+			r.Secrets[IdentityOf(obj)] = DataDigests(obj)
 		}
 	}
 	if len(objects) > 0 {
@@ -144,6 +145,15 @@ func (r *Rendered) finish(in Input) error {
 	return nil
 }
 
+// SameContent reports whether two rendered contents differ in nothing but their headers.
+func SameContent(a, b map[string][]byte) bool {
+	return maps.EqualFunc(a, b, func(a, b []byte) bool {
+		_, first, _ := bytes.Cut(a, []byte("\n"))
+		_, second, _ := bytes.Cut(b, []byte("\n"))
+		return bytes.Equal(first, second)
+	})
+}
+
 // roundID identifies one application of the same content: by the round and by
 // the value of the trigger annotation.
 func roundID(in Input) string {
@@ -163,29 +173,39 @@ func Hash(data map[string][]byte) string {
 	return fmt.Sprintf("sha256:%x", sum.Sum(nil))
 }
 
-// DataDigest returns a digest of the data of a Secret, to compare Secrets.
-func DataDigest(secret *unstructured.Unstructured) string {
+// DataDigests returns the digests of the values of a Secret by their keys, to compare
+// Secrets.
+func DataDigests(secret *unstructured.Unstructured) map[string]string {
 	data, _, err := unstructured.NestedStringMap(secret.Object, "data")
 	if err != nil {
-		return ""
+		return nil
 	}
-	if dropped, found := data[digestKey]; found {
-		return dropped
+	digests := map[string]string{}
+	for key, value := range data {
+		if name, dropped := strings.CutPrefix(key, digestPrefix); dropped {
+			digests[name] = value
+			continue
+		}
+		// A manifest may wrap the lines of base64. The API server does not.
+		if decoded, err := base64.StdEncoding.DecodeString(value); err == nil {
+			value = string(decoded)
+		}
+		digests[key] = digest(value)
 	}
-	var parts []string
-	for _, key := range slices.Sorted(maps.Keys(data)) {
-		parts = append(parts, key, data[key])
-	}
-	return digest(parts...)
+	return digests
 }
 
-// digestKey is the key of the digest in a Secret without its data. No Secret of an API
-// server has it: the API server refuses such a key.
-const digestKey = "digest:"
+// digestPrefix is the prefix of the keys of digests in a Secret without its data. No
+// Secret of an API server has it: the API server refuses such a key.
+const digestPrefix = "digest:"
 
-// DropData replaces the data of a Secret by its DataDigest.
+// DropData replaces the data of a Secret by its DataDigests.
 func DropData(secret *unstructured.Unstructured) {
-	secret.Object["data"] = map[string]any{digestKey: DataDigest(secret)}
+	data := map[string]any{}
+	for key, value := range DataDigests(secret) {
+		data[digestPrefix+key] = value
+	}
+	secret.Object["data"] = data
 }
 
 // digest returns a short hash of texts.

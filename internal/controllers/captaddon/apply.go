@@ -33,14 +33,12 @@ func (r *Reconciler) request(ctx context.Context, s *scope, in *installation, ro
 	if err := r.labelCluster(ctx, in); err != nil {
 		return err
 	}
-	dropped, err := r.readDropped(ctx, s, in, rendered)
+	annotations, err := r.readPrevious(ctx, s, in, rendered)
 	if err != nil {
 		return err
 	}
 	secret := render.Secret(s.addon, in.name, rendered, round, s.now)
-	if dropped != "" {
-		secret.Annotations[addonsv1.PruneAnnotation] = dropped
-	}
+	maps.Copy(secret.Annotations, annotations)
 	if err := r.apply(ctx, secret); err != nil {
 		return err
 	}

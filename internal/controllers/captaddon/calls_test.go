@@ -82,6 +82,28 @@ func TestRequest_writesSecretAndResourceSet(t *testing.T) {
 	g.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v", err)
 }
 
+// Fields of content that Cluster API applied and that was then replaced have to be removed.
+func TestRequest_marksContentThatReplacesAnotherBeforeItWasApplied(t *testing.T) {
+	g := NewWithT(t)
+	s, in := &scope{addon: inlineAddon(configMapManifest("one", "x")), now: now}, selected("a")
+	r := newReconciler(interceptor.Funcs{}, in.cluster)
+	request := func(round int) {
+		t.Helper()
+		g.Expect(r.request(t.Context(), s, in, round)).To(Succeed())
+	}
+	request(0)
+	request(1)
+	g.Expect(in.createdFromOtherContent()).To(BeFalse(), "another round has the same content")
+	s.addon.Spec.Manifests[0].Inline = configMapManifest("one", "y")
+	request(1)
+	g.Expect(storedSecret(t, r).Annotations).To(HaveKey(addonsv1.ContentReplacedAnnotation))
+	request(2)
+	g.Expect(in.createdFromOtherContent()).To(BeTrue(), "until it is applied")
+	in.previous.AppliedHash = in.rendered.Hash
+	request(3)
+	g.Expect(storedSecret(t, r).Annotations).NotTo(HaveKey(addonsv1.ContentReplacedAnnotation))
+}
+
 func TestRequest_returnsErrorsOfCalls(t *testing.T) {
 	refused := errors.New("refused")
 	failSecrets := interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, options ...client.GetOption) error {

@@ -139,13 +139,28 @@ func checkContent(rendered *rendering, object render.Object, obj *unstructured.U
 	if rendered.isOutdated(object, obj) {
 		return &problem{reason: addonsv1.ApplyingReason, message: object.String() + " was applied, and its change has not been observed yet"}
 	}
-	if digest, isSecret := rendered.Secrets[object]; isSecret && digest != render.DataDigest(obj) {
+	if isChanged(rendered.Secrets[object], obj) {
 		return &problem{reason: addonsv1.DriftedReason, message: object.String() + " was changed", drifted: true}
 	}
 	if object.Group == "apps" || object.Group == "apiextensions.k8s.io" {
 		return checkHealth(render.Check(obj, ""))
 	}
 	return nil
+}
+
+// isChanged reports whether a Secret has another value than the content. Keys that the
+// content does not have belong to others: applying the content does not remove them.
+func isChanged(digests map[string]string, secret *unstructured.Unstructured) bool {
+	if len(digests) == 0 {
+		return false
+	}
+	live := render.DataDigests(secret)
+	for key, digest := range digests {
+		if live[key] != digest {
+			return true
+		}
+	}
+	return false
 }
 
 // checkRelease checks the Helm release and its workloads.

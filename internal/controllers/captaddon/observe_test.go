@@ -80,19 +80,27 @@ func TestCheckObject_skipsWhatIsNotWatched(t *testing.T) {
 func TestCheckContent(t *testing.T) {
 	secret := render.Object{GroupVersionKind: schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, Namespace: "ns", Name: "s"}
 	live := &unstructured.Unstructured{Object: map[string]any{"kind": "Secret", "data": map[string]any{"a": "Yg=="}}}
+	extended := &unstructured.Unstructured{Object: map[string]any{"kind": "Secret", "data": map[string]any{"a": "Yg==", "theirs": "Yg=="}}}
+	digests := map[render.Object]map[string]string{secret: render.DataDigests(live)}
 	deployment := render.Object{GroupVersionKind: schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}, Name: "d"}
 	unavailable := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": "d", "generation": int64(1)}}}
 	definition := render.Object{GroupVersionKind: schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}, Name: "c"}
 	notEstablished := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": "c"}}}
 	pool := render.Object{GroupVersionKind: schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: "NodePool"}, Name: "p"}
 	for name, test := range map[string]struct {
-		secrets map[render.Object]string
+		secrets map[render.Object]map[string]string
 		object  render.Object
 		live    *unstructured.Unstructured
 		want    *problem
 	}{
-		"same Secret":    {map[render.Object]string{secret: render.DataDigest(live)}, secret, live, nil},
-		"changed Secret": {map[render.Object]string{secret: "other"}, secret, live, &problem{reason: addonsv1.DriftedReason, message: "Secret ns/s was changed", drifted: true}},
+		"same Secret":    {digests, secret, live, nil},
+		"foreign key":    {digests, secret, extended, nil},
+		"changed Secret": {map[render.Object]map[string]string{secret: {"a": "other"}}, secret, live, &problem{reason: addonsv1.DriftedReason, message: "Secret ns/s was changed", drifted: true}},
+		"missing key": {
+			map[render.Object]map[string]string{secret: render.DataDigests(extended)},
+			secret, live,
+			&problem{reason: addonsv1.DriftedReason, message: "Secret ns/s was changed", drifted: true},
+		},
 		"unknown Secret": {nil, secret, live, nil},
 		"Deployment": {nil, deployment, unavailable, &problem{
 			reason: addonsv1.NotReadyReason, message: "Deployment d: its controller has not observed the change yet",

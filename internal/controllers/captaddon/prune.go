@@ -14,19 +14,32 @@ import (
 	"github.com/appthrust/capt/internal/addon/render"
 )
 
-// readDropped returns the annotation with the objects that the cluster has and
-// the new content does not. It is written together with the new content, so that
-// a crash loses none.
-func (r *Reconciler) readDropped(ctx context.Context, s *scope, in *installation, rendered *render.Rendered) (string, error) {
+// readPrevious returns the annotations of new content that the Secret with the content so
+// far requires: the objects that the cluster has and the new content does not, and whether
+// content was replaced that was never applied. They are written together with the new
+// content, so that a crash loses none.
+func (r *Reconciler) readPrevious(ctx context.Context, s *scope, in *installation, rendered *render.Rendered) (map[string]string, error) {
 	var previous corev1.Secret
 	key := client.ObjectKey{Namespace: s.addon.Namespace, Name: render.Name(s.addon.Name, in.name)}
 	if err := r.Live.Get(ctx, key, &previous); err != nil {
 		if apierrors.IsNotFound(err) {
-			return "", nil
+			return nil, nil
 		}
-		return "", fmt.Errorf("reading the rendered Secret: %w", err)
+		return nil, fmt.Errorf("reading the rendered Secret: %w", err)
 	}
-	return render.EncodeObjects(droppedObjects(&previous, rendered.Objects))
+	annotations := map[string]string{}
+	dropped, err := render.EncodeObjects(droppedObjects(&previous, rendered.Objects))
+	if err != nil {
+		return nil, err
+	}
+	if dropped != "" {
+		annotations[addonsv1.PruneAnnotation] = dropped
+	}
+	replaced := previous.Annotations[addonsv1.ContentReplacedAnnotation] != "" || !render.SameContent(previous.Data, rendered.Data)
+	if in.previous.AppliedHash == "" && replaced {
+		annotations[addonsv1.ContentReplacedAnnotation] = "true"
+	}
+	return annotations, nil
 }
 
 // droppedObjects returns the objects that a rendered Secret had, or still had to

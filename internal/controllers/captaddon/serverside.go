@@ -1,6 +1,7 @@
 package captaddon
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/csaupgrade"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	"github.com/appthrust/capt/internal/addon/render"
@@ -49,7 +51,7 @@ func (r *Reconciler) applyContent(ctx context.Context, s *scope, in *installatio
 		}
 		for _, obj := range objects {
 			identity := render.IdentityOf(obj)
-			if err := applyObject(ctx, c, obj); err != nil {
+			if err := applyObject(ctx, c, obj, in.createdFromOtherContent()); err != nil {
 				errs = append(errs, err)
 				continue
 			}
@@ -64,12 +66,26 @@ func (r *Reconciler) applyContent(ctx context.Context, s *scope, in *installatio
 	return errors.Join(errs...)
 }
 
-// applyObject applies an object, which becomes the one in the cluster. It returns a
-// problem if the cluster rejects it.
-func applyObject(ctx context.Context, c client.Client, obj *unstructured.Unstructured) error {
-	err := takeOver(ctx, c, render.IdentityOf(obj))
+// createdFromOtherContent reports whether Cluster API may have created objects from other
+// content than the present one: it creates an object once, and changes it never again.
+func (in *installation) createdFromOtherContent() bool {
+	return in.previous.AppliedHash != "" || in.secret != nil && in.secret.Annotations[addonsv1.ContentReplacedAnnotation] != ""
+}
+
+// applyObject applies an object, which becomes the one in the cluster. The controller takes
+// over the fields that Cluster API set: all of them if Cluster API may have created it from
+// other content, whose remaining fields are removed, and else those that the content has.
+// It returns a problem if the cluster rejects the object.
+func applyObject(ctx context.Context, c client.Client, obj *unstructured.Unstructured, otherContent bool) error {
+	var err error
+	if otherContent {
+		err = takeOver(ctx, c, render.IdentityOf(obj))
+	}
 	if err == nil {
 		err = c.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner(fieldManager), client.ForceOwnership)
+	}
+	if err == nil {
+		err = share(ctx, c, obj)
 	}
 	switch {
 	case err == nil:
@@ -111,15 +127,85 @@ func takeOver(ctx context.Context, c client.Client, object render.Object) error 
 			}
 		}
 	}
+	return patchManagedFields(ctx, c, current, fields)
+}
+
+// share leaves Cluster API only the fields that the content does not have. Other
+// controllers have the same name, manager, and one entry with it: what they set stays.
+func share(ctx context.Context, c client.Client, applied *unstructured.Unstructured) error {
+	fields := applied.GetManagedFields()
+	managers := labelManagers(fields)
+	if managers.Len() == 0 {
+		return nil
+	}
+	mine := &fieldpath.Set{}
+	for _, entry := range fields {
+		if entry.Manager == fieldManager && entry.Operation == metav1.ManagedFieldsOperationApply {
+			if err := mine.FromJSON(bytes.NewReader(entry.FieldsV1.GetRawBytes())); err != nil {
+				return fmt.Errorf("reading the managed fields: %w", err)
+			}
+		}
+	}
+	var kept []metav1.ManagedFieldsEntry
+	for _, entry := range fields {
+		if isUpdate(entry) && managers.Has(entry.Manager) {
+			rest, err := without(entry.FieldsV1, mine)
+			if err != nil {
+				return err
+			}
+			if rest == nil {
+				continue
+			}
+			entry.FieldsV1 = rest
+		}
+		kept = append(kept, entry)
+	}
+	return patchManagedFields(ctx, c, applied.DeepCopy(), kept)
+}
+
+// without returns the managed fields that are neither in a set nor contain one of it, or
+// nil if there are none.
+func without(fields *metav1.FieldsV1, set *fieldpath.Set) (*metav1.FieldsV1, error) {
+	all, rest := &fieldpath.Set{}, &fieldpath.Set{}
+	if err := all.FromJSON(bytes.NewReader(fields.GetRawBytes())); err != nil {
+		return nil, fmt.Errorf("reading the managed fields: %w", err)
+	}
+	all.Iterate(func(path fieldpath.Path) {
+		below := set
+		for _, element := range path {
+			below = below.WithPrefix(element)
+		}
+		if below.Empty() && !set.Has(path) {
+			rest.Insert(path.Copy())
+		}
+	})
+	if rest.Empty() {
+		return nil, nil
+	}
+	text, err := rest.ToJSON()
+	if err != nil {
+		return nil, fmt.Errorf("encoding the managed fields: %w", err)
+	}
+	return metav1.NewFieldsV1(string(text)), nil
+}
+
+// patchManagedFields writes the managed fields of an object. It fails if the object changed
+// meanwhile.
+func patchManagedFields(ctx context.Context, c client.Client, obj *unstructured.Unstructured, fields []metav1.ManagedFieldsEntry) error {
 	patch, err := json.Marshal([]map[string]any{
 		{"op": "replace", "path": "/metadata/managedFields", "value": fields},
-		// The patch fails if the object changed meanwhile.
-		{"op": "replace", "path": "/metadata/resourceVersion", "value": current.GetResourceVersion()},
+		{"op": "replace", "path": "/metadata/resourceVersion", "value": obj.GetResourceVersion()},
 	})
 	if err != nil {
 		return fmt.Errorf("encoding the managed fields: %w", err)
 	}
-	return c.Patch(ctx, current, client.RawPatch(types.JSONPatchType, patch))
+	return c.Patch(ctx, obj, client.RawPatch(types.JSONPatchType, patch))
+}
+
+// isUpdate reports whether managed fields are those of a manager that created or updated
+// the object itself.
+func isUpdate(entry metav1.ManagedFieldsEntry) bool {
+	return entry.Operation == metav1.ManagedFieldsOperationUpdate && entry.Subresource == "" && entry.FieldsV1 != nil
 }
 
 // labelManagers returns the managers that created or updated an object with the label
@@ -127,7 +213,7 @@ func takeOver(ctx context.Context, c client.Client, object render.Object) error 
 func labelManagers(fields []metav1.ManagedFieldsEntry) sets.Set[string] {
 	managers := sets.New[string]()
 	for _, entry := range fields {
-		if entry.Operation != metav1.ManagedFieldsOperationUpdate || entry.Subresource != "" || entry.FieldsV1 == nil {
+		if !isUpdate(entry) {
 			continue
 		}
 		var owned struct {

@@ -45,7 +45,7 @@ func TestApplyObject_keepsWhatOthersAdded(t *testing.T) {
 
 	for range 2 {
 		applied := rendered(namespace, map[string]any{"changed": "two", "added": "two"})
-		g.Expect(applyObject(t.Context(), env.Client, applied)).To(Succeed())
+		g.Expect(applyObject(t.Context(), env.Client, applied, true)).To(Succeed())
 		g.Expect(applied.GetUID()).To(Equal(created.GetUID()), "it becomes the object in the cluster")
 		got := &corev1.ConfigMap{}
 		g.Expect(env.Client.Get(t.Context(), key, got)).To(Succeed())
@@ -61,16 +61,76 @@ func TestApplyObject_keepsWhatOthersAdded(t *testing.T) {
 	g.Expect(env.Client.Create(t.Context(), foreign)).To(Succeed())
 	adopted := rendered(namespace, map[string]any{"changed": "two"})
 	adopted.SetName("foreign")
-	g.Expect(applyObject(t.Context(), env.Client, adopted)).To(Succeed())
+	g.Expect(applyObject(t.Context(), env.Client, adopted, false)).To(Succeed())
 	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(foreign), foreign)).To(Succeed())
 	g.Expect(foreign.Data).To(Equal(map[string]string{"changed": "two", "theirs": "kept"}))
 
 	// What the cluster rejects is reported, without the content of Secrets.
 	missing := rendered("nowhere", nil)
-	g.Expect(applyObject(t.Context(), env.Client, missing)).To(MatchError(ContainSubstring(`ConfigMap settings was rejected: namespaces "nowhere" not found`)))
+	g.Expect(applyObject(t.Context(), env.Client, missing, false)).To(MatchError(ContainSubstring(`ConfigMap settings was rejected: namespaces "nowhere" not found`)))
 	unknown := rendered(namespace, nil)
 	unknown.SetAPIVersion("example.com/v1")
-	g.Expect(applyObject(t.Context(), env.Client, unknown)).To(MatchError(ContainSubstring("its kind is not installed")))
+	g.Expect(applyObject(t.Context(), env.Client, unknown, false)).To(MatchError(ContainSubstring("its kind is not installed")))
+}
+
+// Cluster API's field manager is called manager, like those of most controllers. The API
+// server does not distinguish their fields.
+func TestApplyObject_keepsTheFieldsOfAnotherManagerOfTheSameName(t *testing.T) {
+	g := NewWithT(t)
+	env := testenv.New(t)
+	namespace := env.Namespace(t)
+	manager := client.FieldOwner("manager")
+	created := rendered(namespace, map[string]any{"changed": "one", "dropped": "one"})
+	created.SetFinalizers([]string{"example.com/rendered"})
+	g.Expect(env.Client.Create(t.Context(), created, manager)).To(Succeed())
+	current := &corev1.ConfigMap{}
+	key := client.ObjectKeyFromObject(created)
+	g.Expect(env.Client.Get(t.Context(), key, current)).To(Succeed())
+	others := current.DeepCopy()
+	others.Labels["theirs"], others.Annotations, others.Data["theirs"] = "kept", map[string]string{"theirs": "kept"}, "kept"
+	others.Finalizers = append(others.Finalizers, "example.com/theirs")
+	g.Expect(env.Client.Patch(t.Context(), others, client.MergeFrom(current), manager)).To(Succeed())
+
+	apply := func(data map[string]any, finalizers ...string) *corev1.ConfigMap {
+		content := rendered(namespace, data)
+		content.SetFinalizers(finalizers)
+		g.Expect(applyObject(t.Context(), env.Client, content, false)).To(Succeed())
+		got := &corev1.ConfigMap{}
+		g.Expect(env.Client.Get(t.Context(), key, got)).To(Succeed())
+		g.Expect(got.Labels).To(Equal(map[string]string{addonsv1.AddonLabel: "flux", "theirs": "kept"}))
+		g.Expect(got.Annotations).To(Equal(map[string]string{"theirs": "kept"}))
+		g.Expect(labelManagers(got.ManagedFields)).To(BeEmpty())
+		return got
+	}
+	first := apply(map[string]any{"changed": "one", "dropped": "one"}, "example.com/rendered")
+	g.Expect(first.Data).To(Equal(map[string]string{"changed": "one", "dropped": "one", "theirs": "kept"}))
+	g.Expect(first.Finalizers).To(ConsistOf("example.com/rendered", "example.com/theirs"))
+	second := apply(map[string]any{"changed": "two"})
+	g.Expect(second.Data).To(Equal(map[string]string{"changed": "two", "theirs": "kept"}), "the content owns its fields")
+	g.Expect(second.Finalizers).To(ConsistOf("example.com/theirs"))
+
+	// A list item that only the content has is removed with it.
+	container := func(name string) map[string]any { return map[string]any{"name": name, "image": "example.com/" + name} }
+	pod := func(containers ...any) *unstructured.Unstructured {
+		obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "spec": map[string]any{
+			"selector": map[string]any{"matchLabels": map[string]any{"app": "a"}},
+			"template": map[string]any{
+				"metadata": map[string]any{"labels": map[string]any{"app": "a"}},
+				"spec":     map[string]any{"containers": containers},
+			},
+		}}}
+		obj.SetNamespace(namespace)
+		obj.SetName("workload")
+		obj.SetLabels(map[string]string{addonsv1.AddonLabel: "flux"})
+		return obj
+	}
+	g.Expect(env.Client.Create(t.Context(), pod(container("a"), container("b")), manager)).To(Succeed())
+	g.Expect(applyObject(t.Context(), env.Client, pod(container("a"), container("b")), false)).To(Succeed())
+	applied := pod(container("a"))
+	g.Expect(applyObject(t.Context(), env.Client, applied, false)).To(Succeed())
+	containers, _, err := unstructured.NestedSlice(applied.Object, "spec", "template", "spec", "containers")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(containers).To(HaveExactElements(HaveKeyWithValue("name", "a")))
 }
 
 // Otherwise an object that was ready before the change would count as ready, and the
