@@ -87,16 +87,17 @@ const (
 // an earlier version would misunderstand a request.
 const Protocol = 2
 
-// protocolWithoutPolicies is the version of requests that earlier runners understand.
-const protocolWithoutPolicies = 1
+// firstProtocol is the version of requests that all earlier runners understand.
+const firstProtocol = 1
 
 // RequiredProtocol returns the version that a runner must understand. A runner of an
-// earlier version would ignore policies and apply what they deny.
+// earlier version would ignore policies and apply what they deny, and return all outputs
+// under their own names.
 func (r *Request) RequiredProtocol() int {
-	if r.Policies != nil {
+	if r.Policies != nil || r.Selection != nil {
 		return Protocol
 	}
-	return protocolWithoutPolicies
+	return firstProtocol
 }
 
 // Request contains all inputs of a run. It contains credentials, so it is stored
@@ -166,8 +167,10 @@ type Request struct {
 	Rescued []string `json:"rescued,omitempty"`
 	// BreakLock is the ID of another holder's lock that a user wants to break.
 	BreakLock string `json:"breakLock,omitempty"`
-	// Outputs are the outputs to return. If empty, all are returned.
+	// Outputs are the outputs that the module must declare.
 	Outputs []string `json:"outputs,omitempty"`
+	// Selection are the outputs to return. If it is nil, all are returned.
+	Selection Selection `json:"selection,omitempty"`
 
 	// LockFile is the dependency lock file of the previous run. It pins the
 	// provider versions.

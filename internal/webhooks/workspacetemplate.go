@@ -19,8 +19,21 @@ var workspaceTemplateRules = rules[*infrav1.WorkspaceTemplate]{
 		if ref := t.Spec.Template.Spec.WriteConnectionSecretToRef; ref != nil {
 			errs = append(errs, checkConnectionName(spec.Child("writeConnectionSecretToRef", "name"), ref.Name)...)
 		}
-		return errs
+		return append(errs, checkOutputs(spec.Child("outputs"), t.Spec.Template.Spec.Outputs)...)
 	},
+}
+
+// checkOutputs checks that selected outputs have different names.
+func checkOutputs(path *field.Path, outputs []infrav1.SelectedOutput) field.ErrorList {
+	var errs field.ErrorList
+	seen := map[string]bool{}
+	for i, o := range outputs {
+		if seen[o.Key()] {
+			errs = append(errs, invalid(path.Index(i).Child("as"), o.Key(), "another output has this name: choose another one"))
+		}
+		seen[o.Key()] = true
+	}
+	return errs
 }
 
 // checkModule checks a module and its inputs. It cannot check that placeholders

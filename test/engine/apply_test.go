@@ -49,6 +49,14 @@ func TestApply_appliesAndWritesOutputs(t *testing.T) {
 	w.Expect(a.Status.Outputs["greeting"].String()).To(Equal("hello again"))
 	w.Expect(a.Status.History).To(HaveLen(2))
 
+	w.changeTemplate("greeting", func(s *infrav1.WorkspaceSpec) {
+		s.Outputs = []infrav1.SelectedOutput{{Name: "greeting", As: "welcome"}, {Name: "secret"}}
+	})
+	w.Eventually(func() map[string]infrav1.Value { return w.get("hello").Status.Outputs }, testTimeout).Should(
+		And(HaveLen(1), HaveKeyWithValue("welcome", infrav1.StringValue("hello again"))))
+	w.waitReady("hello")
+	w.Expect(w.secret("hello-connection").Data).To(And(HaveLen(2), HaveKey("welcome"), HaveKey("secret")))
+
 	w.delete("hello")
 	w.waitDeleted("hello")
 	w.Expect(w.secrets()).To(BeEmpty(), "state, runs and outputs are deleted with the workspace")

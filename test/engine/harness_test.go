@@ -179,6 +179,19 @@ func (w *harness) change(name string, edit func(*infrav1.WorkspaceTemplateApply)
 	}, testTimeout).Should(Succeed())
 }
 
+// changeTemplate edits a template, and retries on a conflict.
+func (w *harness) changeTemplate(name string, edit func(*infrav1.WorkspaceSpec)) {
+	w.t.Helper()
+	w.Eventually(func() error {
+		t := &infrav1.WorkspaceTemplate{}
+		if err := env.Client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, t); err != nil {
+			return err
+		}
+		edit(&t.Spec.Template.Spec)
+		return env.Client.Update(w.ctx, t)
+	}, testTimeout).Should(Succeed())
+}
+
 func (w *harness) annotate(name, key, value string) {
 	w.t.Helper()
 	w.change(name, func(a *infrav1.WorkspaceTemplateApply) {

@@ -124,6 +124,16 @@ type WorkspaceSpec struct {
 	// +required
 	ForProvider ModuleParameters `json:"forProvider"`
 
+	// outputs selects the outputs that are written into the connection Secret and the
+	// status, and renames them: a module whose outputs have other names fits without a
+	// change. Without it, all outputs are written under their own names.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=128
+	Outputs []SelectedOutput `json:"outputs,omitempty"`
+
 	// approval specifies whether a plan is applied at once or waits for approval.
 	// +optional
 	Approval ApprovalMode `json:"approval,omitempty"`
@@ -158,6 +168,32 @@ type WorkspaceSpec struct {
 	// +optional
 	Retry *RetryPolicy `json:"retry,omitempty"`
 }
+
+// SelectedOutput is an output of a module that workspaces have.
+type SelectedOutput struct {
+	// name is the name of the output in the module.
+	// +required
+	Name OutputName `json:"name"`
+
+	// as is its name in the connection Secret and the status. Defaults to the name in
+	// the module.
+	// +optional
+	As OutputName `json:"as,omitempty"`
+}
+
+// Key returns the name of the output in the connection Secret.
+func (o SelectedOutput) Key() string {
+	if o.As != "" {
+		return string(o.As)
+	}
+	return string(o.Name)
+}
+
+// OutputName is the name of a Terraform output.
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=128
+// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z_][-A-Za-z0-9_]*$')",message="an output's name must start with a letter or '_' and contain only letters, digits, '_' and '-'"
+type OutputName string
 
 // ModuleParameters is a module with its inputs.
 // +kubebuilder:validation:XValidation:rule="self.source != 'Remote' || !has(self.inlineFormat)",fieldPath=".inlineFormat",message="inlineFormat requires source: Inline: remove it, or set source: Inline"

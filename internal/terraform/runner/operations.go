@@ -231,7 +231,7 @@ func (r *Runner) readOutputs(ctx context.Context, run *execution) error {
 	if err != nil {
 		return fmt.Errorf("reading the outputs: %w", err)
 	}
-	run.result.Outputs, run.result.State = state.Outputs, state.StateInfo
+	run.result.Outputs, run.result.State = terraform.Select(run.request.Selection, state.Outputs), state.StateInfo
 	if run.result.LockFile, err = run.session.LockFile(); err != nil {
 		return err
 	}

@@ -124,8 +124,10 @@ func (c *checker) module() {
 		return
 	}
 	c.dropUndeclared(module, c.values)
+	required, err := c.requiredOutputs()
+	c.add(err)
 	var problems []inspect.Problem
-	for _, p := range inspect.Check(module, c.values, c.Apply.Spec.RequiredOutputs) {
+	for _, p := range inspect.Check(module, c.values, required) {
 		if p.Kind == inspect.KindMissing && (c.anyUnknown || c.unknown[p.Name]) || p.Kind == inspect.KindType && c.Future[p.Name] {
 			continue
 		}

@@ -77,16 +77,23 @@ func SetDeclarations(t *infrav1.WorkspaceTemplate) error {
 	if errs := m.Diagnostics.Errors(); len(errs) > 0 {
 		return problem(infrav1.ModuleInvalidReason, "%s", errs.Short())
 	}
-	t.Status.Variables, t.Status.Outputs = declaredVariables(m), declaredOutputs(m)
+	t.Status.Variables, t.Status.Outputs = declaredVariables(m), declaredOutputs(terraform.Select(selectionOf(t), m.Outputs))
+	if problems := checkSelection(m, selectionOf(t)); len(problems) > 0 {
+		return problem(infrav1.UnknownOutputReason, "outputs: %s", describeAll(problems))
+	}
 	problems := CheckVars(m, t.Spec.Template.Spec.ForProvider.Vars)
 	if len(problems) == 0 {
 		return nil
 	}
+	return problem(ReasonOf(problems[0].Kind), "vars: %s", describeAll(problems))
+}
+
+func describeAll(problems []inspect.Problem) string {
 	var messages []string
 	for _, p := range problems {
 		messages = append(messages, p.Message)
 	}
-	return problem(ReasonOf(problems[0].Kind), "vars: %s", message.Sentences(messages, maxListedProblems))
+	return message.Sentences(messages, maxListedProblems)
 }
 
 // ModuleValidReason returns the reason of a true ModuleValid condition.
@@ -125,12 +132,12 @@ func declaredDefault(v *inspect.Variable) string {
 	return string(text)
 }
 
-// declaredOutputs returns the outputs of a module by name, up to the limits of
-// the status.
-func declaredOutputs(m *inspect.Module) []infrav1.DeclaredOutput {
+// declaredOutputs returns outputs of a module by name, up to the limits of the
+// status.
+func declaredOutputs(outputs map[string]*inspect.Output) []infrav1.DeclaredOutput {
 	var declared []infrav1.DeclaredOutput
-	for _, name := range declaredNames(m.Outputs) {
-		declared = append(declared, infrav1.DeclaredOutput{Name: name, Sensitive: new(m.Outputs[name].Sensitive)})
+	for _, name := range declaredNames(outputs) {
+		declared = append(declared, infrav1.DeclaredOutput{Name: name, Sensitive: new(outputs[name].Sensitive)})
 	}
 	return declared
 }

@@ -119,7 +119,7 @@ func Resolve(s Sources) (*Inputs, error) {
 	request.Workspace = terraform.WorkspaceRef{Namespace: s.Apply.Namespace, Name: s.Apply.Name, UID: string(s.Apply.UID)}
 	request.Timeout, request.Grace = s.timeout(), defaultGrace
 	request.Protect = s.protect()
-	request.Outputs = s.Apply.Spec.RequiredOutputs
+	request.Selection = selectionOf(s.Template)
 
 	p := s.Template.Spec.Template.Spec.ForProvider
 	request.Module = moduleOf(p)
@@ -128,6 +128,9 @@ func Resolve(s Sources) (*Inputs, error) {
 
 	values, err := r.values()
 	if err != nil {
+		return nil, err
+	}
+	if request.Outputs, err = s.requiredOutputs(); err != nil {
 		return nil, err
 	}
 	if request.Env, request.SecretEnv, err = r.env(); err != nil {
@@ -209,9 +212,10 @@ func hash(request *terraform.Request) (string, error) {
 		Encrypted  bool
 		Plan, Init []string
 		Apply      []string
+		Outputs    terraform.Selection `json:",omitempty"`
 	}{
 		request.Module, request.Env, request.Variables, request.Files, backend, request.Encryption != "",
-		request.PlanArgs, request.InitArgs, request.ApplyArgs,
+		request.PlanArgs, request.InitArgs, request.ApplyArgs, request.Selection,
 	})
 	if err != nil {
 		return "", fmt.Errorf("hashing inputs: %w", err)
