@@ -1,6 +1,7 @@
 // Command templates writes the WorkspaceTemplates of templates/ from those of
 // templates/source: it replaces the path of a module's directory with the text of the
-// module, and adds the modules that it calls. So a template and the manager are always of
+// module, and adds the modules that it calls, and files of templates/source that are named
+// after it, with what only a root module can have. So a template and the manager are always of
 // the same version, and a run downloads no module.
 package main
 
@@ -65,8 +66,8 @@ func prune(dir string, made map[string]bool) error {
 	return nil
 }
 
-// module matches the line with the directory of a module.
-var module = regexp.MustCompile(`(?m)^( *)module: (modules/\S+)$`)
+// module matches the line with the directory of a module, and a further file.
+var module = regexp.MustCompile(`(?m)^( *)module: (modules/\S+)(?: \+ (\S+))?$`)
 
 // render replaces the directory of a module with its text.
 func render(root, source string) (string, error) {
@@ -78,6 +79,13 @@ func render(root, source string) (string, error) {
 	text, err := moduleText(filepath.Join(root, dir))
 	if err != nil {
 		return "", err
+	}
+	if match[6] >= 0 {
+		further, err := os.ReadFile(filepath.Join(root, "templates", "source", source[match[6]:match[7]]))
+		if err != nil {
+			return "", fmt.Errorf("reading a file of a root module: %w", err)
+		}
+		text += "\n" + string(further)
 	}
 	called, err := calledModules(filepath.Join(root, dir))
 	if err != nil {

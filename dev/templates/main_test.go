@@ -42,6 +42,14 @@ func TestRun_inlinesTheModule(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(root, "templates", "old.yaml")); !os.IsNotExist(err) {
 		t.Error("a template without a source is kept")
 	}
+	write("templates/source/root.tf", "import {}\n")
+	write("templates/source/a.yaml", "spec:\n  module: modules/a + root.tf\n  after: 1\n")
+	if err := run(root); err != nil {
+		t.Fatal(err)
+	}
+	if text, err = os.ReadFile(filepath.Join(root, "templates", "a.yaml")); err != nil || !strings.Contains(string(text), "value = 1 }\n\n    import {}\n  after: 1\n") {
+		t.Errorf("a file of the root module: got\n%s\n%v", text, err)
+	}
 	write("modules/a/main.tf", "module \"b\" {\n  source = \"../b\"\n}\n")
 	write("modules/b/main.tf", "module \"c\" {\n  source   = \"../c\"\n  for_each = {}\n}\n")
 	write("modules/c/main.tf", "# c\n")

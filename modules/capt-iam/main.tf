@@ -20,9 +20,30 @@ locals {
   iam_special = ["CreateServiceLinkedRole", "DeleteRolePermissionsBoundary", "PassRole"]
   iam_writes  = setsubtract(local.actions.iam, concat(local.iam_reads, local.iam_grants, local.iam_special))
 
-  services = [for service in keys(local.actions) : service if !contains(["ec2", "iam"], service)]
+  services = [for service in keys(local.actions) : service if !contains(["ec2", "iam", "s3"], service)]
 
-  policies = {
+  # A bucket, or a prefix of the keys in it.
+  state_arn = var.state_bucket == null ? null : "arn:${local.partition}:s3:::${trimsuffix(var.state_bucket, "/")}"
+
+  state_policies = { for name in ["state"] : name => {
+    description = "States of workspaces"
+    statements = [
+      {
+        Sid      = "List"
+        Effect   = "Allow"
+        Action   = "s3:ListBucket"
+        Resource = "arn:${local.partition}:s3:::${split("/", var.state_bucket)[0]}"
+      },
+      {
+        Sid      = "States"
+        Effect   = "Allow"
+        Action   = [for action in local.actions.s3 : "s3:${action}" if action != "ListBucket"]
+        Resource = "${local.state_arn}/*"
+      },
+    ]
+  } if var.state_bucket != null }
+
+  policies = merge(local.state_policies, {
     network = {
       description = "VPCs, security groups, launch templates and instances"
       statements = [merge({
@@ -100,7 +121,7 @@ locals {
           Resource = "${local.iam}:role/*"
       }] : s if var.permissions_boundary_arn == null])
     }
-  }
+  })
 }
 
 resource "aws_iam_policy" "this" {

@@ -5,7 +5,7 @@ output "role_arn" {
 }
 
 output "policy_arns" {
-  description = "ARNs of the policies, by name: network, clusters, roles."
+  description = "ARNs of the policies, by name: network, clusters, roles, and state with state_bucket."
   value       = { for name, policy in aws_iam_policy.this : name => policy.arn }
 }
 

@@ -78,6 +78,17 @@ variable "regions" {
   }
 }
 
+variable "state_bucket" {
+  description = "S3 bucket with the states of workspaces, if a WorkspaceProviderConfig has the backend s3, or a prefix of the keys in it, for example example-terraform-state/capt. Without it, the role has no access to S3."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.state_bucket == null || can(regex("^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[0-9A-Za-z!_.'()/-]+)?$", var.state_bucket))
+    error_message = "state_bucket must be the name of a bucket, or a bucket and a prefix without wildcards, for example example-terraform-state/capt."
+  }
+}
+
 variable "permissions_boundary_arn" {
   description = "Permissions boundary that every role must have that CAPT creates: set the variable permissions_boundary_arn of the templates to it. Without a boundary, CAPT can create roles with any permissions."
   type        = string

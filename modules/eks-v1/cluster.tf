@@ -139,7 +139,8 @@ module "node_groups" {
   kubernetes_version = module.cluster.cluster_version
   region             = var.region
 
-  subnet_ids         = local.compute_subnet_ids
+  # Zones choose among all subnets, also those that the VPC got later.
+  subnet_ids         = each.value.availability_zones == null ? local.compute_subnet_ids : var.subnet_ids
   availability_zones = each.value.availability_zones
 
   # With ami_id the module has to make nodes join.

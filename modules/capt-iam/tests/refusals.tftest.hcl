@@ -80,6 +80,15 @@ run "a_name_for_a_boundary" {
   expect_failures = [var.permissions_boundary_arn]
 }
 
+run "all_objects_for_a_prefix" {
+  command = plan
+  variables {
+    state_bucket = "example-terraform-state/*"
+  }
+  # Says: state_bucket must be the name of a bucket
+  expect_failures = [var.state_bucket]
+}
+
 run "a_role_without_trust" {
   command = plan
   variables {
