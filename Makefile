@@ -163,10 +163,15 @@ test-charts: parts addons ## Install the charts of the built-in add-ons with Flu
 modules: ## Check the Terraform modules: fmt, validate and tofu test, with the real AWS provider.
 	@cd dev && go run ./parts -link ../$(PARTS) modules && go run ./modules -parts ../$(PARTS)
 
+# How many clusters make e2e-aws creates at once. They spend much time waiting for the
+# provider.
+AWS_PARALLEL ?= 4
+
 .PHONY: e2e-aws
 e2e-aws: parts-test build ## Apply, change and destroy the modules with the real AWS provider on an emulator, alone and through CAPT; needs Python 3 and PyPI.
 	@cd dev && go run ./parts -link ../$(PARTS) modules
-	CAPT_TEST_AWS=1 go test $(TEST_FLAGS) -count=1 -v -parallel 6 -timeout 120m ./test/aws
+	@rm -f out/e2e-aws.json
+	CAPT_TEST_AWS=1 go test $(TEST_FLAGS) -count=1 -v -parallel $(AWS_PARALLEL) -timeout 120m ./test/aws
 
 # Whether this machine can run pods.
 HAS_NODE = test "$$(id -u)" = 0 -a -e /usr/lib/cni/bridge && type containerd ctr runc ip >/dev/null 2>&1

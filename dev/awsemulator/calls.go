@@ -57,6 +57,8 @@ func actionOf(r *http.Request) string {
 		name = target[strings.LastIndex(target, ".")+1:]
 	case service == "eks":
 		name = eksAction(r.Method, r.URL.EscapedPath())
+	case service == "s3":
+		name = s3Action(r.Method, r.URL.Path)
 	default:
 		name = formAction(r)
 	}
@@ -84,6 +86,20 @@ func formAction(r *http.Request) string {
 		return ""
 	}
 	return form.Get("Action")
+}
+
+// s3Action returns the action of a request of S3, whose path is the bucket and the key.
+func s3Action(method, path string) string {
+	_, key, _ := strings.Cut(strings.Trim(path, "/"), "/")
+	switch {
+	case key == "" && (method == http.MethodGet || method == http.MethodHead):
+		return "ListBucket"
+	case key == "":
+		return ""
+	case method == http.MethodHead:
+		method = http.MethodGet
+	}
+	return map[string]string{http.MethodGet: "GetObject", http.MethodPut: "PutObject", http.MethodDelete: "DeleteObject"}[method]
 }
 
 // eksKinds are the kinds of objects in the paths of EKS.

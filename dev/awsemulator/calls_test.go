@@ -32,6 +32,10 @@ func TestActionOf_isTheActionOfIAM(t *testing.T) {
 		"eks:AssociateAccessPolicy":        {"eks", "POST", "/clusters/demo/access-entries/arn%3Aaws%3Aiam%3A%3A1%3Arole%2Fa/access-policies", "", "{}"},
 		"eks:DescribeAccessEntry":          {"eks", "GET", "/clusters/demo/access-entries/arn%3Aaws%3Aiam%3A%3A1%3Arole%2Fa", "", ""},
 		"eks:TagResource":                  {"eks", "POST", "/tags/arn", "", "{}"},
+		"s3:ListBucket":                    {"s3", "GET", "/states?list-type=2", "", ""},
+		"s3:GetObject":                     {"s3", "HEAD", "/states/capt/a/b.tfstate", "", ""},
+		"s3:PutObject":                     {"s3", "PUT", "/states/capt/a/b.tfstate.tflock?x-id=PutObject", "", "{}"},
+		"s3:DeleteObject":                  {"s3", "DELETE", "/states/capt/a/b.tfstate.tflock", "", ""},
 		"logs:GET /unknown":                {"logs", "GET", "/unknown", "", ""},
 	} {
 		r := httptest.NewRequest(c.method, c.path, strings.NewReader(c.body))

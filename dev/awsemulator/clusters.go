@@ -34,6 +34,9 @@ func (e *eks) createCluster(c *call) (values, error) {
 		return nil, inUse("Cluster already exists with name: %s", name)
 	}
 	vpc := child(c.body, "resourcesVpcConfig")
+	if err := e.checkTwoZones(c, strs(vpc["subnetIds"])); err != nil {
+		return nil, err
+	}
 	group, network, err := e.createSecurityGroup(c, name, strs(vpc["subnetIds"]))
 	if err != nil {
 		return nil, err

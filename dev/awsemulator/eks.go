@@ -222,6 +222,11 @@ func (e *eks) delete(c *call, k kind) (values, error) {
 	if err != nil {
 		return nil, err
 	}
+	if k == fargate {
+		if err := e.checkProfiles(c); err != nil {
+			return nil, err
+		}
+	}
 	if k.immediate {
 		delete(e.objects, at)
 	} else {

@@ -188,11 +188,11 @@ func (e *eks) createFargateProfile(c *call) (values, error) {
 	if _, err := e.active(keyOf(c, cluster)); err != nil {
 		return nil, err
 	}
-	// EKS creates one profile of a cluster at a time.
-	for _, other := range e.childNames(keyOf(c, cluster, fargate.path)) {
-		if _, err := e.active(keyOf(c, cluster, fargate.path, other)); err != nil {
-			return nil, err
-		}
+	if err := e.checkProfiles(c); err != nil {
+		return nil, err
+	}
+	if err := e.checkPrivate(c, strs(c.body["subnets"])); err != nil {
+		return nil, err
 	}
 	body := c.body
 	body["clusterName"] = cluster

@@ -78,6 +78,56 @@ func (e *eks) checkNewSubnets(c *call, cluster values) error {
 	return nil
 }
 
+// checkTwoZones rejects a control plane whose subnets are all in one zone.
+func (e *eks) checkTwoZones(c *call, subnets []string) error {
+	zones, err := e.zonesOf(c, subnets)
+	if err != nil {
+		return err
+	}
+	slices.Sort(zones)
+	if len(slices.Compact(zones)) < 2 {
+		return invalid("Subnets specified must be in at least two different AZs")
+	}
+	return nil
+}
+
+// checkPrivate rejects a Fargate profile in a subnet whose route table leads to an internet
+// gateway.
+func (e *eks) checkPrivate(c *call, subnets []string) error {
+	var found struct {
+		Tables []struct {
+			Subnets  []string `xml:"associationSet>item>subnetId"`
+			Gateways []string `xml:"routeSet>item>gatewayId"`
+		} `xml:"routeTableSet>item"`
+	}
+	if err := e.inEC2(c).do(c.Context(), "DescribeRouteTables", url.Values{}, &found); err != nil {
+		return err
+	}
+	for _, table := range found.Tables {
+		if !slices.ContainsFunc(table.Gateways, func(id string) bool { return strings.HasPrefix(id, "igw-") }) {
+			continue
+		}
+		for _, subnet := range subnets {
+			if slices.Contains(table.Subnets, subnet) {
+				return invalid("Subnet %s provided in Fargate Profile is not a private subnet", subnet)
+			}
+		}
+	}
+	return nil
+}
+
+// checkProfiles rejects a change of the Fargate profiles of a cluster while one of them is
+// being created or deleted: EKS changes one at a time.
+func (e *eks) checkProfiles(c *call) error {
+	at := keyOf(c, c.PathValue("cluster"), fargate.path)
+	for _, name := range e.childNames(at) {
+		if _, err := e.active(at + "/" + name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // zonesOf returns the zones of subnets.
 func (e *eks) zonesOf(c *call, subnets []string) ([]string, error) {
 	var found struct {

@@ -56,6 +56,37 @@ func TestEKS_fargateRunsOnlyPodsThatAreYoungerThanTheirProfile(t *testing.T) {
 	r.must(200, `"status":"DEGRADED"`, "GET", "/clusters/demo/addons/metrics-server", "")
 }
 
+func TestEKS_changesOneFargateProfileAtATime(t *testing.T) {
+	r := newCluster(t)
+	r.must(200, "CREATING", "POST", "/clusters/demo/fargate-profiles", `{"fargateProfileName":"a"}`)
+	r.must(409, "CREATING", "POST", "/clusters/demo/fargate-profiles", `{"fargateProfileName":"b"}`)
+	r.settle()
+	r.must(409, "exists already", "POST", "/clusters/demo/fargate-profiles", `{"fargateProfileName":"a"}`)
+	r.must(200, "CREATING", "POST", "/clusters/demo/fargate-profiles", `{"fargateProfileName":"b"}`)
+	r.must(409, "CREATING", "DELETE", "/clusters/demo/fargate-profiles/a", "")
+	r.settle()
+	r.must(200, "DELETING", "DELETE", "/clusters/demo/fargate-profiles/a", "")
+	r.must(409, "DELETING", "DELETE", "/clusters/demo/fargate-profiles/b", "")
+	r.must(409, "DELETING", "POST", "/clusters/demo/fargate-profiles", `{"fargateProfileName":"a"}`)
+}
+
+func TestEKS_rejectsFargateInAPublicSubnet(t *testing.T) {
+	r := newCluster(t)
+	r.answers = map[string]string{"DescribeRouteTables": `<R><routeTableSet>` +
+		`<item><associationSet><item><subnetId>subnet-a</subnetId></item></associationSet><routeSet><item><natGatewayId>nat-1</natGatewayId></item></routeSet></item>` +
+		`<item><associationSet><item><subnetId>subnet-b</subnetId></item></associationSet><routeSet><item><gatewayId>igw-1</gatewayId></item></routeSet></item>` +
+		`</routeTableSet></R>`}
+	r.must(400, "Subnet subnet-b provided in Fargate Profile is not a private subnet", "POST", "/clusters/demo/fargate-profiles", `{"fargateProfileName":"a","subnets":["subnet-a","subnet-b"]}`)
+	r.must(200, "CREATING", "POST", "/clusters/demo/fargate-profiles", `{"fargateProfileName":"a","subnets":["subnet-a"]}`)
+}
+
+func TestEKS_rejectsAControlPlaneInOneZone(t *testing.T) {
+	r := newHarness(t)
+	r.answers = map[string]string{"DescribeSubnets": `<R><subnetSet><item><vpcId>vpc-1</vpcId><availabilityZone>a</availabilityZone></item>` +
+		`<item><vpcId>vpc-1</vpcId><availabilityZone>a</availabilityZone></item></subnetSet></R>`}
+	r.must(400, "at least two different AZs", "POST", "/clusters", demoCluster)
+}
+
 func TestEKS_rejectsAZoneWithoutControlPlanes(t *testing.T) {
 	r := newHarness(t)
 	subnets := func(id string) string {

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -26,7 +25,7 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/aws/awstest"
 	"github.com/appthrust/capt/internal/testenv"
-	"github.com/appthrust/capt/internal/webhooks"
+	"github.com/appthrust/capt/internal/testenv/statetest"
 )
 
 // kubernetesVersion is the version of the API server of the workload cluster.
@@ -35,13 +34,15 @@ const kubernetesVersion = "1.37"
 // spotRole is a role that belongs to the account. It stays.
 const spotRole = "iam arn:aws:iam::123456789012:role/aws-service-role/spot.amazonaws.com/AWSServiceRoleForEC2Spot"
 
-// management is a management cluster with the real manager.
+// management is a namespace of a management cluster with the real manager.
 type management struct {
 	*emulator
-	env       *testenv.Environment
+	env       *environment
 	namespace string
 	// cluster is the name of the Cluster.
 	cluster string
+	// states is the bucket of the states, or nil.
+	states *statetest.S3
 }
 
 // Creation and deletion of a Cluster: modules/network and modules/eks as templates, run
@@ -49,6 +50,7 @@ type management struct {
 // at the address that the emulator returns.
 func TestCAPT_createsAndDeletesEKSCluster(t *testing.T) {
 	needsEmulator(t)
+	steps := progressOf(t)
 	account := awstest.New(t)
 	server := startAPIServer(t, awstest.NewAuthenticator(t, account, "demo"), kubernetesVersion)
 	endpoint := server.endpoint
@@ -59,16 +61,18 @@ func TestCAPT_createsAndDeletesEKSCluster(t *testing.T) {
 	m := startManagement(e)
 	m.templates(account.Env())
 	m.create(demo()...)
+	steps.done("environment started")
 
 	m.wait(&infrav1.CAPTCluster{}, infrav1.ReadyCondition)
+	steps.done("VPC ready")
 	plane := &controlplanev1.CAPTControlPlane{}
 	m.wait(plane, infrav1.ReadyCondition)
 	cluster := &clusterv1.Cluster{}
 	m.wait(cluster, clusterv1.AvailableCondition)
+	steps.done("available")
 	e.Expect(cluster.Spec.ControlPlaneEndpoint.String()).To(Equal(strings.TrimPrefix(endpoint, "https://")))
 	e.Expect(e.resources()).To(ContainElements("eks "+region+"/clusters/demo", "iam arn:aws:iam::123456789012:role/KarpenterNode-demo-"+region))
 
-	t.Log("Available; changing the tags")
 	runs := m.workspace("demo").Status.Runs
 	e.Eventually(func() error {
 		if err := m.get("demo", plane); err != nil {
@@ -79,8 +83,9 @@ func TestCAPT_createsAndDeletesEKSCluster(t *testing.T) {
 	}, testTimeout).Should(Succeed(), "another client may cause conflicts")
 	m.wait(plane, infrav1.ReadyCondition)
 	e.Expect(m.workspace("demo").Status.Runs).To(BeNumerically(">", runs), "changed tags cause a run")
+	steps.done("tags changed")
 
-	t.Log("deleting the Cluster, whose controllers leave something in the account")
+	// The controllers of the cluster leave something in the account.
 	infra, outputs := &infrav1.CAPTCluster{}, m.workspace("demo").Status.Outputs
 	e.Expect(m.get("demo", infra)).To(Succeed())
 	var nodeGroup string
@@ -92,6 +97,7 @@ func TestCAPT_createsAndDeletesEKSCluster(t *testing.T) {
 			g.Expect(apierrors.IsNotFound(m.get("demo", obj))).To(BeTrue(), "%T: %v", obj, obj.GetConditions())
 		}, testTimeout, time.Second).Should(Succeed())
 	}
+	steps.done("deleted")
 	left := slices.DeleteFunc(e.everything(), func(name string) bool { return name == spotRole })
 	e.Expect(left).To(Equal(before), "only the account's role for Spot is left")
 }
@@ -139,36 +145,11 @@ func (s *apiServer) run(args ...string) {
 	s.Expect(err).NotTo(HaveOccurred(), string(out))
 }
 
-// startManagement starts an API server with Cluster API and the manager. The provider
-// comes from the mirror of the manager's CLI configuration.
-func startManagement(e *emulator) *management {
-	e.t.Helper()
-	m := &management{emulator: e, cluster: "demo"}
-	m.env = testenv.New(e.t, testenv.WithClusterAPI(), testenv.WithControllerManager(), testenv.WithWebhooks(webhooks.Setup))
-	m.namespace = m.env.Namespace(e.t)
-	program, err := testenv.Built("manager")
-	e.Expect(err).NotTo(HaveOccurred())
-	tool, err := testenv.Part("tofu")
-	e.Expect(err).NotTo(HaveOccurred())
-	work := e.t.TempDir()
-	log, err := os.Create(filepath.Join(work, "manager.log"))
-	e.Expect(err).NotTo(HaveOccurred())
-	cmd := exec.Command(program, "--webhook-port=0", "--health-addr=0", "--diagnostics-address=0",
-		"--allowed-cidrs=127.0.0.0/8,::1/128", "--executor=process", "--terraform-binary="+tool, "--work-dir="+work, "--max-runs=4", "-v=1")
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+m.env.Kubeconfig, "TF_CLI_CONFIG_FILE="+writeMirror(e.WithT, work))
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	e.Expect(cmd.Start()).To(Succeed())
-	e.t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		_ = cmd.Wait()
-		_ = log.Close()
-		if e.t.Failed() {
-			text, _ := os.ReadFile(log.Name())
-			e.t.Logf("manager:\n%s", text[max(0, len(text)-6000):])
-		}
-	})
-	return m
+const passphraseKey = "passphrase"
+
+// stateKey returns the key of a workspace's state in the bucket.
+func (m *management) stateKey(workspace string) string {
+	return "capt/" + m.namespace + "/" + workspace + ".tfstate"
 }
 
 // providerConfig creates the provider config aws, whose runs have the given settings.
@@ -178,6 +159,11 @@ func (m *management) providerConfig(settings map[string]string) {
 	config := &infrav1.WorkspaceProviderConfig{ObjectMeta: metav1.ObjectMeta{Name: "aws"}}
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		config.Spec.Credentials = append(config.Spec.Credentials, infrav1.ProviderCredential{Env: name, SecretRef: infrav1.KeyReference{Name: "aws", Key: name}})
+	}
+	if m.states != nil {
+		config.Spec.Backend = &infrav1.BackendConfig{Type: "s3", Configuration: m.states.Configuration("capt/${WORKSPACE_NAMESPACE}/${WORKSPACE_NAME}.tfstate")}
+		config.Spec.StateEncryption = &infrav1.StateEncryption{PassphraseSecretRef: &infrav1.KeyReference{Name: "aws", Key: passphraseKey}}
+		settings[passphraseKey] = "a passphrase of sixteen characters"
 	}
 	m.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "aws"}, StringData: settings}, config)
 }

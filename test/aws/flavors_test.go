@@ -27,6 +27,7 @@ import (
 	"github.com/appthrust/capt/internal/kubernetes/kubeversion"
 	"github.com/appthrust/capt/internal/kubernetes/manifest"
 	"github.com/appthrust/capt/internal/testenv"
+	"github.com/appthrust/capt/internal/testenv/statetest"
 )
 
 // shipped is a cluster of a flavor or of examples.
@@ -41,6 +42,15 @@ type shipped struct {
 	vpc bool
 	// role is the ARN in the examples of a role that the kubeconfig uses.
 	role string
+	// zone is a zone that the VPC gets later.
+	zone string
+	// states reports whether the states are in S3, encrypted, as in
+	// examples/provider-config-aws.yaml.
+	states bool
+	// orphan reports whether an earlier cluster of the name has left its log group.
+	orphan bool
+	// nodePool reports whether the add-on karpenter-nodepool is installed.
+	nodePool bool
 	// variables are further variables of the control plane's module, as JSON.
 	variables map[string]string
 }
@@ -51,8 +61,8 @@ type shipped struct {
 func TestFlavors_liveAndLeaveNothing(t *testing.T) {
 	needsEmulator(t)
 	for name, s := range map[string]shipped{
-		"eks":              {flavor: "eks", set: []string{"ENDPOINT_PUBLIC_CIDRS=192.0.2.0/24,203.0.113.7/32"}},
-		"eks-private":      {flavor: "eks", set: []string{"ENDPOINT_PUBLIC_CIDRS=", "ENDPOINT_PUBLIC_ACCESS=false", "NAT_GATEWAY=PerZone"}},
+		"eks":              {flavor: "eks", set: []string{"ENDPOINT_PUBLIC_CIDRS=192.0.2.0/24,203.0.113.7/32"}, orphan: true, nodePool: true},
+		"eks-private":      {flavor: "eks", set: []string{"ENDPOINT_PUBLIC_CIDRS=", "ENDPOINT_PUBLIC_ACCESS=false", "NAT_GATEWAY=PerZone"}, states: true},
 		"eks-existing-vpc": {flavor: "eks-existing-vpc", set: []string{"ENDPOINT_PUBLIC_CIDRS=192.0.2.0/24"}, vpc: true},
 		"eks-fargate": {
 			flavor: "eks", set: []string{"ENDPOINT_PUBLIC_CIDRS=192.0.2.0/24"}, variables: map[string]string{"compute": `"Fargate"`},
@@ -80,7 +90,7 @@ func TestExamples_liveAndLeaveNothing(t *testing.T) {
 	needsEmulator(t)
 	for name, s := range map[string]shipped{
 		"cluster": {
-			cluster: "production", region: "ap-northeast-1",
+			cluster: "production", region: "ap-northeast-1", zone: "ap-northeast-1d",
 			examples: []string{"cluster", "machine-pool", "machine-deployment", "machine-deployment-cluster-api"},
 		},
 		"cluster-existing-vpc": {
@@ -99,6 +109,7 @@ func TestExamples_liveAndLeaveNothing(t *testing.T) {
 // lives creates, changes, upgrades and deletes the cluster.
 func (s shipped) lives(t *testing.T) {
 	t.Helper()
+	steps := progressOf(t)
 	initial, err := kubeversion.Parse(kubeversion.EKSDefault)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	account := awstest.New(t)
@@ -115,6 +126,10 @@ func (s shipped) lives(t *testing.T) {
 		})
 	}
 	before := e.resources()
+	if s.orphan {
+		status, text := e.request("POST", "/", "logs", "application/x-amz-json-1.1", "Logs_20140328.CreateLogGroup", `{"logGroupName":"/aws/eks/`+s.cluster+`/cluster"}`)
+		e.Expect(status).To(Equal(200), text)
+	}
 	m := startManagement(e)
 	m.cluster = s.cluster
 	settings := account.Env()
@@ -125,14 +140,22 @@ func (s shipped) lives(t *testing.T) {
 	} else {
 		account.URL = e.url
 	}
+	if s.states {
+		m.states = &statetest.S3{Address: e.url, Bucket: "states"}
+		e.Expect(m.states.CreateBucket(t.Context())).To(Succeed())
+	}
 	m.providerConfig(settings)
 	m.ship(s, replace)
 	joinNodes(m, server)
+	steps.done("created")
 
 	cluster, infra, plane := &clusterv1.Cluster{}, &infrav1.CAPTCluster{}, &controlplanev1.CAPTControlPlane{}
 	m.wait(infra, infrav1.ReadyCondition)
+	steps.done("VPC ready")
 	m.wait(plane, infrav1.ReadyCondition)
+	steps.done("control plane ready")
 	m.available(cluster)
+	steps.done("available")
 	e.Expect(plane.Status.Version).To(HavePrefix("v" + initial.String()))
 	if s.role != "" {
 		// The authenticator accepts every identity of the account. EKS accepts those with
@@ -140,20 +163,37 @@ func (s shipped) lives(t *testing.T) {
 		e.eks("GET", "/clusters/"+s.cluster+"/access-entries/"+url.PathEscape(replace[s.role]), "")
 	}
 
-	t.Log("Available; changing it")
+	if s.states {
+		state, err := m.states.Get(t.Context(), m.stateKey(plane.Status.WorkspaceRef.Name))
+		e.Expect(err).NotTo(HaveOccurred())
+		e.Expect(string(state)).To(And(ContainSubstring("encrypted_data"), Not(ContainSubstring("aws_eks_cluster"))))
+	}
+	if s.nodePool {
+		m.installNodePool(server, infra, m.workspace(plane.Status.WorkspaceRef.Name).Status.Outputs)
+		steps.done("add-on ready")
+	}
+	groups := m.nodeGroups()
+	if s.zone != "" {
+		m.addZone(infra, s.zone)
+		steps.done("zone added to the VPC")
+	}
 	runs := m.workspace(plane.Status.WorkspaceRef.Name).Status.Runs
 	m.changeOnce(cluster, plane)
 	e.Eventually(func() int64 {
 		return m.workspace(plane.Status.WorkspaceRef.Name).Status.Runs
 	}, testTimeout, time.Second).Should(BeNumerically(">", runs), "the change causes a run")
+	e.Eventually(func() string {
+		return m.workspace(plane.Status.WorkspaceRef.Name).Spec.Variables["subnet_ids"].String()
+	}, testTimeout, time.Second).Should(MatchJSON(asJSON(infra.Status.SubnetIDs)), "the control plane gets the subnets of the VPC")
 	m.wait(plane, infrav1.ReadyCondition)
 	m.available(cluster)
+	e.Expect(m.nodeGroups()).To(Equal(groups), "no node group is replaced")
+	steps.done("changed")
 
 	next := initial.Next()
-	t.Logf("upgrading to %s", next)
 	m.upgrade(cluster, plane, server, next.String())
+	steps.done("upgraded to %s", next)
 
-	t.Log("deleting the Cluster")
 	gone := []conditioned{plane, infra, cluster}
 	e.Expect(m.env.Client.Delete(t.Context(), cluster)).To(Succeed())
 	for _, obj := range gone {
@@ -161,8 +201,35 @@ func (s shipped) lives(t *testing.T) {
 		e.Eventually(func(g Gomega) {
 			g.Expect(apierrors.IsNotFound(m.get(name, obj))).To(BeTrue(), "%T: %v", obj, obj.GetConditions())
 		}, testTimeout, time.Second).Should(Succeed())
+		steps.done("%T deleted", obj)
 	}
 	e.Expect(slices.DeleteFunc(e.resources(), func(name string) bool { return name == spotRole })).To(Equal(before), "only the account's role for Spot is left")
+}
+
+// addZone adds a zone to the VPC of a cluster, and waits for its subnets.
+func (m *management) addZone(infra *infrav1.CAPTCluster, zone string) {
+	m.t.Helper()
+	m.change(infra, func() {
+		infra.Spec.VPCConfig.AvailabilityZones = append(infra.Spec.VPCConfig.AvailabilityZones, zone)
+	})
+	m.Eventually(func(g Gomega) {
+		g.Expect(m.get(infra.Name, infra)).To(Succeed())
+		g.Expect(infra.Status.SubnetIDs).To(HaveLen(len(infra.Spec.VPCConfig.AvailabilityZones)), "%v", infra.Status.Conditions)
+	}, testTimeout, time.Second).Should(Succeed())
+	m.wait(infra, infrav1.ReadyCondition)
+}
+
+// nodeGroups returns the names of the node groups.
+func (m *management) nodeGroups() []string {
+	m.t.Helper()
+	var list struct{ NodeGroups []string }
+	m.Expect(json.Unmarshal([]byte(m.eks("GET", "/clusters/"+m.cluster+"/node-groups", "")), &list)).To(Succeed())
+	return list.NodeGroups
+}
+
+func asJSON(value any) string {
+	text, _ := json.Marshal(value)
+	return string(text)
 }
 
 // changeOnce changes what a user may change at any time: a variable of a class, or tags,
@@ -202,6 +269,7 @@ func (m *management) upgrade(cluster *clusterv1.Cluster, plane *controlplanev1.C
 		g.Expect(status).To(Equal(200), text)
 		g.Expect(text).To(And(ContainSubstring(`"version":"`+next+`"`), ContainSubstring(`"status":"ACTIVE"`)))
 	}, testTimeout, time.Second).Should(Succeed())
+	progressOf(m.t).done("EKS serves %s", next)
 	server.serve(next)
 	m.Eventually(func(g Gomega) {
 		g.Expect(m.get(plane.Name, plane)).To(Succeed())
@@ -234,11 +302,7 @@ func (m *management) upgrade(cluster *clusterv1.Cluster, plane *controlplanev1.C
 func (m *management) workersHave(version string) {
 	m.t.Helper()
 	m.Eventually(func(g Gomega) {
-		status, text := m.request("GET", "/clusters/"+m.cluster+"/node-groups", "eks", "application/json", "", "")
-		g.Expect(status).To(Equal(200), text)
-		var groups struct{ NodeGroups []string }
-		g.Expect(json.Unmarshal([]byte(text), &groups)).To(Succeed())
-		for _, group := range groups.NodeGroups {
+		for _, group := range m.nodeGroups() {
 			found, err := m.version(m.t.Context(), group)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(found).To(Equal(version), group)

@@ -74,6 +74,7 @@ type emulator struct {
 
 func startEmulator(t *testing.T, args ...string) *emulator {
 	t.Helper()
+	progressOf(t)
 	e := &emulator{WithT: NewWithT(t), t: t, log: filepath.Join(t.TempDir(), "emulator.log"), region: region}
 	program, err := emulatorProgram()
 	e.Expect(err).NotTo(HaveOccurred())
@@ -110,21 +111,26 @@ func (e *emulator) settings() map[string]string {
 // writeMirror creates a mirror with the providers of bin/parts, and returns the CLI
 // configuration for it. The Helm provider is a stand-in that no test uses: modules/eks
 // requires it for the migration from v1.
-func writeMirror(g *WithT, dir string) string {
+func writeMirror(dir string) (config string, err error) {
 	for _, p := range []struct{ part, name, version string }{
 		{"terraform-provider-aws", "aws", providerVersion},
 		{"terraform-provider-helm-standin", "helm", "3.0.2"},
 	} {
 		provider, err := testenv.Part(p.part)
-		g.Expect(err).NotTo(HaveOccurred())
+		if err != nil {
+			return "", err
+		}
 		at := filepath.Join(dir, "mirror", "registry.opentofu.org", "hashicorp", p.name, p.version, runtime.GOOS+"_"+runtime.GOARCH)
-		g.Expect(os.MkdirAll(at, 0o755)).To(Succeed())
-		g.Expect(os.Symlink(provider, filepath.Join(at, "terraform-provider-"+p.name+"_v"+p.version))).To(Succeed())
+		if err := os.MkdirAll(at, 0o755); err != nil {
+			return "", fmt.Errorf("creating a mirror: %w", err)
+		}
+		if err := os.Symlink(provider, filepath.Join(at, "terraform-provider-"+p.name+"_v"+p.version)); err != nil {
+			return "", fmt.Errorf("creating a mirror: %w", err)
+		}
 	}
-	config := filepath.Join(dir, "tofu.rc")
+	config = filepath.Join(dir, "tofu.rc")
 	text := fmt.Sprintf("disable_checkpoint = true\nprovider_installation {\n  filesystem_mirror {\n    path = %q\n  }\n}\n", filepath.Join(dir, "mirror"))
-	g.Expect(os.WriteFile(config, []byte(text), 0o600)).To(Succeed())
-	return config
+	return config, os.WriteFile(config, []byte(text), 0o600)
 }
 
 // root is a root module.
@@ -144,7 +150,9 @@ func (e *emulator) module(name string, vars map[string]any) *root {
 	dir := e.t.TempDir()
 	e.Expect(os.CopyFS(filepath.Join(dir, "modules"), os.DirFS(filepath.Join(top, "modules")))).To(Succeed())
 	r := &root{emulator: e, dir: filepath.Join(dir, "modules", name), name: name, vars: vars}
-	r.env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TF_IN_AUTOMATION=1", "TF_CLI_CONFIG_FILE=" + writeMirror(e.WithT, dir)}
+	mirror, err := writeMirror(dir)
+	e.Expect(err).NotTo(HaveOccurred())
+	r.env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TF_IN_AUTOMATION=1", "TF_CLI_CONFIG_FILE=" + mirror}
 	for key, value := range e.settings() {
 		r.env = append(r.env, key+"="+value)
 	}
@@ -164,7 +172,6 @@ func (r *root) try(args ...string) (out string, code int) {
 	r.t.Helper()
 	tool, err := testenv.Part("tofu")
 	r.Expect(err).NotTo(HaveOccurred())
-	begun := time.Now()
 	cmd := exec.CommandContext(r.t.Context(), tool, args...)
 	cmd.Dir, cmd.Env = r.dir, r.env
 	text, err := cmd.CombinedOutput()
@@ -172,7 +179,7 @@ func (r *root) try(args ...string) (out string, code int) {
 	if err != nil && !errors.As(err, &failed) {
 		r.Expect(err).NotTo(HaveOccurred())
 	}
-	r.t.Logf("%s: tofu %s took %s", r.name, args[0], time.Since(begun).Round(time.Second))
+	progressOf(r.t).done("%s: tofu %s", r.name, args[0])
 	return string(text), cmd.ProcessState.ExitCode()
 }
 

@@ -159,7 +159,7 @@ func TestCAPTIAM_isCreatedChangedAndDestroyed(t *testing.T) {
 func TestEKS_onFargateIsCreatedChangedAndDestroyed(t *testing.T) {
 	needsEmulator(t)
 	e := startEmulator(t)
-	before := e.resources()
+	empty := e.resources()
 	vpc := e.network("demo")
 	cluster := e.module("eks", object{
 		"cluster_name": "demo", "kubernetes_version": "1.33", "compute": "Fargate", "karpenter_interruption_queue": false,
@@ -170,8 +170,20 @@ func TestEKS_onFargateIsCreatedChangedAndDestroyed(t *testing.T) {
 	profiles := output[[]string](cluster, "fargate_profile_names")
 	e.Expect(profiles).To(ContainElement("coredns"))
 
-	cluster.apply(object{"tags": object{"stage": "two"}, "endpoint_public_access_cidrs": []string{"198.51.100.0/24"}})
+	// A zone is added. CAPT keeps the subnets of the control plane and of its compute: EKS
+	// accepts no other zones of a control plane, and a profile with other subnets is another
+	// one, without which its pods are deleted.
+	created := e.profileARNs("demo", profiles)
+	before := output[[]string](vpc, "private_subnets")
+	vpc.apply(object{"azs": []string{region + "a", region + "b", region + "c"}})
+	cluster.apply(object{
+		"subnet_ids": output[[]string](vpc, "private_subnets"), "control_plane_subnet_ids": before, "compute_subnet_ids": before,
+		"tags": object{"stage": "two"}, "endpoint_public_access_cidrs": []string{"198.51.100.0/24"},
+		"node_groups": object{"later": object{"availability_zones": []string{region + "c"}}},
+	})
 	e.Expect(output[[]string](cluster, "fargate_profile_names")).To(Equal(profiles))
+	e.Expect(output[map[string]string](cluster, "node_group_names")).To(HaveKey("later"), "its zone has a subnet")
+	e.Expect(e.profileARNs("demo", profiles)).To(Equal(created), "no profile is replaced")
 	out, code := cluster.try("destroy", "-auto-approve", "-input=false", "-no-color", "-target=module.cluster.aws_eks_cluster.this")
 	e.Expect(code).To(Equal(1), "a protected cluster is not deleted:\n%s", out)
 	e.Expect(out).To(ContainSubstring("deletion protection"))
@@ -179,7 +191,21 @@ func TestEKS_onFargateIsCreatedChangedAndDestroyed(t *testing.T) {
 	cluster.apply(object{"deletion_protection": false})
 	cluster.destroy()
 	vpc.destroy()
-	e.Expect(e.resources()).To(Equal(before))
+	e.Expect(e.resources()).To(Equal(empty))
+}
+
+// profileARNs returns the ARNs of Fargate profiles. A replaced one has another.
+func (e *emulator) profileARNs(cluster string, names []string) []string {
+	e.t.Helper()
+	var arns []string
+	for _, name := range names {
+		var found struct {
+			FargateProfile struct{ FargateProfileARN string }
+		}
+		e.Expect(json.Unmarshal([]byte(e.eks("GET", "/clusters/"+cluster+"/fargate-profiles/"+name, "")), &found)).To(Succeed())
+		arns = append(arns, found.FargateProfile.FargateProfileARN)
+	}
+	return arns
 }
 
 // Nodes join after the cluster: its creation must not wait for them.

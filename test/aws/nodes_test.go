@@ -46,13 +46,18 @@ func joinNodes(m *management, server *apiServer) {
 	m.Expect(err).NotTo(HaveOccurred())
 	workload, err := kubernetes.NewForConfig(config)
 	m.Expect(err).NotTo(HaveOccurred())
+	// Errors pass: the API server restarts during an upgrade.
+	m.repeat(func(ctx context.Context) { _ = m.updateNodes(ctx, workload) })
+}
+
+// repeat calls a function every two seconds until the test ends.
+func (m *management) repeat(do func(ctx context.Context)) {
 	ctx, cancel := context.WithCancel(m.t.Context())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		for ctx.Err() == nil {
-			// Errors pass: the API server restarts during an upgrade.
-			_ = m.updateNodes(ctx, workload)
+			do(ctx)
 			select {
 			case <-ctx.Done():
 			case <-time.After(2 * time.Second):
