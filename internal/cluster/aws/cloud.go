@@ -60,14 +60,44 @@ func (c Cloud) EnsureSpotRole(ctx context.Context, credentials *workspace.Creden
 	return created, asFault(err, controlplanev1.SpotRoleFailedReason)
 }
 
-// Token signs a token for an EKS cluster, as roleARN if it is set.
-func (c Cloud) Token(ctx context.Context, credentials *workspace.Credentials, region, roleARN, cluster string) (Token, error) {
+// Token signs a token for an EKS cluster, as roleARN if it is set. With lent credentials it
+// does so only while the cluster of this name in their account has the endpoint: a token
+// contains nothing but the name, which another team may have got after the deletion of the
+// cluster.
+func (c Cloud) Token(ctx context.Context, credentials *workspace.Credentials, region, roleARN string, cluster Cluster) (Token, error) {
 	config, err := c.load(ctx, credentials, region, roleARN)
+	if err == nil && credentials.Lent != nil {
+		err = c.checkLent(ctx, credentials, config, roleARN, cluster)
+	}
 	if err != nil {
 		return Token{}, asFault(err, controlplanev1.TokenFailedReason)
 	}
-	token, err := SignToken(ctx, config, cluster, c.Now)
+	token, err := SignToken(ctx, config, cluster.Name, c.Now)
 	return token, asFault(err, controlplanev1.TokenFailedReason)
+}
+
+// checkLent returns an error unless a cluster is in the account of the identity that signs,
+// or in that of the lent credentials if the identity does not see it: its role may be one
+// for the API server alone.
+func (c Cloud) checkLent(ctx context.Context, credentials *workspace.Credentials, config Config, roleARN string, cluster Cluster) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	server, err := serverURL(cluster.Endpoint)
+	if err != nil {
+		return invalid("signing a token for %s: %v", cluster.Name, err)
+	}
+	err = config.locate(ctx, cluster.Name, hostOf(server))
+	if kind := KindOf(err); roleARN != "" && (kind == KindNotFound || kind == KindDenied) {
+		lender, loadErr := c.load(ctx, credentials, config.Region(), "")
+		if loadErr != nil {
+			return loadErr
+		}
+		err = lender.locate(ctx, cluster.Name, hostOf(server))
+	}
+	if kind := KindOf(err); kind == KindNotFound || kind == KindElsewhere {
+		return &Error{Kind: kind, Op: "signing a token", Text: err.Error() + ". Lent credentials sign only for the cluster that a run created: correct the region, or request a run", err: err}
+	}
+	return err
 }
 
 // SweepLeftovers looks up what the controllers of a cluster left in the account, and

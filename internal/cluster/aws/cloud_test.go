@@ -7,6 +7,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/aws/awstest"
 	"github.com/appthrust/capt/internal/cluster/workspace"
 	"github.com/appthrust/capt/internal/kubernetes/dial"
@@ -21,7 +22,7 @@ func TestCloud_usesItsOwnIdentityOnlyIfAllowed(t *testing.T) {
 	}
 	none := &workspace.Credentials{}
 
-	_, err := Cloud{Now: time.Now}.Token(t.Context(), none, awstest.Region, "", "demo")
+	_, err := Cloud{Now: time.Now}.Token(t.Context(), none, awstest.Region, "", Cluster{Name: "demo"})
 	waiting, ok := fault.AsWaiting(err)
 	g.Expect(ok).To(BeTrue(), "%v", err)
 	g.Expect(waiting.Reason).To(Equal(controlplanev1.TokenFailedReason))
@@ -35,16 +36,76 @@ func TestCloud_usesItsOwnIdentityOnlyIfAllowed(t *testing.T) {
 		{"AWS_PROFILE": "default"},
 		{"AWS_DEFAULT_PROFILE": "default"},
 	} {
-		_, err := Cloud{Now: time.Now}.Token(t.Context(), &workspace.Credentials{Env: env}, awstest.Region, "", "demo")
+		_, err := Cloud{Now: time.Now}.Token(t.Context(), &workspace.Credentials{Env: env}, awstest.Region, "", Cluster{Name: "demo"})
 		g.Expect(err).To(MatchError(ContainSubstring("--aws-own-identity")), "%v", env)
 	}
 	elsewhere := &workspace.Credentials{Env: map[string]string{"AWS_ENDPOINT_URL_STS": "https://sts.example.com"}}
-	_, err = Cloud{OwnIdentity: true, Now: time.Now}.Token(t.Context(), elsewhere, awstest.Region, "", "demo")
+	_, err = Cloud{OwnIdentity: true, Now: time.Now}.Token(t.Context(), elsewhere, awstest.Region, "", Cluster{Name: "demo"})
 	g.Expect(err).To(MatchError(ContainSubstring("AWS_ENDPOINT_URL")))
 
-	token, err := Cloud{OwnIdentity: true, Now: time.Now}.Token(t.Context(), none, awstest.Region, "", "demo")
+	token, err := Cloud{OwnIdentity: true, Now: time.Now}.Token(t.Context(), none, awstest.Region, "", Cluster{Name: "demo"})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(token.Value.IsZero()).To(BeFalse())
+}
+
+// A token contains the name of a cluster only. A team whose cluster was deleted must not get
+// one for the next cluster of this name, which may be of another team.
+func TestCloud_signsWithLentCredentialsOnlyForTheClusterInTheirAccount(t *testing.T) {
+	const endpoint, other = "https://ABC.gr7.example.com", "https://XYZ.gr7.example.com"
+	for name, c := range map[string]struct {
+		clusters map[string]string
+		deny     string
+		// role signs as a role of another account.
+		role    bool
+		refused string
+	}{
+		"the cluster":          {clusters: map[string]string{"demo": "https://abc.gr7.example.com"}},
+		"deleted":              {refused: "EKS cluster demo does not exist in the account and region " + awstest.Region},
+		"created by others":    {clusters: map[string]string{"demo": other}, refused: "is another cluster, whose endpoint is not ABC.gr7.example.com"},
+		"hidden":               {clusters: map[string]string{"demo": endpoint}, deny: "DescribeCluster", refused: "eks:DescribeCluster: a permission is missing"},
+		"of the role":          {role: true, clusters: map[string]string{"spoke/demo": endpoint, "demo": other}},
+		"seen by the lender":   {role: true, clusters: map[string]string{"demo": endpoint}},
+		"another, of the role": {role: true, clusters: map[string]string{"spoke/demo": other, "demo": endpoint}, refused: "is another cluster"},
+		"deleted, with a role": {role: true, refused: "does not exist"},
+		"another, of the lender": {
+			role: true, clusters: map[string]string{"demo": other}, refused: "is another cluster",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			server := awstest.New(t)
+			for name, address := range c.clusters {
+				server.AddCluster(name, address)
+			}
+			role := ""
+			if c.role {
+				role = server.AddRole("spoke")
+			}
+			if c.deny != "" {
+				server.Deny(c.deny)
+			}
+			lent := &workspace.Credentials{Env: server.Env(), Lent: &infrav1.WorkspaceProviderConfig{}}
+			token, err := Cloud{Now: time.Now}.Token(t.Context(), lent, awstest.Region, role, Cluster{Name: "demo", Endpoint: endpoint})
+			if c.refused == "" {
+				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(token.Value.IsZero()).To(BeFalse())
+				return
+			}
+			g.Expect(token.Value.IsZero()).To(BeTrue())
+			waiting, ok := fault.AsWaiting(err)
+			g.Expect(ok).To(BeTrue(), "%v", err)
+			g.Expect(waiting.Reason).To(Equal(controlplanev1.TokenFailedReason))
+			g.Expect(waiting.Message()).To(And(ContainSubstring(c.refused), Not(ContainSubstring("XYZ"))))
+		})
+	}
+
+	t.Run("own credentials", func(t *testing.T) {
+		g := NewWithT(t)
+		server := awstest.New(t)
+		_, err := Cloud{Now: time.Now}.Token(t.Context(), &workspace.Credentials{Env: server.Env()}, awstest.Region, "", Cluster{Name: "demo", Endpoint: endpoint})
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(server.Calls("DescribeCluster")).To(BeZero(), "a team may use its own credentials for everything")
+	})
 }
 
 func TestCloud_waitsWithTheReasonOfTheStepIfAWSRefuses(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -18,9 +17,6 @@ const (
 	leftoversTimeout = 2 * time.Minute
 	kindTimeout      = 30 * time.Second
 )
-
-// clusterName matches the names of EKS clusters. Filters of EC2 have wildcards.
-var clusterName = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_-]{0,99}$`)
 
 // LeftoverQuery selects what a cluster has left in the account.
 type LeftoverQuery struct {
@@ -83,7 +79,7 @@ type lookup struct {
 // Deletions are requested and not awaited: the caller repeats the call until nothing
 // remains. They are made in the order of their dependencies.
 func SweepLeftovers(ctx context.Context, cfg Config, query LeftoverQuery) (Leftovers, error) {
-	if !clusterName.MatchString(query.Cluster) || query.VPC == "" || query.Endpoint == "" {
+	if !clusterNames.MatchString(query.Cluster) || query.VPC == "" || query.Endpoint == "" {
 		return Leftovers{}, fmt.Errorf("looking up what cluster %q left in VPC %q: the name of an EKS cluster, its endpoint and its VPC are required", query.Cluster, query.VPC)
 	}
 	ctx, cancel := context.WithTimeout(ctx, leftoversTimeout)
@@ -116,33 +112,49 @@ func SweepLeftovers(ctx context.Context, cfg Config, query LeftoverQuery) (Lefto
 // region of a Config. Launch templates and instance profiles are recognised by its name
 // alone, which a cluster of another account may have.
 func checkAccount(ctx context.Context, cfg Config, query LeftoverQuery) error {
-	elsewhere := func(format string, args ...any) error {
-		return &Error{Kind: KindElsewhere, Text: fmt.Sprintf("EKS cluster %s ", query.Cluster) + fmt.Sprintf(format, args...) +
-			". Look for leftovers in the account that the module uses. CAPT searches it if spec.kubeconfig.roleARN is a role in it"}
+	err := cfg.locate(ctx, query.Cluster, query.Endpoint)
+	switch kind := KindOf(err); {
+	case kind == KindNotFound && query.InterfacesOnly:
+		// It is destroyed already. The id of its VPC is unique in all accounts.
+		return nil
+	case kind == KindNotFound || kind == KindElsewhere:
+		return &Error{Kind: KindElsewhere, Text: err.Error() + ". Look for leftovers in the account that the module uses. CAPT searches it if spec.kubeconfig.roleARN is a role in it", err: err}
+	default:
+		return err
+	}
+}
+
+// locate returns an error unless the EKS cluster of a name, in the account and region of the
+// Config, has a host as its endpoint. It is of KindNotFound if there is no such cluster, and
+// of KindElsewhere if it is another one.
+func (c Config) locate(ctx context.Context, name, host string) error {
+	if !clusterNames.MatchString(name) {
+		return invalid("%q is not the name of an EKS cluster", name)
 	}
 	var answer struct {
 		Cluster struct {
 			Endpoint string `json:"endpoint"`
 		} `json:"cluster"`
 	}
-	err := cfg.get(ctx, eks, "DescribeCluster", "/clusters/"+query.Cluster, &answer)
+	err := c.get(ctx, eks, "DescribeCluster", "/clusters/"+name, &answer)
 	switch {
-	case KindOf(err) == KindNotFound && query.InterfacesOnly:
-		// It is destroyed already. The id of its VPC is unique in all accounts.
-		return nil
 	case KindOf(err) == KindNotFound:
-		return elsewhere("does not exist in the account and region %s of the credentials", cfg.Region())
+		return &Error{Kind: KindNotFound, Text: fmt.Sprintf("EKS cluster %s does not exist in the account and region %s of the credentials", name, c.Region()), err: err}
 	case err != nil:
 		return err
-	}
-	host := answer.Cluster.Endpoint
-	if parsed, err := url.Parse(host); err == nil && parsed.Hostname() != "" {
-		host = parsed.Hostname()
-	}
-	if !strings.EqualFold(host, query.Endpoint) {
-		return elsewhere("in the account and region %s of the credentials is another cluster, with the endpoint %s instead of %s", cfg.Region(), answer.Cluster.Endpoint, query.Endpoint)
+	case !strings.EqualFold(hostOf(answer.Cluster.Endpoint), host):
+		// The endpoint of that cluster is not for users of this one.
+		return &Error{Kind: KindElsewhere, Text: fmt.Sprintf("EKS cluster %s in the account and region %s of the credentials is another cluster, whose endpoint is not %s", name, c.Region(), host)}
 	}
 	return nil
+}
+
+// hostOf returns the host of an endpoint.
+func hostOf(endpoint string) string {
+	if parsed, err := url.Parse(endpoint); err == nil && parsed.Hostname() != "" {
+		return parsed.Hostname()
+	}
+	return endpoint
 }
 
 // sweep is one lookup of the leftovers of a cluster.

@@ -64,7 +64,7 @@ func TestSweepLeftovers_searchesOnlyTheAccountOfTheCluster(t *testing.T) {
 	}{
 		"of the account":   {clusters: map[string]string{"demo": "https://api.example.com"}, searched: everything},
 		"not there":        {unread: "EKS cluster demo does not exist in the account and region " + awstest.Region + " of the credentials"},
-		"another one":      {clusters: map[string]string{"demo": "https://other.example.com"}, unread: "is another cluster, with the endpoint https://other.example.com instead of api.example.com"},
+		"another one":      {clusters: map[string]string{"demo": "https://other.example.com"}, unread: "is another cluster, whose endpoint is not api.example.com"},
 		"by role":          {clusters: map[string]string{"spoke/demo": "https://api.example.com"}, role: true, searched: everything},
 		"by role, hub too": {clusters: map[string]string{"demo": "https://other.example.com", "spoke/demo": "https://api.example.com"}, role: true, searched: everything},
 		"not by role":      {clusters: map[string]string{"spoke/demo": "https://other.example.com"}, role: true, unread: "spec.kubeconfig.roleARN"},

@@ -28,6 +28,7 @@ const (
 	tokenExpires = "60"
 )
 
+// clusterNames matches the names of EKS clusters. Filters of EC2 have wildcards.
 var clusterNames = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_-]{0,99}$`)
 
 // Token authenticates its bearer to one EKS cluster.

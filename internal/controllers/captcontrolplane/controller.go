@@ -44,8 +44,9 @@ type Cloud interface {
 	// it does not exist. It is idempotent, and reports whether it created the
 	// role.
 	EnsureSpotRole(ctx context.Context, credentials *workspace.Credentials, region string) (created bool, err error)
-	// Token signs a token for an EKS cluster, as roleARN if it is set.
-	Token(ctx context.Context, credentials *workspace.Credentials, region, roleARN, cluster string) (aws.Token, error)
+	// Token signs a token for an EKS cluster, as roleARN if it is set. With lent
+	// credentials it fails unless the cluster is in their account.
+	Token(ctx context.Context, credentials *workspace.Credentials, region, roleARN string, cluster aws.Cluster) (aws.Token, error)
 	// SweepLeftovers returns what the controllers of a cluster left in the account, and
 	// requests its deletion if the query says so. It is idempotent.
 	SweepLeftovers(ctx context.Context, credentials *workspace.Credentials, region string, query aws.LeftoverQuery) (aws.Leftovers, error)

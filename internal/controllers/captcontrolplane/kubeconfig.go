@@ -90,7 +90,7 @@ func (r *Reconciler) tokenKubeconfig(ctx context.Context, s *scope, found *corev
 		if err != nil {
 			return err
 		}
-		token, err := r.Cloud.Token(ctx, credentials, s.region(), role, cluster.Name)
+		token, err := r.Cloud.Token(ctx, credentials, s.region(), role, cluster)
 		if err != nil {
 			return err
 		}

@@ -117,6 +117,7 @@ func TestLentCredentials_areThoseOfTheRunThatWroteTheOutputs(t *testing.T) {
 	g.Expect(r.kubeconfig(t.Context(), s)).To(Succeed())
 	g.Expect(cloud.tokens).To(Equal(1))
 	g.Expect(cloud.keys).To(ConsistOf("key-of-other"), "and not those of the current template")
+	g.Expect(cloud.endpoint).To(Equal("https://victim"), "the cloud compares it with that of the cluster in the account")
 	g.Expect(r.deleteLeftovers(t.Context(), s)).To(Succeed())
 	g.Expect(cloud.keys).To(ConsistOf("key-of-other", "key-of-other"))
 }
@@ -129,8 +130,16 @@ func TestLentCredentials_doNotServeWhatAUserChooses(t *testing.T) {
 	hosted(s)
 	g.Expect(result(r.kubeconfig(t.Context(), s))).To(Equal("stall "+controlplanev1.MissingOutputReason), "the name of the Cluster is that of a user")
 
+	unknown := map[string]string{"cluster_name": `"victim"`}
+	r, cloud, s := borrowing(t, unknown, hostOf(unknown, "eks"))
+	hosted(s)
+	s.controlPlane.Spec.ControlPlaneEndpoint.Host = "victim"
+	g.Expect(r.deleteLeftovers(t.Context(), s)).NotTo(Succeed(), "the endpoint of the control plane is that of a user")
+	r.sweepInterfaces(t.Context(), s)
+	g.Expect(cloud.queries).To(BeEmpty())
+
 	const role = "arn:aws:iam::123456789012:role/admin"
-	r, cloud, s := borrowing(t, victim, hostOf(victim, "eks"))
+	r, cloud, s = borrowing(t, victim, hostOf(victim, "eks"))
 	hosted(s)
 	s.controlPlane.Spec.Kubeconfig = &controlplanev1.KubeconfigConfig{Source: controlplanev1.KubeconfigSourceEKS, RoleARN: role}
 	g.Expect(result(r.kubeconfig(t.Context(), s))).To(Equal("wait " + infrav1.NotAllowedReason))

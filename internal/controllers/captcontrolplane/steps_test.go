@@ -80,6 +80,8 @@ type fakeCloud struct {
 	queries   []aws.LeftoverQuery
 	// keys are the credentials of tokens and queries, if there are any.
 	keys []string
+	// endpoint is that of the cluster of the last token.
+	endpoint string
 }
 
 func (c *fakeCloud) record(credentials *workspace.Credentials) {
@@ -99,10 +101,11 @@ func (c *fakeCloud) SweepLeftovers(_ context.Context, credentials *workspace.Cre
 	return c.leftovers, c.err
 }
 
-func (c *fakeCloud) Token(_ context.Context, credentials *workspace.Credentials, region, _, cluster string) (aws.Token, error) {
+func (c *fakeCloud) Token(_ context.Context, credentials *workspace.Credentials, region, _ string, cluster aws.Cluster) (aws.Token, error) {
 	c.record(credentials)
 	c.tokens++
-	return aws.Token{Value: aws.NewSecret("token-of-" + cluster + "-in-" + region), ExpiresAt: noon.Add(15 * time.Minute)}, c.err
+	c.endpoint = cluster.Endpoint
+	return aws.Token{Value: aws.NewSecret("token-of-" + cluster.Name + "-in-" + region), ExpiresAt: noon.Add(15 * time.Minute)}, c.err
 }
 
 // fakeWorkload is a workload cluster with objects in memory.

@@ -138,7 +138,7 @@ func workspaceMessage(s *scope) string {
 
 // outputCredentials returns the cloud credentials for calls about the cluster that the outputs
 // of the workspace name. Lent ones must not be used for what a user of this namespace chooses:
-// a cluster that has the name of the Cluster, or a role.
+// a cluster that has the name of the Cluster, an endpoint of the control plane, or a role.
 func (r *Reconciler) outputCredentials(ctx context.Context, s *scope) (*workspace.Credentials, error) {
 	if err := r.readTemplate(ctx, s); err != nil {
 		return nil, err
@@ -150,6 +150,11 @@ func (r *Reconciler) outputCredentials(ctx context.Context, s *scope) (*workspac
 	var name string
 	if err := workspace.Output(s.apply, desired.ClusterNameOutput, &name); err != nil || name == "" {
 		return nil, fault.Stall(controlplanev1.MissingOutputReason, "Output %s of WorkspaceTemplateApply %s is empty or sensitive: with a lent provider config it must be the name of the EKS cluster", desired.ClusterNameOutput, s.apply.Name)
+	}
+	var address string
+	_ = workspace.Output(s.apply, desired.EndpointOutput, &address)
+	if _, err := parseEndpoint(address); err != nil {
+		return nil, fault.Stall(controlplanev1.MissingOutputReason, "Output %s of WorkspaceTemplateApply %s is empty, sensitive or no endpoint: with a lent provider config it must be the endpoint of the EKS cluster", desired.EndpointOutput, s.apply.Name)
 	}
 	return credentials, credentials.CheckRole(s.kubeconfigConfig().RoleARN)
 }
