@@ -349,6 +349,11 @@ type WorkspaceTemplateApplyStatus struct {
 	// provider config was lent.
 	// +optional
 	Host *ObjectReference `json:"host,omitempty"`
+
+	// hostDeletedAt is when CAPT requested the deletion of the workspace in host, which
+	// destroys the resources. A host that vanished before that has destroyed nothing.
+	// +optional
+	HostDeletedAt metav1.Time `json:"hostDeletedAt,omitempty,omitzero"`
 }
 
 // OutputsSource is what a run used.

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -205,7 +207,7 @@ func (r *Reconciler) hostGuest(ctx context.Context, s *scope) error {
 func (s *scope) mirror() {
 	status, own := s.hosted.Status.DeepCopy(), &s.apply.Status
 	status.Conditions, status.ObservedGeneration, status.ConnectionSecretName = own.Conditions, own.ObservedGeneration, own.ConnectionSecretName
-	status.Runs, status.Host = 0, own.Host
+	status.Runs, status.Host, status.HostDeletedAt = 0, own.Host, own.HostDeletedAt
 	if status.Plan != nil && own.Plan != nil && own.Plan.ID == status.Plan.ID {
 		// It is the approval of the guest that counts, which the next step reads.
 		status.Plan.ApprovedBy, status.Plan.ApprovedAt, status.Plan.Comment = own.Plan.ApprovedBy, own.Plan.ApprovedAt, own.Plan.Comment
@@ -256,11 +258,24 @@ func (r *Reconciler) guestOutputs(ctx context.Context, s *scope) error {
 	return r.writeConnection(ctx, s, data)
 }
 
-// dismissed reports whether the workspace that runs for this one was being deleted when it
-// was seen last. The status does not survive a move to another management cluster.
-func (s *scope) dismissed() bool {
-	c := meta.FindStatusCondition(s.apply.Status.Conditions, infrav1.DestroyedCondition)
-	return c != nil && c.Reason != infrav1.StateMissingReason && c.Reason != clusterv1.InternalErrorReason
+// recordDismissal records that the workspace that runs for this one is deleted now. It is
+// stored before the deletion: a host that does not exist afterwards has destroyed the
+// resources, and one that did not exist before has not.
+func (r *Reconciler) recordDismissal(ctx context.Context, s *scope) error {
+	if !s.apply.Status.HostDeletedAt.IsZero() {
+		return nil
+	}
+	patch := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q},"status":{"hostDeletedAt":%q}}`, s.apply.ResourceVersion, s.now.UTC().Format(time.RFC3339))
+	written := s.apply.DeepCopy()
+	err := r.Client.Status().Patch(ctx, written, client.RawPatch(types.MergePatchType, patch))
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		return s.staleCache()
+	case err != nil:
+		return fmt.Errorf("recording the deletion of the workspace that runs for this one: %w", err)
+	}
+	s.apply.ResourceVersion, s.apply.Status.HostDeletedAt = written.ResourceVersion, written.Status.HostDeletedAt
+	return nil
 }
 
 // dismissGuest deletes the workspace that runs for a guest, which destroys its resources.
@@ -271,7 +286,7 @@ func (r *Reconciler) dismissGuest(ctx context.Context, s *scope) error {
 	host := hostNamespace(s.apply)
 	r.tracker.set(s.name(), []reference{{"WorkspaceTemplateApply", hostedKey(s.apply, host)}})
 	if _, err := r.readHosted(ctx, s.apply, host); err != nil {
-		if client.IgnoreNotFound(err) == nil && recordedHost(s.apply) != "" && !s.dismissed() && !s.apply.Spec.RetainWorkspaceOnDelete {
+		if client.IgnoreNotFound(err) == nil && recordedHost(s.apply) != "" && s.apply.Status.HostDeletedAt.IsZero() && !s.apply.Spec.RetainWorkspaceOnDelete {
 			return fault.Stall(infrav1.StateMissingReason, "Workspace %s, which has the state of this one, does not exist, so nothing was destroyed: restore or move it, or set retainWorkspaceOnDelete to leave the resources to you",
 				hostedKey(s.apply, host))
 		}
@@ -280,6 +295,9 @@ func (r *Reconciler) dismissGuest(ctx context.Context, s *scope) error {
 	// It may have to retain the resources, or a plan was approved.
 	found, err := r.ensureHosted(ctx, s.apply, host, false)
 	if err != nil {
+		return err
+	}
+	if err := r.recordDismissal(ctx, s); err != nil {
 		return err
 	}
 	if found.DeletionTimestamp.IsZero() {

@@ -6,9 +6,13 @@ import (
 	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/grant"
+	"github.com/appthrust/capt/internal/seal"
+	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/record"
 	"github.com/appthrust/capt/internal/terraform/template"
 )
@@ -171,6 +175,84 @@ func TestHost_needsItsGuest(t *testing.T) {
 	c.Expect(c.server.Delete(t.Context(), c.hosted())).To(Succeed())
 	c.reconcileKey(hostKey)
 	c.Expect(c.started).To(ConsistOf("n.hello-r1", "n.hello-r2"))
+}
+
+// forceDelete removes a workspace that nothing has destroyed.
+func (c *testController) forceDelete(apply *infrav1.WorkspaceTemplateApply) {
+	c.t.Helper()
+	apply.Finalizers = nil
+	c.Expect(c.server.Update(c.t.Context(), apply)).To(Succeed())
+	c.Expect(client.IgnoreNotFound(c.server.Delete(c.t.Context(), apply))).To(Succeed())
+}
+
+// A host that vanishes before its guest asked for its deletion has destroyed nothing,
+// whatever the guest waited for until then.
+func TestGuest_isNotDestroyedByAHostThatItDidNotDelete(t *testing.T) {
+	for name, c := range map[string]struct {
+		prepare func(*testController)
+		reason  string
+	}{
+		"a host that is not its own any more": {func(c *testController) {
+			hosted := c.hosted()
+			delete(hosted.Annotations, infrav1.HostedForAnnotation)
+			c.Expect(c.server.Update(c.t.Context(), hosted)).To(Succeed())
+		}, infrav1.NotAllowedReason},
+		"an owner that holds it": {func(c *testController) {
+			owner := &infrav1.CAPTCluster{ObjectMeta: objectMeta("demo")}
+			owner.UID = "owner"
+			c.Expect(c.server.Create(c.t.Context(), owner)).To(Succeed())
+			c.change(func(a *infrav1.WorkspaceTemplateApply) {
+				a.Finalizers = append(a.Finalizers, infrav1.WorkspaceHeldFinalizer)
+				a.OwnerReferences = []metav1.OwnerReference{{APIVersion: infrav1.GroupVersion.String(), Kind: "CAPTCluster", Name: "demo", UID: "owner", Controller: new(true)}}
+			})
+		}, infrav1.HeldByOwnerReason},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newGrantController(t, both...)
+			w.applyHosted()
+			c.prepare(w)
+			w.Expect(w.server.Delete(t.Context(), w.get())).To(Succeed())
+			w.reconcile()
+			w.expect(infrav1.DestroyedCondition, "False "+c.reason)
+
+			w.forceDelete(w.hosted())
+			w.Expect(client.IgnoreNotFound(w.server.Delete(t.Context(), &infrav1.CAPTCluster{ObjectMeta: objectMeta("demo")}))).To(Succeed())
+			w.reconcile()
+			w.Expect(w.deleted()).To(BeFalse())
+			w.expect(infrav1.DestroyedCondition, "False StateMissing")
+		})
+	}
+}
+
+// Without the key of the seals and without the guest, the resources of a host can still be
+// destroyed: by a guest that is created again.
+func TestHost_withoutItsSealIsDeletedByItsGuest(t *testing.T) {
+	c := newGrantController(t, both...)
+	c.applyHosted()
+	c.forceDelete(c.get())
+	lost, err := seal.New(seal.Generate(), noon)
+	c.Expect(err).NotTo(HaveOccurred())
+	c.reconciler.SealKey = keyed(lost)
+	c.Expect(c.server.Delete(t.Context(), c.hosted())).To(Succeed())
+	for range 3 { // Its runs are sealed first.
+		c.reconcileKey(hostKey)
+	}
+	c.Expect(c.hostCondition(infrav1.DestroyedCondition)).To(Equal("False NotAllowed"))
+	c.Expect(meta.FindStatusCondition(c.hosted().Status.Conditions, infrav1.DestroyedCondition).Message).To(ContainSubstring("create WorkspaceTemplateApply n/hello again"))
+	c.Expect(c.started).To(ConsistOf("n.hello-r1"))
+
+	c.Expect(c.server.Create(t.Context(), newApply(func(a *infrav1.WorkspaceTemplateApply) { a.Spec.TemplateRef.Namespace = "platform" }))).To(Succeed())
+	c.reconcile()
+	c.expect(infrav1.DependenciesReadyCondition, "False Deleting")
+	c.Expect(c.server.Delete(t.Context(), c.get())).To(Succeed())
+	c.host()
+	c.Expect(c.started).To(ConsistOf("n.hello-r1", "n.hello-r2"), "the resources are destroyed")
+	c.Expect(c.get().Status.Host).NotTo(BeNil())
+	c.finishHosted("n.hello-r2", terraform.Result{Outcome: terraform.OutcomeSucceeded})
+	c.reconcileKey(hostKey)
+	c.reconcileKey(hostKey)
+	c.reconcile()
+	c.Expect(c.deleted()).To(BeTrue())
 }
 
 // A user must not use up the slots of another namespace.

@@ -81,13 +81,14 @@ func (r *Reconciler) ensureHosted(ctx context.Context, guest *infrav1.WorkspaceT
 	if sealErr != nil {
 		return nil, sealErr
 	}
-	if err == nil && !found.DeletionTimestamp.IsZero() {
-		return r.updateDeleted(ctx, found, desired)
+	switch {
+	case err == nil && !found.DeletionTimestamp.IsZero():
+		found, err = r.updateDeleted(ctx, found, desired)
+	case err != nil || differs(found, desired):
+		found, err = r.applyHosted(ctx, desired)
 	}
-	if err != nil || differs(found, desired) {
-		if found, err = r.applyHosted(ctx, desired); err != nil {
-			return nil, err
-		}
+	if err != nil {
+		return nil, err
 	}
 	if guest.Annotations == nil {
 		guest.Annotations = map[string]string{}
@@ -236,7 +237,7 @@ func (r *Reconciler) checkHosting(ctx context.Context, s *scope) error {
 	}
 	guest, sealed := s.guestKey()
 	if !sealed {
-		return fault.Stall(infrav1.NotAllowedReason, "The annotation %s was not set by this manager: remove it", infrav1.HostedForAnnotation)
+		return fault.Stall(infrav1.NotAllowedReason, "The annotation %s was not set by this manager: remove it. If the key of the seals was lost, create WorkspaceTemplateApply %s again, with the spec of this one, and delete it if this one is to be deleted", infrav1.HostedForAnnotation, guest)
 	}
 	if err := r.checkGuest(ctx, s, guest); err != nil {
 		return err
