@@ -82,6 +82,29 @@ func (s *scope) sourceOf(run *runRecord) *infrav1.OutputsSource {
 	return s.outputsSource()
 }
 
+// recordSource records what wrote the outputs of a workspace that runs for another one, if an
+// earlier version of CAPT did not. It does not wait for the step outputs, which a plan that
+// waits for approval or a failed run holds back: the kubeconfig of the cluster would expire.
+//
+// If no run has recorded it, the run used a template and a provider config of this namespace,
+// as the next one does. Before they are used for what the outputs name, the cloud is asked
+// whether that is in their account.
+func (s *scope) recordSource() {
+	status := &s.apply.Status
+	if _, hosting := s.guestKey(); !hosting || status.OutputsSource != nil || len(status.Outputs) == 0 {
+		return
+	}
+	run, _ := s.latestOutputs()
+	if run == nil {
+		return
+	}
+	if _, recorded := run.secret.Annotations[record.ObjectsAnnotation]; recorded {
+		status.OutputsSource = s.sourceOf(run)
+		return
+	}
+	status.OutputsSource = s.outputsSource()
+}
+
 // latestOutputs returns the newest run with outputs and its result, or nil.
 func (s *scope) latestOutputs() (*runRecord, *terraform.Result) {
 	for _, run := range s.runs {
