@@ -27,16 +27,13 @@ const (
 // SealPurpose separates the seals of runs from others.
 const SealPurpose = "run"
 
-// sealedAnnotations are the annotations that the manager reads. Nothing changes them
-// after the run was created.
-var sealedAnnotations = []string{
-	DigestAnnotation, InputsAnnotation, OperationAnnotation, ExecutorAnnotation, BackendAnnotation, ConfigurationAnnotation,
-	StateAnnotation, SourceAnnotation, SettingsAnnotation, RequestAnnotation, DriftAnnotation, RestoredAnnotation, CommandAnnotation, MovedAnnotation,
-	PoliciesAnnotation, ObjectsAnnotation,
-}
+// annotationPrefix is the prefix of CAPT's annotations.
+const annotationPrefix = "capt.appthrust.io/"
 
 // SealedContent returns what the seal of a run covers: which run of which workspace it
-// is, its request, and all annotations that the manager reads.
+// is, its request, and all annotations of CAPT. Nothing changes them after the run was
+// created. They include those that this version does not know: the seals of a newer one
+// stay valid after going back to this one.
 func SealedContent(secret *corev1.Secret) []byte {
 	content := struct {
 		Namespace, Name, Workspace, UID string
@@ -45,8 +42,8 @@ func SealedContent(secret *corev1.Secret) []byte {
 	if owner := metav1.GetControllerOf(secret); owner != nil {
 		content.Workspace, content.UID = owner.Name, string(owner.UID)
 	}
-	for _, key := range sealedAnnotations {
-		if value, found := secret.Annotations[key]; found {
+	for key, value := range secret.Annotations {
+		if strings.HasPrefix(key, annotationPrefix) && key != SealAnnotation {
 			content.Annotations[key] = value
 		}
 	}

@@ -65,6 +65,21 @@ func TestSealedContent_changesOnlyWithWhatTheManagerReads(t *testing.T) {
 	secret.Labels["backup"] = "yes"
 	secret.OwnerReferences = append(secret.OwnerReferences, metav1.OwnerReference{Name: "other", UID: "other"})
 	g.Expect(record.SealedContent(secret)).To(Equal(before))
+	secret.Annotations[record.SealAnnotation], secret.Annotations["example.com/note"] = "v1:x", "y"
+	g.Expect(record.SealedContent(secret)).To(Equal(before))
 	secret.OwnerReferences[0].UID = "other"
+	g.Expect(record.SealedContent(secret)).NotTo(Equal(before))
+}
+
+// After going back to this version, the runs of a newer one still count.
+func TestSealedContent_coversAnnotationsOfNewerVersions(t *testing.T) {
+	g := NewWithT(t)
+	workspace := terraform.WorkspaceRef{Namespace: "n", Name: "w", UID: "u"}
+	secret, err := record.NewRun(&terraform.Request{RunID: "w-r1", Workspace: workspace}, record.Meta(workspace, record.ComponentRun, "w-r1"))
+	g.Expect(err).NotTo(HaveOccurred())
+	secret.Annotations["capt.appthrust.io/of-a-newer-version"] = "a"
+	before := record.SealedContent(secret)
+	g.Expect(string(before)).To(ContainSubstring("of-a-newer-version"))
+	secret.Annotations["capt.appthrust.io/of-a-newer-version"] = "b"
 	g.Expect(record.SealedContent(secret)).NotTo(Equal(before))
 }
