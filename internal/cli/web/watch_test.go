@@ -1,0 +1,53 @@
+package web
+
+import (
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/client-go/rest"
+)
+
+// countingTransport counts requests.
+type countingTransport struct {
+	next  http.RoundTripper
+	count *atomic.Int64
+}
+
+func (c countingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	c.count.Add(1)
+	return c.next.RoundTrip(r)
+}
+
+func TestWatch_sendsNoRequestsAtRest(t *testing.T) {
+	t.Parallel()
+	namespace := env.Namespace(t)
+	createCluster(t, namespace, "demo")
+	var count atomic.Int64
+	config := rest.CopyConfig(env.Config)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return countingTransport{next, &count} })
+	p := start(t, Options{Config: config, Namespace: namespace, OnlyNamespace: true}, func(s *Server) { s.local.user.watch.idleAfter = 10 * time.Millisecond })
+	first := p.stream("/api/v1/stream?view=fleet")
+	p.Eventually(first.rows, timeout).Should(HaveLen(1))
+	// The reflectors open their watches after the lists.
+	var settled int64
+	p.Eventually(func() bool {
+		before := settled
+		settled = count.Load()
+		return settled == before
+	}, timeout, time.Second).Should(BeTrue())
+	second := p.stream("/api/v1/stream?view=cluster/" + namespace + "/demo")
+	p.Eventually(second.all, timeout).Should(ContainSubstring("synced"))
+	p.Consistently(count.Load, 5*time.Second).Should(Equal(settled), "tabs share watches, and nothing polls")
+
+	// Without a stream the watches end.
+	first.cancel()
+	second.cancel()
+	p.Eventually(func() bool {
+		p.server.local.user.watch.mu.Lock()
+		defer p.server.local.user.watch.mu.Unlock()
+		return p.server.local.user.watch.cancel == nil
+	}, timeout).Should(BeTrue())
+}
