@@ -4,7 +4,7 @@ import { duration, episodes, parseDuration, pathText, sides, symbol } from "./fo
 import { en } from "./i18n/en";
 import { ja } from "./i18n/ja";
 import { merge } from "./pages/events";
-import { select } from "./pages/fleet";
+import { select, type Filter } from "./pages/fleet";
 import { problemText } from "./parts/common";
 import { flatten } from "./parts/tree";
 import { visible } from "./parts/virtual";
@@ -55,11 +55,12 @@ describe("stream", () => {
 });
 
 describe("fleet", () => {
-  const rows = [row("ready"), row("bad", { state: "Failed" }), row("new", { state: "Unknown", region: "eu-west-1" }), row("b", { ns: "b", state: "Attention" })];
-  const names = (filter: Partial<{ q: string; ns: string; state: string }>) => select(rows, { q: "", ns: "", state: "", ...filter }).map((r) => r.name);
+  const rows = [row("ready"), row("bad", { state: "Failed" }), row("new", { state: "Unknown", region: "eu-west-1" }), row("b", { ns: "b", state: "Attention", policy: "Deny" })];
+  const names = (filter: Partial<Filter>) => select(rows, { q: "", ns: "", state: "", policy: "", ...filter }).map((r) => r.name);
   test("those that need a user come first", () => expect(names({})).toEqual(["bad", "b", "new", "ready"]));
   test("search", () => expect(names({ q: "WEST" })).toEqual(["new"]));
   test("namespace", () => expect(names({ ns: "b" })).toEqual(["b"]));
+  test("result of policies", () => expect([names({ policy: "Deny" }), names({ policy: "Warn" })]).toEqual([["b"], []]));
   test("unknown counts as in progress", () => expect(names({ state: "Waiting" })).toEqual(["new"]));
 });
 

@@ -53,6 +53,7 @@ export interface Row {
   attention?: Attention[];
   addons?: Record<string, Badge>;
   drift?: number;
+  policy?: PolicyAction;
   failing?: number;
   paused?: boolean;
   deleting?: boolean;
@@ -117,6 +118,19 @@ export interface ResourceChange {
   action: string;
 }
 
+export type PolicyAction = "Deny" | "RequireApproval" | "Warn";
+
+export interface PolicyViolation {
+  kind: string;
+  policy: string;
+  generation?: number;
+  rule: string;
+  action: PolicyAction;
+  message: string;
+  resources?: string[];
+  count?: number;
+}
+
 export interface PlanStatus {
   id: string;
   operation?: string;
@@ -132,6 +146,8 @@ export interface PlanStatus {
   changes?: ResourceChange[];
   omittedChanges?: number;
   blocked?: string[];
+  policyAction?: PolicyAction;
+  violations?: PolicyViolation[];
 }
 
 export interface RunStatus {

@@ -60,7 +60,27 @@ func (r *Row) addObject(obj any) {
 		if obj.Status.Failure != nil {
 			r.Failing++
 		}
+		r.Policy = stricter(r.Policy, decisionOf(obj.Status.Plan))
 	}
+}
+
+// policyActions are what policies decide, from the mildest to the strictest.
+var policyActions = []infrav1.PolicyAction{infrav1.PolicyWarn, infrav1.PolicyRequireApproval, infrav1.PolicyDeny}
+
+func stricter(a, b infrav1.PolicyAction) infrav1.PolicyAction {
+	if slices.Index(policyActions, b) > slices.Index(policyActions, a) {
+		return b
+	}
+	return a
+}
+
+// decisionOf returns what policies decided about a plan. Once it is applied, only warnings
+// are left.
+func decisionOf(plan *infrav1.PlanStatus) infrav1.PolicyAction {
+	if plan == nil || !ptr.Deref(plan.Waiting, false) && plan.PolicyAction != infrav1.PolicyWarn {
+		return ""
+	}
+	return plan.PolicyAction
 }
 
 // setStatus sets the status of a row to that of the worst node of the tree: the cause

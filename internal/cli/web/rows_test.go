@@ -79,6 +79,33 @@ func TestNewRow_hasTheWorstStateAndItsCause(t *testing.T) {
 	}
 }
 
+func TestNewRow_hasTheStrictestDecisionOfPolicies(t *testing.T) {
+	t.Parallel()
+	decided := func(name string, waiting bool, action infrav1.PolicyAction) client.Object {
+		apply := fleetWorkspace(name, nil)
+		apply.Status.Plan = &infrav1.PlanStatus{ID: "plan-1", Waiting: &waiting, PolicyAction: action}
+		return apply
+	}
+	for name, test := range map[string]struct {
+		items []client.Object
+		want  infrav1.PolicyAction
+	}{
+		"no plan":                {[]client.Object{fleetWorkspace("a", nil)}, ""},
+		"no policy":              {[]client.Object{decided("a", true, "")}, ""},
+		"applied with a warning": {[]client.Object{decided("a", false, infrav1.PolicyWarn)}, infrav1.PolicyWarn},
+		"approved and applied":   {[]client.Object{decided("a", false, infrav1.PolicyRequireApproval)}, ""},
+		"the strictest": {
+			[]client.Object{decided("a", true, infrav1.PolicyRequireApproval), decided("b", true, infrav1.PolicyDeny), decided("c", false, infrav1.PolicyWarn)},
+			infrav1.PolicyDeny,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			NewWithT(t).Expect(newRow(fleetCluster(test.items...)).Policy).To(Equal(test.want))
+		})
+	}
+}
+
 func TestNewRow_showsAddons(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -131,7 +158,7 @@ func TestTypes_areThoseOfThePage(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	source, err := os.ReadFile(filepath.Join(root, "ui", "src", "types.ts"))
 	g.Expect(err).NotTo(HaveOccurred())
-	for _, value := range []any{Problem{}, Login{}, Session{}, Denied{}, Loading{}, Row{}, Badge{}, Attention{}, Rows{}, Cluster{}, Condition{}, Workspace{}, Addon{}, AddonCluster{}, Addons{}, Event{}, Span{}, PlanLine{}, PlanEnd{}, Can{}} {
+	for _, value := range []any{Problem{}, Login{}, Session{}, Denied{}, Loading{}, Row{}, Badge{}, Attention{}, Rows{}, Cluster{}, Condition{}, Workspace{}, Addon{}, AddonCluster{}, Addons{}, Event{}, Span{}, PlanLine{}, PlanEnd{}, Can{}, infrav1.PolicyViolation{}} {
 		kind := reflect.TypeOf(value)
 		body := regexp.MustCompile(`(?s)export interface ` + kind.Name() + ` \{\n(.*?)\n\}`).FindSubmatch(source)
 		g.Expect(body).NotTo(BeNil(), kind.Name())

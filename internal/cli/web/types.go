@@ -84,9 +84,12 @@ type Row struct {
 	Attention  []Attention      `json:"attention,omitempty"`
 	Addons     map[string]Badge `json:"addons,omitempty"`
 	Drift      int              `json:"drift,omitempty"`
-	Failing    int              `json:"failing,omitempty"`
-	Paused     bool             `json:"paused,omitempty"`
-	Deleting   bool             `json:"deleting,omitempty"`
+	// Policy is the strictest of what policies decided about plans that wait, or Warn if
+	// the latest plan of a workspace was applied with warnings.
+	Policy   infrav1.PolicyAction `json:"policy,omitempty"`
+	Failing  int                  `json:"failing,omitempty"`
+	Paused   bool                 `json:"paused,omitempty"`
+	Deleting bool                 `json:"deleting,omitempty"`
 }
 
 // Badge is a state with its reason.

@@ -1,5 +1,5 @@
 import { useWords } from "../i18n";
-import { Age, Conditions, DeniedNote, Heading, Section, StateBadge, useProblem } from "../parts/common";
+import { Age, Conditions, DeniedNote, Facts, Heading, Section, StateBadge, useProblem, type Fact } from "../parts/common";
 import { EventList } from "./events";
 import { Gantt } from "../parts/gantt";
 import { Tree } from "../parts/tree";
@@ -15,7 +15,7 @@ export function ClusterPage({ ns, name }: { ns: string; name: string }) {
   if (cluster === undefined) return <Loading title={name} />;
   if (cluster === null) return <Gone title={name} kind="Cluster" />;
   const { row } = cluster;
-  const facts: [string, preact.ComponentChildren][] = [
+  const facts: Fact[] = [
     [words.namespace, row.ns],
     [words.version, row.version],
     [words.region, row.region],
@@ -32,16 +32,7 @@ export function ClusterPage({ ns, name }: { ns: string; name: string }) {
         {row.deleting && <span class="badge">{words.deleting}</span>}
       </header>
       {row.state !== "Ready" && row.message && <p class="lead">{row.message}</p>}
-      <dl class="facts">
-        {facts
-          .filter(([, value]) => value)
-          .map(([label, value]) => (
-            <div key={label}>
-              <dt>{label}</dt>
-              <dd>{value}</dd>
-            </div>
-          ))}
-      </dl>
+      <Facts facts={facts} />
       {!!row.attention?.length && (
         <Section title={words.waitsForYou} class="attention">
           <ul role="list" class="attention-list">

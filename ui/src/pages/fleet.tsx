@@ -2,6 +2,7 @@ import { useEffect, useMemo, useRef } from "preact/hooks";
 import { severity, states } from "../format";
 import { useWords } from "../i18n";
 import { Age, DeniedNote, Heading, Mark, Progress, StateBadge, useProblem } from "../parts/common";
+import { PolicyBadge, policyActions } from "../parts/policies";
 import { Virtual } from "../parts/virtual";
 import { address, addonPath, clusterPath, setQuery } from "../router";
 import { Store, useStore } from "../store";
@@ -16,7 +17,10 @@ export interface Filter {
   q: string;
   ns: string;
   state: string;
+  policy: string;
 }
+
+const filters = ["q", "ns", "state", "policy"] as const;
 
 /** select returns the rows that match a filter, those that need a user first. */
 export function select(rows: Iterable<Row>, filter: Filter): Row[] {
@@ -26,6 +30,7 @@ export function select(rows: Iterable<Row>, filter: Filter): Row[] {
       (row) =>
         (!filter.ns || row.ns === filter.ns) &&
         (!filter.state || group(row.state) === filter.state) &&
+        (!filter.policy || row.policy === filter.policy) &&
         (!q || [row.ns, row.name, row.region, row.version, row.reason, row.message].some((text) => text?.toLowerCase().includes(q))),
     )
     .sort((a, b) => severity(a.state) - severity(b.state) || a.ns.localeCompare(b.ns) || a.name.localeCompare(b.name));
@@ -37,7 +42,7 @@ export const group = (state: State): State => (state === "Unknown" ? "Waiting" :
 export function Fleet() {
   const words = useWords();
   const query = new URLSearchParams(useStore(address).split("?")[1] ?? "");
-  const filter: Filter = { q: query.get("q") ?? "", ns: query.get("ns") ?? "", state: query.get("state") ?? "" };
+  const filter: Filter = { q: query.get("q") ?? "", ns: query.get("ns") ?? "", state: query.get("state") ?? "", policy: query.get("policy") ?? "" };
   const list = useList<Row>("fleet", "rows");
   const isNarrow = useStore(narrow);
   const search = useRef<HTMLInputElement>(null);
@@ -50,12 +55,13 @@ export function Fleet() {
     addEventListener("keydown", press);
     return () => removeEventListener("keydown", press);
   }, []);
-  const rows = useMemo(() => select(list.items.values(), filter), [list, filter.q, filter.ns, filter.state]);
+  const rows = useMemo(() => select(list.items.values(), filter), [list, ...filters.map((name) => filter[name])]);
   const counted = useMemo(() => [...list.items.values()].filter((row) => !filter.ns || row.ns === filter.ns), [list, filter.ns]);
   const namespaces = useMemo(() => [...new Set([...list.items.values()].map((row) => row.ns))].sort(), [list]);
+  const decisions = useMemo(() => policyActions.filter((action) => action === filter.policy || counted.some((row) => row.policy === action)), [counted, filter.policy]);
   const count = (state: string) => counted.filter((row) => group(row.state) === state).length;
   const matrix = query.get("view") === "matrix";
-  const filtered = filter.q || filter.ns || filter.state;
+  const filtered = filters.some((name) => filter[name]);
   const hidden = useProblem("Cluster");
   const hiddenAddons = useProblem("CAPTAddon");
   if (hidden || !list.synced)
@@ -91,6 +97,16 @@ export function Fleet() {
             ))}
           </select>
         )}
+        {!!decisions.length && (
+          <select aria-label={words.policies} value={filter.policy} onChange={(e) => setQuery("policy", e.currentTarget.value)}>
+            <option value="">{words.anyPolicy}</option>
+            {decisions.map((action) => (
+              <option key={action} value={action}>
+                {words.policyActions[action]}
+              </option>
+            ))}
+          </select>
+        )}
         <div class="choices" role="group" aria-label={words.layout}>
           <button type="button" aria-pressed={!matrix} onClick={() => setQuery("view", "")}>
             {words.list}
@@ -107,7 +123,7 @@ export function Fleet() {
         <p>
           {words.noMatch}{" "}
           {filtered && (
-            <button type="button" onClick={() => ["q", "ns", "state"].forEach((name) => setQuery(name, ""))}>
+            <button type="button" onClick={() => filters.forEach((name) => setQuery(name, ""))}>
               {words.clear}
             </button>
           )}
@@ -135,6 +151,8 @@ export function Fleet() {
 function FleetRow({ row }: { row: Row }) {
   const words = useWords();
   const needs = row.attention?.map((a) => words.attention[a.what] ?? a.what) ?? [];
+  // What waits for a user says the same already.
+  const policy = row.policy === "Warn" || (row.policy === "Deny" && needs[0] !== words.attention.Policy) ? row.policy : undefined;
   return (
     <a class="fleet-row" href={clusterPath(row.ns, row.name)}>
       <Mark state={row.state} />
@@ -142,16 +160,12 @@ function FleetRow({ row }: { row: Row }) {
         <strong>{row.name}</strong> <span class="quiet">{row.ns}</span>
       </span>
       <span class="fleet-status">
-        {row.state === "Ready" ? (
-          <span class="quiet">{words.state.Ready}</span>
-        ) : (
-          <>
-            <StateBadge state={row.state} text={needs[0] ?? words.state[row.state]} /> <span class="quiet clip">{row.message || row.reason}</span>
-          </>
-        )}
+        {row.state === "Ready" ? <span class="quiet">{words.state.Ready}</span> : <StateBadge state={row.state} text={needs[0] ?? words.state[row.state]} />}
+        {policy && <PolicyBadge action={policy} />}
+        {!!row.drift && <span class="badge Attention">{words.drift(row.drift)}</span>}
         {row.paused && <span class="badge">{words.paused}</span>}
         {row.deleting && <span class="badge">{words.deleting}</span>}
-        {!!row.drift && <span class="badge Attention">{words.drift(row.drift)}</span>}
+        {row.state !== "Ready" && <span class="quiet clip">{row.message || row.reason}</span>}
       </span>
       <span class="wide">{row.version}</span>
       <span class="wide">{row.region}</span>

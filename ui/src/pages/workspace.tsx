@@ -1,17 +1,15 @@
 import { useEffect, useState } from "preact/hooks";
-import { act, explain, get, lines, send } from "../api";
+import { act, explain, get, send } from "../api";
 import { age, duration, parseDuration, symbol } from "../format";
 import { useWords } from "../i18n";
-import { Age, Button, Conditions, Confirm, Heading, Mark, Meter, Section, StateBadge } from "../parts/common";
-import { Diff } from "../parts/diff";
+import { Age, Button, Conditions, Confirm, Facts, Heading, Mark, Meter, Section, StateBadge, type Fact } from "../parts/common";
 import { Log } from "../parts/log";
 import { clusterPath } from "../router";
 import { now, useStore } from "../store";
 import { useOne } from "../stream";
-import type { Can, Entry, Lock, Plan, PlanEnd, PlanLine, Snapshot, State, Workspace } from "../types";
+import type { Can, Lock, Snapshot, State, Workspace } from "../types";
 import { Gone, Loading } from "./missing";
-
-const approver = "capt-approver";
+import { PlanPanel } from "./plan";
 
 export function WorkspacePage({ ns, name }: { ns: string; name: string }) {
   const words = useWords();
@@ -25,7 +23,7 @@ export function WorkspacePage({ ns, name }: { ns: string; name: string }) {
   if (workspace === undefined) return <Loading title={name} />;
   if (workspace === null) return <Gone title={name} kind="WorkspaceTemplateApply" />;
   const { node, run } = workspace;
-  const facts: [string, preact.ComponentChildren][] = [
+  const facts: Fact[] = [
     [words.namespace, ns],
     [words.cluster, workspace.cluster && <a href={clusterPath(ns, workspace.cluster)}>{workspace.cluster}</a>],
     [words.template, workspace.template],
@@ -56,16 +54,7 @@ export function WorkspacePage({ ns, name }: { ns: string; name: string }) {
         </span>
       </header>
       {node.state !== "Ready" && node.message && <p class="lead">{node.message}</p>}
-      <dl class="facts">
-        {facts
-          .filter(([, value]) => value)
-          .map(([label, value]) => (
-            <div key={label}>
-              <dt>{label}</dt>
-              <dd>{value}</dd>
-            </div>
-          ))}
-      </dl>
+      <Facts facts={facts} />
       {run && <Running run={run} />}
       <PlanPanel workspace={workspace} path={path} can={can} />
       <LogPanel workspace={workspace} path={path} />
@@ -86,18 +75,12 @@ export function WorkspacePage({ ns, name }: { ns: string; name: string }) {
       <div class="columns">
         <SnapshotPanel path={path} can={can} />
         <Section title={words.module}>
-          <dl class="facts">
-            <div>
-              <dt>{words.source}</dt>
-              <dd class="break">{workspace.source ?? workspace.template}</dd>
-            </div>
-            {workspace.revision && (
-              <div>
-                <dt>{words.revision}</dt>
-                <dd class="break">{workspace.revision}</dd>
-              </div>
-            )}
-          </dl>
+          <Facts
+            facts={[
+              [words.source, workspace.source ?? workspace.template],
+              [words.revision, workspace.revision],
+            ]}
+          />
         </Section>
       </div>
       {question === "unlock" && <Unlock path={path} onClose={() => ask("")} />}
@@ -122,148 +105,6 @@ function Running({ run }: { run: NonNullable<Workspace["run"]> }) {
         ))}
       </ul>
     </Section>
-  );
-}
-
-function PlanPanel({ workspace, path, can }: { workspace: Workspace; path: string; can?: Can }) {
-  const words = useWords();
-  const time = useStore(now);
-  const status = workspace.plan;
-  const [plan, setPlan] = useState<Plan | undefined>();
-  const [entries, setEntries] = useState<Entry[]>([]);
-  const [end, setEnd] = useState<PlanEnd | undefined>();
-  // A question is about one plan. It is withdrawn when another plan takes its place.
-  const [question, ask] = useState<{ kind: "approve" | "reject"; plan: string } | undefined>();
-  useEffect(() => {
-    ask(undefined);
-    setPlan(undefined);
-    setEntries([]);
-    setEnd(undefined);
-    if (!status) return;
-    const abort = new AbortController();
-    const collected: Entry[] = [];
-    lines<PlanLine>(path + "/plan", abort.signal, (line) => {
-      if (line.plan) setPlan(line.plan);
-      if (line.entry) collected.push(line.entry);
-      if (line.end) {
-        setEntries(collected);
-        setEnd(line.end);
-      }
-    }).catch((error: unknown) => {
-      if (!abort.signal.aborted) setEnd({ details: false, error: explain(error, words.needs) });
-    });
-    return () => abort.abort();
-  }, [path, status?.id, status?.waiting]);
-  if (!status)
-    return (
-      <Section title={words.plan}>
-        <p class="quiet">{words.noPlan}</p>
-      </Section>
-    );
-  const waiting = !!status.waiting;
-  const blocked = status.blocked ?? [];
-  const ready = !!end && !end.error && plan?.id === status.id;
-  const asked = question?.plan === status.id && waiting ? question.kind : "";
-  return (
-    <Section
-      title={words.plan}
-      class={waiting ? "attention" : ""}
-      extra={<span class="quiet">{words.planOf(status.id, age(status.createdAt, time))}</span>}
-    >
-      <p>
-        <strong>{words.planSummary(status.add, status.change, status.destroy)}.</strong>{" "}
-        {waiting && (blocked.length ? words.planBlocked : words.planWaits)} {status.approvedBy && words.approvedBy(status.approvedBy)}
-      </p>
-      {status.comment && <p class="comment">{words.commentIs(status.comment)}</p>}
-      {waiting && (
-        <div class="row">
-          <Button kind="primary" disabled={!ready || (can && !can.approve)} title={ready ? undefined : words.reviewFirst} onClick={() => ask({ kind: "approve", plan: status.id })}>
-            {words.approve}
-          </Button>
-          <Button disabled={can && !can.approve} onClick={() => ask({ kind: "reject", plan: status.id })}>
-            {words.reject}
-          </Button>
-          {can && !can.approve && <span class="note">{words.mayNotApprove(approver)}</span>}
-        </div>
-      )}
-      {plan && end && <Diff plan={plan} entries={entries} />}
-      {end?.missing && <p class="note">{words.needs(end.missing, "")}</p>}
-      {end && !end.details && !end.missing && !end.error && !!plan?.resources?.length && <p class="quiet">{words.noDetails}</p>}
-      {end?.error && <p class="note">{end.error}</p>}
-      {asked === "approve" && ready && <Approve workspace={workspace} plan={plan} path={path} onClose={() => ask(undefined)} />}
-      {asked === "reject" && <Reject name={workspace.name} plan={status.id} path={path} onClose={() => ask(undefined)} />}
-    </Section>
-  );
-}
-
-/** Comment is the field for what the user writes about a decision. */
-function Comment({ value, onChange }: { value: string; onChange: (value: string) => void }) {
-  const words = useWords();
-  return (
-    <label class="field">
-      {words.comment}
-      <input type="text" value={value} maxLength={500} autocomplete="off" onInput={(e) => onChange(e.currentTarget.value)} />
-    </label>
-  );
-}
-
-function Reject({ name, plan, path, onClose }: { name: string; plan: string; path: string; onClose: () => void }) {
-  const words = useWords();
-  const [comment, setComment] = useState("");
-  return (
-    <Confirm
-      title={words.rejectTitle(name)}
-      action={words.reject}
-      kind="danger"
-      run={() => send(path + "/reject", { plan, comment }, words.rejected, words.needs)}
-      onClose={onClose}
-    >
-      <p>{words.rejectText}</p>
-      <Comment value={comment} onChange={setComment} />
-    </Confirm>
-  );
-}
-
-function Approve({ workspace, plan, path, onClose }: { workspace: Workspace; plan: Plan; path: string; onClose: () => void }) {
-  const words = useWords();
-  const blocked = plan.blocked ?? [];
-  const [typed, setTyped] = useState<Record<string, string>>({});
-  const [comment, setComment] = useState("");
-  const destroyed = (plan.resources ?? []).filter((r) => r.action === "delete" || r.action === "replace");
-  const complete = blocked.every((address) => typed[address]?.trim() === address);
-  return (
-    <Confirm
-      title={plan.operation === "Destroy" ? words.destroyTitle(workspace.name, plan.destroy) : words.approveTitle(workspace.name)}
-      action={words.approve}
-      kind="primary"
-      disabled={!complete}
-      run={() => send(path + "/approve", { plan: plan.id, allowDestroy: blocked, comment }, words.approved, words.needs)}
-      onClose={onClose}
-    >
-      <p>
-        {words.planSummary(plan.add, plan.change, plan.destroy)}. <code>{plan.id}</code>
-      </p>
-      {!!destroyed.length && (
-        <>
-          <p>{words.destroyed}</p>
-          <ul class="destroyed">
-            {destroyed.slice(0, 50).map((r) => (
-              <li key={r.address}>
-                <span class="sign">{symbol(r.action)}</span> <code>{r.address}</code>
-              </li>
-            ))}
-            {destroyed.length > 50 && <li>{words.omitted(destroyed.length - 50)}</li>}
-          </ul>
-        </>
-      )}
-      {blocked.map((address) => (
-        <label key={address} class="field">
-          {words.typeAddress(address)}
-          <input type="text" value={typed[address] ?? ""} autocomplete="off" spellcheck={false} onInput={(e) => setTyped({ ...typed, [address]: e.currentTarget.value })} />
-        </label>
-      ))}
-      <Comment value={comment} onChange={setComment} />
-    </Confirm>
   );
 }
 
@@ -320,7 +161,7 @@ function LogPanel({ workspace, path }: { workspace: Workspace; path: string }) {
   );
 }
 
-const outcomes: Record<string, State> = { Failed: "Failed", TimedOut: "Failed", Lost: "Failed", Planned: "Attention", Blocked: "Attention", Canceled: "Attention", Interrupted: "Waiting" };
+const outcomes: Record<string, State> = { Failed: "Failed", TimedOut: "Failed", Lost: "Failed", Planned: "Attention", Blocked: "Attention", Denied: "Attention", Canceled: "Attention", Interrupted: "Waiting" };
 
 function History({ workspace }: { workspace: Workspace }) {
   const words = useWords();

@@ -72,6 +72,25 @@ export function Section({ title, extra, children, class: name }: { title: string
   );
 }
 
+/** Fact is a label with its value. */
+export type Fact = [label: string, value: ComponentChildren];
+
+/** Facts lists facts, except for those without a value. */
+export function Facts({ facts }: { facts: Fact[] }) {
+  return (
+    <dl class="facts">
+      {facts
+        .filter(([, value]) => value)
+        .map(([label, value]) => (
+          <div key={label}>
+            <dt>{label}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+    </dl>
+  );
+}
+
 /** problemText says why a kind is not shown, and what to do. */
 export function problemText(problem: Denied, words: Words): string {
   if (problem.absent) return words.absent(problem.kind);

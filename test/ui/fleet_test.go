@@ -1,0 +1,137 @@
+package ui
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"text/template"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/record"
+)
+
+// fleet creates the objects of the screenshots, once.
+var fleet = sync.OnceValue(func() error {
+	content, err := os.ReadFile(filepath.Join("testdata", "fleet.yaml"))
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	ago := func(text string) (string, error) {
+		d, err := time.ParseDuration(text)
+		return now.Add(-d).UTC().Format(time.RFC3339), err
+	}
+	source, err := template.New("fleet").Funcs(template.FuncMap{"ago": ago}).Parse(string(content))
+	if err != nil {
+		return err
+	}
+	var out bytes.Buffer
+	if err := source.Execute(&out, nil); err != nil {
+		return err
+	}
+	ctx := context.Background()
+	for _, namespace := range []string{"team-a", "team-b"} {
+		if err := env.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
+			return err
+		}
+	}
+	owners := map[string]metav1.OwnerReference{}
+	for document := range strings.SplitSeq(out.String(), "\n---\n") {
+		if err := create(ctx, document, owners); err != nil {
+			return err
+		}
+	}
+	return createRecords(ctx)
+})
+
+// create creates an object with its status.
+func create(ctx context.Context, document string, owners map[string]metav1.OwnerReference) error {
+	obj := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(document), &obj.Object); err != nil {
+		return err
+	}
+	status, has := obj.Object["status"]
+	if owner := obj.GetAnnotations()["owner"]; owner != "" {
+		obj.SetOwnerReferences([]metav1.OwnerReference{owners[obj.GetNamespace()+"/"+owner]})
+		obj.SetAnnotations(nil)
+	}
+	if err := env.Client.Create(ctx, obj); err != nil {
+		return fmt.Errorf("%s %s: %w", obj.GetKind(), obj.GetName(), err)
+	}
+	owners[obj.GetNamespace()+"/"+obj.GetKind()+"/"+obj.GetName()] = metav1.OwnerReference{
+		APIVersion: obj.GetAPIVersion(), Kind: obj.GetKind(), Name: obj.GetName(), UID: obj.GetUID(), Controller: new(true),
+	}
+	if !has {
+		return nil
+	}
+	obj.Object["status"] = status
+	if err := env.Client.Status().Update(ctx, obj); err != nil {
+		return fmt.Errorf("status of %s %s: %w", obj.GetKind(), obj.GetName(), err)
+	}
+	return nil
+}
+
+// changes are the details of the waiting plan.
+const changes = `{"resource":{"address":"module.network.aws_vpc.this","action":"update","attributes":[{"path":["enable_dns_hostnames"],"action":"update","before":false,"after":true},{"path":["tags","Name"],"action":"update","before":"staging","after":"staging-v2"},{"path":["tags","CostCenter"],"action":"create","after":"42"}],"unchanged":18}}
+{"resource":{"address":"module.network.aws_nat_gateway.this","action":"replace","reason":"cannot_update","attributes":[{"path":["connectivity_type"],"action":"update","before":"public","after":"private","replaces":true},{"path":["id"],"action":"update","before":"nat-0123456789abcdef0","unknown":true},{"path":["secret_token"],"action":"update","sensitive":true}],"unchanged":4}}
+{"resource":{"address":"module.network.aws_route_table.private","action":"update","attributes":[{"path":["route",0,"nat_gateway_id"],"action":"update","before":"nat-0123456789abcdef0","unknown":true}],"unchanged":6}}
+{"output":{"name":"nat_gateway_ids","action":"update","attributes":[{"path":[0],"action":"update","before":"nat-0123456789abcdef0","unknown":true}]}}
+`
+
+// createRecords creates the records of the waiting plan and of the run in progress.
+func createRecords(ctx context.Context) error {
+	apply := &infrav1.WorkspaceTemplateApply{}
+	if err := env.Client.Get(ctx, client.ObjectKey{Namespace: "team-a", Name: "staging-vpc"}, apply); err != nil {
+		return err
+	}
+	ref := terraform.WorkspaceRef{Namespace: "team-a", Name: "staging-vpc", UID: string(apply.UID)}
+	chunks, err := record.Chunks(record.ChangesName(planID), []byte(changes), record.Meta(ref, record.ComponentPlan, "staging-vpc-r3"))
+	if err != nil {
+		return err
+	}
+	for _, chunk := range chunks {
+		if err := env.Client.Create(ctx, chunk); err != nil {
+			return err
+		}
+	}
+	if err := env.Client.Get(ctx, client.ObjectKey{Namespace: "team-b", Name: "new-eks"}, apply); err != nil {
+		return err
+	}
+	request := &terraform.Request{RunID: runID, Workspace: terraform.WorkspaceRef{Namespace: "team-b", Name: "new-eks", UID: string(apply.UID)}}
+	secret, err := record.NewRun(request, record.Meta(request.Workspace, record.ComponentRun, runID))
+	if err != nil {
+		return err
+	}
+	if err := env.Client.Create(ctx, secret); err != nil {
+		return err
+	}
+	return writeLog(ctx, firstLog)
+}
+
+const (
+	runID    = "new-eks-r1"
+	firstLog = "module.eks.aws_iam_role.cluster: Creating...\nmodule.eks.aws_iam_role.cluster: Creation complete after 2s [id=new-cluster]\nmodule.eks.aws_eks_cluster.this: Creating...\nmodule.eks.aws_eks_cluster.this: Still creating... [1m30s elapsed]\n"
+)
+
+// writeLog writes the log of the run in progress as the runner does.
+func writeLog(ctx context.Context, text string) error {
+	content, err := record.ProgressPatch(terraform.Progress{}, []byte(text))
+	if err != nil {
+		return err
+	}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "team-b", Name: record.SecretName(runID)}}
+	return env.Client.Patch(ctx, secret, client.RawPatch(types.MergePatchType, content))
+}
