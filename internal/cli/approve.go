@@ -80,6 +80,13 @@ set.`,
 			if !wait {
 				return nil
 			}
+			if d.plan.Request != nil {
+				result, err := o.waitForOneShot(ctx, d.client, d.apply, *d.plan.Request, func(a *infrav1.WorkspaceTemplateApply) (bool, error) { return operate.OneShotDecided(a, d.plan) })
+				if err != nil {
+					return err
+				}
+				return o.printOneShot(ctx, d.client, d.apply, result, "")
+			}
 			return o.waitForResult(ctx, d.client, d.apply, func(a *infrav1.WorkspaceTemplateApply) bool { return decided(a, d.plan.ID) })
 		},
 	})

@@ -93,7 +93,7 @@ func commandGroups(o *Options) []commandGroup {
 			newGenerateCommand(o), newDescribeCommand(o), newUICommand(o), newAddonCommand(o), newMigrateCommand(o),
 		}},
 		{"Terraform workspaces:", []*cobra.Command{
-			newPlanCommand(o), newApproveCommand(o), newRejectCommand(o), newRetryCommand(o), newCancelCommand(o),
+			newPlanCommand(o), newRunCommand(o), newApproveCommand(o), newRejectCommand(o), newRetryCommand(o), newCancelCommand(o),
 			newLogsCommand(o), newHistoryCommand(o), newDriftCommand(o), newStateCommand(o), newUnlockCommand(o),
 		}},
 		{"Checks:", []*cobra.Command{newValidateCommand(o), newRenderCommand(o), newPolicyCommand(o), newDoctorCommand(o)}},

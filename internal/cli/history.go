@@ -58,13 +58,24 @@ func (o *Options) printHistory(apply *infrav1.WorkspaceTemplateApply) error {
 	}
 	for _, run := range apply.Status.History {
 		table.Add(text.Cell{Text: run.ID}, text.Cell{Text: string(run.Operation)}, text.Cell{Text: string(run.Outcome), Colour: outcomeColour(run.Outcome)},
-			text.Cell{Text: text.Age(now, run.StartedAt.Time)}, text.Cell{Text: run.Duration.Round(100 * time.Millisecond).String()}, text.Cell{Text: message.OneLine(run.Summary)})
+			text.Cell{Text: text.Age(now, run.StartedAt.Time)}, text.Cell{Text: run.Duration.Round(100 * time.Millisecond).String()}, text.Cell{Text: historySummary(&run)})
 	}
 	if apply.Status.Run == nil && len(apply.Status.History) == 0 {
 		fmt.Fprintf(o.Err, "%s has no runs yet: see kubectl describe wsta %s\n", apply.Name, apply.Name)
 		return nil
 	}
 	return table.Print(o.Out, o.style())
+}
+
+// historySummary returns what a run did, after the one-shot operation that it executed.
+func historySummary(run *infrav1.RunRecord) string {
+	summary := message.OneLine(run.Summary)
+	if r := run.Request; r != nil && r.RequestedBy != "" {
+		return fmt.Sprintf("%s (%s): %s", message.OneLine(r.Arguments), r.RequestedBy, summary)
+	} else if r != nil {
+		return message.OneLine(r.Arguments) + ": " + summary
+	}
+	return summary
 }
 
 func outcomeColour(outcome infrav1.RunOutcome) text.Colour {

@@ -16,6 +16,7 @@ import (
 	"github.com/appthrust/capt/internal/cli/changes"
 	"github.com/appthrust/capt/internal/cli/operate"
 	"github.com/appthrust/capt/internal/cli/text"
+	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/terraform/change"
 )
 
@@ -90,7 +91,7 @@ func changesOf(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTem
 
 // printPlan prints a plan in the format of Terraform.
 func printPlan(w io.Writer, plan *operate.Plan, read changeReader, style text.Style, now time.Time) error {
-	header := fmt.Sprintf("%s %s of %s, created %s ago by run %s%s\n\n", planTitle(plan), plan.ID, plan.Workspace, text.Age(now, plan.CreatedAt.Time), plan.Run, planState(plan))
+	header := fmt.Sprintf("%s %s of %s%s, created %s ago by run %s%s\n\n", planTitle(plan), plan.ID, plan.Workspace, planRequest(plan), text.Age(now, plan.CreatedAt.Time), plan.Run, planState(plan))
 	if _, err := io.WriteString(w, header); err != nil {
 		return fmt.Errorf("writing the plan: %w", err)
 	}
@@ -109,16 +110,38 @@ func printPlan(w io.Writer, plan *operate.Plan, read changeReader, style text.St
 		out.WriteString("\n")
 	}
 	out.WriteString(listViolations(plan.Violations, style))
-	fmt.Fprintf(&out, "%s %d to add, %d to change, %d to destroy.\n", style.Paint(text.Bold, "Plan:"), plan.Add, plan.Change, plan.Destroy)
+	fmt.Fprintf(&out, "%s %s.\n", style.Paint(text.Bold, "Plan:"), planCounts(plan))
 	if _, err := io.WriteString(w, out.String()); err != nil {
 		return fmt.Errorf("writing the plan: %w", err)
 	}
 	return nil
 }
 
+// planCounts returns what a plan changes, in numbers.
+func planCounts(plan *operate.Plan) string {
+	if plan.Refresh > 0 {
+		return fmt.Sprintf("%d resources of the state to update", plan.Refresh)
+	}
+	return fmt.Sprintf("%d to add, %d to change, %d to destroy", plan.Add, plan.Change, plan.Destroy)
+}
+
+// planRequest returns the one-shot operation of a plan in parentheses, or an empty string.
+func planRequest(plan *operate.Plan) string {
+	if plan.Request == nil {
+		return ""
+	}
+	by := ""
+	if user := plan.Request.RequestedBy; user != "" {
+		by = ", requested by " + user
+	}
+	return " (" + message.OneLine(plan.Request.Arguments) + by + ")"
+}
+
 // unchangedNote returns a sentence about a plan that changes no resource.
 func unchangedNote(plan *operate.Plan) string {
 	switch {
+	case plan.Refresh > 0:
+		return "No resource changes. The state is updated to the real resources."
 	case plan.OutputsOnly && len(plan.Resources) == 0:
 		return "Only outputs change."
 	case len(plan.Resources) == 0:
@@ -163,8 +186,12 @@ func printMarkdown(w io.Writer, plan *operate.Plan, read changeReader) error {
 	if note := unchangedNote(plan); note != "" {
 		body += note + "\n"
 	}
-	_, err = fmt.Fprintf(w, "### %s of %s: %d to add, %d to change, %d to destroy\n\n`%s`, made by run `%s`%s\n\n%s%s",
-		planTitle(plan), plan.Workspace, plan.Add, plan.Change, plan.Destroy, plan.ID, plan.Run, planState(plan), markdownViolations(plan.Violations), body)
+	request := ""
+	if plan.Request != nil {
+		request = ", `" + strings.ReplaceAll(strings.Trim(planRequest(plan), " ()"), "`", "'") + "`"
+	}
+	_, err = fmt.Fprintf(w, "### %s of %s: %s\n\n`%s`, made by run `%s`%s%s\n\n%s%s",
+		planTitle(plan), plan.Workspace, planCounts(plan), plan.ID, plan.Run, request, planState(plan), markdownViolations(plan.Violations), body)
 	if err != nil {
 		return fmt.Errorf("writing the plan: %w", err)
 	}

@@ -85,19 +85,27 @@ const (
 
 // Protocol is the version of the request and the result. It increases when a runner of
 // an earlier version would misunderstand a request.
-const Protocol = 2
+const Protocol = protocolOneShot
 
-// firstProtocol is the version of requests that all earlier runners understand.
-const firstProtocol = 1
+// Versions that a request requires.
+const (
+	protocolFirst = iota + 1
+	protocolPolicies
+	protocolOneShot
+)
 
 // RequiredProtocol returns the version that a runner must understand. A runner of an
-// earlier version would ignore policies and apply what they deny, and return all outputs
-// under their own names.
+// earlier version would ignore policies and apply what they deny, apply everything instead
+// of the targets of a one-shot operation, or return all outputs under their own names.
 func (r *Request) RequiredProtocol() int {
-	if r.Policies != nil || r.Selection != nil {
-		return Protocol
+	switch {
+	case r.OneShot != nil || r.Selection != nil:
+		return protocolOneShot
+	case r.Policies != nil:
+		return protocolPolicies
+	default:
+		return protocolFirst
 	}
-	return firstProtocol
 }
 
 // Request contains all inputs of a run. It contains credentials, so it is stored
@@ -146,6 +154,9 @@ type Request struct {
 	Policies *Policies `json:"policies,omitempty"`
 	// Plan identifies the saved plan of an OperationApply.
 	Plan *PlanRef `json:"plan,omitempty"`
+	// OneShot changes the plan of an OperationPlan or OperationPlanAndApply. It is nil for
+	// the plan of the inputs.
+	OneShot *OneShot `json:"oneShot,omitempty"`
 	// Snapshot names the snapshot of an OperationRestoreState.
 	Snapshot string `json:"snapshot,omitempty"`
 	// StateCommand is the command of an OperationStateCommand.

@@ -134,12 +134,14 @@ type PhaseTime struct {
 
 // PlanSummary is a summary of a plan.
 type PlanSummary struct {
-	ID      string   `json:"id,omitempty"`
-	Add     int      `json:"add"`
-	Change  int      `json:"change"`
-	Destroy int      `json:"destroy"`
-	Import  int      `json:"import,omitempty"`
-	Forget  int      `json:"forget,omitempty"`
+	ID      string `json:"id,omitempty"`
+	Add     int    `json:"add"`
+	Change  int    `json:"change"`
+	Destroy int    `json:"destroy"`
+	Import  int    `json:"import,omitempty"`
+	Forget  int    `json:"forget,omitempty"`
+	// Refresh is how many resources of the state a plan updates that only refreshes it.
+	Refresh int      `json:"refresh,omitempty"`
 	Changes []Change `json:"changes,omitempty"`
 	// Omitted is the number of changes that do not fit into the run's Secret.
 	Omitted int `json:"omitted,omitempty"`

@@ -12,11 +12,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/terraform"
 )
 
 // +kubebuilder:webhook:verbs=create;update,path=/mutate-infrastructure-cluster-x-k8s-io-v1beta1-workspacetemplateapply,mutating=true,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplateapplies,versions=v1beta1,name=default.workspacetemplateapply.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 
-// authors records who changed a workspace and who approved its plan. A comment belongs to
+// authors records who changed a workspace, who approved its plan and who requested a one-shot
+// operation. A comment belongs to
 // the request that approves or rejects the plan, so that it cannot be changed later.
 type authors struct{}
 
@@ -60,6 +62,7 @@ func setAuthors(before, after *infrav1.WorkspaceTemplateApply, user string, now 
 	}
 	for name, value := range map[string]string{
 		infrav1.ChangedByAnnotation: changedBy, infrav1.ApprovedByAnnotation: approvedBy, infrav1.CommentAnnotation: comment,
+		infrav1.RequestedByAnnotation: requestedBy(before, after, user),
 	} {
 		switch {
 		case value == "":
@@ -70,6 +73,20 @@ func setAuthors(before, after *infrav1.WorkspaceTemplateApply, user string, now 
 			after.Annotations[name] = value
 		}
 	}
+}
+
+// requestedBy returns who requested the one-shot operation. A request that is edited is that
+// of the last user.
+func requestedBy(before, after *infrav1.WorkspaceTemplateApply, user string) string {
+	request := after.Annotations[infrav1.OneShotAnnotation]
+	if request == before.Annotations[infrav1.OneShotAnnotation] {
+		return before.Annotations[infrav1.RequestedByAnnotation]
+	}
+	operation, err := terraform.ParseOneShot(request)
+	if err != nil {
+		return ""
+	}
+	return operation.ID + " " + user
 }
 
 // decidedPlan returns the plan that a change approves or rejects, or an empty string. A plan

@@ -66,6 +66,21 @@ func TestAuthors_areRecordedAndCannotBeForged(t *testing.T) {
 	g.Expect(again.Annotations).To(HaveKeyWithValue(infrav1.ChangedByAnnotation, "carol with spaces"))
 	g.Expect(infrav1.ApprovalOf(again)).To(HaveValue(HaveField("By", "carol with spaces")))
 
+	request := created.DeepCopy()
+	request.Annotations[infrav1.OneShotAnnotation] = `{"id":"1","uid":"u","refreshOnly":true}`
+	request.Annotations[infrav1.RequestedByAnnotation] = "1 mallory"
+	setAuthors(created, request, "alice with spaces", now)
+	g.Expect(infrav1.RequesterOf(request, "1")).To(Equal("alice with spaces"))
+	g.Expect(infrav1.RequesterOf(request, "2")).To(BeEmpty())
+	taken := request.DeepCopy()
+	taken.Annotations[infrav1.RequestedByAnnotation] = "1 mallory"
+	setAuthors(request, taken, "mallory", now)
+	g.Expect(infrav1.RequesterOf(taken, "1")).To(Equal("alice with spaces"))
+	edited := request.DeepCopy()
+	edited.Annotations[infrav1.OneShotAnnotation] = `{"id":"1","uid":"u","planOnly":true}`
+	setAuthors(request, edited, "mallory", now)
+	g.Expect(infrav1.RequesterOf(edited, "1")).To(Equal("mallory"), "what is executed is the request of the last user")
+
 	withdrawn := again.DeepCopy()
 	withdrawn.Spec.ApprovedPlan = ""
 	setAuthors(again, withdrawn, "bob", now)

@@ -86,6 +86,28 @@ func TestApprover_cannotApproveHisOwnChange(t *testing.T) {
 	allowed(t, "with permission", func() error { return patched(approver, apply, approve) })
 }
 
+func TestApprover_cannotApproveHisOwnOneShotOperation(t *testing.T) {
+	g := NewWithT(t)
+	ns := env.Namespace(t)
+	editor, approver := editor(t, ns), approver(t, ns)
+	apply := workspace(t, editor, ns, "a", nil)
+	approve := func(a *infrav1.WorkspaceTemplateApply) { a.Spec.ApprovedPlan = plan }
+	allowed(t, "requesting", func() error {
+		return patched(approver, apply, func(a *infrav1.WorkspaceTemplateApply) {
+			a.Annotations = map[string]string{infrav1.OneShotAnnotation: `{"id":"1","uid":"u","replace":["aws_vpc.this"]}`, infrav1.RequestedByAnnotation: "1 mallory"}
+		})
+	})
+	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(apply), apply)).To(Succeed())
+	g.Expect(infrav1.RequesterOf(apply, "1")).To(Equal("approver"))
+	apply.Status.Plan = &infrav1.PlanStatus{ID: plan, Waiting: new(true), Request: &infrav1.RunRequest{ID: "1", Arguments: "--replace aws_vpc.this"}}
+	g.Expect(env.Client.Status().Update(t.Context(), apply)).To(Succeed())
+	refused(t, "his own operation", patched(approver, apply, approve))
+
+	apply.Status.Plan.Request = nil
+	g.Expect(env.Client.Status().Update(t.Context(), apply)).To(Succeed())
+	allowed(t, "the plan of the inputs", func() error { return patched(approver, apply, approve) })
+}
+
 func TestEditor_cannotWriteApproverAnnotations(t *testing.T) {
 	g := NewWithT(t)
 	ns := env.Namespace(t)
@@ -103,6 +125,7 @@ func TestEditor_cannotWriteApproverAnnotations(t *testing.T) {
 		infrav1.AllowDestroyAnnotation: "aws_vpc.this", infrav1.RestoreSnapshotAnnotation: "snapshot-a-r1-abc", infrav1.AdoptStateAnnotation: "x/1",
 		infrav1.BackendMovedAnnotation: "s3", infrav1.MoveStateAnnotation: `{"id":"a"}`, infrav1.ForceUnlockAnnotation: "x",
 		infrav1.StateCommandAnnotation: `{"id":"a","command":"rm","args":["aws_vpc.this"]}`,
+		infrav1.OneShotAnnotation:      `{"id":"a","uid":"u","import":[{"address":"aws_vpc.this","id":"vpc-1"}]}`,
 	} {
 		refused(t, name, patched(editor, apply, set(name, value)))
 		allowed(t, name, func() error { return patched(approver, apply, set(name, value)) })
@@ -118,6 +141,14 @@ func TestEditor_cannotWriteApproverAnnotations(t *testing.T) {
 	}
 	for _, command := range []string{`{"id":"a","command":"pull"}`, `{"id":"b","command":"list"}`, `{"id":"c","command":"show","args":["x"]}`} {
 		g.Expect(patched(editor, apply, set(infrav1.StateCommandAnnotation, command))).To(Succeed(), command)
+	}
+	for _, operation := range []string{
+		`{"id":"a","uid":"u","Import" : [{"address":"a.b","id":"c"}]}`, `{"id":"a","uid":"u","\u0069mport":[{"address":"a.b","id":"c"}]}`,
+	} {
+		refused(t, operation, patched(editor, apply, set(infrav1.OneShotAnnotation, operation)))
+	}
+	for _, operation := range []string{`{"id":"a","uid":"u","planOnly":true}`, `{"id":"b","uid":"u","replace":["aws_subnet.a[\"import\"]"]}`} {
+		g.Expect(patched(editor, apply, set(infrav1.OneShotAnnotation, operation))).To(Succeed(), operation)
 	}
 	for _, name := range []string{infrav1.RunRequestedAnnotation, infrav1.CheckDriftAnnotation, infrav1.CancelRunAnnotation, infrav1.RejectPlanAnnotation} {
 		g.Expect(patched(editor, apply, set(name, "x"))).To(Succeed(), name)

@@ -38,6 +38,11 @@ const (
 	// config to that of the current one, as JSON with the fields id, from and to. The
 	// names of the provider configs are empty for none.
 	MoveStateAnnotation = "capt.appthrust.io/move-state"
+	// OneShotAnnotation requests a run with other options of its plan, once, as JSON with
+	// the fields id, uid (of the workspace), and one of replace, target, refreshOnly and
+	// import; with planOnly nothing is applied, and with hold the plan waits for approval.
+	// Each id is executed once.
+	OneShotAnnotation = "capt.appthrust.io/one-shot"
 )
 
 // Annotations of workspaces that run in the namespace of a provider config that was lent

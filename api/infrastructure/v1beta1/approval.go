@@ -15,6 +15,9 @@ const (
 	ChangedByAnnotation = "capt.appthrust.io/changed-by"
 	// ApprovedByAnnotation records who approved which plan, and when: see Approval.
 	ApprovedByAnnotation = "capt.appthrust.io/approved-by"
+	// RequestedByAnnotation records who requested the one-shot operation: its ID, a space,
+	// and the name of the user.
+	RequestedByAnnotation = "capt.appthrust.io/requested-by"
 )
 
 // Approval is the record of an approved plan.
@@ -40,6 +43,16 @@ func CommentOf(apply *WorkspaceTemplateApply, plan string) string {
 		return ""
 	}
 	return text
+}
+
+// RequesterOf returns the user who requested a one-shot operation, or an empty string if it
+// is not known.
+func RequesterOf(apply *WorkspaceTemplateApply, id string) string {
+	about, user, _ := strings.Cut(apply.Annotations[RequestedByAnnotation], " ")
+	if id == "" || about != id {
+		return ""
+	}
+	return user
 }
 
 // ApprovalOf returns the record of a workspace's approved plan, or nil if there is none.

@@ -82,6 +82,27 @@ type ModuleStatus struct {
 	Request string `json:"request,omitempty"`
 }
 
+// RunRequest is the one-shot operation that a user requested.
+type RunRequest struct {
+	// id identifies the request.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	ID string `json:"id"`
+
+	// arguments are what was requested, as the arguments of captctl run.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=2048
+	Arguments string `json:"arguments"`
+
+	// requestedBy is the user who requested it.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	RequestedBy string `json:"requestedBy,omitempty"`
+}
+
 // PlanStatus summarises a saved plan.
 type PlanStatus struct {
 	// id identifies the plan; spec.approvedPlan names it.
@@ -110,6 +131,10 @@ type PlanStatus struct {
 	// the inputs, Destroy destroys them because the workspace is being deleted.
 	// +optional
 	Operation PlanOperation `json:"operation,omitempty"`
+
+	// request is the one-shot operation of the plan, if it is not the plan of the inputs.
+	// +optional
+	Request *RunRequest `json:"request,omitempty"`
 
 	// waiting reports that the plan has not been applied and waits for approval.
 	// +optional
@@ -145,6 +170,12 @@ type PlanStatus struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Destroy int32 `json:"destroy"`
+
+	// refresh is how many resources of the state would be updated, if the plan only
+	// refreshes the state.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Refresh int32 `json:"refresh,omitempty"`
 
 	// changes are the resources that would change, up to 100 of them.
 	// +optional
@@ -249,6 +280,10 @@ type RunStatus struct {
 	// +optional
 	StartedAt metav1.Time `json:"startedAt,omitempty,omitzero"`
 
+	// request is the one-shot operation that the run executes, if a user requested one.
+	// +optional
+	Request *RunRequest `json:"request,omitempty"`
+
 	// progress is the progress of the run.
 	// +optional
 	Progress *RunProgress `json:"progress,omitempty"`
@@ -283,6 +318,10 @@ type RunRecord struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=2048
 	Summary string `json:"summary,omitempty"`
+
+	// request is the one-shot operation that the run executed, if a user requested one.
+	// +optional
+	Request *RunRequest `json:"request,omitempty"`
 }
 
 // FailureStatus describes the failure of the latest run.

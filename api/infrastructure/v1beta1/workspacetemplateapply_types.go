@@ -98,8 +98,11 @@ const (
 	// BackendChangedReason surfaces when the state is in another backend than
 	// the configured one.
 	BackendChangedReason = "BackendChanged"
-	// InvalidStateCommandReason surfaces when the annotation with a state command or
-	// with a move of the state is invalid.
+	// OneShotEndedReason is the reason of the event about a one-shot operation that ends
+	// before it is applied.
+	OneShotEndedReason = "OneShotEnded"
+	// InvalidStateCommandReason surfaces when the annotation with a state command, with a
+	// move of the state or with a one-shot operation is invalid.
 	InvalidStateCommandReason = "InvalidStateCommand"
 	// SnapshotNotFoundReason surfaces when a snapshot to restore does not exist.
 	SnapshotNotFoundReason = "SnapshotNotFound"
@@ -285,6 +288,13 @@ type WorkspaceTemplateApplyStatus struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	HandledStateCommand string `json:"handledStateCommand,omitempty"`
+
+	// handledOneShot is the id of the one-shot operation that was executed, refused or
+	// rejected last.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	HandledOneShot string `json:"handledOneShot,omitempty"`
 
 	// handledMove is the id of the request that moved the state to its backend.
 	// +optional

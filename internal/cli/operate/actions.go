@@ -84,7 +84,7 @@ func Approve(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTempl
 // needsApproval reports whether a plan waits until a user approves it. Otherwise only
 // the protection holds it back.
 func needsApproval(plan *infrav1.PlanStatus, policy template.Policy) bool {
-	return policy.Approval == infrav1.ApprovalManual || plan.Operation == infrav1.PlanDestroy || plan.PolicyAction == infrav1.PolicyRequireApproval
+	return policy.Approval == infrav1.ApprovalManual || plan.Operation == infrav1.PlanDestroy || plan.Request != nil || plan.PolicyAction == infrav1.PolicyRequireApproval
 }
 
 // approve sets the fields that approve a plan. If only the protection holds it back,

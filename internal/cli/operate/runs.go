@@ -169,6 +169,15 @@ func PlanChanges(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceT
 	return true, nil
 }
 
+// ReadDetails adds the changes with values, if they are available.
+func (p *Plan) ReadDetails(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply) error {
+	_, err := PlanChanges(ctx, c, apply, p.ID, func(entry change.Entry) error {
+		p.Details = append(p.Details, entry)
+		return nil
+	})
+	return err
+}
+
 // complete replaces the summary of the status by the plan of a run's result.
 func (p *Plan) complete(result *terraform.Result) {
 	if result != nil && result.Plan != nil && result.Plan.ID == p.ID {

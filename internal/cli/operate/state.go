@@ -120,21 +120,25 @@ func DeleteTransfer(ctx context.Context, c client.Client, apply *infrav1.Workspa
 // RemoveCommand removes an executed command from the workspace, unless another one
 // replaced it. A backup of the workspace then has no command.
 func RemoveCommand(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, id string) error {
+	return removeAnnotation(ctx, c, apply, infrav1.StateCommandAnnotation, func(live *infrav1.WorkspaceTemplateApply) bool {
+		command, err := terraform.ParseStateCommand(live.Annotations[infrav1.StateCommandAnnotation])
+		return err == nil && command.ID == id
+	})
+}
+
+// removeAnnotation removes an annotation of a workspace that has the expected value.
+func removeAnnotation(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, name string, expected func(live *infrav1.WorkspaceTemplateApply) bool) error {
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		live := &infrav1.WorkspaceTemplateApply{}
-		if err := c.Get(ctx, client.ObjectKeyFromObject(apply), live); err != nil {
+		if err := c.Get(ctx, client.ObjectKeyFromObject(apply), live); err != nil || !expected(live) {
 			return err
 		}
-		command, err := terraform.ParseStateCommand(live.Annotations[infrav1.StateCommandAnnotation])
-		if err != nil || command.ID != id {
-			return nil //nolint:nilerr // It is not the command.
-		}
 		before := live.DeepCopy()
-		delete(live.Annotations, infrav1.StateCommandAnnotation)
+		delete(live.Annotations, name)
 		return c.Patch(ctx, live, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	})
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("removing the annotation %s: %w", infrav1.StateCommandAnnotation, err)
+		return fmt.Errorf("removing the annotation %s: %w", name, err)
 	}
 	return nil
 }

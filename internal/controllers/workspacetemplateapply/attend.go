@@ -162,7 +162,7 @@ func (s *scope) obsolete(run *runRecord) string {
 		return "Its inputs cannot be resolved any more"
 	}
 	next, err := decide(s.situation())
-	if err != nil || next.operation != run.operation() || s.inputsOf(next.operation) != run.inputs() {
+	if err != nil || next.operation != run.operation() || s.inputsOf(next) != run.inputs() {
 		return "The workspace has changed"
 	}
 	request, err := s.request(next)
@@ -201,7 +201,8 @@ func (s *scope) frees(run *runRecord) bool {
 }
 
 // settingsOf returns a hash of what a run does with its inputs: which plan it applies,
-// what it must not destroy, which lock it breaks, where it runs and which policies decide.
+// what it must not destroy, which lock it breaks, where it runs, which policies decide and
+// what a one-shot operation changes.
 func settingsOf(request *terraform.Request) string {
 	plan := ""
 	if request.Plan != nil {
@@ -210,6 +211,9 @@ func settingsOf(request *terraform.Request) string {
 	settings := []any{plan, request.Protect, request.Unprotected, request.BreakLock, request.State.Adopt, request.Pod}
 	if digest := request.Policies.Digest(); digest != "" {
 		settings = append(settings, digest)
+	}
+	if request.OneShot != nil {
+		settings = append(settings, request.OneShot)
 	}
 	sum := sha256.Sum256(mustJSON(settings))
 	return hex.EncodeToString(sum[:8])
@@ -332,7 +336,7 @@ func (s *scope) setRunStatus(run *runRecord, progress *terraform.Progress) {
 		started = metav1.NewTime(s.now)
 	}
 	s.apply.Status.Run = &infrav1.RunStatus{
-		ID: run.id, Operation: infrav1.RunOperation(run.operation()), Inputs: run.inputs(), StartedAt: started,
+		ID: run.id, Operation: infrav1.RunOperation(run.operation()), Inputs: run.inputs(), StartedAt: started, Request: run.request(),
 	}
 	if progress == nil {
 		return

@@ -37,7 +37,11 @@ type situation struct {
 	// that was executed last.
 	command        *terraform.StateCommand
 	handledCommand string
-	// invalidCommand describes an invalid state command or move.
+	// oneShot is the one-shot operation that the user requested last, handledOneShot the
+	// ID of the one that ended last.
+	oneShot        *terraform.OneShot
+	handledOneShot string
+	// invalidCommand describes an invalid state command, move or one-shot operation.
 	invalidCommand string
 	// approvedPlan and rejectedPlan are plan IDs.
 	approvedPlan, rejectedPlan string
@@ -65,6 +69,8 @@ type decision struct {
 	operation terraform.Operation
 	// plan is the plan that an Apply applies.
 	plan string
+	// oneShot is set if the run executes the one-shot operation of the user.
+	oneShot bool
 }
 
 // noRun is the decision to start no run.
@@ -80,6 +86,9 @@ func decide(s situation) (decision, error) {
 		return next, err
 	}
 	if next, err := s.decideStateChange(); err != nil || next != noRun {
+		return next, err
+	}
+	if next, err := s.decideOneShot(); err != nil || next != noRun {
 		return next, err
 	}
 	if s.inputs == s.appliedInputs && !s.requested() && !s.unfinished() {
@@ -279,5 +288,8 @@ func backoff(policy template.Policy, attempts int32) time.Duration {
 }
 
 func planSummary(p *infrav1.PlanStatus) string {
+	if p.Refresh > 0 {
+		return fmt.Sprintf("%d resources of the state to update", p.Refresh)
+	}
 	return fmt.Sprintf("%d to add, %d to change, %d to destroy", p.Add, p.Change, p.Destroy)
 }

@@ -83,6 +83,8 @@ type expectation struct {
 	stalled  bool
 	after    time.Duration
 	contains []string
+	// oneShot is set if the run executes a one-shot operation.
+	oneShot bool
 }
 
 func (e expectation) run(t *testing.T) {
@@ -95,7 +97,7 @@ func (e expectation) verify(t *testing.T, decide func(situation) (decision, erro
 	t.Helper()
 	g := NewWithT(t)
 	next, err := decide(e.situation)
-	g.Expect(next).To(Equal(decision{operation: e.want, plan: e.plan}))
+	g.Expect(next).To(Equal(decision{operation: e.want, plan: e.plan, oneShot: e.oneShot}))
 	if e.reason == "" {
 		g.Expect(err).NotTo(HaveOccurred())
 		return

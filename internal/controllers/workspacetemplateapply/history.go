@@ -147,6 +147,10 @@ func (s *scope) recordResult(run *runRecord, result *terraform.Result) {
 		status.Plan.Blocked = firstOf(result.Blocked, maxList)
 		recordViolations(status.Plan, run, result)
 	}
+	if _, ok := parseOneShotInputs(run.inputs()); ok {
+		s.recordOneShot(run, result, outcome)
+		return
+	}
 	switch outcome {
 	case terraform.OutcomeSucceeded, terraform.OutcomeNoChanges:
 		if result.Operation == terraform.OperationStateCommand && changesNothing(result.Operation, run.inputs()) {
@@ -173,7 +177,7 @@ func (s *scope) addHistory(run *runRecord, result *terraform.Result, outcome ter
 	history := slices.Insert(s.apply.Status.History, 0, infrav1.RunRecord{
 		ID: run.id, Operation: infrav1.RunOperation(result.Operation), Outcome: infrav1.RunOutcome(outcome),
 		StartedAt: metav1.NewTime(result.StartedAt), Duration: metav1.Duration{Duration: duration(result)},
-		Summary: message.Truncate(summary(result), maxSummary),
+		Summary: message.Truncate(summary(result), maxSummary), Request: run.request(),
 	})
 	s.apply.Status.History = history[:min(historyLimit(s.apply), len(history))]
 }

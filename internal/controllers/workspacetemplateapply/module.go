@@ -75,7 +75,7 @@ func (s *scope) recordModule(run *runRecord, result *terraform.Result) {
 	}
 	module := &infrav1.ModuleStatus{
 		Digest: record.Shorten(result.Module.Digest, maxRevision), Revision: record.Shorten(result.Module.Revision, maxRevision),
-		Source: source, Inputs: run.inputs(), Request: run.secret.Annotations[record.RequestAnnotation],
+		Source: source, Inputs: run.baseInputs(), Request: run.secret.Annotations[record.RequestAnnotation],
 	}
 	if name := record.ModuleName(s.workspaceRef(), result.Module.Digest); result.Module.Archive == name {
 		// A run must not choose which Secret later runs read.

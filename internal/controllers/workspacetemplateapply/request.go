@@ -34,12 +34,16 @@ func (s *scope) situation() situation {
 		stateBackend: stateBackend(status.State), configuredBackend: backendName(s.inputs.Request.Backend), movedBackend: annotations[infrav1.BackendMovedAnnotation],
 		policies: s.policies.Digest(),
 		protect:  s.inputs.Request.Protect, unprotected: s.unprotected(), plan: status.Plan, failure: status.Failure, drift: status.Drift,
-		move: s.pendingMove(), handledCommand: status.HandledStateCommand,
+		move: s.pendingMove(), handledCommand: status.HandledStateCommand, handledOneShot: status.HandledOneShot,
 		driftRequest: record.Shorten(annotations[infrav1.CheckDriftAnnotation], maxRequest),
 		isOwned:      metav1.GetControllerOf(s.apply) != nil,
 		lastApplied:  status.AppliedAt.Time, jitter: jitter(s.apply), now: s.now,
 	}
 	next.command, next.invalidCommand = stateCommand(s.apply)
+	var invalid string
+	if next.oneShot, invalid = oneShot(s.apply); next.invalidCommand == "" {
+		next.invalidCommand = invalid
+	}
 	return next
 }
 
@@ -76,6 +80,9 @@ func (s *scope) request(next decision) (*terraform.Request, error) {
 	request.Operation = next.operation
 	if decidesAbout(next.operation) {
 		request.Policies = s.policies
+	}
+	if next.oneShot {
+		request.OneShot = s.situation().oneShot
 	}
 	request.Protocol, request.Manager = request.RequiredProtocol(), version.Version()
 	request.Unprotected = s.unprotected()
@@ -149,7 +156,7 @@ func (s *scope) runMeta(request *terraform.Request, executor infrav1.Executor) m
 	meta := record.Meta(request.Workspace, record.ComponentRun, request.RunID)
 	meta.Annotations = map[string]string{
 		record.OperationAnnotation: string(request.Operation),
-		record.InputsAnnotation:    s.inputsOf(request.Operation),
+		record.InputsAnnotation:    s.inputsOf(decision{operation: request.Operation, oneShot: request.OneShot != nil}),
 		record.ExecutorAnnotation:  string(executor),
 		record.BackendAnnotation:   request.Backend.Type,
 		record.StateAnnotation:     string(mustJSON(s.apply.Status.State)),
@@ -168,16 +175,20 @@ func (s *scope) runMeta(request *terraform.Request, executor infrav1.Executor) m
 	// Each run records which requests were handled before it, because the status
 	// may be lost after the run that handled them was pruned.
 	handledRequest := s.situation().request
-	if request.Operation == terraform.OperationStateCommand {
+	if request.Operation == terraform.OperationStateCommand || request.OneShot != nil {
 		// The command does not fulfil the request for a run.
 		handledRequest = s.apply.Status.HandledRequest
 	}
+	if request.OneShot != nil {
+		meta.Annotations[record.OneShotAnnotation] = string(mustJSON(runRequest(s.apply, request.OneShot)))
+	}
 	for key, value := range map[string]string{
-		record.RequestAnnotation:  handledRequest,
-		record.CommandAnnotation:  s.apply.Status.HandledStateCommand,
-		record.MovedAnnotation:    s.apply.Status.HandledMove,
-		record.RestoredAnnotation: s.apply.Status.HandledRestore,
-		record.DriftAnnotation:    s.situation().driftRequest,
+		record.RequestAnnotation:        handledRequest,
+		record.CommandAnnotation:        s.apply.Status.HandledStateCommand,
+		record.MovedAnnotation:          s.apply.Status.HandledMove,
+		record.RestoredAnnotation:       s.apply.Status.HandledRestore,
+		record.DriftAnnotation:          s.situation().driftRequest,
+		record.HandledOneShotAnnotation: s.apply.Status.HandledOneShot,
 	} {
 		if value != "" {
 			meta.Annotations[key] = value
@@ -186,9 +197,12 @@ func (s *scope) runMeta(request *terraform.Request, executor infrav1.Executor) m
 	return meta
 }
 
-// inputsOf returns the identity of the inputs of an operation.
-func (s *scope) inputsOf(operation terraform.Operation) string {
-	switch operation {
+// inputsOf returns the identity of the inputs of a run.
+func (s *scope) inputsOf(next decision) string {
+	if next.oneShot {
+		return oneShotInputs(s.situation().oneShot, s.inputs.Hash)
+	}
+	switch next.operation {
 	case terraform.OperationRestoreState:
 		return restoreInputs(s.situation().restore)
 	case terraform.OperationDestroy, terraform.OperationPlanDestroy, terraform.OperationApplyDestroy:

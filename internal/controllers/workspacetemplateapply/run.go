@@ -28,11 +28,12 @@ func (r *Reconciler) run(ctx context.Context, s *scope) error {
 	if err := r.resolveMove(ctx, s); err != nil {
 		return err
 	}
+	r.endOneShot(s)
 	next, err := decide(s.situation())
 	if err != nil || next == noRun {
 		return err
 	}
-	return s.unlessApplied(next.operation, s.inputsOf(next.operation), r.start(ctx, s, next))
+	return s.unlessApplied(next.operation, s.inputsOf(next), r.start(ctx, s, next))
 }
 
 // attendingRun wraps a step that may end the list before the step run. A run that has

@@ -50,7 +50,8 @@ func changesNothing(operation terraform.Operation, inputs string) bool {
 		command, ok := parseCommandInputs(inputs)
 		return ok && !command.Writes()
 	default:
-		return false
+		once, ok := parseOneShotInputs(inputs)
+		return ok && once.kind == kindPlanOnly
 	}
 }
 
@@ -85,6 +86,9 @@ func (s *scope) recordCommands(run *runRecord) {
 	}
 	if handled := run.secret.Annotations[record.MovedAnnotation]; handled != "" {
 		status.HandledMove = handled
+	}
+	if handled := run.secret.Annotations[record.HandledOneShotAnnotation]; handled != "" {
+		status.HandledOneShot = handled
 	}
 	if command, ok := parseCommandInputs(run.inputs()); ok && run.operation() == terraform.OperationStateCommand {
 		status.HandledStateCommand = command.ID

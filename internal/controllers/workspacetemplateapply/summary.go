@@ -18,6 +18,9 @@ func summary(result *terraform.Result) string {
 		if result.Plan == nil {
 			return string(result.Outcome)
 		}
+		if result.Plan.Refresh > 0 {
+			return fmt.Sprintf("%d resources of the state to update", result.Plan.Refresh)
+		}
 		return fmt.Sprintf("%d to add, %d to change, %d to destroy", result.Plan.Add, result.Plan.Change, result.Plan.Destroy)
 	case terraform.OutcomeSucceeded:
 		if result.Operation == terraform.OperationCheckDrift {
@@ -25,6 +28,9 @@ func summary(result *terraform.Result) string {
 		}
 		if result.Plan == nil {
 			return string(result.Outcome)
+		}
+		if result.Plan.Refresh > 0 {
+			return fmt.Sprintf("%d resources of the state updated", result.Plan.Refresh)
 		}
 		return fmt.Sprintf("%d added, %d changed, %d destroyed", result.Plan.Add, result.Plan.Change, result.Plan.Destroy)
 	case terraform.OutcomeNoChanges:
@@ -41,8 +47,8 @@ func planStatus(run *runRecord, result *terraform.Result) *infrav1.PlanStatus {
 	p := result.Plan
 	status := &infrav1.PlanStatus{
 		ID: p.ID, Run: run.id, CreatedAt: metav1.NewTime(result.FinishedAt), Inputs: run.inputs(),
-		Add: int32(p.Add), Change: int32(p.Change), Destroy: int32(p.Destroy), Changes: resourceChanges(p.Changes),
-		Blocked: firstOf(result.Blocked, maxList),
+		Add: int32(p.Add), Change: int32(p.Change), Destroy: int32(p.Destroy), Refresh: int32(p.Refresh), Changes: resourceChanges(p.Changes),
+		Blocked: firstOf(result.Blocked, maxList), Request: run.request(),
 	}
 	if slices.Contains([]terraform.Outcome{terraform.OutcomePlanned, terraform.OutcomeBlocked, terraform.OutcomeDenied}, result.Outcome) {
 		status.Waiting = new(true)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -28,7 +29,11 @@ type PlanOptions struct {
 	// RefreshOnly compares the state with the real resources, but plans no change
 	// to them.
 	RefreshOnly bool
-	Args        []string
+	// Replace and Target are addresses.
+	Replace, Target []string
+	// Import is configuration with import blocks, or nil.
+	Import []byte
+	Args   []string
 }
 
 // PlanResult is the result of a plan.
@@ -54,7 +59,20 @@ func (s *Session) Plan(ctx context.Context, options PlanOptions) (*PlanResult, e
 	if options.Out != "" {
 		args = append(args, "-out="+options.Out)
 	}
+	for _, address := range options.Replace {
+		args = append(args, "-replace="+address)
+	}
+	for _, address := range options.Target {
+		args = append(args, "-target="+address)
+	}
 	args = append(args, terraform.DropImplied(options.Args)...)
+	if len(options.Import) > 0 {
+		remove, err := s.placeImports(options.Import)
+		if err != nil {
+			return nil, err
+		}
+		defer remove()
+	}
 
 	var result *PlanResult
 	err := s.ready(ctx, func() error {
@@ -74,10 +92,26 @@ func (s *Session) Plan(ctx context.Context, options PlanOptions) (*PlanResult, e
 		return nil, err
 	}
 	result.finish()
+	if options.RefreshOnly {
+		result.Summary.Refresh, result.Summary.OutputsOnly = len(result.Drift), result.HasChanges && len(result.Drift) == 0
+	}
 	if options.Out != "" {
 		result.Summary.ID, err = PlanID(options.Out)
 	}
 	return result, err
+}
+
+// importsFile is the file of a root module with the import blocks of one plan.
+const importsFile = terraform.ReservedFilePrefix + "imports.tf"
+
+// placeImports adds import blocks to the root module until remove is called. The saved plan
+// contains them.
+func (s *Session) placeImports(blocks []byte) (remove func(), err error) {
+	path := filepath.Join(s.Root, importsFile)
+	if err := writeFile(path, blocks); err != nil {
+		return nil, err
+	}
+	return func() { _ = os.Remove(path) }, nil
 }
 
 // observe adds an event of the plan to the result.

@@ -214,6 +214,10 @@ func (w *Workdir) clear(previous marker) error {
 // place writes the request's files, variables and backend into the module, and
 // removes the files of the previous request.
 func (w *Workdir) place(request *terraform.Request, root string, previous marker) error {
+	// A plan that was killed left it.
+	if err := os.RemoveAll(filepath.Join(root, importsFile)); err != nil {
+		return fmt.Errorf("removing %s: %w", importsFile, err)
+	}
 	for _, name := range previous.Files {
 		if _, found := request.Files[name]; !found {
 			if err := os.RemoveAll(filepath.Join(root, filepath.FromSlash(name))); err != nil {

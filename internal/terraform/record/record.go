@@ -78,6 +78,11 @@ const (
 	CommandAnnotation = "capt.appthrust.io/handled-state-command"
 	// MovedAnnotation is the request that last moved the state before the run.
 	MovedAnnotation = "capt.appthrust.io/handled-move"
+	// OneShotAnnotation is the one-shot operation of the run, as JSON.
+	OneShotAnnotation = "capt.appthrust.io/one-shot"
+	// HandledOneShotAnnotation is the one-shot operation that was last handled before the
+	// run.
+	HandledOneShotAnnotation = "capt.appthrust.io/handled-one-shot"
 	// KeepAnnotation marks a snapshot that is not pruned: it may be the only copy of
 	// a state.
 	KeepAnnotation = "capt.appthrust.io/keep"

@@ -41,9 +41,8 @@ func (r *Runner) plan(ctx context.Context, run *execution) (*command.PlanResult,
 	run.report.enter(terraform.PhasePlanning)
 	started := time.Now()
 	defer func() { run.phase(terraform.PhasePlanning, started) }()
-	plan, err := run.session.Plan(ctx, command.PlanOptions{
-		Out: r.workdir.PlanFile(), Destroy: run.request.Operation.Destroys(), Args: planArgs(run.request),
-	})
+	options := command.PlanOptions{Out: r.workdir.PlanFile(), Destroy: run.request.Operation.Destroys(), Args: planArgs(run.request)}
+	plan, err := run.createPlan(ctx, options)
 	if err != nil {
 		return nil, err
 	}
@@ -83,6 +82,11 @@ func (r *Runner) planAndSave(ctx context.Context, run *execution) error {
 	}
 	if denied, err := r.checkPolicies(ctx, run); err != nil || denied {
 		return err
+	}
+	if once := run.request.OneShot; once != nil && once.PlanOnly {
+		r.storeChanges(ctx, run)
+		run.result.Outcome = terraform.OutcomePlanned
+		return nil
 	}
 	return r.savePlan(ctx, run, plan)
 }

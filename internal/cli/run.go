@@ -1,0 +1,193 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cli/operate"
+	"github.com/appthrust/capt/internal/cli/text"
+	"github.com/appthrust/capt/internal/message"
+	"github.com/appthrust/capt/internal/terraform"
+)
+
+func newRunCommand(o *Options) *cobra.Command {
+	var operation terraform.OneShot
+	var imports []string
+	var yes, wait bool
+	var output text.Output
+	cmd := o.workspaceCommand(&cobra.Command{
+		Use:   "run NAME",
+		Short: "Replace, target, import or refresh resources of a workspace once",
+		Long: `Run a workspace once with another plan than that of its inputs: one that replaces a
+resource, is limited to some resources, imports existing resources or only refreshes
+the state. The plan is subject to policies, protected resources and approval like any
+other, and the history of the workspace records the operation and who requested it.
+
+With approval: Auto the plan is applied at once; use --hold to let it wait for approval,
+or --plan-only to see it and apply nothing. A request is executed once, whatever its
+outcome. What remains of the inputs after a run that is limited to some resources is
+applied by the next run.
+
+To import, you need the permission of an approver where approval is enforced.`,
+		Example: `  captctl run cluster/demo --replace 'module.nodes.aws_launch_template.this[0]' --hold
+  captctl run network-a --target module.vpc
+  captctl run network-a --import aws_vpc.main=vpc-0123456789abcdef0
+  captctl run network-a --refresh-only --yes
+  captctl run network-a --plan-only -o json`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			for _, text := range imports {
+				imported, err := terraform.ParseImport(text)
+				if err != nil {
+					return usageError("%w", err)
+				}
+				operation.Import = append(operation.Import, imported)
+			}
+			if err := checkOperation(operation); err != nil {
+				return err
+			}
+			c, apply, err := o.workspace(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			if err := operate.CheckOneShot(apply, &operation); err != nil {
+				return err
+			}
+			if err := o.confirmOneShot(ctx, c, apply, &operation, yes); err != nil {
+				return err
+			}
+			if err := operate.RequestOneShot(ctx, c, apply, &operation); err != nil {
+				return err
+			}
+			if !wait {
+				return o.printRequest(apply, &operation, args[0], output)
+			}
+			request := infrav1.RunRequest{ID: operation.ID, Arguments: operation.Arguments()}
+			result, err := o.waitForOneShot(ctx, c, apply, request, func(a *infrav1.WorkspaceTemplateApply) (bool, error) { return operate.OneShotEnded(a, operation.ID) })
+			if err != nil {
+				return err
+			}
+			return o.printOneShot(ctx, c, apply, result, output)
+		},
+	})
+	// String slices would parse the quotes of an address as CSV.
+	cmd.Flags().StringArrayVar(&operation.Replace, "replace", nil, "Address of a resource instance to replace. Can be repeated.")
+	cmd.Flags().StringArrayVar(&operation.Target, "target", nil, "Address of a resource or module to limit the plan to, with what it depends on. Can be repeated.")
+	cmd.Flags().BoolVar(&operation.RefreshOnly, "refresh-only", false, "Update the state to the real resources, and change none of them.")
+	cmd.Flags().StringArrayVar(&imports, "import", nil, "Existing resource to import, as ADDRESS=ID. Can be repeated.")
+	cmd.Flags().BoolVar(&operation.PlanOnly, "plan-only", false, "Show the plan and apply nothing. Can be combined with one of the others.")
+	cmd.Flags().BoolVar(&operation.Hold, "hold", false, "Let the plan wait for approval, even with approval: Auto.")
+	cmd.Flags().BoolVar(&wait, "wait", true, "Show the progress and wait for the result. The exit code is 1 if the run fails or its plan is refused.")
+	addYes(cmd, &yes)
+	addOutput(cmd, &output)
+	return cmd
+}
+
+// checkOperation returns a usage error for flags that do not fit. ID and UID are set later.
+func checkOperation(operation terraform.OneShot) error {
+	operation.ID, operation.UID = "x", "x"
+	if err := operation.Validate(); err != nil {
+		return usageError("%w: see captctl run --help", err)
+	}
+	return nil
+}
+
+// confirmOneShot asks the user unless the plan is not applied without approval.
+func (o *Options) confirmOneShot(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply, operation *terraform.OneShot, yes bool) error {
+	if operation.PlanOnly || operation.Hold {
+		return nil
+	}
+	policy, err := operate.Policy(ctx, c, apply)
+	if err != nil || policy.Approval == infrav1.ApprovalManual {
+		return err
+	}
+	return o.confirm(yes, fmt.Sprintf("The plan will be applied at once; use --hold or --plan-only to review it first. Run %s with %s?", apply.Name, operation.Arguments()))
+}
+
+func (o *Options) printRequest(apply *infrav1.WorkspaceTemplateApply, operation *terraform.OneShot, name string, output text.Output) error {
+	if output.Structured() {
+		return output.Print(o.Out, operate.OneShotResult{Workspace: apply.Name, Request: infrav1.RunRequest{ID: operation.ID, Arguments: operation.Arguments()}})
+	}
+	fmt.Fprintf(o.Out, "Requested a run of %s with %s: follow it with captctl logs -f %s\n", apply.Name, operation.Arguments(), name)
+	return nil
+}
+
+// waitForOneShot waits until a one-shot operation ended or its plan waits for approval.
+func (o *Options) waitForOneShot(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, request infrav1.RunRequest, isDone func(*infrav1.WorkspaceTemplateApply) (bool, error)) (*operate.OneShotResult, error) {
+	var lost error
+	last, err := o.waitUntil(ctx, c, apply, func(a *infrav1.WorkspaceTemplateApply) bool {
+		var done bool
+		done, lost = isDone(a)
+		return done || lost != nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%w; the run was requested and may still be executed", err)
+	}
+	if lost != nil {
+		return nil, lost
+	}
+	result, err := operate.ResultOf(ctx, c, last, request)
+	if err != nil {
+		return nil, err
+	}
+	if !result.Waiting {
+		if err := operate.RemoveOneShot(ctx, c, apply, request.ID); err != nil {
+			fmt.Fprintf(o.Err, "Warning: %v\n", err)
+		}
+	}
+	return result, nil
+}
+
+// printOneShot prints what became of a one-shot operation. It returns an error if it failed
+// or its plan was refused.
+func (o *Options) printOneShot(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply, result *operate.OneShotResult, output text.Output) error {
+	if output.Structured() {
+		if result.Plan != nil {
+			if err := result.Plan.ReadDetails(ctx, c, apply); err != nil {
+				return err
+			}
+		}
+		return errors.Join(output.Print(o.Out, result), oneShotFailure(result))
+	}
+	// A plan that was applied at once is not stored with its values.
+	if result.Plan != nil && (result.Run == nil || result.Run.Outcome != infrav1.RunOutcome(terraform.OutcomeSucceeded)) {
+		if err := printPlan(o.Out, result.Plan, changesOf(ctx, c, apply, result.Plan), o.style(), time.Now()); err != nil {
+			return err
+		}
+	}
+	if err := oneShotFailure(result); err != nil {
+		return err
+	}
+	if result.Waiting {
+		fmt.Fprintf(o.Out, "%s is waiting for approval: apply the plan with captctl approve %s, or discard it with captctl reject %s\n", apply.Name, apply.Name, apply.Name)
+		return nil
+	}
+	fmt.Fprintf(o.Out, "Run %s of %s: %s: %s\n", result.Run.ID, apply.Name, result.Run.Outcome, message.OneLine(result.Run.Summary))
+	return nil
+}
+
+// oneShotFailure returns why a one-shot operation was not executed, or nil.
+func oneShotFailure(result *operate.OneShotResult) error {
+	if result.Waiting {
+		return nil
+	}
+	if result.Run == nil {
+		return fmt.Errorf("the request for %s ended without a run: see captctl history %s", result.Workspace, result.Workspace)
+	}
+	switch run := result.Run; terraform.Outcome(run.Outcome) {
+	case terraform.OutcomeSucceeded, terraform.OutcomeNoChanges, terraform.OutcomePlanned:
+		return nil
+	case terraform.OutcomeDenied:
+		return fmt.Errorf("run %s: a policy denies the plan, so nothing was applied", run.ID)
+	case terraform.OutcomeBlocked:
+		return fmt.Errorf("run %s: the plan would destroy or replace protected resources, so nothing was applied: repeat it with --hold, then allow it with captctl approve --allow-destroy", run.ID)
+	default:
+		return fmt.Errorf("run %s: %s: %s", run.ID, run.Outcome, message.OneLine(run.Summary))
+	}
+}

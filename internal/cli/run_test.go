@@ -1,0 +1,88 @@
+package cli_test
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/terraform"
+)
+
+func TestRun_refusesWhatDoesNotFit(t *testing.T) {
+	h := newHarness(t)
+	apply := workspace("net")
+	h.create(apply)
+	for name, args := range map[string][]string{
+		"nothing is requested":                   {},
+		"nothing is requested: set":              {"--hold"},
+		"exclude each other":                     {"--refresh-only", "--target", "module.vpc"},
+		"planOnly and hold exclude each other":   {"--plan-only", "--hold"},
+		`address "module.vpc" is invalid`:        {"--replace", "module.vpc"},
+		`import "aws_vpc.main" is invalid`:       {"--import", "aws_vpc.main"},
+		"stdin is not a terminal: pass --yes":    {"--refresh-only"},
+		"the ID of aws_vpc.main is invalid":      {"--import", "aws_vpc.main="},
+		`address "-destroy" is invalid`:          {"--target=-destroy"},
+		"aws_vpc.main is imported twice: see ca": {"--import", "aws_vpc.main=a", "--import", "aws_vpc.main=b"},
+	} {
+		a := h.run(append([]string{"run", "net"}, args...)...)
+		h.Expect(a.code).To(Equal(2), "%v: %s", args, a.err)
+		h.Expect(a.err).To(ContainSubstring(name), "%v", args)
+	}
+	h.reload(apply)
+	h.Expect(apply.Annotations).NotTo(HaveKey(infrav1.OneShotAnnotation))
+
+	h.setStatus(apply, func() { apply.Status.Plan = &infrav1.PlanStatus{ID: "plan-1", Waiting: new(true)} })
+	h.Expect(h.run("run", "net", "--plan-only").err).To(HavePrefix("plan plan-1 of net waits for a decision"))
+	h.setStatus(apply, func() { apply.Status.Conditions = condition("Paused", "True", "Paused", "") })
+	h.Expect(h.run("run", "net", "--refresh-only", "--yes").err).To(Equal("net is paused: resume it first"))
+
+	guest := workspace("guest")
+	guest.Annotations = map[string]string{infrav1.HostedInAnnotation: "platform"}
+	deleted := workspace("deleted")
+	deleted.Finalizers = []string{"capt.appthrust.io/test"}
+	h.create(guest, deleted)
+	h.Expect(h.run("run", "guest", "--plan-only").err).To(ContainSubstring("guest runs in namespace platform"))
+	h.Expect(env.Client.Delete(h.ctx, deleted)).To(Succeed())
+	h.Expect(h.run("run", "deleted", "--plan-only").err).To(Equal("deleted is being deleted: nothing but its deletion runs"))
+	h.reload(deleted)
+	deleted.Finalizers = nil
+	h.Expect(env.Client.Update(h.ctx, deleted)).To(Succeed())
+}
+
+func TestRun_requestsOnceAndReportsTheResult(t *testing.T) {
+	h := newHarness(t)
+	apply := workspace("net")
+	h.create(apply)
+	a := h.run("run", "net", "--replace", `aws_subnet.a["x,y"]`, "--yes", "--wait=false", "-o", "json")
+	h.Expect(a.code).To(Equal(0), a.err)
+	h.reload(apply)
+	first, err := terraform.ParseOneShot(apply.Annotations[infrav1.OneShotAnnotation])
+	h.Expect(err).NotTo(HaveOccurred())
+	h.Expect(first.Replace).To(Equal([]string{`aws_subnet.a["x,y"]`}))
+	h.Expect(first.UID).To(Equal(string(apply.UID)))
+	h.Expect(a.out).To(ContainSubstring(first.ID))
+	h.Expect(h.run("run", "net", "--plan-only").err).To(ContainSubstring("net has not finished an earlier request"))
+	h.setStatus(apply, func() { apply.Status.HandledOneShot = first.ID })
+
+	r := h.start("run", "net", "--target", "module.vpc", "--yes")
+	var second *terraform.OneShot
+	h.Eventually(func(g Gomega) {
+		h.reload(apply)
+		second, err = terraform.ParseOneShot(apply.Annotations[infrav1.OneShotAnnotation])
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(second.ID).NotTo(Equal(first.ID))
+	}, timeout).Should(Succeed())
+	request := &infrav1.RunRequest{ID: second.ID, Arguments: "--target module.vpc", RequestedBy: "alice"}
+	h.setStatus(apply, func() {
+		apply.Status.HandledOneShot = second.ID
+		apply.Status.Plan = &infrav1.PlanStatus{ID: "plan-1", Run: "net-r7", PolicyAction: infrav1.PolicyDeny, Request: request}
+		apply.Status.History = []infrav1.RunRecord{{ID: "net-r7", Operation: "PlanAndApply", Outcome: "Denied", Request: request, Summary: "1 to add"}}
+	})
+	h.Eventually(r.code, timeout).Should(Receive(Equal(1)))
+	h.Expect(r.out.String()).To(ContainSubstring("Plan plan-1 of net (--target module.vpc, requested by alice)"))
+	h.Expect(r.err.String()).To(ContainSubstring("run net-r7: a policy denies the plan, so nothing was applied"))
+	h.reload(apply)
+	h.Expect(apply.Annotations).NotTo(HaveKey(infrav1.OneShotAnnotation), "it has ended")
+	h.Expect(h.run("history", "net").out).To(ContainSubstring("--target module.vpc (alice): 1 to add"))
+}

@@ -1,0 +1,222 @@
+package workspacetemplateapply
+
+import (
+	"fmt"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/client-go/tools/events"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/terraform"
+)
+
+// once returns the annotation of a one-shot operation.
+func once(what string) string { return fmt.Sprintf(`{"id":"1","uid":"u",%s}`, what) }
+
+const (
+	replacing  = `"replace":["a.b"]`
+	targeting  = `"target":["a.b"]`
+	refreshing = `"refreshOnly":true`
+	planning   = `"planOnly":true`
+)
+
+func TestDecide_executesEachOneShotOperationOnce(t *testing.T) {
+	request := func(change ...func(*terraform.OneShot)) func(*situation) {
+		return func(s *situation) {
+			s.oneShot = &terraform.OneShot{ID: "1", UID: "u", Replace: []string{"a.b"}}
+			for _, c := range change {
+				c(s.oneShot)
+			}
+		}
+	}
+	hold := func(o *terraform.OneShot) { o.Hold = true }
+	planOnly := func(o *terraform.OneShot) { o.PlanOnly = true }
+	waiting := func(s *situation) {
+		s.plan = &infrav1.PlanStatus{ID: planID, Inputs: oneShotInputs(s.oneShot, s.inputs), Waiting: new(true)}
+	}
+	blocked := func(s *situation) { s.protect, s.plan.Blocked = []string{"a.b"}, []string{"a.b"} }
+	for _, e := range []expectation{
+		{name: "up to date", situation: upToDate(request()), want: terraform.OperationPlanAndApply},
+		{name: "before a change", situation: upToDate(request(), changed), want: terraform.OperationPlanAndApply},
+		{name: "after a run that failed", situation: upToDate(request(), changed, failedForGood), want: terraform.OperationPlanAndApply},
+		{name: "instead of a plan of the inputs", situation: upToDate(request(), manual, waitingPlan, approved), want: terraform.OperationPlan},
+		{name: "after a state command", situation: upToDate(request(), func(s *situation) { s.command = &terraform.StateCommand{ID: "2"} }), want: terraform.OperationStateCommand},
+		{name: "with approval", situation: upToDate(request(), manual), want: terraform.OperationPlan},
+		{name: "held", situation: upToDate(request(hold)), want: terraform.OperationPlan},
+		{name: "only planned", situation: upToDate(request(planOnly)), want: terraform.OperationPlan},
+		{name: "waits", situation: upToDate(request(hold), waiting), reason: infrav1.WaitingForApprovalReason, contains: []string{planID, "--replace a.b --hold"}},
+		{name: "approved", situation: upToDate(request(hold), waiting, approved), want: terraform.OperationApply, plan: planID},
+		{name: "approved, but protected", situation: upToDate(request(hold), waiting, approved, blocked), reason: infrav1.ProtectedResourceReason, stalled: true},
+		{name: "approved and released", situation: upToDate(request(hold), waiting, approved, blocked, release("a.b")), want: terraform.OperationApply, plan: planID},
+		{name: "approved, but other policies", situation: upToDate(request(hold), waiting, approved, func(s *situation) { s.policies = "new" }), want: terraform.OperationPlan},
+		{name: "handled", situation: upToDate(request(), func(s *situation) { s.handledOneShot = "1" })},
+		{name: "another one was handled", situation: upToDate(request(), func(s *situation) { s.handledOneShot = "0" }), want: terraform.OperationPlanAndApply},
+	} {
+		e.oneShot = e.want != "" && e.want != terraform.OperationStateCommand
+		t.Run(e.name, e.run)
+	}
+}
+
+func TestOneShot_isBoundToTheWorkspace(t *testing.T) {
+	g := NewWithT(t)
+	s := newScope("hello")
+	s.apply.Annotations[infrav1.OneShotAnnotation] = once(replacing)
+	g.Expect(s.situation().oneShot).NotTo(BeNil())
+	s.apply.UID = "copy"
+	g.Expect(s.situation().oneShot).To(BeNil(), "a copy does not execute it")
+	g.Expect(s.situation().invalidCommand).To(BeEmpty())
+	s.apply.Annotations[infrav1.OneShotAnnotation] = "{}"
+	g.Expect(s.situation().invalidCommand).To(ContainSubstring("Annotation capt.appthrust.io/one-shot is invalid"))
+}
+
+func TestRecordResult_ofAOneShotOperation(t *testing.T) {
+	changed := terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTerminal, Phases: []terraform.PhaseTime{{Name: terraform.PhaseApplying}}}
+	failed := terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTerminal}
+	planned := terraform.Result{Outcome: terraform.OutcomePlanned, Plan: aPlan}
+	stale := terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTerminal, StalePlan: true}
+	interrupted := terraform.Result{Outcome: terraform.OutcomeInterrupted, Class: terraform.ClassTransient}
+	tests := []struct {
+		name, request string
+		operation     terraform.Operation
+		result        terraform.Result
+		// before are the applied inputs before the run, and applied after it.
+		before, applied  string
+		pending, waiting bool
+	}{
+		{name: "a replacement", request: replacing, result: success, before: inputs, applied: inputs},
+		{name: "a replacement applies what is due", request: replacing, result: success, before: "old", applied: inputs},
+		{name: "an import applies what is due", request: `"import":[{"address":"a.b","id":"x"}]`, result: success, before: "old", applied: inputs},
+		{name: "a target", request: targeting, result: success, before: inputs, applied: inputs},
+		{name: "a target applies only a part of what is due", request: targeting, result: success, before: "old", applied: ""},
+		{name: "a target that changed nothing", request: targeting, result: terraform.Result{Outcome: terraform.OutcomeNoChanges}, before: "old", applied: "old"},
+		{name: "a refresh", request: refreshing, result: success, before: inputs, applied: inputs},
+		{name: "a refresh applies no inputs", request: refreshing, result: success, before: "old", applied: "old"},
+		{name: "a plan", request: planning, operation: terraform.OperationPlan, result: planned, before: "old", applied: "old"},
+		{name: "a plan without changes applies nothing", request: planning, operation: terraform.OperationPlan, result: terraform.Result{Outcome: terraform.OutcomeNoChanges}, before: "old", applied: "old"},
+		{name: "a plan that waits", request: replacing, operation: terraform.OperationPlan, result: planned, before: inputs, applied: inputs, pending: true, waiting: true},
+		{name: "a plan that is denied", request: replacing, result: terraform.Result{Outcome: terraform.OutcomeDenied, Plan: aPlan}, before: inputs, applied: inputs},
+		{name: "a plan that is blocked", request: replacing, result: terraform.Result{Outcome: terraform.OutcomeBlocked, Plan: aPlan, Blocked: []string{"a.b"}}, before: inputs, applied: inputs},
+		{name: "a stale plan is made again", request: replacing, operation: terraform.OperationApply, result: stale, before: inputs, applied: inputs, pending: true},
+		{name: "a failure before anything changed", request: replacing, result: failed, before: inputs, applied: inputs},
+		{name: "a failure after something changed", request: replacing, result: changed, before: inputs, applied: ""},
+		{name: "an interruption before anything changed", request: replacing, result: interrupted, before: inputs, applied: inputs, pending: true},
+		{name: "a loss", request: replacing, result: terraform.Result{Outcome: outcomeLost}, before: inputs, applied: ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			g := NewWithT(t)
+			s := applied(g)
+			s.apply.Status.AppliedInputs = tt.before
+			s.apply.Annotations[infrav1.OneShotAnnotation] = once(tt.request)
+			s.apply.Annotations[infrav1.RequestedByAnnotation] = "1 alice"
+			s.apply.Annotations[infrav1.RunRequestedAnnotation] = "later"
+			operation := tt.operation
+			if operation == "" {
+				operation = terraform.OperationPlanAndApply
+			}
+			next := decision{operation: operation, oneShot: true}
+			if operation == terraform.OperationApply {
+				next.plan = planID
+			}
+			s.endRun(g, s.startRun(g, next), tt.result)
+			s.recordAll(g)
+			status := s.apply.Status
+			g.Expect(status.HandledOneShot == "1").To(Equal(!tt.pending), "it is not repeated")
+			g.Expect(status.AppliedInputs).To(Equal(tt.applied))
+			g.Expect(status.Failure).To(BeNil(), "the workspace has not failed")
+			g.Expect(status.Plan != nil && isWaiting(status.Plan)).To(Equal(tt.waiting))
+			g.Expect(status.History[0].Request).To(HaveValue(And(HaveField("ID", "1"), HaveField("Arguments", HavePrefix("--")), HaveField("RequestedBy", "alice"))))
+			g.Expect(s.situation().requested()).To(BeTrue(), "the operation does not fulfil another request")
+		})
+	}
+}
+
+func TestRecordResult_keepsACanceledOneShotOperationStopped(t *testing.T) {
+	g := NewWithT(t)
+	s := applied(g)
+	s.apply.Annotations[infrav1.OneShotAnnotation] = once(replacing)
+	run := s.startRun(g, decision{operation: terraform.OperationPlanAndApply, oneShot: true})
+	s.apply.Annotations[infrav1.CancelRunAnnotation] = run.id
+	s.endRun(g, run, terraform.Result{Outcome: terraform.OutcomeInterrupted, Class: terraform.ClassTransient, Phases: []terraform.PhaseTime{{Name: terraform.PhaseApplying}}})
+	s.recordAll(g)
+	g.Expect(s.apply.Status.AppliedInputs).To(BeEmpty())
+	expectation{situation: s.situation(), reason: infrav1.RunCanceledReason, stalled: true}.run(t)
+}
+
+func TestRecordResult_doesNotRepeatAOneShotOperationAfterTheStatusIsLost(t *testing.T) {
+	g := NewWithT(t)
+	s := applied(g)
+	s.apply.Annotations[infrav1.OneShotAnnotation] = once(replacing)
+	s.endRun(g, s.startRun(g, decision{operation: terraform.OperationPlanAndApply, oneShot: true}), success)
+	s.recordAll(g)
+	for range 12 {
+		s.addRun(g, terraform.OperationPlanAndApply, success)
+		s.recordAll(g)
+	}
+	s.runs = s.runs[:len(s.runs)-len(s.surplusRuns())]
+	s.apply.Status = infrav1.WorkspaceTemplateApplyStatus{}
+	s.recordAll(g)
+	g.Expect(s.apply.Status.HandledOneShot).To(Equal("1"))
+	g.Expect(decide(s.situation())).To(Equal(noRun))
+}
+
+func TestEndOneShot(t *testing.T) {
+	for name, test := range map[string]struct {
+		prepare func(*scope)
+		why     string
+	}{
+		"still waiting":    {func(*scope) {}, ""},
+		"rejected":         {annotate(infrav1.RejectPlanAnnotation, planID), "Its plan was rejected"},
+		"changed inputs":   {change, "The inputs have changed"},
+		"a requested run":  {annotate(infrav1.RunRequestedAnnotation, "now"), "A run of the inputs was requested"},
+		"no request":       {annotate(infrav1.OneShotAnnotation, ""), "The request was withdrawn"},
+		"another request":  {annotate(infrav1.OneShotAnnotation, `{"id":"2","uid":"u","planOnly":true}`), "The request was withdrawn"},
+		"a copy of itself": {func(s *scope) { s.apply.UID = "copy" }, "The request was withdrawn"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			s := applied(g)
+			s.apply.Annotations[infrav1.OneShotAnnotation] = once(replacing + `,"hold":true`)
+			s.endRun(g, s.startRun(g, decision{operation: terraform.OperationPlan, oneShot: true}), terraform.Result{Outcome: terraform.OutcomePlanned, Plan: aPlan})
+			s.recordAll(g)
+			test.prepare(s)
+			recorder := events.NewFakeRecorder(1)
+			r := &Reconciler{Recorder: recorder}
+			r.endOneShot(s)
+			if test.why == "" {
+				g.Expect(isWaiting(s.apply.Status.Plan)).To(BeTrue())
+				g.Expect(s.apply.Status.HandledOneShot).To(BeEmpty())
+				return
+			}
+			g.Expect(isWaiting(s.apply.Status.Plan)).To(BeFalse())
+			g.Expect(s.apply.Status.HandledOneShot).To(Equal("1"))
+			g.Expect(recorder.Events).To(Receive(ContainSubstring(test.why)))
+		})
+	}
+}
+
+func TestObsolete_withdrawsAOneShotOperationThatWasChanged(t *testing.T) {
+	g := NewWithT(t)
+	s := applied(g)
+	s.apply.Annotations[infrav1.OneShotAnnotation] = once(replacing)
+	run := s.startRun(g, decision{operation: terraform.OperationPlanAndApply, oneShot: true})
+	g.Expect(s.obsolete(run)).To(BeEmpty())
+	s.apply.Annotations[infrav1.OneShotAnnotation] = once(`"replace":["a.c"]`)
+	g.Expect(s.obsolete(run)).To(Equal("Its settings have changed"))
+	delete(s.apply.Annotations, infrav1.OneShotAnnotation)
+	g.Expect(s.obsolete(run)).To(Equal("The workspace has changed"))
+}
+
+func TestRequest_ofAOneShotOperation(t *testing.T) {
+	g := NewWithT(t)
+	s := applied(g)
+	s.apply.Annotations[infrav1.OneShotAnnotation] = once(targeting)
+	request, err := s.request(decision{operation: terraform.OperationPlanAndApply, oneShot: true})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(request.OneShot).To(HaveValue(HaveField("Target", []string{"a.b"})))
+	g.Expect(request.Protocol).To(Equal(terraform.Protocol), "an earlier runner would apply everything")
+	request, err = s.request(decision{operation: terraform.OperationPlanAndApply})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(request.OneShot).To(BeNil())
+}
