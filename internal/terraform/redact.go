@@ -247,6 +247,7 @@ func (r *Request) Secrets() []string {
 			add(inFile(string(content))...)
 		}
 	}
+	add(r.Module.Auth.secrets()...)
 	add(assigned(r.Encryption, true)...)
 	add(assigned(r.Backend.HCL, false)...)
 	for _, arg := range r.InitArgs {

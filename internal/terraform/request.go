@@ -243,11 +243,19 @@ type Module struct {
 	Version string `json:"version,omitempty"`
 	// Entrypoint is the directory of the root module within a remote module.
 	Entrypoint string `json:"entrypoint,omitempty"`
+	// Auth are the credentials for fetching a remote module, or nil.
+	Auth *ModuleAuth `json:"auth,omitempty"`
 	// Refetch fetches a remote module even if a copy exists.
 	Refetch bool `json:"refetch,omitempty"`
 	// Pin is the content that the run uses instead of what the addresses resolve to
 	// now. It is nil if the run resolves them.
 	Pin *ModuleContent `json:"pin,omitempty"`
+}
+
+// Identity returns what determines the files of the module.
+func (m Module) Identity() Module {
+	m.Auth, m.Refetch, m.Pin = nil, false, nil
+	return m
 }
 
 // ModuleContent identifies everything that was fetched for a module, including the

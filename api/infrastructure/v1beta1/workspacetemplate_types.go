@@ -198,6 +198,7 @@ type OutputName string
 // ModuleParameters is a module with its inputs.
 // +kubebuilder:validation:XValidation:rule="self.source != 'Remote' || !has(self.inlineFormat)",fieldPath=".inlineFormat",message="inlineFormat requires source: Inline: remove it, or set source: Inline"
 // +kubebuilder:validation:XValidation:rule="self.source != 'Remote' || !has(self.files)",fieldPath=".files",message="files belong to an inline module: remove them, or set source: Inline"
+// +kubebuilder:validation:XValidation:rule="self.source != 'Inline' || !has(self.moduleSecretRef)",fieldPath=".moduleSecretRef",message="an inline module is not fetched: remove moduleSecretRef, or set source: Remote"
 // +kubebuilder:validation:XValidation:rule="self.source != 'Inline' || !has(self.entrypoint)",fieldPath=".entrypoint",message="entrypoint is a directory of a remote module; remove it, or set source: Remote"
 // +kubebuilder:validation:XValidation:rule="!has(self.version) || self.source == 'Remote' && !self.module.contains('::') && !self.module.contains('?') && !self.module.startsWith('/')",fieldPath=".version",message="version requires a registry address, for example module: terraform-aws-modules/vpc/aws; select the version of another source in its address, for example with ?ref="
 // +kubebuilder:validation:XValidation:rule="self.source != 'Remote' || !self.module.contains('\\n')",fieldPath=".module",message="module must be one address when source is Remote; set source: Inline to write the module here"
@@ -221,6 +222,14 @@ type ModuleParameters struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	Version string `json:"version,omitempty"`
+
+	// moduleSecretRef is the Secret with the credentials for fetching the module, and the
+	// modules of the same host that it uses: token, or username and password, for Git over
+	// HTTPS; ssh-privatekey or identity, and known_hosts, for Git over SSH; token for a
+	// registry; .dockerconfigjson for an OCI registry. It is in the namespace of the
+	// workspace.
+	// +optional
+	ModuleSecretReference *LocalReference `json:"moduleSecretRef,omitempty"`
 
 	// inlineFormat is the syntax of an inline module. Defaults to HCL.
 	// +optional

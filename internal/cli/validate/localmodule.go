@@ -102,6 +102,7 @@ func (c *checker) replaceModules() {
 		replaced := t.DeepCopy()
 		p = &replaced.Spec.Template.Spec.ForProvider
 		p.Source, p.Module, p.Files, p.Version, p.Entrypoint = infrav1.ModuleSourceInline, module.main, module.files, "", ""
+		p.ModuleSecretReference = nil
 		c.typed[objects[i]] = replaced
 	}
 }

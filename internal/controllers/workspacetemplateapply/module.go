@@ -55,8 +55,7 @@ func resolvesModule(operation terraform.Operation) bool {
 
 // moduleSource returns a hash of where the module comes from.
 func moduleSource(module terraform.Module) string {
-	module.Refetch, module.Pin = false, nil
-	sum := sha256.Sum256(mustJSON(module))
+	sum := sha256.Sum256(mustJSON(module.Identity()))
 	return hex.EncodeToString(sum[:8])
 }
 

@@ -96,8 +96,6 @@ func (w *Workdir) key(request *terraform.Request) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	module := request.Module
-	module.Refetch, module.Pin = false, nil
 	files := map[string]string{}
 	for name, content := range request.Files {
 		files[name] = ""
@@ -117,7 +115,7 @@ func (w *Workdir) key(request *terraform.Request) (string, error) {
 		}
 	}
 	all, err := json.Marshal(map[string]any{
-		"format": 3, "tool": fingerprint, "module": module, "files": files, "backend": backend,
+		"format": 3, "tool": fingerprint, "module": request.Module.Identity(), "files": files, "backend": backend,
 		"args": request.InitArgs, "cli": []string{operator, request.Env[cliConfigEnv]}, "plugins": w.pluginCache(request),
 	})
 	if err != nil {

@@ -29,7 +29,7 @@ var (
 	// commit matches a Git commit.
 	commit = regexp.MustCompile(`^[0-9a-f]{40}([0-9a-f]{24})?$`)
 	// pinned matches addresses that always resolve to the same module.
-	pinned = regexp.MustCompile(`[?&](ref=[0-9a-f]{40}|checksum=)`)
+	pinned = regexp.MustCompile(`[?&](ref=[0-9a-f]{40}|checksum=|digest=sha256(:|%3[aA])[0-9a-f]{64})`)
 	// exactVersion matches constraints that allow exactly one version.
 	exactVersion = regexp.MustCompile(`^=?\s*\d+\.\d+\.\d+$`)
 )

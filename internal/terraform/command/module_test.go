@@ -32,6 +32,8 @@ func TestIsPinned(t *testing.T) {
 		"version range":                  {remote("terraform-aws-modules/vpc/aws", "~> 6.1.0"), false},
 		"minor version":                  {remote("terraform-aws-modules/vpc/aws", "6.1"), false},
 		"several constraints":            {remote("terraform-aws-modules/vpc/aws", "6.1.0, 6.2.0"), false},
+		"OCI digest":                     {remote("oci://example.com/x?digest=sha256:"+commit+commit[:24], ""), true},
+		"OCI tag":                        {remote("oci://example.com/x?tag=1.0.0", ""), false},
 		"local directory":                {remote("/modules/vpc", ""), false},
 	} {
 		NewWithT(t).Expect(isPinned(tc.module)).To(Equal(tc.want), name)

@@ -105,7 +105,8 @@ func (w *Workdir) prepareCold(ctx context.Context, request *terraform.Request, k
 	if err := w.clear(previous); err != nil {
 		return nil, err
 	}
-	shared := w.Cache != "" && isPinned(request.Module) && w.knownBackend(request.Backend) != nil
+	// Others must not get what they cannot fetch themselves.
+	shared := w.Cache != "" && isPinned(request.Module) && request.Module.Auth == nil && w.knownBackend(request.Backend) != nil
 	if shared {
 		unlock, err := lockFile(ctx, w.templateLock(key))
 		if err != nil {
@@ -253,6 +254,7 @@ func (w *Workdir) session(request *terraform.Request, root string) (*Session, er
 		log:     newRunLog(w.Log, request.Redactor()),
 		onEvent: w.OnEvent,
 		backend: request.Backend,
+		auth:    request.Module.Auth,
 		plugins: w.pluginCache(request), providers: w.Providers, sandbox: w.sandbox(),
 	}, nil
 }

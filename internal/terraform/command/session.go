@@ -39,6 +39,8 @@ type Session struct {
 	log     *runLog
 	onEvent func(Event)
 	backend terraform.Backend
+	// auth are the credentials for fetching modules, or nil.
+	auth *terraform.ModuleAuth
 	// plugins is the shared plugin cache.
 	plugins string
 	// providers is the directory with installed providers.
@@ -83,11 +85,20 @@ func (s *Session) stream(ctx context.Context, name string, reserve int64, args [
 	}
 	defer func() { _ = stderr.Close() }()
 
+	env := s.env
+	if s.auth != nil && fetches(args) {
+		authenticated, remove, err := s.authenticate()
+		defer remove()
+		if err != nil {
+			return output{}, err
+		}
+		env = authenticated
+	}
 	result := output{}
 	out := &follower{file: stdout, line: func(line []byte) { s.handleLine(&result, line, handle) }}
 	errs := &follower{file: stderr, line: func(line []byte) { s.handleLine(&result, line, handle) }}
 	result.exit, err = call{
-		path: s.tool.Path, args: args, dir: s.Root, env: s.env, grace: s.grace, sandbox: s.sandboxFor(args),
+		path: s.tool.Path, args: args, dir: s.Root, env: env, grace: s.grace, sandbox: s.sandboxFor(args),
 		stdout: stdout, stderr: stderr, interrupted: func() bool { return result.stopping },
 		poll: func(ended bool) { out.poll(ended); errs.poll(ended) },
 	}.run(ctx)

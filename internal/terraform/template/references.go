@@ -26,6 +26,9 @@ func ReferencesOf(s Sources) References {
 		}
 	}
 	p := s.Template.Spec.Template.Spec.ForProvider
+	if p.ModuleSecretReference != nil {
+		refs.Secrets = append(refs.Secrets, p.ModuleSecretReference.Name)
+	}
 	for _, file := range p.VarFiles {
 		add(&refs.Secrets, file.SecretKeyReference)
 		add(&refs.ConfigMaps, file.ConfigMapKeyReference)

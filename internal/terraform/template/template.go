@@ -153,6 +153,9 @@ func Resolve(s Sources) (*Inputs, error) {
 	if err := r.credentials(request); err != nil {
 		return nil, err
 	}
+	if err := r.moduleAuth(request); err != nil {
+		return nil, err
+	}
 	return inputs, nil
 }
 

@@ -1,0 +1,215 @@
+package command
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/http/cgi"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/appthrust/capt/internal/terraform"
+)
+
+// moduleToken must not be in any file or log after a run.
+const moduleToken = "hunter2-token-hunter2"
+
+// trust makes git and the tool trust the certificate of a server.
+func trust(t *testing.T, server *httptest.Server) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	NewWithT(t).Expect(os.WriteFile(file, certificate, 0o600)).To(Succeed())
+	t.Setenv("GIT_SSL_CAINFO", file)
+	t.Setenv("SSL_CERT_FILE", file)
+}
+
+// gitServer serves repositories with git's own HTTP server over TLS. It wants a token.
+func gitServer(t *testing.T, root string) *httptest.Server {
+	t.Helper()
+	git, err := exec.LookPath("git")
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	backend := &cgi.Handler{Path: git, Args: []string{"http-backend"}, Env: []string{"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1"}, Stderr: io.Discard}
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if user, password, _ := r.BasicAuth(); user != "git" || password != moduleToken {
+			w.Header().Set("WWW-Authenticate", `Basic realm="git"`)
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		backend.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	trust(t, server)
+	return server
+}
+
+// expectNowhere fails if a directory has a text in any file.
+func expectNowhere(t *testing.T, dir, text string) {
+	t.Helper()
+	g := NewWithT(t)
+	err := filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		content, err := os.ReadFile(name)
+		g.Expect(bytes.Contains(content, []byte(text))).To(BeFalse(), name)
+		return err
+	})
+	g.Expect(err).NotTo(HaveOccurred())
+}
+
+func TestPrepare_fetchesFromGitWithAToken(t *testing.T) {
+	eachTool(t, func(t *testing.T, tool *Tool) {
+		g := NewWithT(t)
+		child := newBranch(t, `output "v" { value = "child" }`)
+		server := gitServer(t, filepath.Dir(child.dir))
+		address := func(b *branch) string {
+			relative, err := filepath.Rel(filepath.Dir(child.dir), b.dir)
+			g.Expect(err).NotTo(HaveOccurred())
+			return "git::" + server.URL + "/" + filepath.ToSlash(relative) + "/.git?ref=main"
+		}
+		root := &branch{g, filepath.Join(filepath.Dir(child.dir), "root")}
+		g.Expect(os.Mkdir(root.dir, 0o700)).To(Succeed())
+		root.git("init", "-q", "-b", "main")
+		revision := root.commit(fmt.Sprintf("module \"child\" { source = %q }\noutput \"v\" { value = module.child.v }\n", address(child)))
+		auth := &terraform.ModuleAuth{Method: terraform.AuthHTTPS, Host: strings.TrimPrefix(server.URL, "https://"), Username: "git", Password: moduleToken}
+		request := inline("")
+		request.Module = terraform.Module{Source: terraform.SourceRemote, Address: address(root), Auth: auth}
+		w, log := workdir(t, tool)
+		w.Cache = t.TempDir()
+
+		session, applied := apply(t, w, request)
+
+		g.Expect(string(applied.Outputs["v"].Value)).To(Equal(`"child"`), "modules of the same host are fetched too")
+		g.Expect(session.Content.Revision).To(Equal(revision))
+		expectNowhere(t, w.Dir, moduleToken)
+		expectNowhere(t, w.Cache, moduleToken)
+		g.Expect(log.String()).NotTo(ContainSubstring(moduleToken))
+		archive, err := os.ReadFile(w.ArchiveFile())
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(eachEntry(archive, func(header *tar.Header, content []byte) error {
+			g.Expect(string(content)).NotTo(ContainSubstring(moduleToken), header.Name)
+			return nil
+		})).To(Succeed())
+
+		wrong := *request
+		wrong.Module.Auth = &terraform.ModuleAuth{Method: terraform.AuthHTTPS, Host: auth.Host, Username: "git", Password: "hunter3-wrong-hunter3"}
+		other, log := workdir(t, tool)
+		other.Cache = w.Cache
+		_, err = Prepare(context.Background(), other, &wrong)
+		g.Expect(AsFailure(err)).NotTo(BeNil(), "what was fetched with other credentials is not used")
+		g.Expect(err.Error() + log.String()).NotTo(ContainSubstring("hunter3"))
+	})
+}
+
+func TestPrepare_fetchesVersionsFromARegistryWithAToken(t *testing.T) {
+	g := NewWithT(t)
+	versions := `{"version":"1.1.0"},{"version":"1.2.0"},{"version":"2.0.0"}`
+	var module bytes.Buffer
+	zip := gzip.NewWriter(&module)
+	archive := tar.NewWriter(zip)
+	text := `output "v" { value = "registry" }`
+	g.Expect(archive.WriteHeader(&tar.Header{Name: "main.tf", Mode: 0o600, Size: int64(len(text))})).To(Succeed())
+	_, err := archive.Write([]byte(text))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(archive.Close()).To(Succeed())
+	g.Expect(zip.Close()).To(Succeed())
+	served := http.NewServeMux()
+	served.HandleFunc("/.well-known/terraform.json", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"modules.v1":"/v1/modules/"}`)
+	})
+	served.HandleFunc("/v1/modules/team/network/aws/", func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer "+moduleToken {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		switch strings.TrimPrefix(r.URL.Path, "/v1/modules/team/network/aws/") {
+		case "versions":
+			_, _ = fmt.Fprintf(w, `{"modules":[{"versions":[%s]}]}`, versions)
+		case "1.2.0/download", "1.3.0/download":
+			w.Header().Set("X-Terraform-Get", "/module.tgz?archive=tgz")
+			w.WriteHeader(http.StatusNoContent)
+		default:
+			w.WriteHeader(http.StatusNotFound)
+		}
+	})
+	served.HandleFunc("/module.tgz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(module.Bytes()) })
+	server := httptest.NewTLSServer(served)
+	t.Cleanup(server.Close)
+	trust(t, server)
+	host := strings.TrimPrefix(server.URL, "https://")
+	request := inline("")
+	request.Module = terraform.Module{
+		Source: terraform.SourceRemote, Address: host + "/team/network/aws", Version: "~> 1.1",
+		Auth: &terraform.ModuleAuth{Method: terraform.AuthRegistry, Host: host, Password: moduleToken},
+	}
+	w, log := workdir(t, tofu(t))
+
+	session, err := Prepare(context.Background(), w, request)
+
+	g.Expect(err).NotTo(HaveOccurred(), log.String())
+	g.Expect(session.Content.Revision).To(Equal("1.2.0"), "the latest version that the constraint allows")
+	expectNowhere(t, w.Dir, moduleToken)
+
+	versions += `,{"version":"1.3.0"}`
+	request.Module.Pin = session.Content
+	other, _ := workdir(t, tofu(t))
+	session, err = Prepare(context.Background(), other, request)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(session.Content.Revision).To(Equal("1.2.0"), "the pinned version is fetched")
+}
+
+func TestAuthenticate_checksHostKeys(t *testing.T) {
+	g := NewWithT(t)
+	dir := t.TempDir()
+	s := &Session{RunDir: filepath.Join(dir, "it's"), auth: &terraform.ModuleAuth{
+		Method: terraform.AuthSSH, Host: "example.com", PrivateKey: "-----BEGIN KEY-----\nabc\n-----END KEY-----", KnownHosts: "example.com ssh-ed25519 AAAA",
+	}}
+	env, remove, err := s.authenticate()
+	g.Expect(err).NotTo(HaveOccurred())
+
+	// A program in place of ssh reports what git gives it.
+	bin := filepath.Join(dir, "bin")
+	script := "#!/bin/sh\nprintf '%s\\n' \"$@\" > " + filepath.Join(dir, "args") + "\nexit 1\n"
+	g.Expect(os.MkdirAll(bin, 0o700)).To(Succeed())
+	g.Expect(os.WriteFile(filepath.Join(bin, "ssh"), []byte(script), 0o700)).To(Succeed())
+	git := exec.Command("git", "ls-remote", "ssh://git@example.com/network.git")
+	git.Env = append(env, "PATH="+bin+":"+os.Getenv("PATH"))
+	_ = git.Run()
+	content, err := os.ReadFile(filepath.Join(dir, "args"))
+	g.Expect(err).NotTo(HaveOccurred())
+	args := strings.Split(string(content), "\n")
+	g.Expect(args).To(ContainElements("-F", "/dev/null", "StrictHostKeyChecking=yes", "BatchMode=yes", "GlobalKnownHostsFile=/dev/null", "IdentitiesOnly=yes"))
+	g.Expect(args).To(ContainElement(`UserKnownHostsFile="` + filepath.Join(s.RunDir, "auth", "known_hosts") + `"`))
+	key := filepath.Join(s.RunDir, "auth", "key")
+	g.Expect(args).To(ContainElement(key))
+	info, err := os.Stat(key)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(info.Mode().Perm()).To(Equal(os.FileMode(0o600)))
+
+	remove()
+	g.Expect(filepath.Join(s.RunDir, "auth")).NotTo(BeADirectory())
+}
+
+func TestAddGitConfig_keepsWhatIsConfigured(t *testing.T) {
+	g := NewWithT(t)
+	env := addGitConfig([]string{"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=a.b", "GIT_CONFIG_VALUE_0=c"}, "d.e", "f")
+	git := exec.Command("git", "config", "--get-regexp", `^(a|d)\.`)
+	git.Env = append(env, "PATH="+os.Getenv("PATH"), "HOME="+t.TempDir())
+	out, err := git.Output()
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(string(out)).To(Equal("a.b c\nd.e f\n"))
+}
