@@ -63,7 +63,7 @@ var titles = map[infrav1.NotificationEvent]string{
 	infrav1.NotifyApplied:            "Applied",
 }
 
-// slackText returns a message as text of Slack. Nothing in it is a link or mentions anyone.
+// slackText returns a message as text of Slack. Nothing in it is a link or mentions users.
 func slackText(m message) string {
 	lines := []string{fmt.Sprintf("%s: workspace %s/%s", titles[m.Event], m.Workspace.Namespace, m.Workspace.Name), m.Text}
 	for _, v := range m.Violations {

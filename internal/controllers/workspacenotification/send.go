@@ -84,7 +84,7 @@ func sign(header http.Header, key []byte, id string, now time.Time, body []byte)
 	header.Set("Webhook-Signature", "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
 }
 
-// judge returns an error for a status that is no success.
+// judge returns an error for a status of a failure.
 func judge(status int) error {
 	switch {
 	case status >= 200 && status < 300:

@@ -155,7 +155,7 @@ func (g Granter) delete(ctx context.Context, object client.Object, workspaceUID 
 	return nil
 }
 
-// workspaceAnnotation has the UID of the workspace of an object. It is no owner: see Grant.
+// workspaceAnnotation has the UID of the workspace of an object. It does not own the object: see Grant.
 const workspaceAnnotation = "capt.appthrust.io/workspace-uid"
 
 // ownedByAnother reports whether an object belongs to another workspace. An earlier version
