@@ -27,7 +27,7 @@ func (k *Keeper) Remove(ctx context.Context, owner client.Object, retain bool) e
 		}
 	}
 	if apply.DeletionTimestamp.IsZero() {
-		if err := client.IgnoreNotFound(k.Client.Delete(ctx, apply)); err != nil {
+		if err := client.IgnoreNotFound(k.Client.Delete(ctx, apply, client.Preconditions{UID: &apply.UID})); err != nil {
 			return fmt.Errorf("deleting workspace %s: %w", apply.Name, err)
 		}
 	}

@@ -154,6 +154,11 @@ func (k *Keeper) Ensure(ctx context.Context, owner client.Object, desired Desire
 	if err != nil {
 		return nil, err
 	}
+	if found != nil {
+		// If this manager was suspended, the name may belong to the workspace of another owner
+		// now. The API server refuses another UID.
+		body.SetUID(found.UID)
+	}
 	if err := k.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(body), client.FieldOwner(fieldManager), client.ForceOwnership); err != nil {
 		return nil, fmt.Errorf("applying workspace %s: %w", name, err)
 	}

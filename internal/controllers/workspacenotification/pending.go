@@ -21,9 +21,9 @@ const (
 	// maxAhead is how far the clock of a run may be ahead. What happens later than that
 	// would settle all messages until then.
 	maxAhead = 5 * time.Minute
-	// lateness is how late a message may be derived although later ones were delivered,
-	// because the controller of workspaces was busy.
-	lateness = 15 * time.Minute
+	// lateness is how late a message may be derived although later ones were delivered:
+	// the manager was away, or the workspace paused.
+	lateness = maxAge
 	// maxDelivered limits the list of delivered messages.
 	maxDelivered = 512
 )

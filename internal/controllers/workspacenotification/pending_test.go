@@ -37,7 +37,11 @@ func TestSettle_isBounded(t *testing.T) {
 	}
 	g.Expect(isSettled(status, markAt(start, fmt.Sprintf("%04d", 3*maxDelivered)))).To(BeFalse(), "the rest of the same second")
 
-	later := start.Add(time.Hour)
+	hour := start.Add(time.Hour)
+	settle(status, markAt(hour, "w"), hour)
+	g.Expect(isSettled(status, markAt(start.Add(time.Minute), "a"))).To(BeFalse(), "the manager was away when it happened")
+
+	later := hour.Add(maxAge + time.Second)
 	settle(status, markAt(later, "x"), later)
 	g.Expect(status.Delivered).To(Equal([]infrav1.NotificationMark{markAt(later, "x")}), "those before are settled by their time")
 	g.Expect(isSettled(status, markAt(start, "0000"))).To(BeTrue())

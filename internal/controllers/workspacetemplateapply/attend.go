@@ -296,11 +296,16 @@ func (r *Reconciler) recordLoss(ctx context.Context, run *runRecord) error {
 // unknownFlag is what a runner of an earlier version prints if it gets a new flag.
 const unknownFlag = "flag provided but not defined"
 
-// liveRun reads the Secret of a run from the API server.
+// liveRun reads the Secret of a run from the API server. It returns a conflict for that of
+// the next workspace of the name, whose runs have the same IDs: this manager was suspended
+// then.
 func (r *Reconciler) liveRun(ctx context.Context, run *runRecord) (*corev1.Secret, error) {
 	var live corev1.Secret
 	if err := r.Reader.Get(ctx, client.ObjectKeyFromObject(run.secret), &live); err != nil {
 		return nil, fmt.Errorf("reading run %s: %w", run.id, err)
+	}
+	if live.UID != run.secret.UID {
+		return nil, fmt.Errorf("reading run %s: %w", run.id, apierrors.NewConflict(corev1.Resource("secrets"), live.Name, errors.New("it is the run of another workspace")))
 	}
 	return &live, nil
 }

@@ -73,10 +73,18 @@ func (r *Reconciler) deleteLock(ctx context.Context, s *scope) error {
 	if err := r.ensureExists(ctx, s); err != nil {
 		return err
 	}
-	if err := client.IgnoreNotFound(r.Client.Delete(ctx, &lease, client.Preconditions{UID: &lease.UID})); err != nil {
+	if err := client.IgnoreNotFound(r.Client.Delete(ctx, &lease, unchanged(&lease))); err != nil {
 		return fmt.Errorf("deleting the lock: %w", err)
 	}
 	return nil
+}
+
+// unchanged lets the API server delete an object only as it was read. A state and its lock
+// stay the same objects if a user removes the finalizer by force, and the next workspace of
+// the name uses them.
+func unchanged(obj client.Object) client.Preconditions {
+	uid, version := obj.GetUID(), obj.GetResourceVersion()
+	return client.Preconditions{UID: &uid, ResourceVersion: &version}
 }
 
 // cleanUpComponents returns the components whose Secrets are deleted with the
@@ -166,7 +174,7 @@ func (r *Reconciler) deleteAll(ctx context.Context, s *scope, secrets []corev1.S
 		return err
 	}
 	for i := range secrets {
-		if err := client.IgnoreNotFound(r.Client.Delete(ctx, &secrets[i], client.Preconditions{UID: &secrets[i].UID})); err != nil {
+		if err := client.IgnoreNotFound(r.Client.Delete(ctx, &secrets[i], unchanged(&secrets[i]))); err != nil {
 			return fmt.Errorf("deleting Secret %s: %w", secrets[i].Name, err)
 		}
 	}

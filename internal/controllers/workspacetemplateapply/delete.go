@@ -247,12 +247,13 @@ func (r *Reconciler) waitForOwner(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// heldFault waits while the owner exists. An object of the same name with another
-// UID is not the owner.
+// heldFault waits while the owner exists. If an object of the same name has another UID, a
+// user decides: the owner was deleted by force and created again, or a manager that was
+// suspended gave the workspace back to an owner that does not exist any more.
 func heldFault(owner *metav1.OwnerReference, found *metav1.PartialObjectMetadata) error {
 	switch {
 	case found.UID != owner.UID:
-		return nil
+		return fault.WaitFor(ownerCheckInterval, infrav1.HeldByOwnerReason, "The owner of this workspace does not exist, but another %s %s does, which may use its resources: if it does not, remove the finalizer %s to destroy them", owner.Kind, owner.Name, infrav1.WorkspaceHeldFinalizer)
 	case found.DeletionTimestamp.IsZero():
 		return fault.WaitFor(ownerCheckInterval, infrav1.HeldByOwnerReason, "%s %s uses this workspace: the workspace is destroyed when its owner is deleted", owner.Kind, owner.Name)
 	default:

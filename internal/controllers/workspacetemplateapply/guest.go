@@ -292,9 +292,16 @@ func (r *Reconciler) dismissGuest(ctx context.Context, s *scope) error {
 		}
 		return client.IgnoreNotFound(err)
 	}
+	// What was read belongs to this guest, and not to the next one of its name.
+	if err := r.ensureExists(ctx, s); err != nil {
+		return err
+	}
 	// It may have to retain the resources, or a plan was approved.
 	found, err := r.ensureHosted(ctx, s.apply, host, false)
 	if err != nil {
+		return err
+	}
+	if err := r.ensureExists(ctx, s); err != nil {
 		return err
 	}
 	if err := r.recordDismissal(ctx, s); err != nil {

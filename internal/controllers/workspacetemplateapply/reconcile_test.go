@@ -588,6 +588,18 @@ func rescuedSecret(name string) *corev1.Secret {
 	}}, Type: corev1.SecretTypeOpaque}
 }
 
+// The runs of the next workspace of the name have the same IDs. A manager that was
+// suspended must not end them: the next run would break their locks.
+func TestRecordLoss_keepsTheRunOfTheNextWorkspace(t *testing.T) {
+	c := newTestController(t, append(values(), newApply())...)
+	c.reconcile()
+	old := c.runSecret("hello-r1")
+	old.UID = "deleted"
+	err := c.reconciler.recordLoss(t.Context(), &runRecord{id: "hello-r1", secret: old})
+	c.Expect(apierrors.IsConflict(err)).To(BeTrue(), "%v", err)
+	c.Expect(record.Finished(c.runSecret("hello-r1"))).To(BeFalse())
+}
+
 func TestReconcile_doesNotOverwriteTheResultOfARun(t *testing.T) {
 	c := newTestController(t, append(values(), newApply())...)
 	c.reconcile()

@@ -244,6 +244,9 @@ func (r *Reconciler) pruneMoved(ctx context.Context, s *scope) error {
 	if err := r.ensureRunsCurrent(ctx, s); err != nil {
 		return err
 	}
+	if err := r.ensureExists(ctx, s); err != nil {
+		return err
+	}
 	if !empty && !isOutdated(version, state) {
 		if err := r.keepAsSnapshot(ctx, s, &secret); err != nil {
 			return err

@@ -67,28 +67,54 @@ func (g Granter) Grant(ctx context.Context, run terraform.Run, request *terrafor
 	objectMeta := runMeta(request.Workspace, record.ComponentRun, run.ID)
 	objectMeta.Name = Name(run.ID)
 	automount := false
-	account := &corev1.ServiceAccount{ObjectMeta: *objectMeta.DeepCopy(), AutomountServiceAccountToken: &automount}
-	if err := g.Client.Create(ctx, account); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("creating ServiceAccount %s: %w", account.Name, err)
-	}
 	for _, object := range []client.Object{
+		&corev1.ServiceAccount{ObjectMeta: *objectMeta.DeepCopy(), AutomountServiceAccountToken: &automount},
 		&rbacv1.Role{ObjectMeta: *objectMeta.DeepCopy(), Rules: rules},
 		&rbacv1.RoleBinding{
 			ObjectMeta: *objectMeta.DeepCopy(),
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: objectMeta.Name},
-			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: run.Namespace, Name: account.Name}},
+			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: run.Namespace, Name: objectMeta.Name}},
 		},
 	} {
 		err := g.Client.Create(ctx, object)
 		if apierrors.IsAlreadyExists(err) {
-			// An earlier run of the same name may have left it, with other rules.
-			err = g.Client.Update(ctx, object)
+			err = g.replace(ctx, object, run)
 		}
 		if err != nil {
 			return fmt.Errorf("creating %T %s: %w", object, objectMeta.Name, err)
 		}
 	}
 	return nil
+}
+
+// replace replaces an object that an earlier Grant of the same run created, or that an
+// earlier workspace of the name left: its tokens must not be valid for this run. The request
+// of the run must still be stored after the object was read, because otherwise this manager
+// was suspended, and the object may be that of the next workspace of the name.
+func (g Granter) replace(ctx context.Context, desired client.Object, run terraform.Run) error {
+	existing := desired.DeepCopyObject().(client.Object)
+	if err := g.Reader.Get(ctx, client.ObjectKeyFromObject(desired), existing); err != nil {
+		return err //nolint:wrapcheck // The caller names the object.
+	}
+	var secret corev1.Secret
+	if err := g.Reader.Get(ctx, client.ObjectKey{Namespace: run.Namespace, Name: record.SecretName(run.ID)}, &secret); err != nil {
+		return fmt.Errorf("reading run %s: %w", run.ID, err)
+	}
+	if record.RequestDigest(&secret) != run.Digest {
+		return fmt.Errorf("run %s: %w", run.ID, record.ErrForged)
+	}
+	uid, version := existing.GetUID(), existing.GetResourceVersion()
+	if existing.GetAnnotations()[workspaceAnnotation] == run.WorkspaceUID {
+		if _, isAccount := desired.(*corev1.ServiceAccount); isAccount {
+			return nil
+		}
+		desired.SetResourceVersion(version)
+		return g.Client.Update(ctx, desired) //nolint:wrapcheck // The caller names the object.
+	}
+	if err := g.Client.Delete(ctx, existing, client.Preconditions{UID: &uid, ResourceVersion: &version}); client.IgnoreNotFound(err) != nil {
+		return err //nolint:wrapcheck // The caller names the object.
+	}
+	return g.Client.Create(ctx, desired) //nolint:wrapcheck // The caller names the object.
 }
 
 // Revoke deletes the service account of a run, its permissions and its stored token.

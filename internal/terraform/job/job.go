@@ -176,10 +176,11 @@ func (e *Executor) End(ctx context.Context, run terraform.Run) (bool, error) {
 		return true, nil
 	case err != nil:
 		return false, fmt.Errorf("reading Job of the run: %w", err)
+	case ofAnother(&job, run):
+		return true, nil
 	case finished(&job):
 		return true, e.Forget(ctx, run)
 	}
-	// The Job of the next workspace of the name may have the same name.
 	err = e.Client.Delete(ctx, &job, client.PropagationPolicy(metav1.DeletePropagationForeground), client.Preconditions{UID: &job.UID})
 	return false, wrap("deleting Job "+job.Name, client.IgnoreNotFound(err))
 }
@@ -210,13 +211,18 @@ func (e *Executor) delete(ctx context.Context, run terraform.Run, policy metav1.
 	var job batchv1.Job
 	err := e.Reader.Get(ctx, key(run), &job)
 	if err == nil {
-		if owner := metav1.GetControllerOfNoCopy(&job); owner != nil && string(owner.UID) != run.WorkspaceUID {
-			// It is the Job of the next workspace of the name.
+		if ofAnother(&job, run) {
 			return nil
 		}
 		err = e.Client.Delete(ctx, &job, client.PropagationPolicy(policy), client.Preconditions{UID: &job.UID})
 	}
 	return wrap("deleting Job "+name(run.ID), client.IgnoreNotFound(err))
+}
+
+// ofAnother reports whether a Job is that of the next workspace of the name.
+func ofAnother(job *batchv1.Job, run terraform.Run) bool {
+	owner := metav1.GetControllerOfNoCopy(job)
+	return owner != nil && string(owner.UID) != run.WorkspaceUID
 }
 
 // Forget deletes the Job, its pod and its service account. The log is in the

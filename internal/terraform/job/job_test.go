@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/access"
 	"github.com/appthrust/capt/internal/terraform/job"
 	"github.com/appthrust/capt/internal/terraform/record"
 )
@@ -201,6 +202,34 @@ func TestForget_keepsTheRunOfTheNextWorkspace(t *testing.T) {
 	for _, object := range []client.Object{&corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}} {
 		f.Expect(apierrors.IsNotFound(f.get(object, "capt-run-hello-r1"))).To(BeTrue())
 	}
+}
+
+// A service account that an earlier workspace of the name left may have tokens, and a
+// manager that is late must not give its rules to the next run.
+func TestStart_replacesTheAccountOfAnEarlierWorkspace(t *testing.T) {
+	f := newFixture(t)
+	workspace := f.workspace("hello")
+	run := f.run(workspace)
+	left := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
+		Namespace: f.namespace, Name: "capt-run-hello-r1", Annotations: map[string]string{"capt.appthrust.io/workspace-uid": "deleted"},
+	}}
+	f.Expect(f.env.Client.Create(f.ctx, left)).To(Succeed())
+	f.Expect(f.executor.Start(f.ctx, run)).To(Succeed())
+	account := &corev1.ServiceAccount{}
+	f.Expect(f.get(account, "capt-run-hello-r1")).To(Succeed())
+	f.Expect(account.UID).NotTo(Equal(left.UID))
+	f.Expect(f.executor.Start(f.ctx, run)).To(Succeed())
+	again := &corev1.ServiceAccount{}
+	f.Expect(f.get(again, "capt-run-hello-r1")).To(Succeed())
+	f.Expect(again.UID).To(Equal(account.UID), "its pod has a token of it")
+
+	late := run
+	late.WorkspaceUID, late.Digest = "deleted", "another"
+	granter := access.Granter{Client: f.env.Client, Reader: f.env.Client}
+	request := &terraform.Request{RunID: run.ID, Workspace: terraform.WorkspaceRef{Namespace: f.namespace, Name: "hello", UID: "deleted"}}
+	f.Expect(granter.Grant(f.ctx, late, request)).To(MatchError(record.ErrForged))
+	f.Expect(f.get(again, "capt-run-hello-r1")).To(Succeed())
+	f.Expect(again.UID).To(Equal(account.UID))
 }
 
 func TestForget_keepsTheRunAndTheState(t *testing.T) {
