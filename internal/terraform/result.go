@@ -82,7 +82,8 @@ type Result struct {
 	StateUncertain bool `json:"stateUncertain,omitempty"`
 	// Lock is the lock of the other holder if Class is LockHeld.
 	Lock *LockInfo `json:"lock,omitempty"`
-	// LockLeft is set if the tool may have left its lock in the backend.
+	// LockLeft is set if the tool may have left its lock in the backend, or an empty state
+	// that is not marked as free.
 	LockLeft bool `json:"lockLeft,omitempty"`
 	// StalePlan is set if the state changed after the plan was created.
 	StalePlan bool `json:"stalePlan,omitempty"`

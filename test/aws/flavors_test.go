@@ -49,8 +49,6 @@ type shipped struct {
 	states bool
 	// orphan reports whether an earlier cluster of the name has left its log group.
 	orphan bool
-	// nodePool reports whether the add-on karpenter-nodepool is installed.
-	nodePool bool
 	// variables are further variables of the control plane's module, as JSON.
 	variables map[string]string
 }
@@ -61,7 +59,7 @@ type shipped struct {
 func TestFlavors_liveAndLeaveNothing(t *testing.T) {
 	needsEmulator(t)
 	for name, s := range map[string]shipped{
-		"eks":              {flavor: "eks", set: []string{"ENDPOINT_PUBLIC_CIDRS=192.0.2.0/24,203.0.113.7/32"}, orphan: true, nodePool: true},
+		"eks":              {flavor: "eks", set: []string{"ENDPOINT_PUBLIC_CIDRS=192.0.2.0/24,203.0.113.7/32"}, orphan: true},
 		"eks-private":      {flavor: "eks", set: []string{"ENDPOINT_PUBLIC_CIDRS=", "ENDPOINT_PUBLIC_ACCESS=false", "NAT_GATEWAY=PerZone"}, states: true},
 		"eks-existing-vpc": {flavor: "eks-existing-vpc", set: []string{"ENDPOINT_PUBLIC_CIDRS=192.0.2.0/24"}, vpc: true},
 		"eks-fargate": {
@@ -167,10 +165,6 @@ func (s shipped) lives(t *testing.T) {
 		state, err := m.states.Get(t.Context(), m.stateKey(plane.Status.WorkspaceRef.Name))
 		e.Expect(err).NotTo(HaveOccurred())
 		e.Expect(string(state)).To(And(ContainSubstring("encrypted_data"), Not(ContainSubstring("aws_eks_cluster"))))
-	}
-	if s.nodePool {
-		m.installNodePool(server, infra, m.workspace(plane.Status.WorkspaceRef.Name).Status.Outputs)
-		steps.done("add-on ready")
 	}
 	groups := m.nodeGroups()
 	if s.zone != "" {

@@ -917,6 +917,24 @@ func TestReconcile_destroysWhileTheLockIsHeld(t *testing.T) {
 	c.Expect(client.IgnoreNotFound(c.server.Get(t.Context(), key(lease.Name), lease))).To(Succeed())
 }
 
+// The next workspace of the name would refuse the state, or wait for its lock for ever.
+func TestReconcile_destroysAgainIfTheStateIsNotFree(t *testing.T) {
+	c := newTestController(t, append(values(), newApply())...)
+	c.reconcile()
+	c.finish("hello-r1", terraform.Result{Outcome: terraform.OutcomeSucceeded, State: terraform.StateInfo{Lineage: "l", Serial: 1, Resources: 1}})
+	c.reconcile()
+	c.Expect(c.server.Delete(t.Context(), c.get())).To(Succeed())
+	c.reconcile()
+	c.finish("hello-r2", terraform.Result{Outcome: terraform.OutcomeSucceeded, State: terraform.StateInfo{Lineage: "l", Serial: 2}, LockLeft: true})
+	c.reconcile()
+	c.reconcile()
+	c.Expect(c.started).To(ContainElement("hello-r3"))
+	c.finish("hello-r3", terraform.Result{Outcome: terraform.OutcomeNoChanges, State: terraform.StateInfo{Lineage: "l", Serial: 3}})
+	c.reconcile()
+	c.reconcile()
+	c.Expect(c.deleted()).To(BeTrue())
+}
+
 func TestReconcile_savesTheStateOfALostRunBeforeResourcesAreRetained(t *testing.T) {
 	c := newTestController(t, append(values(), newApply(func(a *infrav1.WorkspaceTemplateApply) { a.Spec.RetainWorkspaceOnDelete = true }))...)
 	c.reconcile()

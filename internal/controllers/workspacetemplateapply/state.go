@@ -200,7 +200,7 @@ func (s *scope) knownState() terraform.KnownState {
 func (r *Reconciler) nothingLeft(ctx context.Context, s *scope) (bool, error) {
 	results := s.results()
 	switch {
-	case len(results) > 0 && isDestroyed(results[0]):
+	case len(results) > 0 && isDestroyed(results[0]) && !results[0].LockLeft:
 		return true, nil
 	case len(results) > 0 && results[0] != nil && s.needsState(results[0].StateProblem):
 		return false, nil
@@ -253,7 +253,7 @@ func (s *scope) leavesState() bool {
 	if state == nil || state.Lineage == "" || usesKubernetes(state, s.runs) {
 		return false
 	}
-	if results := s.results(); len(results) > 0 && isDestroyed(results[0]) {
+	if results := s.results(); len(results) > 0 && isDestroyed(results[0]) && !results[0].LockLeft {
 		return false
 	}
 	return failure == nil || failure.Inputs != destroyInputs || failure.Attempts < freeAttempts

@@ -211,6 +211,9 @@ func (r *Runner) freeState(ctx context.Context, run *execution) {
 	}
 	if err := run.session.StatePush(ctx, command.FreeState(run.result.State), false); err != nil {
 		run.printf("The empty state could not be marked as free: %v", err)
+		// Another run has to do it: the next workspace of the name would refuse the state,
+		// or wait for its lock for ever.
+		run.session.LockLeft = true
 	}
 }
 
