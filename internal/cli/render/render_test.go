@@ -161,7 +161,7 @@ spec:
     - {name: existingVpcId, value: vpc-0123456789abcdef0}
     - {name: compute, value: Fargate}
     - {name: karpenterNodePool, value: {architectures: [arm64], cpu_limit: "10"}}
-    - {name: addonRoles, value: [{name: EBSCSIDriver}]}
+    - {name: addonRoles, value: [{name: AWSLoadBalancerController}]}
     - {name: tags, value: {team: a}}
 `
 	r = rendered(t, given(t, append(templates, cluster)...), render.Options{})
@@ -169,7 +169,7 @@ spec:
 	g.Expect(workspaceNamed(r, "demo-vpc")).To(BeNil(), "the VPC exists")
 	g.Expect(workspaceNamed(r, "demo")).To(And(
 		haveVariable("compute", `"Fargate"`), haveVariable("vpc_id", `"vpc-0123456789abcdef0"`), haveVariable("endpoint_public_access", "false"),
-		haveVariable("karpenter_node_pool", `{"architectures": ["arm64"], "cpu_limit": "10"}`), haveVariable("ebs_csi_driver", "true"), haveVariable("tags", `{"team": "a"}`)))
+		haveVariable("karpenter_node_pool", `{"architectures": ["arm64"], "cpu_limit": "10"}`), haveVariable("aws_load_balancer_controller_role", "true"), haveVariable("tags", `{"team": "a"}`)))
 	expectValid(t, r)
 }
 
