@@ -41,7 +41,7 @@ func (r *Reconciler) removeOne(ctx context.Context, s *scope, in *installation) 
 		}
 	}
 	if in.resourceSet != nil {
-		if err := client.IgnoreNotFound(r.Client.Delete(ctx, in.resourceSet)); err != nil {
+		if err := client.IgnoreNotFound(r.Client.Delete(ctx, in.resourceSet, client.Preconditions{UID: &in.resourceSet.UID})); err != nil {
 			return fmt.Errorf("deleting the ClusterResourceSet: %w", err)
 		}
 	}
@@ -51,7 +51,7 @@ func (r *Reconciler) removeOne(ctx context.Context, s *scope, in *installation) 
 		}
 	}
 	if in.secret != nil {
-		if err := client.IgnoreNotFound(r.Client.Delete(ctx, in.secret)); err != nil {
+		if err := client.IgnoreNotFound(r.Client.Delete(ctx, in.secret, client.Preconditions{UID: &in.secret.UID})); err != nil {
 			return fmt.Errorf("deleting the rendered Secret: %w", err)
 		}
 	}

@@ -80,7 +80,8 @@ func (r *Reconciler) deleteMachine(ctx context.Context, s *scope, obj client.Obj
 	if !s.mustDelete(obj) {
 		return name, nil
 	}
-	if err := client.IgnoreNotFound(r.Client.Delete(ctx, obj)); err != nil {
+	// The next cluster of the name may have one of this name, if this manager was suspended.
+	if err := client.IgnoreNotFound(r.Client.Delete(ctx, obj, client.Preconditions{UID: new(obj.GetUID())})); err != nil {
 		return "", fmt.Errorf("deleting %s: %w", name, err)
 	}
 	return name, nil

@@ -42,7 +42,7 @@ func (r *Reconciler) unprotect(ctx context.Context, s *scope) error {
 			changed.Spec.Variables = map[string]infrav1.Value{}
 		}
 		changed.Spec.Variables[protectionVariable] = infrav1.Value{Raw: []byte("false")}
-		if err := r.Client.Patch(ctx, changed, client.MergeFrom(s.apply)); err != nil {
+		if err := r.Client.Patch(ctx, changed, client.MergeFromWithOptions(s.apply, client.MergeFromWithOptimisticLock{})); err != nil {
 			return fmt.Errorf("removing the protection in workspace %s: %w", s.apply.Name, err)
 		}
 		return fault.WaitFor(deletionInterval, controlplanev1.RemovingProtectionReason, "A run of WorkspaceTemplateApply %s removes the protection against deletion", s.apply.Name)

@@ -171,7 +171,7 @@ func (r *Reconciler) deleteSecrets(ctx context.Context, s *scope) error {
 		if err != nil {
 			return err
 		}
-		if err := client.IgnoreNotFound(r.Client.Delete(ctx, found)); err != nil {
+		if err := client.IgnoreNotFound(r.Client.Delete(ctx, found, client.Preconditions{UID: &found.UID})); err != nil {
 			return wrap(err, "deleting Secret %s", found.Name)
 		}
 	}

@@ -88,7 +88,7 @@ func (r *Reconciler) unblockMove(ctx context.Context, run *runRecord) error {
 	if _, blocked := run.secret.Annotations[record.BlockMoveAnnotation]; !blocked {
 		return nil
 	}
-	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, record.BlockMoveAnnotation)
+	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:null}}}`, run.secret.UID, record.BlockMoveAnnotation)
 	if err := r.Client.Patch(ctx, run.secret.DeepCopy(), client.RawPatch(types.MergePatchType, patch)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("allowing the move of run %s: %w", run.id, err)
 	}

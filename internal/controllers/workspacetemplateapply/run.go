@@ -174,7 +174,7 @@ func (r *Reconciler) sealEnded(ctx context.Context, s *scope) error {
 		delete(changed.Annotations, record.ObjectsAnnotation)
 		s.seal(changed)
 		// The cache has only parts of the Secret, so it is patched, not updated.
-		if err := r.Client.Patch(ctx, changed, client.MergeFrom(run.secret)); client.IgnoreNotFound(err) != nil {
+		if err := r.Client.Patch(ctx, changed, client.MergeFromWithOptions(run.secret, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("sealing run %s: %w", run.id, err)
 		}
 		sealed = true

@@ -284,8 +284,8 @@ func (e *Executor) Remove(ctx context.Context, workspace terraform.WorkspaceRef)
 }
 
 // Retain leaves the working directory to the next workspace of the same name.
-func (e *Executor) Retain(_ context.Context, workspace terraform.WorkspaceRef) error {
-	return runner.RetainWorkspace(e.WorkDir, workspace)
+func (e *Executor) Retain(ctx context.Context, workspace terraform.WorkspaceRef) error {
+	return runner.RetainWorkspace(ctx, e.WorkDir, workspace)
 }
 
 func (e *Executor) logFile(run terraform.Run) string {

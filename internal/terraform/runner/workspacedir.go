@@ -53,7 +53,12 @@ func lockDir(ctx context.Context, timeout time.Duration, workDir string, workspa
 
 // RetainWorkspace leaves the working directory of a deleted workspace, whose resources
 // are retained, to the next workspace of the same name.
-func RetainWorkspace(workDir string, workspace terraform.WorkspaceRef) error {
+func RetainWorkspace(ctx context.Context, workDir string, workspace terraform.WorkspaceRef) error {
+	lock, err := lockDir(ctx, removeTimeout, workDir, workspace, host.LockFile)
+	if err != nil {
+		return err
+	}
+	defer lock.Release()
 	return dirOf(workDir, workspace).Release(workspace.UID)
 }
 
