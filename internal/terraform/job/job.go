@@ -177,7 +177,9 @@ func (e *Executor) End(ctx context.Context, run terraform.Run) (bool, error) {
 	case err != nil:
 		return false, fmt.Errorf("reading Job of the run: %w", err)
 	case ofAnother(&job, run):
-		return true, nil
+		// The garbage collector deletes that of an earlier workspace. One of the next
+		// workspace shows that this manager is late.
+		return finished(&job), nil
 	case finished(&job):
 		return true, e.Forget(ctx, run)
 	}
@@ -219,7 +221,7 @@ func (e *Executor) delete(ctx context.Context, run terraform.Run, policy metav1.
 	return wrap("deleting Job "+name(run.ID), client.IgnoreNotFound(err))
 }
 
-// ofAnother reports whether a Job is that of the next workspace of the name.
+// ofAnother reports whether a Job is that of an earlier or the next workspace of the name.
 func ofAnother(job *batchv1.Job, run terraform.Run) bool {
 	owner := metav1.GetControllerOfNoCopy(job)
 	return owner != nil && string(owner.UID) != run.WorkspaceUID

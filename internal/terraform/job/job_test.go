@@ -197,6 +197,7 @@ func TestForget_keepsTheRunOfTheNextWorkspace(t *testing.T) {
 		f.Expect(object.GetDeletionTimestamp()).To(BeNil())
 	}
 	f.Expect(f.get(&corev1.Secret{}, "capt-token-hello-r1")).To(Succeed())
+	f.Expect(f.executor.End(f.ctx, old)).To(BeFalse(), "no other run may start beside it")
 
 	f.Expect(f.executor.Remove(f.ctx, next)).To(Succeed())
 	for _, object := range []client.Object{&corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}} {
