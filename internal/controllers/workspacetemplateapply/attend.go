@@ -241,7 +241,7 @@ func observeAgain(run *runRecord) time.Duration {
 // last run, whose result must stay the last one.
 func (r *Reconciler) discard(ctx context.Context, run *runRecord) error {
 	secret := run.secret
-	err := r.Client.Delete(ctx, secret, client.Preconditions{UID: &secret.UID, ResourceVersion: &secret.ResourceVersion})
+	err := r.Client.Delete(ctx, secret, unchanged(secret))
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("discarding run %s: %w", run.id, err)
 	}

@@ -83,8 +83,7 @@ func (r *Reconciler) deleteLock(ctx context.Context, s *scope) error {
 // stay the same objects if a user removes the finalizer by force, and the next workspace of
 // the name uses them.
 func unchanged(obj client.Object) client.Preconditions {
-	uid, version := obj.GetUID(), obj.GetResourceVersion()
-	return client.Preconditions{UID: &uid, ResourceVersion: &version}
+	return client.Preconditions{UID: new(obj.GetUID()), ResourceVersion: new(obj.GetResourceVersion())}
 }
 
 // cleanUpComponents returns the components whose Secrets are deleted with the
@@ -123,9 +122,8 @@ func (r *Reconciler) forget(ctx context.Context, s *scope) error {
 			return err
 		}
 	}
-	workspace := terraform.WorkspaceRef{Namespace: s.apply.Namespace, Name: s.apply.Name, UID: string(s.apply.UID)}
 	for _, runner := range r.Runners {
-		if err := runner.Remove(ctx, workspace); err != nil {
+		if err := runner.Remove(ctx, s.workspaceRef()); err != nil {
 			return fmt.Errorf("removing the working directory: %w", err)
 		}
 	}
@@ -134,10 +132,9 @@ func (r *Reconciler) forget(ctx context.Context, s *scope) error {
 
 // retain leaves what the executors keep to the next workspace of the same name.
 func (r *Reconciler) retain(ctx context.Context, s *scope) error {
-	workspace := terraform.WorkspaceRef{Namespace: s.apply.Namespace, Name: s.apply.Name, UID: string(s.apply.UID)}
 	for _, runner := range r.Runners {
 		if retainer, ok := runner.(terraform.Retainer); ok {
-			if err := retainer.Retain(ctx, workspace); err != nil {
+			if err := retainer.Retain(ctx, s.workspaceRef()); err != nil {
 				return fmt.Errorf("retaining the working directory: %w", err)
 			}
 		}

@@ -89,7 +89,7 @@ func (r *Reconciler) prepareDestroy(ctx context.Context, s *scope) error {
 // workspace and its resources are left to the user. A pod has saved its state.
 func (r *Reconciler) settle(ctx context.Context, s *scope) error {
 	s.inputs = &template.Inputs{Policy: s.policy, Request: terraform.Request{
-		Workspace: terraform.WorkspaceRef{Namespace: s.apply.Namespace, Name: s.apply.Name, UID: string(s.apply.UID)},
+		Workspace: s.workspaceRef(),
 		Backend:   s.kubernetesBackend(), Grace: settleGrace, Timeout: settleTimeout,
 	}}
 	left, err := r.mayHaveLeft(ctx, s)

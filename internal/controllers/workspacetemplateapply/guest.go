@@ -253,7 +253,7 @@ func (r *Reconciler) guestOutputs(ctx context.Context, s *scope) error {
 		return err
 	}
 	s.inputs = &template.Inputs{ConnectionSecret: name, Request: terraform.Request{
-		Workspace: terraform.WorkspaceRef{Namespace: s.apply.Namespace, Name: s.apply.Name, UID: string(s.apply.UID)},
+		Workspace: s.workspaceRef(),
 	}}
 	return r.writeConnection(ctx, s, data)
 }

@@ -253,7 +253,7 @@ func (r *Reconciler) pruneMoved(ctx context.Context, s *scope) error {
 		}
 	}
 	ctrl.LoggerFrom(ctx).Info("Deleting the outdated copy of a moved state", "secret", klog.KObj(&secret), "backend", state.Backend)
-	err = r.Client.Delete(ctx, &secret, client.Preconditions{UID: &secret.UID, ResourceVersion: &secret.ResourceVersion})
+	err = r.Client.Delete(ctx, &secret, unchanged(&secret))
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting the outdated state: %w", err)
 	}
@@ -273,7 +273,7 @@ func (r *Reconciler) keepAsSnapshot(ctx context.Context, s *scope, state *corev1
 		return fmt.Errorf("decompressing the state: %w", err)
 	}
 	runID := record.NewRunID(s.apply.Name, s.nextNumber()-1)
-	workspace := terraform.WorkspaceRef{Namespace: s.apply.Namespace, Name: s.apply.Name, UID: string(s.apply.UID)}
+	workspace := s.workspaceRef()
 	meta := record.Meta(workspace, record.ComponentSnapshot, runID)
 	meta.Annotations = map[string]string{record.KeepAnnotation: "true"}
 	snapshot, err := record.Chunks(record.SnapshotName(runID, content), content, meta)

@@ -103,15 +103,14 @@ func (g Granter) replace(ctx context.Context, desired client.Object, run terrafo
 	if record.RequestDigest(&secret) != run.Digest {
 		return fmt.Errorf("run %s: %w", run.ID, record.ErrForged)
 	}
-	uid, version := existing.GetUID(), existing.GetResourceVersion()
 	if existing.GetAnnotations()[workspaceAnnotation] == run.WorkspaceUID {
 		if _, isAccount := desired.(*corev1.ServiceAccount); isAccount {
 			return nil
 		}
-		desired.SetResourceVersion(version)
+		desired.SetResourceVersion(existing.GetResourceVersion())
 		return g.Client.Update(ctx, desired) //nolint:wrapcheck // The caller names the object.
 	}
-	if err := g.Client.Delete(ctx, existing, client.Preconditions{UID: &uid, ResourceVersion: &version}); client.IgnoreNotFound(err) != nil {
+	if err := g.Client.Delete(ctx, existing, unchanged(existing)); client.IgnoreNotFound(err) != nil {
 		return err //nolint:wrapcheck // The caller names the object.
 	}
 	return g.Client.Create(ctx, desired) //nolint:wrapcheck // The caller names the object.
@@ -172,13 +171,17 @@ func (g Granter) delete(ctx context.Context, object client.Object, workspaceUID 
 		return nil
 	}
 	if err == nil {
-		uid, version := object.GetUID(), object.GetResourceVersion()
-		err = g.Client.Delete(ctx, object, client.Preconditions{UID: &uid, ResourceVersion: &version})
+		err = g.Client.Delete(ctx, object, unchanged(object))
 	}
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting %T %s: %w", object, key.Name, err)
 	}
 	return nil
+}
+
+// unchanged lets the API server delete an object only as it was read.
+func unchanged(object client.Object) client.Preconditions {
+	return client.Preconditions{UID: new(object.GetUID()), ResourceVersion: new(object.GetResourceVersion())}
 }
 
 // workspaceAnnotation has the UID of the workspace of an object. It does not own the object: see Grant.
