@@ -8,9 +8,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -265,16 +264,11 @@ func (r *Reconciler) recordDismissal(ctx context.Context, s *scope) error {
 	if !s.apply.Status.HostDeletedAt.IsZero() {
 		return nil
 	}
-	patch := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q},"status":{"hostDeletedAt":%q}}`, s.apply.ResourceVersion, s.now.UTC().Format(time.RFC3339))
-	written := s.apply.DeepCopy()
-	err := r.Client.Status().Patch(ctx, written, client.RawPatch(types.MergePatchType, patch))
-	switch {
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		return s.staleCache()
-	case err != nil:
+	deleted := metav1.NewTime(s.now.Truncate(time.Second))
+	if err := r.recordAtOnce(ctx, s, fmt.Sprintf(`{"hostDeletedAt":%q}`, deleted.UTC().Format(time.RFC3339))); err != nil {
 		return fmt.Errorf("recording the deletion of the workspace that runs for this one: %w", err)
 	}
-	s.apply.ResourceVersion, s.apply.Status.HostDeletedAt = written.ResourceVersion, written.Status.HostDeletedAt
+	s.apply.Status.HostDeletedAt = deleted
 	return nil
 }
 

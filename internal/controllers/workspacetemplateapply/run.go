@@ -227,16 +227,26 @@ func (r *Reconciler) takeNumber(ctx context.Context, s *scope, number int64) err
 	if number == s.apply.Status.Runs {
 		return r.ensureCurrent(ctx, s)
 	}
-	patch := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q},"status":{"runs":%d}}`, s.apply.ResourceVersion, number)
-	written := s.apply.DeepCopy()
-	err := r.Client.Status().Patch(ctx, written, client.RawPatch(types.MergePatchType, patch))
-	switch {
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		return s.staleCache()
-	case err != nil:
+	if err := r.recordAtOnce(ctx, s, fmt.Sprintf(`{"runs":%d}`, number)); err != nil {
 		return fmt.Errorf("recording the number of the run: %w", err)
 	}
-	s.apply.ResourceVersion, s.apply.Status.Runs = written.ResourceVersion, number
+	s.apply.Status.Runs = number
+	return nil
+}
+
+// recordAtOnce writes fields of the status before the end of the reconcile. It returns a
+// conflict if the cached workspace is not the current one.
+func (r *Reconciler) recordAtOnce(ctx context.Context, s *scope, fields string) error {
+	patch := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q},"status":%s}`, s.apply.ResourceVersion, fields)
+	written := s.apply.DeepCopy()
+	err := r.Client.Status().Patch(ctx, written, client.RawPatch(types.MergePatchType, patch))
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return s.staleCache()
+	}
+	if err != nil {
+		return fmt.Errorf("writing the status: %w", err)
+	}
+	s.apply.ResourceVersion = written.ResourceVersion
 	return nil
 }
 
