@@ -26,8 +26,9 @@ type process struct {
 	workspace string
 	// run is the run's ID, and pod the name of the run's pod. Only runners have them.
 	run, pod string
-	// changes reports whether a tool applies or destroys, and dir is its working
-	// directory.
+	// command are the arguments of a tool, changes reports whether it applies or
+	// destroys, and dir is its working directory.
+	command string
 	changes bool
 	dir     string
 }
@@ -147,6 +148,7 @@ func (w *harness) tool(proc procfs.Proc) (process, bool) {
 	}
 	p, ok := newProcess(proc)
 	p.workspace, p.dir = path[0]+"/"+path[1], cwd
+	p.command = strings.Join(arguments, " ")
 	p.changes = slices.Contains(arguments, "apply") || slices.Contains(arguments, "destroy")
 	return p, ok
 }
@@ -195,7 +197,7 @@ func (g *guard) watch(ctx context.Context, w *harness) {
 		g.record(list.runners)
 		for _, tool := range list.tools {
 			if other, two := first[tool.workspace]; two {
-				g.add(tool.workspace, other, tool)
+				g.add(list, other, tool)
 			}
 			first[tool.workspace] = tool
 		}
@@ -230,7 +232,8 @@ func (g *guard) runAt(workspace string, at time.Time) string {
 	return last.id
 }
 
-func (g *guard) add(workspace string, one, other process) {
+// add adds two tools of one workspace.
+func (g *guard) add(list processList, one, other process) {
 	// The list was not read at one point in time, so both must still be running.
 	for _, p := range []process{one, other} {
 		if started, err := host.ProcessStartTime(p.pid); err != nil || started != p.started || !isTool(p) {
@@ -242,9 +245,19 @@ func (g *guard) add(workspace string, one, other process) {
 	if g.found == nil {
 		g.found = map[string]string{}
 	}
-	if _, known := g.found[workspace]; !known {
-		g.found[workspace] = fmt.Sprintf("two tools (%s and %s) worked at the same time", one.name(), other.name())
+	if _, known := g.found[one.workspace]; !known {
+		g.found[one.workspace] = fmt.Sprintf("two tools worked at the same time at %s: %s, and %s", time.Now().Format(time.TimeOnly), list.describe(one), list.describe(other))
 	}
+}
+
+// describe names a tool, its command and its run.
+func (l processList) describe(tool process) string {
+	text := fmt.Sprintf("%s (%s)", tool.name(), tool.command)
+	if i := slices.IndexFunc(l.runners, func(p process) bool { return p.pid == tool.parent }); i >= 0 {
+		runner := l.runners[i]
+		return strings.TrimSpace(fmt.Sprintf("%s of run %s %s", text, runner.run, runner.pod))
+	}
+	return text + " without a runner"
 }
 
 // isTool reports whether a process has the name of the tool, and its parent has not. A
