@@ -52,6 +52,8 @@ type builder struct {
 	// cache is the directory of downloads and layers.
 	cache  string
 	mirror string
+	// pageLock is the lock file of the packages of the page.
+	pageLock string
 	// version is the tag of the images.
 	version  string
 	source   revision.Source
@@ -152,6 +154,13 @@ func (b *builder) buildPlatform(ctx context.Context, d definition, platform v1.P
 	modules, err := programComponents(file, b.version)
 	if err != nil {
 		return nil, nil, err
+	}
+	if d.program == uiProgram {
+		page, err := pageComponents(b.pageLock, modules[0].name)
+		if err != nil {
+			return nil, nil, err
+		}
+		modules = append(modules, page...)
 	}
 	program := tree{}
 	program.addProgram(d.program, file, b.source.Time)

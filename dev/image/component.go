@@ -2,10 +2,12 @@ package main
 
 import (
 	"debug/buildinfo"
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -22,8 +24,8 @@ type component struct {
 	sha256 string
 	// sum is the checksum of a Go module in go.sum, if it has one.
 	sum string
-	// program is the path of the program that a Go module is part of. It is empty for
-	// a program itself and for a Debian package.
+	// program is the name of the program that a Go module or a package of npm is part of.
+	// It is empty for a program itself and for a Debian package.
 	program string
 }
 
@@ -73,4 +75,37 @@ func programComponents(path, version string) ([]component, error) {
 // goURL returns the package URL of a module, which is in lower case by definition.
 func goURL(module, version string) string {
 	return "pkg:golang/" + strings.ToLower(module) + "@" + url.QueryEscape(version)
+}
+
+// pageComponents returns the packages of npm that are part of the page, and so of a
+// program. The packages that only build it are not part of it.
+func pageComponents(lock, program string) ([]component, error) {
+	text, err := os.ReadFile(lock)
+	if err != nil {
+		return nil, fmt.Errorf("reading the packages of the page: %w", err)
+	}
+	var content struct {
+		Packages map[string]struct {
+			Version string `json:"version"`
+			Dev     bool   `json:"dev"`
+		} `json:"packages"`
+	}
+	if err := json.Unmarshal(text, &content); err != nil {
+		return nil, fmt.Errorf("reading the packages of the page in %s: %w", lock, err)
+	}
+	var list []component
+	for path, p := range content.Packages {
+		const dir = "node_modules/"
+		at := strings.LastIndex(path, dir)
+		if at < 0 || p.Dev {
+			continue
+		}
+		name := path[at+len(dir):]
+		list = append(list, component{
+			name: name, version: p.Version, program: program,
+			purl: "pkg:npm/" + strings.Replace(name, "@", "%40", 1) + "@" + url.QueryEscape(p.Version),
+		})
+	}
+	slices.SortFunc(list, func(a, b component) int { return strings.Compare(a.name, b.name) })
+	return list, nil
 }

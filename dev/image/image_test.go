@@ -126,7 +126,13 @@ func newBuilder(t *testing.T, programs programs) *builder {
 		programs: programs, cache: t.TempDir(), mirror: "http://invalid.invalid", version: "v1.2.3",
 		source:   revision.Source{Version: "v1.2.3", Commit: "0123", Time: time.Unix(1000, 0).UTC()},
 		lock:     debian.Lock{Release: "13", Date: time.Unix(2000, 0).UTC(), Packages: map[string][]debian.Package{}},
-		progress: io.Discard, debs: map[string]map[string]*debian.Deb{},
+		progress: io.Discard, debs: map[string]map[string]*debian.Deb{}, pageLock: filepath.Join(t.TempDir(), "package-lock.json"),
+	}
+	const packages = `{"packages": {
+		"": {"version": "0.0.0"}, "node_modules/preact": {"version": "1.2.3"}, "node_modules/@scope/part": {"version": "4.5.6"},
+		"node_modules/vite": {"version": "7.8.9", "dev": true}}}`
+	if err := os.WriteFile(b.pageLock, []byte(packages), 0o600); err != nil {
+		t.Fatal(err)
 	}
 	for _, architecture := range architectures {
 		for _, p := range []struct {
@@ -449,7 +455,12 @@ func checkSBOM(t *testing.T, sbom spdxDocument, d definition) {
 			t.Errorf("the SBOM of %s lacks %s:\n%s", d.name, want, text)
 		}
 	}
-	if strings.Contains(text, "pkg:deb/debian/git@") != (d.name == "capt-runner") {
+	for _, page := range []string{"pkg:npm/preact@1.2.3", "pkg:npm/%40scope/part@4.5.6"} {
+		if strings.Contains(text, page) != (d.name == "capt-ui") {
+			t.Errorf("the SBOM of %s lists the wrong packages of the page:\n%s", d.name, text)
+		}
+	}
+	if strings.Contains(text, "pkg:npm/vite") || strings.Contains(text, "pkg:deb/debian/git@") != (d.name == "capt-runner") {
 		t.Errorf("the SBOM of %s lists the wrong packages:\n%s", d.name, text)
 	}
 }

@@ -145,7 +145,7 @@ func (o buildOptions) run(ctx context.Context) error {
 	}
 	defer func() { _ = os.RemoveAll(work) }()
 	b := &builder{
-		programs: toolchain{root: root, work: work, source: commit}, cache: o.cache, mirror: o.mirror, version: commit.Version, source: commit,
+		programs: toolchain{root: root, work: work, source: commit}, cache: o.cache, mirror: o.mirror, pageLock: filepath.Join(root, "ui", "package-lock.json"), version: commit.Version, source: commit,
 		lock: lock, progress: os.Stderr, debs: map[string]map[string]*debian.Deb{},
 	}
 	var outputs []output
