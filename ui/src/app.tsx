@@ -10,7 +10,7 @@ import { address, parse } from "./router";
 import { command, Login, SessionEnded } from "./login";
 import { key, login, logout } from "./session";
 import { stored, toast, useStore } from "./store";
-import { link, session } from "./stream";
+import { crowded, link, session } from "./stream";
 
 const theme = stored("capt-theme", "auto");
 const themes = ["auto", "light", "dark"] as const;
@@ -46,6 +46,7 @@ export function App() {
   const chosen = useStore(theme);
   const user = useStore(session);
   const state = useStore(link);
+  const refusal = useStore(crowded);
   const open = useStore(key) !== "";
   const inCluster = useStore(login).token;
   // A page that had a session stays when that ends.
@@ -110,7 +111,7 @@ export function App() {
       </header>
       {open && (user?.lost || state === "lost") && (
         <p class="banner" role="alert">
-          {state === "lost" ? (inCluster ? words.serverLost : words.lost(command(location.port))) : `${words.clusterLost} ${user?.lost}`}
+          {state === "lost" ? refusal || (inCluster ? words.serverLost : words.lost(command(location.port))) : `${words.clusterLost} ${user?.lost}`}
         </p>
       )}
       <main id="main">

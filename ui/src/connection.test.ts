@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { Failure } from "./api";
-import { keepOpen } from "./connection";
+import { busy, keepOpen } from "./connection";
 import { continued } from "./parts/log";
 import { end, key } from "./session";
 
@@ -72,6 +72,19 @@ describe("a stream", () => {
     page.show(true);
     await vi.advanceTimersByTimeAsync(60_000);
     expect([server.open, server.attempts]).toEqual([1, 1]);
+  });
+  test("says why the server refuses it for now", async () => {
+    const reports: string[] = [];
+    let refuse = true;
+    const connect = (signal: AbortSignal, opened: () => void) => (refuse ? Promise.reject(new Failure(429, { error: "Too many" })) : server.connect(signal, opened));
+    stop = keepOpen({ connect, report: (state, why) => reports.push(`${state} ${busy(why)}`.trim()) });
+    await vi.advanceTimersByTimeAsync(1_500);
+    expect(reports).toEqual(["connecting", "lost Too many", "lost Too many", "lost Too many"]);
+    refuse = false;
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect(server.open).toBe(1);
+    await server.fail(new Error("cut"));
+    expect(reports.at(-1)).toBe("lost");
   });
   test("is not opened in a tab that starts hidden", async () => {
     page.hidden = true;

@@ -8,8 +8,8 @@ export interface Connection {
    * returns true if there is nothing more to read.
    */
   connect: (signal: AbortSignal, opened: () => void) => Promise<boolean>;
-  /** report is called before each attempt and after a failed one. */
-  report?: (state: "connecting" | "lost") => void;
+  /** report is called before each attempt and after a failed one, with the last answer of the server, if it was a refusal. */
+  report?: (state: "connecting" | "lost", why?: Failure) => void;
   /** refused is called if another attempt would fail too. */
   refused?: (error: Failure) => void;
 }
@@ -27,16 +27,21 @@ export function keepOpen({ connect, report, refused }: Connection): () => void {
   let retry: ReturnType<typeof setTimeout> | undefined;
   let hidden: ReturnType<typeof setTimeout> | undefined;
   let failures = 0;
+  let why: Failure | undefined;
   let done = false;
 
   const open = async () => {
     clearTimeout(retry);
     if (current || done || document.hidden || !key.value) return;
     const attempt = (current = new AbortController());
-    report?.(failures ? "lost" : "connecting");
+    report?.(failures ? "lost" : "connecting", why);
     try {
-      done = await connect(attempt.signal, () => (failures = 0));
+      done = await connect(attempt.signal, () => {
+        failures = 0;
+        why = undefined;
+      });
     } catch (error) {
+      if (current === attempt) why = error instanceof Failure ? error : undefined;
       if (current === attempt && error instanceof Failure && isFinal(error)) {
         done = true;
         refused?.(error);
@@ -46,7 +51,7 @@ export function keepOpen({ connect, report, refused }: Connection): () => void {
     current = undefined;
     if (done || !key.value) return;
     failures++;
-    report?.("lost");
+    report?.("lost", why);
     retry = setTimeout(open, Math.min(longestPause, 500 * 2 ** failures));
   };
   const close = () => {
@@ -78,6 +83,11 @@ export function keepOpen({ connect, report, refused }: Connection): () => void {
     unfollow();
     document.removeEventListener("visibilitychange", visibility);
   };
+}
+
+/** busy returns the text of a refusal because too much is open, or an empty string. */
+export function busy(why: Failure | undefined): string {
+  return why?.status === 429 ? why.message : "";
 }
 
 /** isFinal reports whether an answer stays the same until something else changes. */

@@ -1,5 +1,5 @@
 declare module "virtual:reasons" {
-  const reasons: Record<string, { cause: string; command: string }>;
+  const reasons: Record<string, { cause: string; command: string; section: string }>;
   export default reasons;
 }
 declare module "*.css";

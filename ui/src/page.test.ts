@@ -131,7 +131,8 @@ describe("kinds that are not shown", () => {
 });
 
 test("the documentation explains common reasons", () => {
-  const reasons = parseReasons(readFileSync(new URL("../../docs/troubleshooting.md", import.meta.url), "utf8"));
+  const text = readFileSync(new URL("../../docs/troubleshooting.md", import.meta.url), "utf8");
+  const reasons = parseReasons(text);
   for (const reason of ["WaitingForApproval", "RunFailed", "ProtectedResource", "LockHeld", "DriftDetected", "WorkspaceFailed", "ApplyFailed"]) {
     expect(reasons[reason]?.cause, reason).toBeTruthy();
   }
@@ -139,4 +140,7 @@ test("the documentation explains common reasons", () => {
   expect(named(reasons.WaitingForApproval!.command, "Workspace/net")).toContain("captctl approve net");
   expect(named("captctl describe cluster demo", "CAPTCluster/prod")).toBe("captctl describe cluster prod");
   expect(Object.values(reasons).some((help) => help.command.startsWith("see "))).toBe(false);
+  expect([reasons.WaitingForApproval?.section, reasons.WorkspaceFailed?.section, reasons.ReleaseStalled?.section]).toEqual(["workspaces", "workspaces", "failed-release"]);
+  const sections = [...text.matchAll(/^##+ (.*)$/gm)].map((m) => m[1]!.toLowerCase().replaceAll(" ", "-"));
+  for (const [reason, help] of Object.entries(reasons)) expect(sections, reason).toContain(help.section);
 });

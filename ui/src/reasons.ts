@@ -2,7 +2,12 @@
 export interface Help {
   cause: string;
   command: string;
+  /** section is the part of the page with the entry, or the one that it refers to. */
+  section: string;
 }
+
+/** troubleshooting returns the address of a section of the documentation. */
+export const troubleshooting = (section: string): string => "https://appthrust.github.io/capt/troubleshooting/#" + section;
 
 /**
  * parseReasons returns the entries of the tables of docs/troubleshooting.md by the
@@ -11,13 +16,18 @@ export interface Help {
  */
 export function parseReasons(page: string): Record<string, Help> {
   const found: Record<string, Help> = {};
+  let section = "";
   for (const line of page.split("\n")) {
+    const heading = /^##+ (.*)/.exec(line)?.[1];
+    if (heading) section = heading.toLowerCase().replace(/[^\w -]/g, "").replaceAll(" ", "-");
     const cells = line.split(/(?<!\\)\|/).map((cell) => cell.trim());
     const [, symptom, cause, command] = cells;
     const reason = /^`([A-Z][A-Za-z]+)`/.exec(symptom ?? "")?.[1] ?? /^`([A-Z][A-Za-z]+):/.exec(symptom ?? "")?.[1];
-    if (cells.length !== 5 || !reason || found[reason] || !cause || cause.includes("](#")) continue;
-    // A cell that only refers to another section does not help here.
-    found[reason] = { cause: plain(cause), command: /^see \[/.test(command ?? "") ? "" : plain(command ?? "") };
+    if (cells.length !== 5 || !reason || found[reason] || !cause) continue;
+    // Of a cell that only refers to another section, the reference is left.
+    const refers = (cell = "") => /^(see )?\[[^\]]*\]\(#([^)]*)\)$/.exec(cell)?.[2];
+    const other = refers(cause) ?? refers(command);
+    found[reason] = { cause: refers(cause) ? "" : plain(cause), command: refers(command) ? "" : plain(command ?? ""), section: other ?? section };
   }
   return found;
 }

@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import { request } from "./api";
-import { keepOpen } from "./connection";
+import { busy, keepOpen } from "./connection";
 import { Store } from "./store";
 import type { Session } from "./types";
 
@@ -35,6 +35,8 @@ export class Parser {
 /** session is what the server knows about the user, and link the state of the stream. */
 export const session = new Store<Session | null>(null);
 export const link = new Store<"connecting" | "live" | "lost">("connecting");
+/** crowded is why the server refuses the stream for now. */
+export const crowded = new Store("");
 
 /** read passes the messages of a stream to emit until it ends. */
 export async function read(path: string, signal: AbortSignal, emit: (message: Message) => void): Promise<void> {
@@ -59,7 +61,10 @@ export function follow(view: string, emit: (message: Message) => void): () => vo
       });
       return false;
     },
-    report: (state) => (link.value = state),
+    report: (state, why) => {
+      link.value = state;
+      crowded.value = busy(why);
+    },
   });
 }
 

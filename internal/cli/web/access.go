@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"weak"
 
 	"golang.org/x/sync/errgroup"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -32,13 +33,28 @@ const (
 	maxReviews = 10
 )
 
-// kinds returns an object of each kind that is watched.
-func kinds() []client.Object {
-	return []client.Object{
-		&clusterv1.Cluster{}, &infrav1.CAPTCluster{}, &controlplanev1.CAPTControlPlane{}, &infrav1.WorkspaceTemplateApply{},
-		&addonsv1.CAPTAddon{}, &infrav1.CAPTMachineDeployment{}, &infrav1.CAPTMachineSet{}, &infrav1.CAPTMachine{},
-		&infrav1.CAPTMachinePool{}, &clusterv1.MachineDeployment{}, &clusterv1.MachineSet{}, &clusterv1.Machine{},
-		&clusterv1.MachinePool{}, &corev1.Event{},
+// watchedKind is a kind that is watched.
+type watchedKind struct {
+	// object is an empty object of the kind.
+	object client.Object
+	// newPool returns what users share of the kind.
+	newPool func() sharer
+}
+
+func watched[T any, P interface {
+	*T
+	client.Object
+}]() watchedKind {
+	return watchedKind{object: P(new(T)), newPool: func() sharer { return &pool[T, P]{copies: map[version]weak.Pointer[T]{}} }}
+}
+
+// kinds returns the kinds that are watched.
+func kinds() []watchedKind {
+	return []watchedKind{
+		watched[clusterv1.Cluster](), watched[infrav1.CAPTCluster](), watched[controlplanev1.CAPTControlPlane](), watched[infrav1.WorkspaceTemplateApply](),
+		watched[addonsv1.CAPTAddon](), watched[infrav1.CAPTMachineDeployment](), watched[infrav1.CAPTMachineSet](), watched[infrav1.CAPTMachine](),
+		watched[infrav1.CAPTMachinePool](), watched[clusterv1.MachineDeployment](), watched[clusterv1.MachineSet](), watched[clusterv1.Machine](),
+		watched[clusterv1.MachinePool](), watched[corev1.Event](),
 	}
 }
 

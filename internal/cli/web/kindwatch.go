@@ -50,7 +50,7 @@ func (w *watch) open(ctx context.Context, s *scope, mapper meta.RESTMapper, http
 // are stored.
 func (w *watch) load(ctx context.Context, k *kindWatch, mapper meta.RESTMapper, httpClient *http.Client) error {
 	options := cache.Options{
-		Scheme: w.client.Scheme(), Mapper: mapper, HTTPClient: httpClient, DefaultTransform: trim,
+		Scheme: w.client.Scheme(), Mapper: mapper, HTTPClient: httpClient, DefaultTransform: w.options.pools.transform,
 		DefaultWatchErrorHandler: func(ctx context.Context, _ *toolscache.Reflector, err error) { w.failed(ctx, k, err) },
 	}
 	if !k.scope.all {

@@ -15,11 +15,17 @@ import (
 
 // log streams the log of a run, and what is added to it until the run ends.
 func (s *Server) log(w http.ResponseWriter, r *http.Request) {
+	user := identityOf(r)
+	if refused := s.logs.acquire(user); refused != "" {
+		failBusy(w, refused)
+		return
+	}
+	defer s.logs.release(user)
 	apply := s.workspace(w, r)
 	if apply == nil {
 		return
 	}
-	secret, err := operate.RunSecret(r.Context(), identityOf(r).client, apply, r.URL.Query().Get("run"))
+	secret, err := operate.RunSecret(r.Context(), user.client, apply, r.URL.Query().Get("run"))
 	if err != nil {
 		failWith(w, err, "get secrets in "+apply.Namespace, "")
 		return
@@ -49,7 +55,7 @@ func (s *Server) log(w http.ResponseWriter, r *http.Request) {
 	done, err := show(secret)
 	if err == nil && !done {
 		// The first observation repeats what was sent, so nothing is added.
-		err = operate.Watch(ctx, identityOf(r).client, &corev1.SecretList{}, client.ObjectKeyFromObject(secret), show)
+		err = operate.Watch(ctx, user.client, &corev1.SecretList{}, client.ObjectKeyFromObject(secret), show)
 	}
 	end := map[string]string{}
 	if err != nil {

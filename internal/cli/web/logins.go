@@ -48,6 +48,8 @@ var (
 type logins struct {
 	options ClusterOptions
 	now     func() time.Time
+	// pools are the objects that users share.
+	pools pools
 	// slots limits the logins at a time.
 	slots       chan struct{}
 	slotTimeout time.Duration
@@ -81,7 +83,7 @@ type userSession struct {
 
 func newLogins(options ClusterOptions) *logins {
 	return &logins{
-		options: options, now: time.Now, slots: make(chan struct{}, maxLogins), slotTimeout: slotTimeout,
+		options: options, now: time.Now, pools: newPools(), slots: make(chan struct{}, maxLogins), slotTimeout: slotTimeout,
 		sessions: map[digest]*userSession{}, users: map[digest]*user{},
 	}
 }
@@ -97,7 +99,7 @@ func (l *logins) open(ctx context.Context, token string) (*userSession, string, 
 	}
 	defer func() { <-l.slots }()
 	hash := hashOf(token)
-	options := Options{Config: l.options.configFor(token, func() { l.reject(hash) }), Context: l.options.Context, Namespace: "default", Namespaces: l.options.Namespaces}
+	options := Options{Config: l.options.configFor(token, func() { l.reject(hash) }), Context: l.options.Context, Namespace: "default", Namespaces: l.options.Namespaces, pools: l.pools}
 	name, err := l.verify(ctx, options)
 	if err != nil {
 		return nil, "", err
@@ -243,7 +245,18 @@ func (l *logins) endLocked(session *userSession) {
 
 // reject ends the sessions of a token that the management cluster does not accept any more.
 func (l *logins) reject(token digest) {
-	l.endWhere(func(s *userSession) bool { return s.token == token })
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.endToken(token)
+}
+
+// endToken ends the sessions of a token.
+func (l *logins) endToken(token digest) {
+	for _, session := range l.sessions {
+		if session.token == token {
+			l.endLocked(session)
+		}
+	}
 }
 
 // expire ends the sessions whose time is over.
@@ -256,15 +269,11 @@ func (l *logins) expire() {
 }
 
 // stop ends all sessions.
-func (l *logins) stop() { l.endWhere(func(*userSession) bool { return true }) }
-
-func (l *logins) endWhere(match func(*userSession) bool) {
+func (l *logins) stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, session := range l.sessions {
-		if match(session) {
-			l.endLocked(session)
-		}
+		l.endLocked(session)
 	}
 }
 

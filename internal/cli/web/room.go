@@ -93,12 +93,3 @@ func before(a, b *userSession) bool {
 	}
 	return a.used.Before(b.used)
 }
-
-// endToken ends the sessions of a token.
-func (l *logins) endToken(token digest) {
-	for _, s := range l.sessions {
-		if s.token == token {
-			l.endLocked(s)
-		}
-	}
-}

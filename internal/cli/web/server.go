@@ -45,12 +45,15 @@ type Options struct {
 	OnlyNamespace bool
 	// Namespaces are tried, too, if the user may not list namespaces.
 	Namespaces []string
+	// pools are what users share. They are optional.
+	pools pools
 }
 
 // Server serves the page.
 type Server struct {
 	access  access
 	handler http.Handler
+	logs    *openLogs
 	// local is set if the server has one user.
 	local     *local
 	listeners []net.Listener
@@ -89,7 +92,7 @@ func New(options Options) (*Server, error) {
 }
 
 func newServer(a access) *Server {
-	s := &Server{access: a, writeTimeout: 20 * time.Second, bodyTimeout: bodyTimeout}
+	s := &Server{access: a, logs: newOpenLogs(), writeTimeout: 20 * time.Second, bodyTimeout: bodyTimeout}
 	s.handler = s.secure(s.routes())
 	return s
 }
@@ -188,6 +191,12 @@ func read(w http.ResponseWriter, r *http.Request, body any) bool {
 func respond(w http.ResponseWriter, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(body)
+}
+
+// failBusy answers a request that is too many. The page tries again.
+func failBusy(w http.ResponseWriter, why string) {
+	w.Header().Set("Retry-After", "5")
+	fail(w, http.StatusTooManyRequests, Problem{Error: why})
 }
 
 func fail(w http.ResponseWriter, status int, problem Problem) {

@@ -17,7 +17,7 @@ const (
 	coalesce = 200 * time.Millisecond
 	// pingInterval keeps proxies and the browser from closing an idle stream.
 	pingInterval = 25 * time.Second
-	// maxStreams limits the streams of a server.
+	// maxStreams limits the streams of a user.
 	maxStreams = 100
 	// batch is the number of rows in one event.
 	batch = 200
@@ -134,8 +134,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	objects := user.watch.objects
 	changes := objects.subscribe(v.wants)
 	if changes == nil {
-		w.Header().Set("Retry-After", "5")
-		fail(w, http.StatusServiceUnavailable, Problem{Error: "Too many tabs are open: close some."})
+		failBusy(w, "Too many tabs are open: close some.")
 		return
 	}
 	defer objects.unsubscribe(changes)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/rest"
@@ -211,12 +210,12 @@ func (w *watch) installedKinds(httpClient *http.Client) ([]*scope, meta.RESTMapp
 		return nil, nil, fmt.Errorf("connecting to the management cluster: %w", err)
 	}
 	var scopes []*scope
-	for _, obj := range kinds() {
-		gvk, err := apiutil.GVKForObject(obj, w.client.Scheme())
+	for _, kind := range kinds() {
+		gvk, err := apiutil.GVKForObject(kind.object, w.client.Scheme())
 		if err != nil {
-			return nil, nil, fmt.Errorf("finding the kind of %T: %w", obj, err)
+			return nil, nil, fmt.Errorf("finding the kind of %T: %w", kind.object, err)
 		}
-		s := &scope{object: obj, kind: gvk.Kind, gvk: gvk}
+		s := &scope{object: kind.object, kind: gvk.Kind, gvk: gvk}
 		mapping, err := mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 		_, s.absent = scheme.NotInstalled(err)
 		switch {
@@ -251,15 +250,4 @@ func lostText(err error) string {
 		return "The management cluster rejected your credentials: log in again."
 	}
 	return message.OneLine(err.Error())
-}
-
-// trim removes what no view shows from an object before it is stored.
-func trim(obj any) (any, error) {
-	accessor, err := meta.Accessor(obj)
-	if err != nil {
-		return obj, nil //nolint:nilerr // A tombstone has no metadata.
-	}
-	accessor.SetManagedFields(nil)
-	delete(accessor.GetAnnotations(), corev1.LastAppliedConfigAnnotation)
-	return obj, nil
 }

@@ -4,7 +4,7 @@ import reasons from "virtual:reasons";
 import { age } from "../format";
 import { useWords } from "../i18n";
 import type { Words } from "../i18n/en";
-import { named } from "../reasons";
+import { named, troubleshooting } from "../reasons";
 import { announce } from "../router";
 import { now, useStore } from "../store";
 import { session } from "../stream";
@@ -160,10 +160,14 @@ export function Conditions({ conditions, subject }: { conditions: Condition[]; s
             {c.message && <p class="message">{c.message}</p>}
             {help && (
               <dl class="help">
-                <dt>{words.cause}</dt>
-                <dd>
-                  <Code text={named(help.cause, c.object)} />
-                </dd>
+                {help.cause && (
+                  <>
+                    <dt>{words.cause}</dt>
+                    <dd>
+                      <Code text={named(help.cause, c.object)} />
+                    </dd>
+                  </>
+                )}
                 {help.command && (
                   <>
                     <dt>{words.next}</dt>
@@ -172,6 +176,12 @@ export function Conditions({ conditions, subject }: { conditions: Condition[]; s
                     </dd>
                   </>
                 )}
+                <dt>{words.more}</dt>
+                <dd>
+                  <a href={troubleshooting(help.section)} target="_blank" rel="noreferrer">
+                    {words.troubleshooting}
+                  </a>
+                </dd>
               </dl>
             )}
           </li>

@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { explain } from "../api";
-import { keepOpen } from "../connection";
+import { busy, keepOpen } from "../connection";
 import { useWords } from "../i18n";
 import { read } from "../stream";
 
@@ -23,6 +23,7 @@ export function Log({ path, run }: { path: string; run: string }) {
   const words = useWords();
   const [parts, setParts] = useState<string[]>([]);
   const [end, setEnd] = useState<{ error?: string } | null>(null);
+  const [refusal, setRefusal] = useState("");
   const [follow, setFollow] = useState(true);
   const ref = useRef<HTMLPreElement>(null);
   useEffect(() => {
@@ -36,6 +37,7 @@ export function Log({ path, run }: { path: string; run: string }) {
         let ended = false;
         await read(`${path}/log?run=${encodeURIComponent(run)}`, signal, (message) => {
           opened();
+          setRefusal("");
           if (message.name === "log") {
             show(first ? [continued(known.join(""), message.data)] : [...known, message.data]);
             first = false;
@@ -47,6 +49,7 @@ export function Log({ path, run }: { path: string; run: string }) {
         });
         return ended;
       },
+      report: (_, why) => setRefusal(busy(why)),
       refused: (error) => setEnd({ error: explain(error, words.needs) }),
     });
   }, [path, run]);
@@ -77,7 +80,7 @@ export function Log({ path, run }: { path: string; run: string }) {
           {words.download}
         </button>
         <span class="quiet" role="status">
-          {end?.error ?? (end ? words.logEnded : parts.length ? "" : words.noLog)}
+          {end?.error ?? (end ? words.logEnded : refusal || (parts.length ? "" : words.noLog))}
         </span>
       </div>
     </div>
