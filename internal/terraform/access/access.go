@@ -96,11 +96,11 @@ func (g Granter) replace(ctx context.Context, desired client.Object, run terrafo
 	if err := g.Reader.Get(ctx, client.ObjectKeyFromObject(desired), existing); err != nil {
 		return err //nolint:wrapcheck // The caller names the object.
 	}
-	var secret corev1.Secret
-	if err := g.Reader.Get(ctx, client.ObjectKey{Namespace: run.Namespace, Name: record.SecretName(run.ID)}, &secret); err != nil {
-		return fmt.Errorf("reading run %s: %w", run.ID, err)
+	secret, err := ReadRun(ctx, g.Reader, run)
+	if err != nil {
+		return err
 	}
-	if record.RequestDigest(&secret) != run.Digest {
+	if record.RequestDigest(secret) != run.Digest {
 		return fmt.Errorf("run %s: %w", run.ID, record.ErrForged)
 	}
 	if existing.GetAnnotations()[workspaceAnnotation] == run.WorkspaceUID {

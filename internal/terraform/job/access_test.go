@@ -198,7 +198,7 @@ func TestAccess_isNotForgedByARun(t *testing.T) {
 			forged.Name = record.SecretName("mine-r2")
 			f.Eventually(func() error { return f.as(first).Create(f.ctx, forged) }, "10s").Should(Succeed(), "the authorizer reads from a cache")
 
-			run := terraform.Run{Namespace: f.namespace, Workspace: "mine", ID: "mine-r2", Digest: record.RequestDigest(forged)}
+			run := terraform.Run{Namespace: f.namespace, Workspace: "mine", WorkspaceUID: mine.UID, ID: "mine-r2", Digest: record.RequestDigest(forged)}
 			f.Expect(f.executor.Start(f.ctx, run)).To(Succeed())
 			result, err := record.Result(f.secret(run))
 			f.Expect(err).NotTo(HaveOccurred())

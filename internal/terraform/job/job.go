@@ -69,7 +69,7 @@ func key(run terraform.Run) client.ObjectKey {
 // Start creates the Job and the objects that it needs, the Job last: if it
 // exists, all others do. Start continues after an earlier, interrupted Start.
 func (e *Executor) Start(ctx context.Context, run terraform.Run) error {
-	secret, err := e.secret(ctx, run)
+	secret, err := access.ReadRun(ctx, e.Reader, run)
 	if err != nil {
 		return err
 	}
@@ -190,7 +190,7 @@ func (e *Executor) End(ctx context.Context, run terraform.Run) (bool, error) {
 // finish finishes a run that no runner has claimed, so that none will.
 func (e *Executor) finish(ctx context.Context, run terraform.Run, outcome terraform.Outcome, class terraform.Class, diagnostic terraform.Diagnostic) error {
 	for {
-		secret, err := e.secret(ctx, run)
+		secret, err := access.ReadRun(ctx, e.Reader, run)
 		if err != nil || record.Claimed(secret) || record.Finished(secret) {
 			return err
 		}
@@ -237,14 +237,6 @@ func (e *Executor) Forget(ctx context.Context, run terraform.Run) error {
 // collector deletes the Jobs.
 func (e *Executor) Remove(ctx context.Context, workspace terraform.WorkspaceRef) error {
 	return e.granter().RevokeAll(ctx, workspace)
-}
-
-func (e *Executor) secret(ctx context.Context, run terraform.Run) (*corev1.Secret, error) {
-	secret := &corev1.Secret{}
-	if err := e.Reader.Get(ctx, client.ObjectKey{Namespace: run.Namespace, Name: record.SecretName(run.ID)}, secret); err != nil {
-		return nil, fmt.Errorf("reading run: %w", err)
-	}
-	return secret, nil
 }
 
 func wrap(action string, err error) error {

@@ -138,6 +138,19 @@ func TestStop_finishesAnUnclaimedRun(t *testing.T) {
 	f.Expect(f.executor.Start(f.ctx, run)).To(Succeed(), "a finished run is not started")
 }
 
+func TestExecutor_leavesTheRunOfTheNextWorkspace(t *testing.T) {
+	f := newFixture(t)
+	next := f.run(f.workspace("again"))
+	late := next
+	late.WorkspaceUID, late.Digest = "deleted", "another"
+	f.Expect(f.executor.Start(f.ctx, late)).To(MatchError(ContainSubstring("not found")))
+	f.Expect(f.executor.Stop(f.ctx, late)).To(Succeed())
+	_, err := f.executor.Observe(f.ctx, late)
+	f.Expect(err).To(MatchError(ContainSubstring("not found")))
+	f.Expect(record.Finished(f.secret(next))).To(BeFalse())
+	f.Expect(f.executor.Start(f.ctx, next)).To(Succeed())
+}
+
 func TestEnd_waitsForThePodOfARunWithoutARecord(t *testing.T) {
 	f := newFixture(t)
 	run := f.run(f.workspace("deleted"))
@@ -228,7 +241,7 @@ func TestStart_replacesTheAccountOfAnEarlierWorkspace(t *testing.T) {
 	late.WorkspaceUID, late.Digest = "deleted", "another"
 	granter := access.Granter{Client: f.env.Client, Reader: f.env.Client}
 	request := &terraform.Request{RunID: run.ID, Workspace: terraform.WorkspaceRef{Namespace: f.namespace, Name: "hello", UID: "deleted"}}
-	f.Expect(granter.Grant(f.ctx, late, request)).To(MatchError(record.ErrForged))
+	f.Expect(granter.Grant(f.ctx, late, request)).To(MatchError(ContainSubstring("not found")))
 	f.Expect(f.get(again, "capt-run-hello-r1")).To(Succeed())
 	f.Expect(again.UID).To(Equal(account.UID))
 }

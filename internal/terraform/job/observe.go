@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/access"
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
@@ -18,7 +19,7 @@ import (
 // run is that of the pod that claimed it. The liveness of an unclaimed run is
 // that of its Job.
 func (e *Executor) Observe(ctx context.Context, run terraform.Run) (terraform.Liveness, error) {
-	secret, err := e.secret(ctx, run)
+	secret, err := access.ReadRun(ctx, e.Reader, run)
 	if err != nil {
 		return terraform.LivenessUnknown, err
 	}
@@ -28,7 +29,7 @@ func (e *Executor) Observe(ctx context.Context, run terraform.Run) (terraform.Li
 			return liveness, err
 		}
 		// The Job has finished, so its pod writes nothing more. Read its claim.
-		if secret, err = e.secret(ctx, run); err != nil {
+		if secret, err = access.ReadRun(ctx, e.Reader, run); err != nil {
 			return terraform.LivenessUnknown, err
 		}
 	}

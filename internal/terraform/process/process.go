@@ -22,6 +22,7 @@ import (
 
 	"github.com/appthrust/capt/internal/host"
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/access"
 	"github.com/appthrust/capt/internal/terraform/record"
 	"github.com/appthrust/capt/internal/terraform/runner"
 )
@@ -152,19 +153,11 @@ func (e *Executor) start(ctx context.Context, run terraform.Run, kubeconfig []by
 // request returns the request of a run, or nil if it has already started. It returns an
 // error if the request is not the one with which the manager created the run.
 func (e *Executor) request(ctx context.Context, run terraform.Run) (*terraform.Request, error) {
-	secret, err := e.secret(ctx, run)
+	secret, err := access.ReadRun(ctx, e.Reader, run)
 	if err != nil || record.Claimed(secret) || record.Finished(secret) {
 		return nil, err
 	}
 	return record.CheckedRequest(secret, run)
-}
-
-func (e *Executor) secret(ctx context.Context, run terraform.Run) (*corev1.Secret, error) {
-	secret := &corev1.Secret{}
-	if err := e.Reader.Get(ctx, client.ObjectKey{Namespace: run.Namespace, Name: record.SecretName(run.ID)}, secret); err != nil {
-		return nil, fmt.Errorf("reading run: %w", err)
-	}
-	return secret, nil
 }
 
 // exited removes a child and calls OnExit.
@@ -215,7 +208,7 @@ func (e *Executor) isChild(run terraform.Run) bool {
 }
 
 func (e *Executor) identity(ctx context.Context, run terraform.Run) (*record.Identity, error) {
-	secret, err := e.secret(ctx, run)
+	secret, err := access.ReadRun(ctx, e.Reader, run)
 	if err != nil {
 		return nil, err
 	}

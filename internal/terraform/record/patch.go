@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/appthrust/capt/internal/terraform"
 )
 
@@ -21,6 +23,19 @@ func ClaimPatch(resourceVersion string, identity Identity) ([]byte, error) {
 		"metadata": map[string]any{"resourceVersion": resourceVersion},
 		"data":     map[string][]byte{keyIdentity: data},
 	})
+}
+
+// WithUID returns a patch that changes only the Secret with the given UID.
+func WithUID(patch []byte, uid types.UID) ([]byte, error) {
+	fields := map[string]json.RawMessage{}
+	if err := json.Unmarshal(patch, &fields); err != nil {
+		return nil, fmt.Errorf("decoding patch: %w", err)
+	}
+	var err error
+	if fields["metadata"], err = json.Marshal(map[string]types.UID{"uid": uid}); err != nil {
+		return nil, fmt.Errorf("encoding patch: %w", err)
+	}
+	return json.Marshal(fields)
 }
 
 // ProgressPatch returns a patch that records the progress of a run. An empty log

@@ -73,6 +73,7 @@ func (a *api) serve(method, path string, sent map[string]any) (int, any) {
 	}
 	found, exists := a.objects[path]
 	sentVersion, _ := metadata(sent)["resourceVersion"].(string)
+	sentUID, _ := metadata(sent)["uid"].(string)
 	switch {
 	case method == http.MethodPost && exists:
 		return http.StatusConflict, status(http.StatusConflict, metav1.StatusReasonAlreadyExists)
@@ -82,6 +83,8 @@ func (a *api) serve(method, path string, sent map[string]any) (int, any) {
 		return http.StatusOK, found
 	case exists && sentVersion != "" && sentVersion != metadata(found)["resourceVersion"]:
 		return http.StatusConflict, status(http.StatusConflict, metav1.StatusReasonConflict)
+	case exists && sentUID != "" && sentUID != metadata(found)["uid"]:
+		return http.StatusUnprocessableEntity, status(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid)
 	case method == http.MethodPatch:
 		merge(found, sent)
 	default:

@@ -45,6 +45,7 @@ func (r *Runner) claim(ctx context.Context) (*terraform.Request, error) {
 		if err != nil {
 			return nil, fmt.Errorf("claiming the run: %w", err)
 		}
+		r.secretUID = secret.UID
 		return request, nil
 	}
 }
@@ -81,6 +82,18 @@ func (r *Runner) writeClaim(ctx context.Context, secret *corev1.Secret) error {
 		return err
 	}
 	return r.kube.patchSecret(ctx, r.Namespace, secret.Name, patch)
+}
+
+// patchRun patches the Secret that this runner has claimed. The next workspace of the name
+// may have one of the same name, which the API server then refuses to change.
+func (r *Runner) patchRun(ctx context.Context, patch []byte) error {
+	if r.secretUID != "" {
+		var err error
+		if patch, err = record.WithUID(patch, r.secretUID); err != nil {
+			return err
+		}
+	}
+	return r.kube.patchSecret(ctx, r.Namespace, record.SecretName(r.RunID), patch)
 }
 
 // Self returns the identity of this process.

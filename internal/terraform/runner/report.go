@@ -92,7 +92,7 @@ func (r *Runner) writeProgress(ctx context.Context, progress terraform.Progress,
 	if err != nil {
 		return err
 	}
-	return r.kube.patchSecret(ctx, r.Namespace, record.SecretName(r.RunID), patch)
+	return r.patchRun(ctx, patch)
 }
 
 // logBuffer is a log that can be read while it is written.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/appthrust/capt/internal/message"
@@ -59,6 +60,8 @@ type Runner struct {
 	Config
 	kube    *kube
 	workdir *command.Workdir
+	// secretUID is the UID of the Secret that this runner has claimed.
+	secretUID types.UID
 }
 
 // execution is the state of the run during its execution.
@@ -301,7 +304,7 @@ func (r *Runner) writeResult(ctx context.Context, result *terraform.Result, log 
 		return err
 	}
 	return persist(ctx, "writing the result", func(ctx context.Context) error {
-		return r.kube.patchSecret(ctx, r.Namespace, record.SecretName(r.RunID), patch)
+		return r.patchRun(ctx, patch)
 	})
 }
 

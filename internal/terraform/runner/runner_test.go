@@ -13,6 +13,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/command"
@@ -34,6 +35,24 @@ func TestClaim_succeedsOnlyOnce(t *testing.T) {
 
 	_, err = r.claim(t.Context())
 	g.Expect(err).To(MatchError(errClaimed))
+}
+
+func TestFinish_leavesTheRunOfTheNextWorkspace(t *testing.T) {
+	g := NewWithT(t)
+	api, r := newAPI(t)
+	stored := func(uid types.UID) {
+		secret, err := record.NewRun(request(), metav1.ObjectMeta{Namespace: "n"})
+		g.Expect(err).NotTo(HaveOccurred())
+		secret.UID, secret.Name = uid, record.SecretName(r.RunID)
+		api.store(g, secretsPath, secret)
+	}
+	stored("first")
+	_, err := r.claim(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	stored("next")
+	result := &terraform.Result{RunID: r.RunID, Outcome: terraform.OutcomeSucceeded}
+	g.Expect(r.writeResult(t.Context(), result, nil)).To(MatchError(ContainSubstring("rejected")))
+	g.Expect(record.Finished(api.secret(g, record.SecretName(r.RunID)))).To(BeFalse())
 }
 
 func TestClaim_rejectsARunThatHasEnded(t *testing.T) {

@@ -148,7 +148,7 @@ func (r *Runner) eachRescued(ctx context.Context, run *execution, save func(name
 		return err
 	}
 	return persist(ctx, "recording saved states", func(ctx context.Context) error {
-		return r.kube.patchSecret(ctx, r.Namespace, record.SecretName(r.RunID), patch)
+		return r.patchRun(ctx, patch)
 	})
 }
 
@@ -282,7 +282,7 @@ func (r *Runner) verifyBackend(ctx context.Context, run *execution) error {
 	if err != nil {
 		return err
 	}
-	return wrap("recording the state", r.kube.patchSecret(ctx, r.Namespace, record.SecretName(r.RunID), patch))
+	return wrap("recording the state", r.patchRun(ctx, patch))
 }
 
 // pushRescued pushes the states that earlier runs could not save: those in the

@@ -1,0 +1,33 @@
+package access
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/record"
+)
+
+// ReadRun reads the Secret of a run. It does not find that of an earlier or the next
+// workspace of the name, whose runs have the same IDs.
+func ReadRun(ctx context.Context, reader client.Reader, run terraform.Run) (*corev1.Secret, error) {
+	secret := &corev1.Secret{}
+	err := reader.Get(ctx, client.ObjectKey{Namespace: run.Namespace, Name: record.SecretName(run.ID)}, secret)
+	if err == nil && ofAnother(secret, run) {
+		err = apierrors.NewNotFound(corev1.Resource("secrets"), secret.Name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading run %s: %w", run.ID, err)
+	}
+	return secret, nil
+}
+
+func ofAnother(secret *corev1.Secret, run terraform.Run) bool {
+	owner := metav1.GetControllerOfNoCopy(secret)
+	return owner != nil && string(owner.UID) != run.WorkspaceUID
+}
