@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"sigs.k8s.io/kustomize/api/resource"
 )
 
-// chartFiles maps the kinds of config/default and config/prometheus to the templates of the chart that are
-// generated. The other kinds have templates that are written by hand, and the tests of
+// chartFiles maps the kinds of config/default, config/prometheus and config/namespaced to the
+// templates of the chart that are generated. The other kinds have templates that are written by hand, and the tests of
 // dev/bin/charts compare them with config/default.
 var chartFiles = map[string]string{
 	"CustomResourceDefinition":         "crds.yaml",
@@ -36,7 +37,15 @@ var conditions = map[string]string{
 	"policies.yaml":     ".Values.policies.enabled",
 	"certificates.yaml": ".Values.certManager.enabled",
 	"monitoring.yaml":   ".Values.monitoring.enabled",
+	namespacedFile:      namespaceFlag,
 }
+
+const (
+	// namespacedFile is the template with what config/namespaced adds.
+	namespacedFile = "namespaced.yaml"
+	// namespaceFlag is the namespace that the manager watches, or empty.
+	namespaceFlag = `index .Values.flags "namespace"`
+)
 
 // writeChart writes the generated templates of charts/capt.
 func writeChart(root string) error {
@@ -44,19 +53,38 @@ func writeChart(root string) error {
 	if err != nil {
 		return err
 	}
-	var objects []*resource.Resource
-	for _, dir := range []string{"config/default", "config/prometheus"} {
+	files, known := map[string]*bytes.Buffer{}, map[string]bool{}
+	for _, dir := range []string{"config/default", "config/prometheus", "config/namespaced"} {
 		rendered, err := c.render(dir)
 		if err != nil {
 			return err
 		}
-		objects = append(objects, rendered.Resources()...)
+		if err := addTemplates(files, known, dir, rendered.Resources()); err != nil {
+			return err
+		}
 	}
-	files := map[string]*bytes.Buffer{}
+	for name, text := range files {
+		if conditions[name] != "" {
+			text.WriteString("{{- end }}\n")
+		}
+		if err := os.WriteFile(filepath.Join(root, "charts", "capt", "templates", name), text.Bytes(), 0o644); err != nil {
+			return fmt.Errorf("writing the chart: %w", err)
+		}
+	}
+	return nil
+}
+
+// addTemplates adds the objects of a directory that are not known yet to the templates.
+func addTemplates(files map[string]*bytes.Buffer, known map[string]bool, dir string, objects []*resource.Resource) error {
 	for _, object := range objects {
 		name, generated := chartFiles[object.GetKind()]
-		if !generated {
+		id := object.CurId().String()
+		if !generated || known[id] {
 			continue
+		}
+		known[id] = true
+		if dir == "config/namespaced" {
+			name = namespacedFile
 		}
 		text, err := chartTemplate(object)
 		if err != nil {
@@ -70,14 +98,6 @@ func writeChart(root string) error {
 		}
 		files[name].WriteString("---\n")
 		files[name].Write(text)
-	}
-	for name, text := range files {
-		if conditions[name] != "" {
-			text.WriteString("{{- end }}\n")
-		}
-		if err := os.WriteFile(filepath.Join(root, "charts", "capt", "templates", name), text.Bytes(), 0o644); err != nil {
-			return fmt.Errorf("writing the chart: %w", err)
-		}
 	}
 	return nil
 }
@@ -94,6 +114,10 @@ func chartTemplate(object *resource.Resource) ([]byte, error) {
 		// Helm deletes objects of a release that is uninstalled, and with the CRDs
 		// everything of their kinds.
 		text = bytes.Replace(text, []byte("\n  annotations:\n"), []byte("\n  annotations:\n    {{- if .Values.crds.keep }}\n    helm.sh/resource-policy: keep\n    {{- end }}\n"), 1)
+	case "ClusterRoleBinding":
+		if object.GetName() == "capt-manager-rolebinding" {
+			text = slices.Concat([]byte("{{- if not ("+namespaceFlag+") }}\n"), text, []byte("{{- end }}\n"))
+		}
 	case "ValidatingAdmissionPolicyBinding":
 		text = bytes.Replace(text, []byte("  validationActions:\n  - Warn\n  - Audit\n"), []byte("  validationActions:\n  {{- if .Values.approval.enforce }}\n  - Deny\n  {{- else }}\n  - Warn\n  - Audit\n  {{- end }}\n"), 1)
 	case "ServiceMonitor", "PrometheusRule":
@@ -102,5 +126,6 @@ func chartTemplate(object *resource.Resource) ([]byte, error) {
 	case "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration":
 		text = bytes.ReplaceAll(text, []byte("  clientConfig:\n"), []byte("  clientConfig:\n    {{- with $.Values.webhook.caBundle }}\n    caBundle: {{ . }}\n    {{- end }}\n"))
 	}
+	text = bytes.ReplaceAll(text, []byte("capt-workspaces"), []byte("{{ "+namespaceFlag+" }}"))
 	return bytes.ReplaceAll(text, []byte("capt-system"), []byte("{{ .Release.Namespace }}")), nil
 }

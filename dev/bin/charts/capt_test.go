@@ -156,18 +156,28 @@ func TestCAPT_equalsConfigPrometheus(t *testing.T) {
 	}
 }
 
-// The chart must not drift from config/default, which the other tests install.
-func TestCAPT_equalsConfigDefault(t *testing.T) {
-	want := kustomization(t, "default")
-	// Helm creates the namespace.
-	delete(want, "Namespace capt-system")
-	have, err := renderCAPT(t, map[string]any{"crds": map[string]any{"keep": false}})
-	if err != nil {
-		t.Fatal(err)
+// The chart must not drift from config/default and config/namespaced, which the other tests
+// install.
+func TestCAPT_equalsConfig(t *testing.T) {
+	for dir, flags := range map[string]map[string]any{"default": {}, "namespaced": {"namespace": "capt-workspaces"}} {
+		t.Run(dir, func(t *testing.T) {
+			want := kustomization(t, dir)
+			// Helm creates the namespace.
+			delete(want, "Namespace capt-system")
+			have, err := renderCAPT(t, map[string]any{"crds": map[string]any{"keep": false}, "flags": flags})
+			if err != nil {
+				t.Fatal(err)
+			}
+			compare(t, have, want)
+		})
 	}
+}
+
+func compare(t *testing.T, have, want map[string]manifest) {
+	t.Helper()
 	for id := range have {
 		if want[id] == nil {
-			t.Errorf("config/default has no %s", id)
+			t.Errorf("config has no %s", id)
 		}
 	}
 	for id, w := range want {
@@ -184,7 +194,7 @@ func TestCAPT_equalsConfigDefault(t *testing.T) {
 		if !reflect.DeepEqual(map[string]any(h), map[string]any(w)) {
 			hText, _ := yaml.Marshal(h)
 			wText, _ := yaml.Marshal(w)
-			t.Errorf("%s differs:\n--- chart\n%s\n--- config/default\n%s", id, hText, wText)
+			t.Errorf("%s differs:\n--- chart\n%s\n--- config\n%s", id, hText, wText)
 		}
 	}
 }
