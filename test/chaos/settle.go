@@ -304,14 +304,14 @@ func (a *actor) surplusPlans(ctx context.Context, names []string) ([]string, err
 }
 
 // checkLock finds a lock whose holder no longer exists. A retained workspace leaves the
-// lock of a lost run in another backend to the user, and says so.
+// lock of a killed tool in another backend to the user, and says so.
 func (a *actor) checkLock(ctx context.Context, _ map[string]resource) ([]string, error) {
 	held, err := a.store.lock(ctx, a.namespace, a.scenario.Name)
 	if err != nil {
 		return nil, err
 	}
 	_, isLease := a.store.(*kubernetesStore)
-	if held.ID != "" && (isLease || a.exists || !held.Created.Before(a.retainedUntil)) {
+	if held.ID != "" && (isLease || a.exists || !a.retained && !held.Created.Before(a.retainedUntil)) {
 		return []string{fmt.Sprintf("the lock is held by %s", held.ID)}, nil
 	}
 	leases, ok := a.store.(*kubernetesStore)

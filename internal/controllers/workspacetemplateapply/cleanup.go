@@ -11,6 +11,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/record"
@@ -36,6 +37,11 @@ func (r *Reconciler) cleanUp(ctx context.Context, s *scope) error {
 			return err
 		}
 	}
+	if s.apply.Spec.RetainWorkspaceOnDelete {
+		if err := r.pruneSnapshots(ctx, s); err != nil {
+			return err
+		}
+	}
 	for _, component := range released {
 		if err := r.releaseSecrets(ctx, s, component); err != nil {
 			return err
@@ -47,6 +53,15 @@ func (r *Reconciler) cleanUp(ctx context.Context, s *scope) error {
 	r.tracker.set(s.name(), nil)
 	deleteMetrics(s.apply)
 	return nil
+}
+
+// pruneSnapshots deletes the snapshots that a retained workspace has beyond its limit.
+func (r *Reconciler) pruneSnapshots(ctx context.Context, s *scope) error {
+	snapshots, err := r.liveSecrets(ctx, s, record.ComponentSnapshot)
+	if err != nil {
+		return err
+	}
+	return r.deleteAll(ctx, s, surplusSnapshots(snapshots, snapshotLimit(s.apply)))
 }
 
 // ensureExists returns a conflict if the workspace does not exist any more. This manager
@@ -154,15 +169,26 @@ func (r *Reconciler) forgetRun(ctx context.Context, run *runRecord) error {
 	return nil
 }
 
+// liveSecrets returns the Secrets of a component from the API server. The cache may not have
+// those of the last run yet, and the garbage collector deletes what is not released.
+func (r *Reconciler) liveSecrets(ctx context.Context, s *scope, component string) ([]corev1.Secret, error) {
+	var list corev1.SecretList
+	labels := client.MatchingLabels{infrav1.WorkspaceLabel: record.LabelValue(s.apply.Name), infrav1.ComponentLabel: component}
+	if err := r.Reader.List(ctx, &list, client.InNamespace(s.apply.Namespace), labels); err != nil {
+		return nil, fmt.Errorf("listing the Secrets of the workspace: %w", err)
+	}
+	return list.Items, nil
+}
+
 func (r *Reconciler) deleteSecrets(ctx context.Context, s *scope, component string) error {
-	secrets, err := r.secrets(ctx, s, component)
+	secrets, err := r.liveSecrets(ctx, s, component)
 	if err != nil {
 		return err
 	}
 	return r.deleteAll(ctx, s, secrets)
 }
 
-// deleteAll deletes Secrets that were read from the cache.
+// deleteAll deletes Secrets as they were read.
 func (r *Reconciler) deleteAll(ctx context.Context, s *scope, secrets []corev1.Secret) error {
 	if len(secrets) == 0 {
 		return nil
@@ -181,7 +207,7 @@ func (r *Reconciler) deleteAll(ctx context.Context, s *scope, secrets []corev1.S
 // releaseSecrets removes the owner references of Secrets, so that the garbage
 // collector does not delete them.
 func (r *Reconciler) releaseSecrets(ctx context.Context, s *scope, component string) error {
-	secrets, err := r.secrets(ctx, s, component)
+	secrets, err := r.liveSecrets(ctx, s, component)
 	if err != nil {
 		return err
 	}
@@ -195,7 +221,6 @@ func (r *Reconciler) releaseSecrets(ctx context.Context, s *scope, component str
 	for i := range owned {
 		released := owned[i].DeepCopy()
 		released.OwnerReferences = nil
-		// The cache has only parts of the Secret, so it is patched, not updated.
 		if err := client.IgnoreNotFound(r.Client.Patch(ctx, released, client.MergeFromWithOptions(&owned[i], client.MergeFromWithOptimisticLock{}))); err != nil {
 			return fmt.Errorf("releasing Secret %s: %w", released.Name, err)
 		}

@@ -325,8 +325,8 @@ func destroyedMessage(s *scope) string {
 	if name := s.apply.Status.ConnectionSecretName; name != "" {
 		parts = append(parts, "outputs in Secret "+name)
 	}
-	if run := s.lostRun(); run != nil && !usesKubernetes(s.apply.Status.State, s.runs) {
-		parts = append(parts, "run "+run.id+" was lost and may have left the state locked")
+	if run := s.lockingRun(); run != nil && !usesKubernetes(s.apply.Status.State, s.runs) {
+		parts = append(parts, "run "+run.id+" may have left the state locked")
 	}
 	return strings.Join(parts, ", ")
 }

@@ -273,7 +273,13 @@ func TestDestroyedMessage_namesARunThatMayHoldTheLock(t *testing.T) {
 	s.apply.Spec.RetainWorkspaceOnDelete = true
 	s.addRun(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: outcomeLost})
 	s.apply.Status.State = &infrav1.StateStatus{Backend: "s3"}
-	g.Expect(destroyedMessage(s)).To(HaveSuffix("state in backend s3, run hello-r1 was lost and may have left the state locked"))
+	g.Expect(destroyedMessage(s)).To(HaveSuffix("state in backend s3, run hello-r1 may have left the state locked"))
 	s.apply.Status.State = &infrav1.StateStatus{Backend: "kubernetes", SecretName: "s"}
 	g.Expect(destroyedMessage(s)).To(HaveSuffix("state in Secret s"), "a SaveState run has released it")
+
+	s = newScope("hello")
+	s.apply.Spec.RetainWorkspaceOnDelete = true
+	s.addRun(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeFailed, LockLeft: true})
+	s.apply.Status.State = &infrav1.StateStatus{Backend: "s3"}
+	g.Expect(destroyedMessage(s)).To(HaveSuffix("run hello-r1 may have left the state locked"), "its tool was killed")
 }

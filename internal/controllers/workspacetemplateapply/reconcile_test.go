@@ -709,6 +709,46 @@ func TestReconcile_retainsAlthoughADestroyWasRecorded(t *testing.T) {
 	c.Expect(c.deleted()).To(BeTrue())
 }
 
+// TestReconcile_retainsWhatTheCacheDoesNotHave retains a workspace right after a run that
+// took a snapshot and has outputs.
+func TestReconcile_retainsWhatTheCacheDoesNotHave(t *testing.T) {
+	c := newTestController(t, append(values(), newApply(func(a *infrav1.WorkspaceTemplateApply) {
+		a.Spec.RetainWorkspaceOnDelete, a.Spec.SnapshotLimit = true, new(int32(1))
+	}))...)
+	c.reconcile()
+	c.finish("hello-r1", outputsResult)
+	c.reconcile()
+	store := func(name, component, run string, created time.Time) {
+		meta := record.Meta(terraform.WorkspaceRef{Namespace: "n", Name: "hello", UID: string(c.get().UID)}, component, run)
+		meta.Name, meta.CreationTimestamp = name, metav1.NewTime(created)
+		c.Expect(c.server.Create(t.Context(), &corev1.Secret{ObjectMeta: meta})).To(Succeed())
+	}
+	store("capt-snapshot-hello-r1-a-0", record.ComponentSnapshot, "hello-r1", noon)
+	store("capt-snapshot-hello-r2-b-0", record.ComponentSnapshot, "hello-r2", noon.Add(time.Minute))
+	lagging := []string{"capt-snapshot-hello-r2-b-0", "hello-connection"}
+	c.reconciler.Client = interceptor.NewClient(c.server, interceptor.Funcs{
+		List: func(ctx context.Context, w client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			err := w.List(ctx, list, opts...)
+			if secrets, ok := list.(*corev1.SecretList); ok {
+				secrets.Items = slices.DeleteFunc(secrets.Items, func(secret corev1.Secret) bool { return slices.Contains(lagging, secret.Name) })
+			}
+			return err
+		},
+	})
+	c.frame = c.reconciler.router()
+	c.Expect(c.server.Delete(t.Context(), c.get())).To(Succeed())
+	for range 3 {
+		c.reconcile()
+	}
+	c.Expect(c.deleted()).To(BeTrue())
+	for _, name := range lagging {
+		kept := &corev1.Secret{}
+		c.Expect(c.server.Get(t.Context(), client.ObjectKey{Namespace: "n", Name: name}, kept)).To(Succeed())
+		c.Expect(kept.OwnerReferences).To(BeEmpty(), "the garbage collector would delete %s", name)
+	}
+	c.Expect(c.secrets()).NotTo(ContainElement("capt-snapshot-hello-r1-a-0"), "beyond the limit")
+}
+
 func TestReconcile_withdrawsARunOfADisabledExecutor(t *testing.T) {
 	c := newTestController(t, append(values(), newApply())...)
 	c.reconcile()

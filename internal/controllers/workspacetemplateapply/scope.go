@@ -318,6 +318,22 @@ func (s *scope) lostRun() *runRecord {
 	return nil
 }
 
+// lockingRun returns the newest run that may have left the lock of another backend than
+// that of Kubernetes, unless a later run ended with a complete state.
+func (s *scope) lockingRun() *runRecord {
+	for _, run := range s.runs {
+		result := run.result()
+		switch {
+		case result == nil:
+		case result.LockLeft, result.Outcome == outcomeLost && mayHaveChanged(result):
+			return run
+		case slices.Contains(settledOutcomes, result.Outcome):
+			return nil
+		}
+	}
+	return nil
+}
+
 // ref returns the run for its executor.
 func (run *runRecord) ref() terraform.Run {
 	return terraform.Run{
