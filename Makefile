@@ -137,11 +137,15 @@ quickstart-down: ## Stop and remove everything that quickstart started.
 ##@ Tests
 
 TEST_FLAGS ?=
+# The packages whose tests take longest start first, and one more than there are cores run
+# at once: the tests of clusters wait more than they compute.
+LONGEST      = ./test/cluster ./test/engine ./internal/terraform/command ./internal/terraform/process
+TEST_AT_ONCE = $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 
 .PHONY: test
 test: parts-test test-page build ## Run all unit and integration tests, building what they need.
 	cd api && go test $(TEST_FLAGS) ./...
-	go test -timeout 30m $(TEST_FLAGS) ./...
+	go test -timeout 30m -p $(TEST_AT_ONCE) $(TEST_FLAGS) $(LONGEST) ./...
 	cd dev && go test $(TEST_FLAGS) ./...
 
 # How long make fuzz runs each target. make test runs their corpus only.
