@@ -67,11 +67,15 @@ func setupEngine(ctx context.Context, mgr ctrl.Manager, o *Options, objects cach
 	if o.Engine.Executor == executorJob {
 		executor = infrav1.ExecutorJob
 	}
+	tracer, err := setupTraces(ctx, mgr, o)
+	if err != nil {
+		return err
+	}
 	if err := (&workspacetemplateapply.Reconciler{
 		Client: mgr.GetClient(), Reader: reader, Metadata: objects, Grants: o.grants(mgr), Limits: o.Engine.Limits,
 		Runners: runners, Default: executor, SealKey: sealKeyReader(mgr, &o.Engine), MaxRuns: o.Engine.limits(), RunExits: exits,
 		StartTimeout: o.Engine.StartTimeout, MaxTimeout: o.Engine.MaxRunTimeout,
-		WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-workspace"), Now: time.Now,
+		WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-workspace"), Tracer: tracer, Now: time.Now,
 	}).SetupWithManager(ctx, mgr, controller.Options{MaxConcurrentReconciles: o.Concurrency}); err != nil {
 		return fmt.Errorf("adding WorkspaceTemplateApply: %w", err)
 	}

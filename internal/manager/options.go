@@ -60,6 +60,10 @@ type Options struct {
 	RenewDeadline        time.Duration
 	RetryPeriod          time.Duration
 
+	// TracesEndpoint is the address of the OpenTelemetry collector of the traces of runs.
+	// Empty sends none.
+	TracesEndpoint string
+
 	// ShutdownTimeout is how long runs may take to stop when the manager stops.
 	ShutdownTimeout time.Duration
 
@@ -106,12 +110,13 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "How long other managers wait before they take over a lease that is not renewed.")
 	fs.DurationVar(&o.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second, "How long the leader tries to renew its lease before it gives up.")
 	fs.DurationVar(&o.RetryPeriod, "leader-elect-retry-period", 2*time.Second, "Time between two attempts to acquire or renew the lease.")
+	fs.StringVar(&o.TracesEndpoint, "traces-endpoint", "", "Address of an OpenTelemetry collector that receives a trace of each run over gRPC, such as https://collector.example.com:4317; http://… sends them without TLS. The environment variables OTEL_EXPORTER_OTLP_* set headers, certificates and timeouts. Empty sends none.")
 	fs.DurationVar(&o.ShutdownTimeout, "shutdown-timeout", 10*time.Minute, "How long runs may take to stop gracefully when the manager stops.")
 }
 
 // Validate returns an error for each invalid option.
 func (o *Options) Validate() error {
-	errs := []error{o.validateProviders(), o.Network.Validate()}
+	errs := []error{o.validateProviders(), o.Network.Validate(), o.validateTraces()}
 	if err := logsv1.ValidateAndApply(o.Logs, nil); err != nil {
 		errs = append(errs, fmt.Errorf("configuring the logs: %w", err))
 	}

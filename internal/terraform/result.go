@@ -127,10 +127,11 @@ func (r *Result) ChangesState() bool {
 	})
 }
 
-// PhaseTime is the duration of a phase.
+// PhaseTime is when a phase started and how long it took.
 type PhaseTime struct {
-	Name     Phase         `json:"name"`
-	Duration time.Duration `json:"duration"`
+	Name      Phase         `json:"name"`
+	StartedAt time.Time     `json:"startedAt,omitzero"`
+	Duration  time.Duration `json:"duration"`
 }
 
 // PlanSummary is a summary of a plan.

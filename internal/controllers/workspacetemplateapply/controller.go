@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -76,6 +77,8 @@ type Reconciler struct {
 	// cluster.x-k8s.io/watch-filter.
 	WatchFilter string
 	Recorder    events.EventRecorder
+	// Tracer receives the traces of runs. It may be nil.
+	Tracer trace.Tracer
 	// Now returns the current time.
 	Now func() time.Time
 

@@ -75,6 +75,7 @@ func (r *Reconciler) history(ctx context.Context, s *scope) error {
 		}
 		s.statusChanged = true
 		observeRun(run, result)
+		traceRun(ctx, r.Tracer, s.apply, run, result)
 		r.reportViolations(s, run)
 		ctrl.LoggerFrom(ctx).Info("Run ended", "run", run.id, "operation", result.Operation, "outcome", result.Outcome,
 			"duration", duration(result).String())

@@ -244,7 +244,7 @@ func (r *Runner) prepare(ctx context.Context, run *execution) error {
 
 // phase adds a phase that ends now to the result.
 func (run *execution) phase(name terraform.Phase, started time.Time) {
-	run.result.Phases = append(run.result.Phases, terraform.PhaseTime{Name: name, Duration: time.Since(started)})
+	run.result.Phases = append(run.result.Phases, terraform.PhaseTime{Name: name, StartedAt: started, Duration: time.Since(started)})
 }
 
 // finish writes the result, which ends the run. If the result is too large for a

@@ -1,0 +1,61 @@
+package workspacetemplateapply
+
+import (
+	"context"
+	"slices"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/terraform"
+)
+
+// traceRun sends the trace of a run that has ended: a span for the run, from the creation
+// of its Secret, with one for the time until it started and one for each phase. It names
+// neither outputs nor diagnostics, which may be secret.
+func traceRun(ctx context.Context, tracer trace.Tracer, apply *infrav1.WorkspaceTemplateApply, run *runRecord, result *terraform.Result) {
+	if tracer == nil {
+		return
+	}
+	// A run that was lost has the clock of the manager, all others that of the runner.
+	created := run.secret.CreationTimestamp.Time
+	if created.IsZero() || created.After(result.StartedAt) {
+		created = result.StartedAt
+	}
+	attributes := []attribute.KeyValue{
+		attribute.String("k8s.namespace.name", apply.Namespace),
+		attribute.String("capt.workspace", apply.Name),
+		attribute.String("capt.run", run.id),
+		attribute.String("capt.operation", string(run.operation())),
+		attribute.String("capt.outcome", string(result.Outcome)),
+		attribute.String("capt.executor", string(run.executor())),
+	}
+	if cluster := apply.Labels[clusterv1.ClusterNameLabel]; cluster != "" {
+		attributes = append(attributes, attribute.String("capt.cluster", cluster))
+	}
+	if result.Class != "" {
+		attributes = append(attributes, attribute.String("capt.class", string(result.Class)))
+	}
+	if plan := result.Plan; plan != nil {
+		attributes = append(attributes, attribute.Int("capt.plan.add", plan.Add),
+			attribute.Int("capt.plan.change", plan.Change), attribute.Int("capt.plan.destroy", plan.Destroy))
+	}
+	ctx, span := tracer.Start(ctx, string(run.operation()), trace.WithNewRoot(), trace.WithTimestamp(created), trace.WithAttributes(attributes...))
+	_, waiting := tracer.Start(ctx, "Waiting", trace.WithTimestamp(created))
+	waiting.End(trace.WithTimestamp(result.StartedAt))
+	for _, phase := range result.Phases {
+		// Runners of earlier versions report durations only.
+		if phase.StartedAt.IsZero() {
+			continue
+		}
+		_, s := tracer.Start(ctx, string(phase.Name), trace.WithTimestamp(phase.StartedAt))
+		s.End(trace.WithTimestamp(phase.StartedAt.Add(phase.Duration)))
+	}
+	if failed := []terraform.Outcome{terraform.OutcomeFailed, terraform.OutcomeInterrupted, terraform.OutcomeTimedOut, outcomeLost}; slices.Contains(failed, result.Outcome) {
+		span.SetStatus(codes.Error, string(result.Outcome))
+	}
+	span.End(trace.WithTimestamp(result.FinishedAt))
+}
