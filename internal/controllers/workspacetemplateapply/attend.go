@@ -85,6 +85,9 @@ func (r *Reconciler) attend(ctx context.Context, s *scope, run *runRecord) error
 		return err
 	}
 	s.setRunStatus(run, progress)
+	if err := s.recordLineage(run); err != nil {
+		return err
+	}
 	explanation, err := r.explain(ctx, run)
 	if err != nil {
 		return err

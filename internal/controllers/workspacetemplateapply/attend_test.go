@@ -277,3 +277,35 @@ func claim(g Gomega, run *runRecord, identity record.Identity) {
 	g.Expect(err).NotTo(HaveOccurred())
 	mergeInto(g, run.secret, patch)
 }
+
+func TestRecordLineage_ofTheFirstState(t *testing.T) {
+	for name, tc := range map[string]struct {
+		known    *infrav1.StateStatus
+		recorded string
+		want     string
+	}{
+		"the run has not created it":  {&infrav1.StateStatus{Backend: "s3"}, "", ""},
+		"the run has created it":      {&infrav1.StateStatus{Backend: "s3"}, "l", "l"},
+		"another one is known":        {&infrav1.StateStatus{Backend: "s3", Lineage: "x"}, "l", "x"},
+		"the run uses another one":    {&infrav1.StateStatus{Backend: "http"}, "l", ""},
+		"a run that changes no state": {nil, "l", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			s := newScope("hello")
+			run := s.startRun(g, decision{operation: terraform.OperationPlanAndApply})
+			run.secret.Annotations[record.BackendAnnotation] = "s3"
+			run.secret.Data["state"] = []byte(`{"lineage":"` + tc.recorded + `","serial":1}`)
+			s.apply.Status.State, s.statusChanged = tc.known, false
+
+			g.Expect(s.recordLineage(run)).To(Succeed())
+
+			if tc.known == nil {
+				g.Expect(s.apply.Status.State).To(BeNil())
+				return
+			}
+			g.Expect(s.apply.Status.State.Lineage).To(Equal(tc.want))
+			g.Expect(s.statusChanged).To(Equal(tc.want == "l"))
+		})
+	}
+}

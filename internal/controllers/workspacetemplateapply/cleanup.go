@@ -185,7 +185,29 @@ func (r *Reconciler) deleteSecrets(ctx context.Context, s *scope, component stri
 	if err != nil {
 		return err
 	}
-	return r.deleteAll(ctx, s, secrets)
+	return r.deleteAll(ctx, s, slices.DeleteFunc(secrets, func(secret corev1.Secret) bool { return s.isForeign(&secret) }))
+}
+
+// isForeign reports whether a state or a snapshot is that of an earlier workspace of the
+// name, whose resources were retained and which this workspace has not used. Its labels
+// have only the name.
+func (s *scope) isForeign(secret *corev1.Secret) bool {
+	lineage := ""
+	if s.apply.Status.State != nil {
+		lineage = s.apply.Status.State.Lineage
+	}
+	switch secret.Labels[infrav1.ComponentLabel] {
+	case record.ComponentState:
+		empty, version, err := record.StateIsEmpty(secret)
+		return err != nil || !empty && (lineage == "" || version.Lineage != lineage)
+	case record.ComponentSnapshot:
+		if secret.Annotations[record.KeepAnnotation] != "" {
+			return true
+		}
+		workspace := secret.Annotations[record.WorkspaceUIDAnnotation]
+		return workspace != "" && workspace != string(s.apply.UID) && (lineage == "" || secret.Annotations[record.LineageAnnotation] != lineage)
+	}
+	return false
 }
 
 // deleteAll deletes Secrets as they were read.

@@ -107,7 +107,7 @@ func classifyFailure(result *terraform.Result, outcome terraform.Outcome) (strin
 	case outcome == terraform.OutcomeTimedOut:
 		return infrav1.RunTimedOutReason, retryLater
 	case result.StateTooLarge:
-		return infrav1.StateTooLargeReason, retryNever
+		return infrav1.StateTooLargeReason, unlessDestroying
 	case result.OutputsTooLarge:
 		return infrav1.OutputsTooLargeReason, unlessDestroying
 	case result.StateProblem != "":

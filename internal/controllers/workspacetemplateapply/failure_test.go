@@ -35,6 +35,7 @@ func TestClassifyFailure(t *testing.T) {
 		{"blocked", terminal, terraform.OutcomeBlocked, infrav1.ProtectedResourceReason, retryLater},
 		{"timed out", terminal, terraform.OutcomeTimedOut, infrav1.RunTimedOutReason, retryLater},
 		{"state too large", with(func(r *terraform.Result) { r.StateTooLarge = true }), terraform.OutcomeFailed, infrav1.StateTooLargeReason, retryNever},
+		{"state too large in a deletion", with(func(r *terraform.Result) { r.StateTooLarge, r.Operation = true, terraform.OperationDestroy }), terraform.OutcomeFailed, infrav1.StateTooLargeReason, retryLater},
 		{"state missing", with(func(r *terraform.Result) { r.StateProblem = terraform.StateMissing }), terraform.OutcomeFailed, infrav1.StateMissingReason, retryNever},
 		{"state missing while destroying", with(func(r *terraform.Result) { r.StateProblem, r.Operation = terraform.StateMissing, destroy }), terraform.OutcomeFailed, infrav1.StateMissingReason, retryLater},
 		{"snapshot missing", with(func(r *terraform.Result) { r.SnapshotMissing = true }), terraform.OutcomeFailed, infrav1.SnapshotNotFoundReason, retryNever},

@@ -73,6 +73,9 @@ func (r *Reconciler) history(ctx context.Context, s *scope) error {
 		if err := r.deleteRescued(ctx, s, result.Saved); err != nil {
 			return err
 		}
+		if err := r.supersedeRescued(ctx, s, run, result); err != nil {
+			return err
+		}
 		s.statusChanged = true
 		observeRun(run, result)
 		traceRun(ctx, r.Tracer, s.apply, run, result)

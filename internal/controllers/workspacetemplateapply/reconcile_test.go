@@ -1349,6 +1349,72 @@ func TestCleanUp_leavesTheObjectsOfTheNextWorkspace(t *testing.T) {
 	}
 }
 
+// A workspace of the name of a retained one, which it never used, leaves what that one has
+// left.
+func TestDeleteSecrets_keepsTheStateOfARetainedWorkspace(t *testing.T) {
+	snapshot := func(uid, lineage string) *corev1.Secret {
+		secret := newSecret(objectMeta("capt-snapshot-hello-r1-0"))
+		secret.Labels = map[string]string{infrav1.WorkspaceLabel: "hello", infrav1.ComponentLabel: record.ComponentSnapshot}
+		secret.Annotations = map[string]string{record.WorkspaceUIDAnnotation: uid, record.LineageAnnotation: lineage}
+		return secret
+	}
+	kept := snapshot("", "")
+	kept.Annotations = map[string]string{record.KeepAnnotation: "true"}
+	earlier := snapshot("", "")
+	earlier.Annotations = nil
+	for name, tc := range map[string]struct {
+		secret *corev1.Secret
+		known  string
+		kept   bool
+	}{
+		"a state that was not read":             {savedIn(NewWithT(t), "l", 3), "", true},
+		"a state beside that in a bucket":       {savedIn(NewWithT(t), "l", 3), "x", true},
+		"the state of the workspace":            {savedIn(NewWithT(t), "l", 3), "l", false},
+		"a snapshot of another workspace":       {snapshot("retained", "l"), "", true},
+		"a snapshot of another lineage":         {snapshot("retained", "l"), "x", true},
+		"a snapshot of a state that is adopted": {snapshot("retained", "l"), "l", false},
+		"a snapshot of the workspace":           {snapshot("u", "l"), "x", false},
+		"a snapshot of an earlier version":      {earlier, "x", false},
+		"the only copy of a state":              {kept, "x", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newTestController(t, newApply(), tc.secret)
+			s := newScope("hello")
+			s.apply.Namespace, s.apply.UID = "n", c.get().UID
+			if uid := tc.secret.Annotations[record.WorkspaceUIDAnnotation]; uid == "u" {
+				s.apply.UID = "u"
+				c.Expect(c.get().UID).To(BeEquivalentTo("u"))
+			}
+			s.apply.Status.State = &infrav1.StateStatus{Backend: "s3", Lineage: tc.known}
+			c.Expect(c.reconciler.deleteSecrets(t.Context(), s, tc.secret.Labels[infrav1.ComponentLabel])).To(Succeed())
+			c.Expect(len(c.secrets()) == 1).To(Equal(tc.kept))
+		})
+	}
+}
+
+// A user who restores an earlier state does not want what continues another one.
+func TestReconcile_doesNotSaveWhatARestoreReplaced(t *testing.T) {
+	rescued := func(run string) *corev1.Secret {
+		secret := newSecret(objectMeta(record.ChunkName(record.RescueName(run, []byte("{}")), 0)))
+		secret.Type = corev1.SecretTypeOpaque
+		secret.Labels = map[string]string{infrav1.WorkspaceLabel: "hello", infrav1.ComponentLabel: record.ComponentRescue, infrav1.RunLabel: run}
+		return secret
+	}
+	older, newer := rescued("hello-r1"), rescued("hello-r3")
+	c := newTestController(t, newApply(), older, newer)
+	s := newScope("hello")
+	s.apply.Namespace = "n"
+	run := s.startRun(c, decision{operation: terraform.OperationRestoreState})
+	run.id, run.number = "hello-r2", 2
+
+	c.Expect(c.reconciler.supersedeRescued(t.Context(), s, run, &terraform.Result{Outcome: terraform.OutcomeFailed})).To(Succeed())
+	c.Expect(c.reconciler.rescuedStates(t.Context(), s)).To(HaveLen(2))
+
+	c.Expect(c.reconciler.supersedeRescued(t.Context(), s, run, &terraform.Result{Outcome: terraform.OutcomeSucceeded})).To(Succeed())
+	c.Expect(c.reconciler.rescuedStates(t.Context(), s)).To(ConsistOf(record.RescueName("hello-r3", []byte("{}"))))
+	c.Expect(c.secrets()).To(HaveLen(2), "they are kept for the user")
+}
+
 func TestReconcile_startsNoRunBesideOneWhoseRecordWasDeleted(t *testing.T) {
 	c := newTestController(t, append(values(), newApply())...)
 	c.reconcile()

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
@@ -104,6 +105,20 @@ func (s *scope) startState(request *terraform.Request) {
 	}
 	state.Confirmation = infrav1.StateUnconfirmed
 	s.apply.Status.State = state
+}
+
+// recordLineage records the lineage of the first state as soon as the run has created it:
+// the record of the run may be lost, and the state would then be that of another workspace.
+func (s *scope) recordLineage(run *runRecord) error {
+	recorded, err := record.State(run.secret)
+	state := s.apply.Status.State
+	if err != nil || recorded == nil || recorded.Lineage == "" || state == nil || state.Lineage != "" ||
+		state.Backend != run.secret.Annotations[record.BackendAnnotation] {
+		return err
+	}
+	state.Lineage, state.Serial = recorded.Lineage, int64(recorded.Serial)
+	s.statusChanged = true
+	return nil
 }
 
 // leftLock reports whether a run could not release the lock of its backend, and no
@@ -308,8 +323,9 @@ func (r *Reconciler) rescuedStates(ctx context.Context, s *scope) ([]string, err
 		if !first || secrets[i].Type != corev1.SecretTypeOpaque {
 			continue
 		}
-		err := r.Reader.Get(ctx, client.ObjectKeyFromObject(&secrets[i]), &corev1.Secret{})
-		if apierrors.IsNotFound(err) {
+		var live corev1.Secret
+		err := r.Reader.Get(ctx, client.ObjectKeyFromObject(&secrets[i]), &live)
+		if apierrors.IsNotFound(err) || err == nil && live.Annotations[record.SupersededAnnotation] != "" {
 			continue
 		}
 		if err != nil {
@@ -319,6 +335,32 @@ func (r *Reconciler) rescuedStates(ctx context.Context, s *scope) ([]string, err
 	}
 	slices.Sort(names)
 	return names, nil
+}
+
+// supersedeRescued marks the rescued states that are older than a run with which a user
+// replaced the state. They continue a state that the user does not want any more, and are
+// kept for the user only.
+func (r *Reconciler) supersedeRescued(ctx context.Context, s *scope, run *runRecord, result *terraform.Result) error {
+	command, _ := parseCommandInputs(run.inputs())
+	if result.Outcome != terraform.OutcomeSucceeded || run.operation() != terraform.OperationRestoreState && command.Command != terraform.StatePush {
+		return nil
+	}
+	secrets, err := r.liveSecrets(ctx, s, record.ComponentRescue)
+	if err != nil {
+		return err
+	}
+	for i := range secrets {
+		rescued := &secrets[i]
+		number, err := record.RunNumber(record.RunID(rescued))
+		if err != nil || number >= run.number || rescued.Annotations[record.SupersededAnnotation] != "" {
+			continue
+		}
+		patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:%q}}}`, rescued.UID, record.SupersededAnnotation, run.id)
+		if err := r.Client.Patch(ctx, rescued, client.RawPatch(types.MergePatchType, patch)); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("marking %s: %w", rescued.Name, err)
+		}
+	}
+	return nil
 }
 
 // deleteRescued deletes rescued states that are saved in the backend now.

@@ -48,9 +48,11 @@ func (t *Tool) Running(dir string) []int {
 func (t *Tool) isProcess(process procfs.Proc) bool {
 	// The kernel truncates names to this length.
 	const longest = 15
-	name := filepath.Base(t.Path)
 	comm, err := process.Comm()
-	return err == nil && comm == name[:min(len(name), longest)]
+	// The earlier engine may have had another program.
+	return err == nil && slices.ContainsFunc([]string{filepath.Base(t.Path), "tofu", "terraform"}, func(name string) bool {
+		return comm == name[:min(len(name), longest)]
+	})
 }
 
 // AwaitEnd blocks until no process of an earlier engine runs in the directory. It

@@ -216,6 +216,19 @@ func (s *Session) AddBase(saved []byte) error {
 	return nil
 }
 
+// Bases returns the digests of the saved states that the state file is based on. They are
+// unknown if they could not be written.
+func (s *Session) Bases() (string, error) {
+	bases, err := os.ReadFile(s.StateFile() + baseSuffix)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", fmt.Errorf("reading the bases of the state: %w", err)
+	}
+	return string(bases), nil
+}
+
+// BaseOf returns the digest of a saved state, as Bases has it.
+func BaseOf(saved []byte) string { return string(digestLine(saved)) }
+
 func digestLine(state []byte) []byte { return []byte(digest(state) + "\n") }
 
 // UnsavedState is a state that an earlier run may not have saved: a state file that a
@@ -226,16 +239,16 @@ type UnsavedState struct {
 	Content []byte
 	// stream is the stream of the run if the tool printed the state into it.
 	stream string
-	// bases are the digests of the saved states that the file is based on. They are
+	// Bases are the digests of the saved states that the file is based on. They are
 	// unknown for a state that the tool could not write.
-	bases string
+	Bases string
 }
 
 // Continues reports whether the state is based on the saved state, so that it may
 // replace it.
 func (u UnsavedState) Continues(saved []byte) bool {
-	if u.bases != "" {
-		return strings.Contains(u.bases, digest(saved))
+	if u.Bases != "" {
+		return strings.Contains(u.Bases, digest(saved))
 	}
 	return IsLater(u.Content, saved)
 }
@@ -371,7 +384,7 @@ func readUnsaved(path, stream string) (UnsavedState, error) {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return state, fmt.Errorf("listing unsaved states: %w", err)
 	}
-	state.bases = string(bases)
+	state.Bases = string(bases)
 	return state, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -173,7 +174,7 @@ func (e *Executor) End(ctx context.Context, run terraform.Run) (bool, error) {
 	err := e.Reader.Get(ctx, key(run), &job)
 	switch {
 	case apierrors.IsNotFound(err):
-		return true, nil
+		return e.hasNoPod(ctx, run)
 	case err != nil:
 		return false, fmt.Errorf("reading Job of the run: %w", err)
 	case ofAnother(&job, run):
@@ -185,6 +186,18 @@ func (e *Executor) End(ctx context.Context, run terraform.Run) (bool, error) {
 	}
 	err = e.Client.Delete(ctx, &job, client.PropagationPolicy(metav1.DeletePropagationForeground), client.Preconditions{UID: &job.UID})
 	return false, wrap("deleting Job "+job.Name, client.IgnoreNotFound(err))
+}
+
+// hasNoPod reports whether no pod of a run is left. A background deletion, for example that
+// of a workspace in the foreground, deletes a Job before its pod has ended.
+func (e *Executor) hasNoPod(ctx context.Context, run terraform.Run) (bool, error) {
+	var pods corev1.PodList
+	if err := e.Reader.List(ctx, &pods, client.InNamespace(run.Namespace), client.MatchingLabels{batchv1.JobNameLabel: key(run).Name}); err != nil {
+		return false, fmt.Errorf("listing pods of the run: %w", err)
+	}
+	return !slices.ContainsFunc(pods.Items, func(pod corev1.Pod) bool {
+		return pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+	}), nil
 }
 
 // finish finishes a run that no runner has claimed, so that none will.

@@ -164,6 +164,15 @@ func TestEnd_waitsForThePodOfARunWithoutARecord(t *testing.T) {
 	f.Expect(f.get(&stopping, "capt-run-deleted-r1")).To(Succeed(), "the Job exists until its pod is deleted")
 	f.Expect(stopping.DeletionTimestamp.IsZero()).To(BeFalse())
 
+	orphaned := f.run(f.workspace("orphaned"))
+	pod := f.pod("orphaned")
+	pod.Labels = map[string]string{batchv1.JobNameLabel: "capt-run-orphaned-r1"}
+	f.Expect(f.env.Client.Update(f.ctx, pod)).To(Succeed())
+	f.Expect(f.executor.End(f.ctx, orphaned)).To(BeFalse(), "the pod of a deleted Job still runs")
+	pod.Status.Phase = corev1.PodFailed
+	f.Expect(f.env.Client.Status().Update(f.ctx, pod)).To(Succeed())
+	f.Expect(f.executor.End(f.ctx, orphaned)).To(BeTrue())
+
 	ended := f.run(f.workspace("ended"))
 	f.Expect(f.executor.Start(f.ctx, ended)).To(Succeed())
 	f.end("capt-run-ended-r1")

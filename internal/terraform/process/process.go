@@ -273,7 +273,11 @@ func (e *Executor) Forget(ctx context.Context, run terraform.Run) error {
 // Remove removes the working directory of a deleted workspace and the service accounts
 // of its runs.
 func (e *Executor) Remove(ctx context.Context, workspace terraform.WorkspaceRef) error {
-	return errors.Join(e.granter().RevokeAll(ctx, workspace), runner.RemoveWorkspace(ctx, e.WorkDir, workspace))
+	// A runner that still saves a state needs its account.
+	if err := runner.RemoveWorkspace(ctx, e.WorkDir, workspace); err != nil {
+		return err
+	}
+	return e.granter().RevokeAll(ctx, workspace)
 }
 
 // Retain leaves the working directory to the next workspace of the same name.

@@ -86,6 +86,17 @@ const (
 	// KeepAnnotation marks a snapshot that is not pruned: it may be the only copy of
 	// a state.
 	KeepAnnotation = "capt.appthrust.io/keep"
+	// BasesAnnotation has the digests of the saved states that a rescued state continues.
+	// It is missing if they are unknown.
+	BasesAnnotation = "capt.appthrust.io/bases"
+	// WorkspaceUIDAnnotation has the UID of the workspace whose run stored a snapshot or a
+	// rescued state.
+	WorkspaceUIDAnnotation = "capt.appthrust.io/workspace-uid"
+	// LineageAnnotation has the lineage of a snapshot.
+	LineageAnnotation = "capt.appthrust.io/lineage"
+	// SupersededAnnotation names the run with which a user replaced the state that a
+	// rescued state continues.
+	SupersededAnnotation = "capt.appthrust.io/superseded-by"
 )
 
 // Identity identifies the runner of a run. It is recorded before the run changes

@@ -53,7 +53,7 @@ func TestOpenState_savesARescuedState(t *testing.T) {
 	a, r := newAPI(t)
 	a.storeState(g, oneResource)
 	run := onFile(t, r)
-	g.Expect(r.storeRescued(t.Context(), run, []byte(twoResources))).To(Succeed())
+	g.Expect(r.storeRescued(t.Context(), run, []byte(twoResources), "")).To(Succeed())
 	next := onFile(t, r)
 	next.request.Rescued = []string{run.result.Rescued}
 	a.storeRun(g, r.RunID)
@@ -69,8 +69,8 @@ func TestOpenState_recordsARescuedStateThatIsSavedAlready(t *testing.T) {
 	a.storeState(g, twoResources)
 	a.storeRun(g, r.RunID)
 	run := onFile(t, r)
-	g.Expect(r.storeRescued(t.Context(), run, []byte(twoResources))).To(Succeed())
-	g.Expect(r.storeRescued(t.Context(), run, []byte(oneResource))).To(Succeed())
+	g.Expect(r.storeRescued(t.Context(), run, []byte(twoResources), "")).To(Succeed())
+	g.Expect(r.storeRescued(t.Context(), run, []byte(oneResource), "")).To(Succeed())
 	next := onFile(t, r)
 	same, outdated := record.RescueName(r.RunID, []byte(twoResources)), record.RescueName(r.RunID, []byte(oneResource))
 	next.request.Rescued = []string{same, outdated}
@@ -206,19 +206,12 @@ func TestSaveAfterCrash_withoutALock(t *testing.T) {
 	g.Expect(run.result.Rescued).NotTo(BeEmpty())
 }
 
-func TestObserveBackend_isUncertainIfTheRescueFailed(t *testing.T) {
+func TestObserveBackend_isUncertainIfAStateIsNotSaved(t *testing.T) {
 	g := NewWithT(t)
-	a, r := newAPI(t)
+	_, r := newAPI(t)
 	run := scripted(t, r, `[ "$1 $2" = "state pull" ] && echo '`+emptyState+`'; exit 0`)
-	a.intercept = func(method, _ string, _ []byte) *metav1.Status {
-		if method == http.MethodPost {
-			return status(http.StatusForbidden, metav1.StatusReasonForbidden)
-		}
-		return nil
-	}
 	g.Expect(os.WriteFile(filepath.Join(run.session.Root, "errored.tfstate"), []byte(threeResources), 0o600)).To(Succeed())
 	run.phase(terraform.PhaseApplying, time.Now())
-	_, _ = r.rescueAfter(t.Context(), run)
 	r.observeBackend(t.Context(), run)
 	g.Expect(run.result.StateUncertain).To(BeTrue())
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -78,7 +79,7 @@ func (r *Runner) readForRun(ctx context.Context, run *execution) error {
 	case !errors.As(err, &unreadable):
 	case run.replacesState():
 		run.printf("The state cannot be read: %v", err)
-		err = r.storeRescued(ctx, run, unreadable.content)
+		err = r.storeRescued(ctx, run, unreadable.content, "")
 	default:
 		return terminal("Unreadable state", fmt.Errorf("the state in Secret %s cannot be read: %w. Restore a snapshot with captctl state restore, or push a copy with captctl state push", run.request.Backend.StateSecretName(), err))
 	}
@@ -231,7 +232,15 @@ func (r *Runner) saveLate(ctx context.Context, run *execution, cause error) erro
 	if err != nil {
 		return errors.Join(cause, err)
 	}
-	rescueErr := r.storeRescued(ctx, run, content)
+	bases := run.bases()
+	rescueErr := r.storeRescued(ctx, run, content, bases)
+	var permanent *permanentError
+	if rescueErr != nil && (stateTooLarge(cause) || errors.As(cause, &permanent)) {
+		// There is no other place for it, and the pod is deleted with the run.
+		rescueErr = retry(ctx, saveTimeout, "storing a rescued state", isMissing, func(ctx context.Context) error {
+			return r.tryRescue(ctx, run, content, bases)
+		})
+	}
 	if stateTooLarge(cause) {
 		run.result.StateTooLarge = true
 		return errors.Join(terminal("State too large", cause), rescueErr)
@@ -287,7 +296,11 @@ func (r *Runner) snapshot(ctx context.Context, run *execution) error {
 		}
 	}
 	name := record.SnapshotName(r.RunID, text)
-	if err := r.store(ctx, run, name, record.ComponentSnapshot, text); err != nil {
+	annotations := map[string]string{record.WorkspaceUIDAnnotation: run.request.Workspace.UID}
+	if version, err := command.Identify(text); err == nil {
+		annotations[record.LineageAnnotation] = version.Lineage
+	}
+	if err := r.storeWith(ctx, run, name, record.ComponentSnapshot, text, annotations); err != nil {
 		return fmt.Errorf("taking a snapshot of the state: %w", err)
 	}
 	run.result.Snapshot = record.ChunkName(name, 0)
@@ -336,6 +349,12 @@ func (run *execution) decrypted(ctx context.Context, state []byte) ([]byte, erro
 // store writes content to as many Secrets as it requires. Existing Secrets remain
 // unchanged, so that an interrupted call can be repeated.
 func (r *Runner) store(ctx context.Context, run *execution, name, component string, content []byte) error {
+	return r.storeWith(ctx, run, name, component, content, nil)
+}
+
+// storeWith is store with annotations. The first Secret is written last: if it exists, the
+// content is complete.
+func (r *Runner) storeWith(ctx context.Context, run *execution, name, component string, content []byte, annotations map[string]string) error {
 	meta := record.Meta(run.request.Workspace, component, r.RunID)
 	if run.request.Operation.Destroys() && component == record.ComponentPlan {
 		// A foreground deletion of the workspace deletes everything that it owns, also
@@ -355,7 +374,8 @@ func (r *Runner) store(ctx context.Context, run *execution, name, component stri
 			secrets[0].Annotations[record.ModuleAnnotation] = digest
 		}
 	}
-	for _, secret := range secrets {
+	for _, secret := range slices.Backward(secrets) {
+		maps.Copy(secret.Annotations, annotations)
 		if err := r.kube.createSecret(ctx, secret); err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("storing %s: %w", secret.Name, err)
 		}
@@ -386,16 +406,46 @@ func (r *Runner) load(ctx context.Context, namespace, name string) ([]byte, *cor
 }
 
 // storeRescued stores a state that the backend does not accept in Secrets, so that it
-// does not depend on the working directory.
-func (r *Runner) storeRescued(ctx context.Context, run *execution, state []byte) error {
-	name := record.RescueName(r.RunID, state)
-	err := persist(ctx, "storing a rescued state", func(ctx context.Context) error {
-		return r.store(ctx, run, name, record.ComponentRescue, state)
+// does not depend on the working directory. Bases are the digests of the saved states that
+// it continues, if they are known.
+func (r *Runner) storeRescued(ctx context.Context, run *execution, state []byte, bases string) error {
+	return persist(ctx, "storing a rescued state", func(ctx context.Context) error {
+		return r.tryRescue(ctx, run, state, bases)
 	})
-	if err != nil {
+}
+
+// tryRescue is one attempt of storeRescued.
+func (r *Runner) tryRescue(ctx context.Context, run *execution, state []byte, bases string) error {
+	name := record.RescueName(r.RunID, state)
+	if err := r.storeWith(ctx, run, name, record.ComponentRescue, state, rescueAnnotations(run, bases)); err != nil {
 		return err
 	}
-	run.result.Rescued = name
-	run.printf("The state could not be saved to its backend. It is stored in Secret %s", record.ChunkName(name, 0))
+	if run.result.Rescued != name {
+		run.result.Rescued = name
+		run.printf("The state could not be saved to its backend. It is stored in Secret %s", record.ChunkName(name, 0))
+	}
 	return nil
+}
+
+// maxBases limits the bases of a rescued state. The last of them are those that may have
+// been saved.
+const maxBases = 500
+
+func rescueAnnotations(run *execution, bases string) map[string]string {
+	annotations := map[string]string{record.WorkspaceUIDAnnotation: run.request.Workspace.UID}
+	if lines := strings.Fields(bases); len(lines) > 0 {
+		annotations[record.BasesAnnotation] = strings.Join(lines[max(0, len(lines)-maxBases):], " ")
+	}
+	return annotations
+}
+
+// bases returns the digests of the saved states that the run's state continues: that which
+// it read or saved last, and those that it tried to save. They are unknown if they could
+// not be written.
+func (run *execution) bases() string {
+	bases, err := run.session.Bases()
+	if err != nil || bases == "" {
+		return ""
+	}
+	return bases + command.BaseOf(run.state.current())
 }

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"crypto/rand"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -269,6 +270,12 @@ func TestOpenState_savesWhatAKilledRunnerLeft(t *testing.T) {
 				content, _, err := r.load(t.Context(), "n", run.result.Rescued)
 				g.Expect(err).NotTo(HaveOccurred())
 				g.Expect(string(content)).To(Equal(tt.left), "nothing is lost")
+
+				next := onFile(t, r)
+				next.request.Rescued = []string{run.result.Rescued}
+				g.Expect(r.openState(t.Context(), next)).To(Succeed())
+				g.Expect(a.saved(g)).To(Equal(tt.want), "the next run does not take it for a later version")
+				g.Expect(next.result.Saved).To(BeEmpty())
 			}
 		})
 	}
@@ -395,6 +402,57 @@ func TestOpenState_savesWhatTheToolOfAKilledRunnerPrinted(t *testing.T) {
 	g.Expect(a.saved(g)).To(MatchJSON(twoResources))
 }
 
+func TestRescueAfter_pushesAStateThatSecretsDoNotTake(t *testing.T) {
+	g := NewWithT(t)
+	a, r := newAPI(t)
+	pushed := filepath.Join(t.TempDir(), "pushed")
+	run := scripted(t, r, `
+case "$1 $2" in
+"state pull") cat `+pushed+` 2>/dev/null || echo '`+emptyState+`' ;;
+"state push") cat > `+pushed+` ;;
+esac`)
+	a.intercept = func(method, _ string, _ []byte) *metav1.Status {
+		if method == http.MethodPost {
+			// A quota.
+			return status(http.StatusForbidden, metav1.StatusReasonForbidden)
+		}
+		return nil
+	}
+	run.result.Phases = []terraform.PhaseTime{{Name: terraform.PhaseApplying}}
+	printState(g, run, oneResource)
+	saved, err := r.rescueAfter(t.Context(), run)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(saved).To(BeTrue())
+	g.Expect(os.ReadFile(pushed)).To(MatchJSON(oneResource))
+}
+
+func TestStore_writesTheFirstSecretLast(t *testing.T) {
+	g := NewWithT(t)
+	a, r := newAPI(t)
+	run := onFile(t, r)
+	content := make([]byte, 2<<20)
+	_, err := rand.Read(content)
+	g.Expect(err).NotTo(HaveOccurred())
+	full := false
+	a.intercept = func(method, _ string, body []byte) *metav1.Status {
+		if method == http.MethodPost && full {
+			return status(http.StatusForbidden, metav1.StatusReasonForbidden)
+		}
+		full = method == http.MethodPost
+		return nil
+	}
+	g.Expect(r.storeRescued(t.Context(), run, content, "")).NotTo(Succeed())
+	name := record.RescueName(r.RunID, content)
+	_, _, err = r.load(t.Context(), "n", name)
+	g.Expect(err).To(MatchError(ContainSubstring(string(metav1.StatusReasonNotFound))), "nobody takes it for a state")
+
+	a.intercept = nil
+	g.Expect(r.storeRescued(t.Context(), run, content, "")).To(Succeed())
+	stored, _, err := r.load(t.Context(), "n", name)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(stored).To(Equal(content))
+}
+
 func TestRescueAfter_doesNothingIfTheStateIsSaved(t *testing.T) {
 	g := NewWithT(t)
 	a, r := newAPI(t)
@@ -454,7 +512,8 @@ func TestOpenState_leftOfADeletedWorkspace(t *testing.T) {
 		want     string
 	}{
 		"a new workspace":                        {uid: "another"},
-		"the first run of the workspace lost it": {uid: "another", known: terraform.KnownState{Unconfirmed: true}, want: twoResources},
+		"a new workspace that lost a run":        {uid: "another", known: terraform.KnownState{Unconfirmed: true}},
+		"the first run of the workspace lost it": {uid: "u", known: terraform.KnownState{Unconfirmed: true}, want: twoResources},
 		"the record of the first run is lost":    {uid: "u", want: twoResources},
 		"its resources were retained":            {uid: "another", retained: true, want: twoResources},
 	} {
@@ -611,19 +670,23 @@ func TestSavedState_remembersOneCopy(t *testing.T) {
 func TestOpenState_rescuedOfADeletedWorkspace(t *testing.T) {
 	for name, tc := range map[string]struct {
 		known   terraform.KnownState
+		uid     string
 		adopted bool
 	}{
-		"a new workspace":              {},
-		"another lineage":              {known: terraform.KnownState{StateInfo: terraform.StateInfo{Lineage: "x"}}},
-		"the lineage of the workspace": {known: terraform.KnownState{StateInfo: terraform.StateInfo{Lineage: "l"}}, adopted: true},
-		"a first run that was lost":    {known: terraform.KnownState{Unconfirmed: true}, adopted: true},
+		"a new workspace":                             {},
+		"another lineage":                             {known: terraform.KnownState{StateInfo: terraform.StateInfo{Lineage: "x"}}},
+		"the lineage of the workspace":                {known: terraform.KnownState{StateInfo: terraform.StateInfo{Lineage: "l"}}, uid: "moved", adopted: true},
+		"a first run that was lost":                   {known: terraform.KnownState{Unconfirmed: true}, uid: request().Workspace.UID, adopted: true},
+		"a first run that was lost, of a new one":     {known: terraform.KnownState{Unconfirmed: true}, uid: "other"},
+		"a first run that an earlier version rescued": {known: terraform.KnownState{Unconfirmed: true}, adopted: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			a, r := newAPI(t)
 			run := onFile(t, r)
 			rescued := record.RescueName("hello-r1", []byte(twoResources))
-			g.Expect(r.store(t.Context(), run, rescued, record.ComponentRescue, []byte(twoResources))).To(Succeed())
+			annotations := map[string]string{record.WorkspaceUIDAnnotation: tc.uid}
+			g.Expect(r.storeWith(t.Context(), run, rescued, record.ComponentRescue, []byte(twoResources), annotations)).To(Succeed())
 			run.request.Rescued, run.request.State = []string{rescued}, tc.known
 			a.storeRun(g, r.RunID)
 			g.Expect(r.openState(t.Context(), run)).To(Succeed())

@@ -28,7 +28,7 @@ func (r *Runner) saveUnsaved(ctx context.Context, run *execution) error {
 // left none: such a file belongs to a deleted workspace of the same name.
 func (r *Runner) saveLeft(ctx context.Context, run *execution) error {
 	return r.saveUnsavedIf(ctx, run, func(state command.UnsavedState, saved []byte) bool {
-		return (len(saved) > 0 || run.request.State.Exists() || r.ownsDirectory(run)) && state.Continues(saved)
+		return (len(saved) > 0 || run.request.State.Exists() && !r.workdir.UsedByAnother(run.request.Workspace.UID) || r.ownsDirectory(run)) && state.Continues(saved)
 	})
 }
 
@@ -51,12 +51,12 @@ func (r *Runner) saveUnsavedIf(ctx context.Context, run *execution, continues fu
 		case sameState(content, saved):
 		case continues(state, saved):
 			run.printf("Saving the state that an earlier run could not save")
-			if err := r.saveOrCarry(ctx, run, content, ""); err != nil {
+			if err := r.saveOrCarry(ctx, run, content, "", state.Bases); err != nil {
 				return err
 			}
 		case hasResources(content):
 			run.printf("A state of an earlier run does not continue the saved state")
-			if err := r.storeRescued(ctx, run, content); err != nil {
+			if err := r.storeRescued(ctx, run, content, state.Bases); err != nil {
 				return err
 			}
 		}
@@ -70,16 +70,16 @@ func (r *Runner) saveUnsavedIf(ctx context.Context, run *execution, continues fu
 // saveRescued saves the states that earlier runs stored in Secrets, if they continue
 // the saved one. The working directory of a pod is lost with it.
 func (r *Runner) saveRescued(ctx context.Context, run *execution) error {
-	return r.eachRescued(ctx, run, func(name string, content []byte) (bool, error) {
-		saved := run.state.working()
+	return r.eachRescued(ctx, run, func(name string, left rescuedState) (bool, error) {
+		saved, content := run.state.working(), left.Content
 		if sameState(content, saved) {
 			return run.state.carried == nil, nil
 		}
-		if !command.IsLater(content, saved) || len(saved) == 0 && !run.mayHaveLeft(content) {
+		if len(saved) == 0 && !run.mayHaveLeft(left) || len(saved) > 0 && !left.Continues(saved) {
 			return false, nil
 		}
 		run.printf("Saving the state that an earlier run could not save")
-		if err := r.saveOrCarry(ctx, run, content, name); err != nil {
+		if err := r.saveOrCarry(ctx, run, content, name, left.Bases); err != nil {
 			return false, err
 		}
 		return run.state.carried == nil, nil
@@ -88,8 +88,11 @@ func (r *Runner) saveRescued(ctx context.Context, run *execution) error {
 
 // saveOrCarry saves a state. A state that is too large for its Secret is kept in
 // others, and the run works with it nevertheless: only a run can make it smaller. The
-// name is that of a state that is stored already.
-func (r *Runner) saveOrCarry(ctx context.Context, run *execution, content []byte, name string) error {
+// name is that of a state that is stored already, and bases are those that it continues.
+func (r *Runner) saveOrCarry(ctx context.Context, run *execution, content []byte, name, bases string) error {
+	if bases != "" {
+		bases += command.BaseOf(run.state.current())
+	}
 	err := run.state.save(ctx, content)
 	if err == nil {
 		run.state.carried = nil
@@ -106,32 +109,48 @@ func (r *Runner) saveOrCarry(ctx context.Context, run *execution, content []byte
 		return nil
 	}
 	run.state.carriedName = record.RescueName(r.RunID, content)
-	return r.storeRescued(ctx, run, content)
+	return r.storeRescued(ctx, run, content, bases)
+}
+
+// rescuedState is a state that an earlier run stored in Secrets.
+type rescuedState struct {
+	command.UnsavedState
+	// workspace is the UID of the workspace that left it. Earlier versions did not record
+	// it.
+	workspace string
 }
 
 // mayHaveLeft reports whether an earlier run of the workspace may have left a state,
 // and not one of a deleted workspace of the same name. It decides only if the backend
 // has no state.
-func (run *execution) mayHaveLeft(content []byte) bool {
-	known := run.request.State
-	left, err := command.Identify(content)
-	return err == nil && known.Exists() && (known.Lineage == "" || known.Lineage == left.Lineage)
+func (run *execution) mayHaveLeft(state rescuedState) bool {
+	left, err := command.Identify(state.Content)
+	if err != nil || !run.request.State.Exists() {
+		return false
+	}
+	if lineage := run.request.State.Lineage; lineage != "" {
+		return lineage == left.Lineage
+	}
+	return state.workspace == "" || state.workspace == run.request.Workspace.UID
 }
 
 // eachRescued calls save with each state that earlier runs stored in Secrets, and adds
 // those that it saved to the result. It records them at once: when the run has changed the
 // state, and is then lost, nothing else shows that they were saved.
-func (r *Runner) eachRescued(ctx context.Context, run *execution, save func(name string, content []byte) (bool, error)) error {
+func (r *Runner) eachRescued(ctx context.Context, run *execution, save func(name string, state rescuedState) (bool, error)) error {
 	recorded := true
 	for _, name := range run.request.Rescued {
-		content, _, err := r.load(ctx, run.request.Workspace.Namespace, name)
+		content, first, err := r.load(ctx, run.request.Workspace.Namespace, name)
 		if apierrors.IsNotFound(err) {
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		saved, err := save(name, content)
+		saved, err := save(name, rescuedState{
+			UnsavedState: command.UnsavedState{Content: content, Bases: first.Annotations[record.BasesAnnotation]},
+			workspace:    first.Annotations[record.WorkspaceUIDAnnotation],
+		})
 		if err != nil {
 			return err
 		}
@@ -293,7 +312,12 @@ func (r *Runner) pushRescued(ctx context.Context, run *execution) error {
 		return err
 	}
 	for _, state := range unsaved {
-		pushed, err := r.pushState(ctx, run, state.Content, r.ownsDirectory(run))
+		own := r.ownsDirectory(run)
+		left := rescuedState{UnsavedState: state}
+		if !own {
+			left.workspace = r.workdir.Owner()
+		}
+		pushed, err := r.pushState(ctx, run, left, own)
 		if err != nil {
 			return err
 		}
@@ -302,7 +326,7 @@ func (r *Runner) pushRescued(ctx context.Context, run *execution) error {
 		case pushed && run.result.Rescued == name:
 			run.result.Saved = append(run.result.Saved, name)
 		case !pushed && hasResources(state.Content):
-			if err := r.storeRescued(ctx, run, state.Content); err != nil {
+			if err := r.storeRescued(ctx, run, state.Content, state.Bases); err != nil {
 				return err
 			}
 		}
@@ -310,13 +334,14 @@ func (r *Runner) pushRescued(ctx context.Context, run *execution) error {
 			return err
 		}
 	}
-	return r.eachRescued(ctx, run, func(_ string, content []byte) (bool, error) { return r.pushState(ctx, run, content, false) })
+	return r.eachRescued(ctx, run, func(_ string, state rescuedState) (bool, error) { return r.pushState(ctx, run, state, false) })
 }
 
 // pushState pushes a rescued state if it continues the state in the backend, and
 // reports whether the backend has it now. Own means that the workspace has left it. A push increments the serial, so that a
 // state that was pushed before has a lower serial than the one in the backend.
-func (r *Runner) pushState(ctx context.Context, run *execution, content []byte, own bool) (bool, error) {
+func (r *Runner) pushState(ctx context.Context, run *execution, left rescuedState, own bool) (bool, error) {
+	content := left.Content
 	text, err := run.session.StatePull(ctx)
 	if err != nil {
 		return false, err
@@ -337,7 +362,7 @@ func (r *Runner) pushState(ctx context.Context, run *execution, content []byte, 
 		return false, terminal("Rescued state cannot be decrypted", fmt.Errorf("the state %s of an earlier run could not be saved and is newer than the state in the backend: restore its encryption key, or decrypt it and run captctl state push: %w", rescued.Version(), err))
 	}
 	switch {
-	case current.Lineage == "" && run.result.State.Lineage == "" && !own && !run.mayHaveLeft(content):
+	case current.Lineage == "" && run.result.State.Lineage == "" && !own && !run.mayHaveLeft(left):
 		run.printf("The rescued state %s is not that of this workspace", rescued.Version())
 		return false, nil
 	case current.Lineage == rescued.Lineage && sameResources(text, content):
@@ -349,6 +374,13 @@ func (r *Runner) pushState(ctx context.Context, run *execution, content []byte, 
 	run.printf("Saving the state that an earlier run could not save")
 	if current.Lineage == "" {
 		return true, run.session.StateCreate(ctx, content, run.request.Workspace.Owner())
+	}
+	// The tool does not tell on which state its own is based. Another run may have written
+	// the one in the backend since an earlier run left this one.
+	if !run.result.ChangesState() {
+		if err := r.snapshot(ctx, run); err != nil {
+			return false, err
+		}
 	}
 	return true, run.session.StatePush(ctx, content, false)
 }
@@ -371,12 +403,23 @@ func (r *Runner) rescueAfter(ctx context.Context, run *execution) (bool, error) 
 	if err != nil || len(unsaved) == 0 {
 		return false, err
 	}
-	if err := r.storeUnsaved(ctx, run); err != nil {
-		return false, err
-	}
-	err = retry(ctx, pushTimeout, "saving the state", isMissing, func(ctx context.Context) error {
+	// Without Secrets the backend is the only place for the state, which a pod takes with
+	// it, so the run does not end before one of them has it.
+	var stored time.Time
+	err = retry(ctx, saveTimeout, "saving the state", isMissing, func(ctx context.Context) error {
+		var storeErr error
+		if stored.IsZero() {
+			if storeErr = r.tryStoreUnsaved(ctx, run); storeErr == nil {
+				stored = time.Now()
+			}
+		}
 		err := r.breakingLock(ctx, run, func() error { return r.pushRescued(ctx, run) })
-		if failure := command.AsFailure(err); failure != nil && (failure.StateTooLarge || failure.Class == terraform.ClassTerminal) {
+		switch failure := command.AsFailure(err); {
+		case err == nil:
+			return nil
+		case storeErr != nil:
+			return errors.Join(err, storeErr)
+		case failure != nil && (failure.StateTooLarge || failure.Class == terraform.ClassTerminal), time.Since(stored) > pushTimeout:
 			return &permanentError{err}
 		}
 		return err
@@ -386,12 +429,17 @@ func (r *Runner) rescueAfter(ctx context.Context, run *execution) (bool, error) 
 
 // storeUnsaved stores the unsaved states of the working directory in Secrets.
 func (r *Runner) storeUnsaved(ctx context.Context, run *execution) error {
+	return persist(ctx, "storing a rescued state", func(ctx context.Context) error { return r.tryStoreUnsaved(ctx, run) })
+}
+
+// tryStoreUnsaved is one attempt of storeUnsaved.
+func (r *Runner) tryStoreUnsaved(ctx context.Context, run *execution) error {
 	unsaved, err := command.UnsavedStates(r.workdir.Dir)
 	if err != nil {
 		return err
 	}
 	for _, state := range unsaved {
-		if err := r.storeRescued(ctx, run, state.Content); err != nil {
+		if err := r.tryRescue(ctx, run, state.Content, state.Bases); err != nil {
 			return err
 		}
 	}
