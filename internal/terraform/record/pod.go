@@ -19,9 +19,26 @@ func (i *Identity) PodLiveness(pod *corev1.Pod, err error) (terraform.Liveness, 
 		return terraform.LivenessGone, nil
 	case err != nil:
 		return terraform.LivenessUnknown, fmt.Errorf("reading runner pod: %w", err)
-	case string(pod.UID) != i.PodUID, pod.Status.Phase == corev1.PodSucceeded, pod.Status.Phase == corev1.PodFailed:
+	case string(pod.UID) != i.PodUID, pod.Status.Phase == corev1.PodSucceeded, pod.Status.Phase == corev1.PodFailed, i.restarted(pod):
 		return terraform.LivenessGone, nil
 	default:
 		return terraform.LivenessRunning, nil
 	}
+}
+
+// restarted reports whether the container of the runner, and with it the runner, has ended:
+// one was started again after the run was claimed, and no other is running since before.
+// The manager's container runs the processes of its executor.
+func (i *Identity) restarted(pod *corev1.Pod) bool {
+	restarted := false
+	for _, container := range pod.Status.ContainerStatuses {
+		running := container.State.Running
+		switch {
+		case running != nil && !running.StartedAt.After(i.ClaimedAt):
+			return false
+		case running != nil && container.RestartCount > 0 && !i.ClaimedAt.IsZero():
+			restarted = true
+		}
+	}
+	return restarted
 }

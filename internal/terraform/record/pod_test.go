@@ -3,6 +3,7 @@ package record_test
 import (
 	"errors"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -20,6 +21,15 @@ func TestPodLiveness(t *testing.T) {
 	}
 	deleted := pod("u", corev1.PodRunning)
 	deleted.DeletionTimestamp = &metav1.Time{Time: at}
+	containers := func(restarts int32, started ...time.Time) *corev1.Pod {
+		p := pod("u", corev1.PodRunning)
+		for _, time := range started {
+			p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{
+				RestartCount: restarts, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(time)}},
+			})
+		}
+		return p
+	}
 	tests := []struct {
 		name string
 		pod  *corev1.Pod
@@ -30,6 +40,10 @@ func TestPodLiveness(t *testing.T) {
 		{name: "running", pod: pod("u", corev1.PodRunning), want: terraform.LivenessRunning},
 		{name: "unreachable node", pod: pod("u", corev1.PodUnknown), want: terraform.LivenessRunning},
 		{name: "being deleted", pod: deleted, want: terraform.LivenessRunning},
+		{name: "the container of the claim", pod: containers(1, at.Add(-time.Minute)), want: terraform.LivenessRunning},
+		{name: "the next container", pod: containers(1, at.Add(time.Minute)), want: terraform.LivenessGone},
+		{name: "the next container of another", pod: containers(1, at.Add(time.Minute), at.Add(-time.Minute)), want: terraform.LivenessRunning},
+		{name: "a status from before the start", pod: containers(0, at.Add(time.Minute)), want: terraform.LivenessRunning},
 		{name: "succeeded", pod: pod("u", corev1.PodSucceeded), want: terraform.LivenessGone},
 		{name: "failed", pod: pod("u", corev1.PodFailed), want: terraform.LivenessGone},
 		{name: "another pod of that name", pod: pod("other", corev1.PodRunning), want: terraform.LivenessGone},
@@ -40,7 +54,7 @@ func TestPodLiveness(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
-			identity := &record.Identity{PodName: "runner", PodUID: "u"}
+			identity := &record.Identity{PodName: "runner", PodUID: "u", ClaimedAt: at}
 
 			liveness, err := identity.PodLiveness(tt.pod, tt.err)
 

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -113,6 +114,9 @@ type Identity struct {
 	PodNamespace string `json:"podNamespace,omitempty"`
 	PodName      string `json:"podName,omitempty"`
 	PodUID       string `json:"podUID,omitempty"`
+	// ClaimedAt is when the runner claimed the run, by the clock of its machine. Earlier
+	// versions did not record it.
+	ClaimedAt time.Time `json:"claimedAt,omitzero"`
 }
 
 // SecretName returns the name of a run's Secret.

@@ -109,6 +109,7 @@ func Self() (record.Identity, error) {
 	return record.Identity{
 		Host: hostname, Boot: host.BootID(), PID: os.Getpid(), Started: started,
 		PodNamespace: os.Getenv("POD_NAMESPACE"), PodName: os.Getenv("POD_NAME"), PodUID: os.Getenv("POD_UID"),
+		ClaimedAt: time.Now(),
 	}, nil
 }
 
