@@ -47,6 +47,9 @@ func (r *Reconciler) attend(ctx context.Context, s *scope, run *runRecord) error
 	if err != nil {
 		return fmt.Errorf("observing run %s: %w", run.id, err)
 	}
+	if err := s.recordLineage(run); err != nil {
+		return err
+	}
 	obsolete := ""
 	if liveness == terraform.LivenessPending {
 		obsolete = s.obsolete(run)
@@ -85,9 +88,6 @@ func (r *Reconciler) attend(ctx context.Context, s *scope, run *runRecord) error
 		return err
 	}
 	s.setRunStatus(run, progress)
-	if err := s.recordLineage(run); err != nil {
-		return err
-	}
 	explanation, err := r.explain(ctx, run)
 	if err != nil {
 		return err

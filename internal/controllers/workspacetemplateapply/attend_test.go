@@ -282,19 +282,27 @@ func TestRecordLineage_ofTheFirstState(t *testing.T) {
 	for name, tc := range map[string]struct {
 		known    *infrav1.StateStatus
 		recorded string
+		restores bool
 		want     string
 	}{
-		"the run has not created it":  {&infrav1.StateStatus{Backend: "s3"}, "", ""},
-		"the run has created it":      {&infrav1.StateStatus{Backend: "s3"}, "l", "l"},
-		"another one is known":        {&infrav1.StateStatus{Backend: "s3", Lineage: "x"}, "l", "x"},
-		"the run uses another one":    {&infrav1.StateStatus{Backend: "http"}, "l", ""},
-		"a run that changes no state": {nil, "l", ""},
+		"a run that replaces the state": {&infrav1.StateStatus{Backend: "s3"}, "l", true, ""},
+		"another configuration":         {&infrav1.StateStatus{Backend: "s3", Configuration: "c"}, "l", false, ""},
+		"the run has not created it":    {&infrav1.StateStatus{Backend: "s3"}, "", false, ""},
+		"the run has created it":        {&infrav1.StateStatus{Backend: "s3"}, "l", false, "l"},
+		"another one is known":          {&infrav1.StateStatus{Backend: "s3", Lineage: "x"}, "l", false, "x"},
+		"the run uses another one":      {&infrav1.StateStatus{Backend: "http"}, "l", false, ""},
+		"a run that changes no state":   {nil, "l", false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			s := newScope("hello")
-			run := s.startRun(g, decision{operation: terraform.OperationPlanAndApply})
+			operation := terraform.OperationPlanAndApply
+			if tc.restores {
+				operation = terraform.OperationRestoreState
+			}
+			run := s.startRun(g, decision{operation: operation})
 			run.secret.Annotations[record.BackendAnnotation] = "s3"
+			delete(run.secret.Annotations, record.ConfigurationAnnotation)
 			run.secret.Data["state"] = []byte(`{"lineage":"` + tc.recorded + `","serial":1}`)
 			s.apply.Status.State, s.statusChanged = tc.known, false
 

@@ -112,8 +112,9 @@ func (s *scope) startState(request *terraform.Request) {
 func (s *scope) recordLineage(run *runRecord) error {
 	recorded, err := record.State(run.secret)
 	state := s.apply.Status.State
-	if err != nil || recorded == nil || recorded.Lineage == "" || state == nil || state.Lineage != "" ||
-		state.Backend != run.secret.Annotations[record.BackendAnnotation] {
+	annotations := run.secret.Annotations
+	if err != nil || recorded == nil || recorded.Lineage == "" || state == nil || state.Lineage != "" || replacesState(run.operation()) ||
+		state.Backend != annotations[record.BackendAnnotation] || state.Configuration != annotations[record.ConfigurationAnnotation] {
 		return err
 	}
 	state.Lineage, state.Serial = recorded.Lineage, int64(recorded.Serial)

@@ -265,8 +265,9 @@ func (g Granter) rules(ctx context.Context, request *terraform.Request) ([]rbacv
 	if len(stored) > 0 {
 		rules = append(rules, secrets([]string{"get"}, stored...))
 	}
-	if request.Operation != terraform.OperationCheckDrift || g.KeepsDirectories {
-		// The names of the Secrets of plans and snapshots are not known yet, and
+	if request.Operation != terraform.OperationCheckDrift || g.KeepsDirectories || len(request.Rescued) > 0 {
+		// A check of drift also saves what an earlier run could not save. The names of
+		// the Secrets of plans and snapshots are not known yet, and
 		// RBAC cannot limit create to names. The run cannot read the Secrets that
 		// it creates.
 		rules = append(rules, secrets([]string{"create"}))

@@ -234,25 +234,30 @@ func (r *Runner) saveLate(ctx context.Context, run *execution, cause error) erro
 	}
 	bases := run.bases()
 	rescueErr := r.storeRescued(ctx, run, content, bases)
-	var permanent *permanentError
-	if rescueErr != nil && (stateTooLarge(cause) || errors.As(cause, &permanent)) {
-		// There is no other place for it, and the pod is deleted with the run.
+	if !stateTooLarge(cause) {
+		cause = retry(ctx, saveTimeout, "saving the state", stateTooLarge, run.state.sync)
+	}
+	if cause == nil {
+		if rescueErr == nil {
+			run.result.Saved = append(run.result.Saved, record.RescueName(r.RunID, content))
+		}
+		return nil
+	}
+	if rescueErr != nil && inPod() {
+		// There is no other place for it: the pod is deleted with the run.
 		rescueErr = retry(ctx, saveTimeout, "storing a rescued state", isMissing, func(ctx context.Context) error {
 			return r.tryRescue(ctx, run, content, bases)
 		})
 	}
 	if stateTooLarge(cause) {
 		run.result.StateTooLarge = true
-		return errors.Join(terminal("State too large", cause), rescueErr)
+		cause = terminal("State too large", cause)
 	}
-	if err := retry(ctx, saveTimeout, "saving the state", stateTooLarge, run.state.sync); err != nil {
-		return errors.Join(err, rescueErr)
-	}
-	if rescueErr == nil {
-		run.result.Saved = append(run.result.Saved, record.RescueName(r.RunID, content))
-	}
-	return nil
+	return errors.Join(cause, rescueErr)
 }
+
+// inPod reports whether the working directory ends with the pod of the run.
+func inPod() bool { return os.Getenv("POD_NAME") != "" }
 
 // stateTooLarge reports whether the API server rejects the state because of its size.
 // Any other rejection may come from a policy or a webhook and may be temporary.
@@ -417,7 +422,7 @@ func (r *Runner) storeRescued(ctx context.Context, run *execution, state []byte,
 // tryRescue is one attempt of storeRescued.
 func (r *Runner) tryRescue(ctx context.Context, run *execution, state []byte, bases string) error {
 	name := record.RescueName(r.RunID, state)
-	if err := r.storeWith(ctx, run, name, record.ComponentRescue, state, rescueAnnotations(run, bases)); err != nil {
+	if err := r.storeWith(ctx, run, name, record.ComponentRescue, state, r.rescueAnnotations(run, bases)); err != nil {
 		return err
 	}
 	if run.result.Rescued != name {
@@ -427,14 +432,28 @@ func (r *Runner) tryRescue(ctx context.Context, run *execution, state []byte, ba
 	return nil
 }
 
-// maxBases limits the bases of a rescued state. The last of them are those that may have
+// maxBases limits the bases of a rescued state: the first ones, and the last, which may have
 // been saved.
 const maxBases = 500
 
-func rescueAnnotations(run *execution, bases string) map[string]string {
-	annotations := map[string]string{record.WorkspaceUIDAnnotation: run.request.Workspace.UID}
-	if lines := strings.Fields(bases); len(lines) > 0 {
-		annotations[record.BasesAnnotation] = strings.Join(lines[max(0, len(lines)-maxBases):], " ")
+func (r *Runner) rescueAnnotations(run *execution, bases string) map[string]string {
+	workspace := run.request.Workspace.UID
+	if r.workdir.UsedByAnother(workspace) {
+		// The run has found it, and the earlier workspace left it.
+		workspace = r.workdir.Owner()
+	}
+	annotations := map[string]string{record.WorkspaceUIDAnnotation: workspace}
+	var lines []string
+	for _, line := range strings.Fields(bases) {
+		if !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	if surplus := len(lines) - maxBases; surplus > 0 {
+		lines = slices.Delete(lines, maxBases/10, maxBases/10+surplus)
+	}
+	if len(lines) > 0 {
+		annotations[record.BasesAnnotation] = strings.Join(lines, " ")
 	}
 	return annotations
 }
@@ -447,5 +466,9 @@ func (run *execution) bases() string {
 	if err != nil || bases == "" {
 		return ""
 	}
-	return bases + command.BaseOf(run.state.current())
+	bases += command.BaseOf(run.state.current())
+	if run.state.carried != nil {
+		bases += command.BaseOf(run.state.carried)
+	}
+	return bases
 }

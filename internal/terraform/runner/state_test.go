@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -402,8 +403,27 @@ func TestOpenState_savesWhatTheToolOfAKilledRunnerPrinted(t *testing.T) {
 	g.Expect(a.saved(g)).To(MatchJSON(twoResources))
 }
 
+func TestRescueAnnotations_keepTheBasesThatMayHaveBeenSaved(t *testing.T) {
+	g := NewWithT(t)
+	_, r := newAPI(t)
+	run := onFile(t, r)
+	var bases strings.Builder
+	for i := range 2 * maxBases {
+		line := command.BaseOf([]byte(strconv.Itoa(i)))
+		bases.WriteString(line + line)
+	}
+	annotations := r.rescueAnnotations(run, bases.String())
+	state := command.UnsavedState{Bases: annotations[record.BasesAnnotation]}
+	g.Expect(state.Continues([]byte("0"))).To(BeTrue())
+	g.Expect(state.Continues([]byte(strconv.Itoa(2*maxBases - 1)))).To(BeTrue())
+	g.Expect(state.Continues([]byte(strconv.Itoa(maxBases / 2)))).To(BeFalse())
+	g.Expect(strings.Fields(state.Bases)).To(HaveLen(maxBases))
+	g.Expect(r.rescueAnnotations(run, "")).NotTo(HaveKey(record.BasesAnnotation))
+}
+
 func TestRescueAfter_pushesAStateThatSecretsDoNotTake(t *testing.T) {
 	g := NewWithT(t)
+	t.Setenv("POD_NAME", "capt-run")
 	a, r := newAPI(t)
 	pushed := filepath.Join(t.TempDir(), "pushed")
 	run := scripted(t, r, `
@@ -537,9 +557,10 @@ func TestOpenState_leftOfADeletedWorkspace(t *testing.T) {
 				return
 			}
 			g.Expect(a.objects).NotTo(HaveKey(secretsPath + "/" + request().Backend.StateSecretName()))
-			content, _, err := r.load(t.Context(), "n", run.result.Rescued)
+			content, first, err := r.load(t.Context(), "n", run.result.Rescued)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(string(content)).To(Equal(twoResources), "it is kept for the user")
+			g.Expect(first.Annotations).To(HaveKeyWithValue(record.WorkspaceUIDAnnotation, "u"), "of the workspace that left it")
 		})
 	}
 }

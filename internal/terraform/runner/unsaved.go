@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/command"
@@ -102,7 +101,7 @@ func (r *Runner) saveOrCarry(ctx context.Context, run *execution, content []byte
 	}
 	run.printf("The state is too large for its Secret. The run continues with it")
 	if name == "" {
-		name = record.FindRescued(run.request.Rescued, content)
+		name = r.findRescued(ctx, run, content)
 	}
 	run.state.carried, run.state.carriedName = content, name
 	if name != "" {
@@ -110,6 +109,19 @@ func (r *Runner) saveOrCarry(ctx context.Context, run *execution, content []byte
 	}
 	run.state.carriedName = record.RescueName(r.RunID, content)
 	return r.storeRescued(ctx, run, content, bases)
+}
+
+// findRescued returns the name under which an earlier run has stored a state, or an empty
+// string.
+func (r *Runner) findRescued(ctx context.Context, run *execution, state []byte) string {
+	name := record.FindRescued(run.request.Rescued, state)
+	if name == "" {
+		return ""
+	}
+	if stored, _, err := r.load(ctx, run.request.Workspace.Namespace, name); err != nil || !bytes.Equal(stored, state) {
+		return ""
+	}
+	return name
 }
 
 // rescuedState is a state that an earlier run stored in Secrets.
@@ -141,7 +153,9 @@ func (r *Runner) eachRescued(ctx context.Context, run *execution, save func(name
 	recorded := true
 	for _, name := range run.request.Rescued {
 		content, first, err := r.load(ctx, run.request.Workspace.Namespace, name)
-		if apierrors.IsNotFound(err) {
+		if isMissingContent(err) {
+			// The run has access to all of its Secrets that exist.
+			run.printf("The rescued state %s is incomplete, or was deleted", name)
 			continue
 		}
 		if err != nil {
@@ -405,12 +419,21 @@ func (r *Runner) rescueAfter(ctx context.Context, run *execution) (bool, error) 
 	}
 	// Without Secrets the backend is the only place for the state, which a pod takes with
 	// it, so the run does not end before one of them has it.
+	timeout := saveTimeout
+	if !inPod() {
+		// The next run finds the file.
+		timeout = pushTimeout
+	}
 	var stored time.Time
-	err = retry(ctx, saveTimeout, "saving the state", isMissing, func(ctx context.Context) error {
+	reported := false
+	err = retry(ctx, timeout, "saving the state", isMissing, func(ctx context.Context) error {
 		var storeErr error
 		if stored.IsZero() {
 			if storeErr = r.tryStoreUnsaved(ctx, run); storeErr == nil {
 				stored = time.Now()
+			} else if !reported {
+				reported = true
+				run.printf("The state can be stored neither in its backend nor in Secrets: %v", storeErr)
 			}
 		}
 		err := r.breakingLock(ctx, run, func() error { return r.pushRescued(ctx, run) })
