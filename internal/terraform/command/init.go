@@ -9,6 +9,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclwrite"
+
 	"github.com/appthrust/capt/internal/terraform"
 )
 
@@ -23,8 +26,9 @@ type InitOptions struct {
 var (
 	noJSON = regexp.MustCompile(`flag provided but not defined: -json`)
 	// lockOutdated matches the error if the dependency lock file of an earlier
-	// version of the module violates the module's version constraints.
-	lockOutdated = regexp.MustCompile(`(?i)does not match configured version constraint`)
+	// version of the module violates the module's version constraints. The group is the
+	// address of the provider.
+	lockOutdated = regexp.MustCompile(`(?i)locked\s+provider\s+(\S+)\s+\S+\s+does\s+not\s+match\s+configured\s+version\s+constraint`)
 )
 
 // initArgs returns the arguments of an init. Pinned modules are not upgraded.
@@ -51,9 +55,8 @@ func (s *Session) Init(ctx context.Context, options InitOptions) error {
 	case matches(errs, noJSON):
 		return s.init(ctx, options, false)
 	case matches(errs, lockOutdated):
-		s.log.print(time.Time{}, "Warning: the providers of the dependency lock file do not match the version constraints of the module any more. They are selected again, and their checksums are those of the registry now")
-		if err := os.Remove(filepath.Join(s.Root, dependencyLock)); err != nil {
-			return fmt.Errorf("removing the outdated dependency lock file: %w", err)
+		if err := s.unlockProviders(outdatedProviders(errs)); err != nil {
+			return err
 		}
 		return s.init(ctx, options, true)
 	default:
@@ -111,6 +114,41 @@ func (s *Session) lockPlugins(ctx context.Context) (unlock func(), err error) {
 // matches reports whether the pattern matches any of the diagnostics.
 func matches(diagnostics terraform.Diagnostics, pattern *regexp.Regexp) bool {
 	return slices.ContainsFunc(diagnostics, func(d terraform.Diagnostic) bool { return pattern.MatchString(text(d)) })
+}
+
+// outdatedProviders returns the addresses of the providers whose locked version does not match
+// the module any more.
+func outdatedProviders(diagnostics terraform.Diagnostics) []string {
+	var addresses []string
+	for _, d := range diagnostics {
+		for _, match := range lockOutdated.FindAllStringSubmatch(text(d), -1) {
+			addresses = append(addresses, match[1])
+		}
+	}
+	slices.Sort(addresses)
+	return slices.Compact(addresses)
+}
+
+// unlockProviders removes providers from the dependency lock file. The versions and checksums
+// of the others stay.
+func (s *Session) unlockProviders(addresses []string) error {
+	path := filepath.Join(s.Root, dependencyLock)
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("reading the outdated dependency lock file: %w", err)
+	}
+	file, problems := hclwrite.ParseConfig(content, dependencyLock, hcl.InitialPos)
+	if problems.HasErrors() {
+		return fmt.Errorf("reading the outdated dependency lock file: %w", problems)
+	}
+	for _, address := range addresses {
+		block := file.Body().FirstMatchingBlock("provider", []string{address})
+		if block == nil || !file.Body().RemoveBlock(block) {
+			return fmt.Errorf("the dependency lock file does not have the provider %s, whose version is outdated", address)
+		}
+		s.log.print(time.Time{}, "Warning: the version of provider "+address+" in the dependency lock file does not match the version constraint of the module any more. It is selected again, and its checksums are those of the registry now")
+	}
+	return writeFile(path, file.Bytes())
 }
 
 // LockFile returns the content of the dependency lock file, or nil if the file

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -35,10 +36,10 @@ printf '\nError: Invalid thing\n\n  on main.tf line 3:\n   3: x\n\nIt is invalid
 	g.Expect(AsFailure(err).Class).To(Equal(terraform.ClassTerminal))
 }
 
-func TestInit_removesAnOutdatedLockFile(t *testing.T) {
+func TestInit_selectsOnlyOutdatedProvidersAgain(t *testing.T) {
 	g := NewWithT(t)
-	w, _ := workdir(t, scriptedTool(t, `
-if [ -e .terraform.lock.hcl ]; then
+	w, log := workdir(t, scriptedTool(t, `
+if grep -q hashicorp/aws .terraform.lock.hcl; then
   echo 'Error: Failed to query available provider packages
 
 Could not retrieve the list of available versions for provider hashicorp/aws:
@@ -46,15 +47,38 @@ locked provider registry.opentofu.org/hashicorp/aws 5.0.0 does not match
 configured version constraint ~> 6.0; must use tofu init -upgrade to allow
 selection of new versions' >&2; exit 1
 fi
-echo selected > .terraform.lock.hcl
+echo '# selected' >> .terraform.lock.hcl
 `))
+	const kept = `provider "registry.opentofu.org/hashicorp/local" {
+  version = "2.9.0"
+  hashes  = ["h1:kept"]
+}
+`
 	request := inline("")
-	request.LockFile = []byte("# for an earlier version of the module\n")
+	request.LockFile = []byte("provider \"registry.opentofu.org/hashicorp/aws\" {\n  version = \"5.0.0\"\n}\n\n" + kept)
 	session, err := Prepare(context.Background(), w, request)
 	g.Expect(err).NotTo(HaveOccurred())
 	lock, err := session.LockFile()
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(string(lock)).To(Equal("selected\n"))
+	g.Expect(strings.TrimSpace(string(lock))).To(Equal(kept + "# selected"))
+	g.Expect(log.String()).To(And(ContainSubstring("Warning: the version of provider registry.opentofu.org/hashicorp/aws in the dependency lock file"), Not(ContainSubstring("hashicorp/local"))))
+}
+
+func TestInit_keepsABrokenLockFile(t *testing.T) {
+	for name, lock := range map[string]string{"not HCL": "provider {{", "without the provider": "# empty\n"} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			w, _ := workdir(t, scriptedTool(t, `
+echo 'Error: Failed to query available provider packages
+
+locked provider registry.opentofu.org/hashicorp/aws 5.0.0 does not match configured version constraint ~> 6.0' >&2; exit 1
+`))
+			request := inline("")
+			request.LockFile = []byte(lock)
+			_, err := Prepare(context.Background(), w, request)
+			g.Expect(err).To(MatchError(ContainSubstring("dependency lock file")))
+		})
+	}
 }
 
 func TestApply_savesAStateThatTheToolOnlyPrinted(t *testing.T) {
