@@ -1172,6 +1172,38 @@ func TestReconcile_ignoresTheResultOfAForgedRun(t *testing.T) {
 	c.Expect(c.started).To(HaveLen(2))
 }
 
+// The run itself writes its result, so the manager cannot seal it. Without the policy
+// capt-reserved-secrets, a user who changes Secrets changes outputs, but starts and destroys
+// nothing.
+func TestReconcile_usesAChangedResultForOutputsOnly(t *testing.T) {
+	c := newTestController(t, append(values(), newApply())...)
+	c.reconcile()
+	c.finish("hello-r1", outputsResult)
+	c.reconcile()
+	result := outputsResult
+	result.Outputs = map[string]terraform.Output{"id": output(`"chosen"`)}
+	result.State.Serial++
+	c.finish("hello-r1", result)
+	for range 3 {
+		c.reconcile()
+	}
+	var connection corev1.Secret
+	c.Expect(c.server.Get(t.Context(), key("hello-connection"), &connection)).To(Succeed())
+	c.Expect(connection.Data).To(Equal(map[string][]byte{"id": []byte("chosen")}))
+	c.Expect(c.started).To(Equal([]string{"hello-r1"}), "a result starts no run")
+
+	secret := c.runSecret("hello-r1")
+	result.RunID, result.Operation = "hello-r1", terraform.OperationDestroy
+	c.Expect(record.SetResult(secret, &result)).To(Succeed())
+	c.Expect(c.server.Update(t.Context(), secret)).To(Succeed())
+	c.Expect(c.server.Delete(t.Context(), c.get())).To(Succeed())
+	for range 3 {
+		c.reconcile()
+	}
+	c.Expect(c.deleted()).To(BeFalse(), "it is the result of another operation")
+	c.Expect(c.runSecret("hello-r2").Annotations).To(HaveKeyWithValue(record.OperationAnnotation, "Destroy"))
+}
+
 func TestReconcile_survivesAnyResultOfARun(t *testing.T) {
 	bomb, err := record.Compress(bytes.Repeat([]byte(" "), 32<<20))
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
