@@ -96,6 +96,26 @@ func DropUpgrade(args []string) []string {
 	})
 }
 
+// SplitInit splits the arguments of an init into those of a command that fetches the
+// modules, and those of an init that does not.
+func SplitInit(args []string) (get, rest []string) {
+	for name, group := range argGroups(args) {
+		switch name {
+		case "get":
+			continue
+		case "upgrade":
+			if slices.Contains(group, "-upgrade=false") || slices.Contains(group, "--upgrade=false") {
+				break
+			}
+			get = append(get, "-update")
+		case "var", "var-file", "test-directory":
+			get = append(get, group...)
+		}
+		rest = append(rest, group...)
+	}
+	return get, append([]string{"-get=false"}, rest...)
+}
+
 // argGroups returns each option with its value, which may be the next argument.
 func argGroups(args []string) iter.Seq2[string, []string] {
 	return func(yield func(string, []string) bool) {

@@ -50,3 +50,13 @@ func TestRefreshOnly_dropsWhatARefreshRejects(t *testing.T) {
 		To(Equal([]string{"-var", "x=1", "-target=a.b", "-parallelism=3"}))
 	g.Expect(RefreshOnly([]string{"-var"})).To(Equal([]string{"-var"}))
 }
+
+func TestSplitInit(t *testing.T) {
+	g := NewWithT(t)
+	get, rest := SplitInit([]string{"-upgrade", "-var", "a=b", "-get=true", "--var-file=x", "-lockfile", "readonly"})
+	g.Expect(get).To(Equal([]string{"-update", "-var", "a=b", "--var-file=x"}))
+	g.Expect(rest).To(Equal([]string{"-get=false", "-upgrade", "-var", "a=b", "--var-file=x", "-lockfile", "readonly"}))
+	get, rest = SplitInit([]string{"-upgrade=false"})
+	g.Expect(get).To(BeEmpty())
+	g.Expect(rest).To(Equal([]string{"-get=false", "-upgrade=false"}))
+}

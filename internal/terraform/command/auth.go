@@ -21,11 +21,10 @@ const (
 // nothing.
 const authHelper = `!f() { test "$1" = get || exit 0; printf 'username=%s\npassword=%s\n' "$` + authUsername + `" "$` + authPassword + `"; }; f`
 
-// fetches reports whether a command of the tool fetches modules. Only such commands get
-// the credentials of the module.
-func fetches(args []string) bool {
-	return len(args) > 0 && (args[0] == "get" || args[0] == "init")
-}
+// fetches reports whether a command of the tool only fetches modules. Only such a command
+// gets the credentials of the module. An init executes code of the module as well, such as
+// an external key provider of its encryption.
+func fetches(args []string) bool { return len(args) > 0 && args[0] == "get" }
 
 // authenticate returns the environment with the credentials of the module, and a function
 // that removes the files to which it refers. Credentials are neither in arguments nor in

@@ -172,6 +172,85 @@ func TestPrepare_fetchesVersionsFromARegistryWithAToken(t *testing.T) {
 	g.Expect(session.Content.Revision).To(Equal("1.2.0"), "the pinned version is fetched")
 }
 
+func TestPrepare_givesCredentialsOnlyToTheDownload(t *testing.T) {
+	g := NewWithT(t)
+	calls := filepath.Join(t.TempDir(), "calls")
+	w, _ := workdir(t, scriptedTool(t, `
+[ "$1" = version ] || echo "$1${TF_TOKEN_example_com:+ with token}: $*" >> `+calls+`
+case "$1" in
+get)
+  mkdir -p .terraform/modules/capt && echo '# root' > .terraform/modules/capt/main.tf
+  echo '{"Modules":[{"Key":"","Dir":"."},{"Key":"capt","Dir":".terraform/modules/capt"}]}' > .terraform/modules/modules.json;;
+plan)
+  echo 'Error: Module not installed
+
+This module is not yet installed. Run "tofu init" to install all modules.' >&2; exit 1;;
+esac
+`))
+	request := inline("")
+	request.InitArgs = []string{"-upgrade", "-var", "a=b", "-get=true", "-backend-config=x=y"}
+	request.Backend = terraform.Backend{Type: "s3"}
+	request.Module = terraform.Module{
+		Source: terraform.SourceRemote, Address: "example.com/team/network/aws",
+		Auth: &terraform.ModuleAuth{Method: terraform.AuthRegistry, Host: "example.com", Password: moduleToken},
+	}
+
+	session, err := Prepare(context.Background(), w, request)
+	g.Expect(err).NotTo(HaveOccurred())
+	// A process of the module may wait for the credentials of a second download.
+	_, _ = session.Plan(context.Background(), PlanOptions{})
+
+	content, err := os.ReadFile(calls)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(strings.Split(strings.TrimSpace(string(content)), "\n")).To(HaveExactElements(
+		"get with token: get -no-color",
+		"get with token: get -no-color -update -var a=b",
+		And(HavePrefix("init: init "), HaveSuffix(" -get=false -upgrade -var a=b -backend-config=x=y")),
+		HavePrefix("plan: plan "),
+		HavePrefix("init: init "),
+		HavePrefix("plan: plan "),
+	))
+}
+
+func TestPrepare_hidesCredentialsFromTheModule(t *testing.T) {
+	g := NewWithT(t)
+	seen := filepath.Join(t.TempDir(), "seen")
+	root := newBranch(t, fmt.Sprintf(`
+terraform {
+  encryption {
+    key_provider "external" "spy" {
+      command = ["sh", "-c", "env >> %s; find ../.. -path '*/auth/*' >> %[1]s; exit 1"]
+    }
+    method "aes_gcm" "spy" {
+      keys = key_provider.external.spy
+    }
+    state {
+      method = method.aes_gcm.spy
+    }
+  }
+}
+`, seen))
+	server := gitServer(t, filepath.Dir(root.dir))
+	request := inline("")
+	request.Backend = terraform.Backend{Type: terraform.BackendLocal}
+	request.Module = terraform.Module{
+		Source: terraform.SourceRemote, Address: "git::" + server.URL + "/" + filepath.Base(root.dir) + "/.git?ref=main",
+		Auth: &terraform.ModuleAuth{Method: terraform.AuthHTTPS, Host: strings.TrimPrefix(server.URL, "https://"), Username: "git", Password: moduleToken},
+	}
+	w, _ := workdir(t, tofu(t))
+
+	session, err := Prepare(context.Background(), w, request)
+	if err == nil {
+		_, err = session.Plan(context.Background(), PlanOptions{})
+	}
+	g.Expect(err).To(HaveOccurred())
+
+	content, err := os.ReadFile(seen)
+	g.Expect(err).NotTo(HaveOccurred(), "the module was executed")
+	g.Expect(string(content)).NotTo(ContainSubstring(moduleToken))
+	g.Expect(string(content)).NotTo(ContainSubstring("/auth/"))
+}
+
 func TestAuthenticate_checksHostKeys(t *testing.T) {
 	g := NewWithT(t)
 	dir := t.TempDir()

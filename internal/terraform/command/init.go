@@ -39,8 +39,16 @@ func initArgs(request *terraform.Request) []string {
 	return terraform.DropUpgrade(request.InitArgs)
 }
 
-// Init installs modules and providers.
+// Init installs modules and providers. Modules that need credentials are fetched before the
+// init, which has no credentials.
 func (s *Session) Init(ctx context.Context, options InitOptions) error {
+	if s.auth != nil {
+		var get []string
+		get, options.Args = terraform.SplitInit(options.Args)
+		if err := s.get(ctx, get); err != nil {
+			return err
+		}
+	}
 	unlock, err := s.lockPlugins(ctx)
 	if err != nil {
 		return err
@@ -62,6 +70,18 @@ func (s *Session) Init(ctx context.Context, options InitOptions) error {
 	default:
 		return err
 	}
+}
+
+// get fetches the modules that the root module uses. It executes nothing of them.
+func (s *Session) get(ctx context.Context, args []string) error {
+	output, err := s.stream(ctx, "get", 0, slices.Concat([]string{"get", "-no-color"}, args), func(Event) {})
+	if err != nil {
+		return err
+	}
+	if output.code != 0 {
+		return s.failure(ctx, "get", output)
+	}
+	return nil
 }
 
 func (s *Session) init(ctx context.Context, options InitOptions, events bool) error {

@@ -87,16 +87,13 @@ func (w *Workdir) fetchOnce(ctx context.Context, request *terraform.Request, dir
 	if err != nil {
 		return "", "", err
 	}
-	output, err := session.stream(ctx, "get", 0, []string{"get", "-no-color"}, func(Event) {})
-	if err != nil {
-		return "", "", err
-	}
-	if output.code != 0 {
-		failure := session.failure(ctx, "get", output)
-		for i := range failure.Diagnostics {
-			failure.Diagnostics[i] = relativeTo(failure.Diagnostics[i], dataDir+"/modules/"+fetched+"/")
+	if err := session.get(ctx, nil); err != nil {
+		if failure := AsFailure(err); failure != nil {
+			for i := range failure.Diagnostics {
+				failure.Diagnostics[i] = relativeTo(failure.Diagnostics[i], dataDir+"/modules/"+fetched+"/")
+			}
 		}
-		return "", "", failure
+		return "", "", err
 	}
 	if root, revision, err = fetchedModule(scratch); err != nil {
 		return "", "", err

@@ -190,6 +190,9 @@ func (w *Workdir) finish(request *terraform.Request, prepared marker, initialise
 	session.product, session.Content = prepared.Product, prepared.Content
 	if initialised != nil {
 		session.InitRan, session.InitReason = true, initialised.InitReason
+		// The modules are fetched. Code of them may wait for the credentials of another
+		// download.
+		session.auth = nil
 	}
 	prepared.Files = fileNames(request)
 	return session, prepared.write(w.Dir)
