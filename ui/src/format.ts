@@ -82,21 +82,34 @@ export interface Episode {
   from: number;
   to: number;
   spans: Span[];
+  /** change is the last known change in it. */
+  change?: Span["change"];
 }
 
 const pause = 3_600_000;
 
-/** episodes splits a timeline where nothing happened for an hour. */
+/** episodes splits a timeline where nothing happened for an hour, and where an upgrade or the deletion begins. */
 export function episodes(spans: Span[], now: number): Episode[] {
   const found: Episode[] = [];
-  for (const span of spans.filter((span) => !span.gap).sort((a, b) => Date.parse(a.start) - Date.parse(b.start))) {
+  for (const span of spans.filter((span) => !span.gap).sort((a, b) => Date.parse(a.start) - Date.parse(b.start) || Number(begins(b)) - Number(begins(a)))) {
     const from = Date.parse(span.start);
-    const to = span.end ? Date.parse(span.end) : now;
-    const last = found.at(-1);
-    if (last && from - last.to < pause) {
-      last.to = Math.max(last.to, to);
-      last.spans.push(span);
-    } else found.push({ from, to, spans: [span] });
+    const to = Math.max(from, span.end ? Date.parse(span.end) : now);
+    let last = found.at(-1);
+    if (!last || from - last.to >= pause || (begins(span) && span.change !== last.change)) found.push((last = { from, to, spans: [] }));
+    last.to = Math.max(last.to, to);
+    last.spans.push(span);
+    last.change = span.change ?? last.change;
   }
   return found;
+}
+
+/** begins reports whether a span is a part of a change that has its own episode. */
+const begins = (span: Span): boolean => span.change === "Upgrade" || span.change === "Delete";
+
+/** current returns the index of the episode to show first: one that lasts, else the last known change. */
+export function current(all: Episode[]): number {
+  const last = all.length - 1;
+  if (all[last]?.spans.some((span) => !span.end)) return last;
+  const named = all.findLastIndex((episode) => episode.change);
+  return named < 0 ? last : named;
 }

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { duration, episodes, parseDuration, pathText, sides, symbol } from "./format";
+import { current, duration, episodes, parseDuration, pathText, sides, symbol } from "./format";
 import { en } from "./i18n/en";
 import { ja } from "./i18n/ja";
 import { merge } from "./pages/events";
@@ -112,6 +112,16 @@ describe("format", () => {
     const found = episodes([span("2026-01-02T00:00:00Z"), span("2026-01-01T00:00:00Z", "2026-01-01T00:10:00Z"), span("2026-01-01T00:30:00Z", "2026-01-01T00:40:00Z")], Date.parse("2026-01-02T00:01:00Z"));
     expect(found.map((e) => e.spans.length)).toEqual([2, 1]);
     expect(found[1]!.to).toBe(Date.parse("2026-01-02T00:01:00Z"));
+  });
+  test("an upgrade and the deletion have their own part of a timeline", () => {
+    const at = (minute: number) => new Date(Date.UTC(2026, 0, 1, 0, minute)).toISOString();
+    const span = (start: number, end?: number, change?: Span["change"]): Span => ({ lane: "l", label: "", state: "Ready", start: at(start), end: end === undefined ? undefined : at(end), change });
+    const all = [span(0, 10, "Create"), span(2, 5), span(20, 30), span(20, 40, "Upgrade"), span(50, undefined, "Delete"), span(51, 52, "Delete")];
+    const found = episodes(all, Date.UTC(2026, 0, 1, 1));
+    expect(found.map((e) => [e.change, e.spans.length])).toEqual([["Create", 2], ["Upgrade", 2], ["Delete", 2]]);
+    expect(current(found)).toBe(2);
+    expect(current(episodes([span(0, 10, "Create"), span(300, 310)], 0))).toBe(0);
+    expect(current(episodes([span(0, 10), span(300, 310)], 0))).toBe(1);
   });
 });
 

@@ -236,6 +236,7 @@ export interface Span {
   state: State;
   workspace?: string;
   gap?: boolean;
+  change?: "Create" | "Upgrade" | "Delete";
 }
 
 export interface PlanLine {

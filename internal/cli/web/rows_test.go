@@ -120,36 +120,6 @@ func TestNewRow_showsAddons(t *testing.T) {
 	g.Expect(row.State).To(Equal(describe.StateFailed))
 }
 
-func TestNewTimeline_showsWhatIsRecorded(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	apply := fleetWorkspace("net", nil)
-	apply.Status.Runs = 5
-	apply.Status.History = []infrav1.RunRecord{
-		{ID: "net-r4", Operation: "Apply", Outcome: "Failed", StartedAt: at(20), Duration: metav1.Duration{Duration: time.Minute}},
-		{ID: "net-r3", Operation: "Apply", Outcome: "Succeeded", StartedAt: at(10), Duration: metav1.Duration{Duration: 2 * time.Minute}},
-	}
-	apply.Status.Run = &infrav1.RunStatus{ID: "net-r5", Operation: "Apply", StartedAt: at(30)}
-	foreign := fleetWorkspace("foreign", nil)
-	foreign.Labels[clusterv1.ClusterNameLabel] = "other"
-	foreign.Status.History = apply.Status.History
-	g.Expect(newTimeline(fleetCluster(apply, foreign))).To(Equal([]Span{
-		{Lane: "Cluster/demo", Label: "Ready", Start: day, End: at(5), State: describe.StateReady},
-		{Lane: "Workspace/net", Label: "2 earlier runs", Start: day, End: at(10), State: describe.StateUnknown, Workspace: "net", Gap: true},
-		{Lane: "Workspace/net", Label: "Apply Succeeded", Start: at(10), End: at(12), State: describe.StateReady, Workspace: "net"},
-		{Lane: "Workspace/net", Label: "Apply Failed", Start: at(20), End: at(21), State: describe.StateFailed, Workspace: "net"},
-		{Lane: "Workspace/net", Label: "Apply", Start: at(30), State: describe.StateWaiting, Workspace: "net"},
-	}))
-}
-
-func TestNewTimeline_showsDeletion(t *testing.T) {
-	t.Parallel()
-	objects := fleetCluster()
-	deleted := at(60)
-	objects.Cluster.DeletionTimestamp = &deleted
-	NewWithT(t).Expect(newTimeline(objects)).To(Equal([]Span{{Lane: "Cluster/demo", Label: "Deleting", Start: deleted, State: describe.StateWaiting}}))
-}
-
 // The page repeats the types of the server: a field that one of them lacks is an error.
 func TestTypes_areThoseOfThePage(t *testing.T) {
 	t.Parallel()

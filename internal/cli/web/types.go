@@ -212,6 +212,8 @@ type Span struct {
 	Workspace string `json:"workspace,omitempty"`
 	// Gap marks a time of which no record exists.
 	Gap bool `json:"gap,omitempty"`
+	// Change is Create, Upgrade or Delete if the span is a part of it that is known.
+	Change string `json:"change,omitempty"`
 }
 
 // PlanLine is a line of the answer to a request for a plan: first the plan, then

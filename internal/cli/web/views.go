@@ -128,9 +128,10 @@ func (v *clusterView) events(o *objects, _ map[topic]struct{}, all bool) []event
 	}
 	row := *o.row(v.id)
 	objects.Nodes = v.nodes(objects)
+	events := o.clusterEvents(objects)
 	content := Cluster{
 		Row: row, Tree: describe.Build(objects, false), Conditions: conditionsOf(describe.Build(objects, true), []Condition{}),
-		Timeline: newTimeline(objects), Events: o.clusterEvents(objects),
+		Timeline: newTimeline(objects, events), Events: events[:min(len(events), maxClusterEvents)],
 	}
 	if endpoint := objects.Cluster.Spec.ControlPlaneEndpoint; endpoint.IsValid() {
 		content.Endpoint = endpoint.String()
@@ -161,7 +162,7 @@ func conditionsOf(n *describe.Node, found []Condition) []Condition {
 // maxClusterEvents limits the events in the view of a Cluster.
 const maxClusterEvents = 20
 
-// clusterEvents returns the latest events of a Cluster's objects, the newest first.
+// clusterEvents returns the events of a Cluster's objects, the newest first.
 func (o *objects) clusterEvents(objects *describe.Objects) []Event {
 	names := map[string]bool{clusterv1.ClusterKind + "/" + objects.Cluster.Name: true}
 	for _, item := range objects.Items {
@@ -171,7 +172,7 @@ func (o *objects) clusterEvents(objects *describe.Objects) []Event {
 	}
 	events := []Event{}
 	for _, e := range slices.Backward(o.events.entries) {
-		if e.Namespace == objects.Cluster.Namespace && names[e.Kind+"/"+e.Name] && len(events) < maxClusterEvents {
+		if e.Namespace == objects.Cluster.Namespace && names[e.Kind+"/"+e.Name] {
 			events = append(events, e.Event)
 		}
 	}

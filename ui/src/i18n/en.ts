@@ -41,7 +41,7 @@ export const en = {
   tree: "Objects",
   timeline: "Timeline",
   timelineNote: "Objects record their last transition, and workspaces their latest runs.",
-  creation: "Creation",
+  changes: { Create: "Creation", Upgrade: "Upgrade", Delete: "Deletion" },
   problems: "Conditions to note",
   noProblems: "Nothing to note.",
   cause: "Cause",

@@ -43,7 +43,7 @@ export const ja: Words = {
   tree: "オブジェクト",
   timeline: "タイムライン",
   timelineNote: "オブジェクトには最後の変化、ワークスペースには最近の実行だけが記録されています。",
-  creation: "作成",
+  changes: { Create: "作成", Upgrade: "アップグレード", Delete: "削除" },
   problems: "注意すべき状態",
   noProblems: "特にありません。",
   cause: "原因",

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
-import { duration, episodes } from "../format";
-import { useWords } from "../i18n";
+import { current, duration, episodes, type Episode } from "../format";
+import { language, useWords } from "../i18n";
 import { workspacePath } from "../router";
 import { now, useStore } from "../store";
 import type { Span } from "../types";
@@ -11,8 +11,11 @@ export function Gantt({ spans, ns }: { spans: Span[]; ns: string }) {
   const words = useWords();
   const time = useStore(now);
   const all = episodes(spans, time);
-  const [chosen, choose] = useState(0);
-  const episode = all[Math.min(chosen, all.length - 1)];
+  // An episode is known by its beginning, because later ones are added.
+  const [chosen, choose] = useState<number | undefined>();
+  const index = all.findIndex((e) => e.from === chosen);
+  const shown = index < 0 ? current(all) : index;
+  const episode = all[shown];
   if (!episode) return <p class="quiet">{words.noHistory}</p>;
   const whole = Math.max(1, episode.to - episode.from);
   const lanes = new Map<string, Span[]>();
@@ -22,13 +25,17 @@ export function Gantt({ spans, ns }: { spans: Span[]; ns: string }) {
     const to = span.end ? Date.parse(span.end) : time;
     return { left: `${(100 * (from - episode.from)) / whole}%`, width: `max(3px, ${(100 * (to - from)) / whole}%)` };
   };
+  const title = (e: Episode) => {
+    const date = new Date(e.from).toLocaleString(language.value, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" });
+    return e.change ? `${words.changes[e.change]}, ${date}` : date;
+  };
   return (
     <div class="gantt">
       {all.length > 1 && (
         <div class="choices" role="group" aria-label={words.timeline}>
           {all.map((e, i) => (
-            <button type="button" key={e.from} aria-pressed={i === Math.min(chosen, all.length - 1)} onClick={() => choose(i)}>
-              {i === 0 ? words.creation : new Date(e.from).toLocaleString([], { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" })}
+            <button type="button" key={e.from} aria-pressed={i === shown} onClick={() => choose(e.from)}>
+              {title(e)}
             </button>
           ))}
         </div>
@@ -55,7 +62,7 @@ export function Gantt({ spans, ns }: { spans: Span[]; ns: string }) {
         })}
       </ul>
       <p class="quiet axis">
-        {new Date(episode.from).toLocaleString()} – {new Date(episode.to).toLocaleTimeString()} ({duration(whole)}). {words.timelineNote}
+        {new Date(episode.from).toLocaleString(language.value)} – {new Date(episode.to).toLocaleTimeString(language.value)} ({duration(whole)}). {words.timelineNote}
       </p>
     </div>
   );
