@@ -319,6 +319,17 @@ push-images: check-release ## Push the images in dist/images, unless DRY_RUN=1; 
 images: ui-optional ## Build the container images of this commit to dist/images, as an OCI layout and as archives; PLATFORMS=linux/amd64,… (default: this machine's).
 	@$(IMAGE) $(if $(PLATFORMS),-platforms $(PLATFORMS)) -archives
 
+# The packages of PyPI that the checks use. Known versions are kept: change requirements.in,
+# or delete requirements.txt to update all.
+PYTHON_PACKAGES := dev/awsemulator dev/docs
+UV              ?= uv
+
+.PHONY: python-lock
+python-lock: ## Pin the PyPI packages of requirements.in, and all that they need, with the hashes of their files; needs uv and PyPI.
+	@for dir in $(PYTHON_PACKAGES); do \
+	  $(UV) pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header --no-annotate --no-emit-index-url \
+	    --output-file $$dir/requirements.txt $$dir/requirements.in || exit 1; done
+
 .PHONY: debian-lock
 debian-lock: ## Pin the current versions of the Debian packages in the images, in dev/image/debian.lock.
 	@cd dev && go run ./image lock

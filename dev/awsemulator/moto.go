@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	_ "embed" // For the requirements.
 	"errors"
 	"fmt"
 	"net"
@@ -9,65 +10,21 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"time"
+
+	"github.com/appthrust/capt/dev/python"
 )
 
-// motoVersion is the version that the tests of the modules are written for.
-const motoVersion = "5.2.5"
+// requirements are moto, in the version that the tests of the modules are written for, and
+// everything it needs, each file pinned by its hash.
+//
+//go:embed requirements.txt
+var requirements string
 
-// lockFile locks a file and waits while another process holds the lock.
-func lockFile(path string) (unlock func(), err error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, fmt.Errorf("locking %s: %w", path, err)
-	}
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("locking %s: %w", path, err)
-	}
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
-		return nil, errors.Join(fmt.Errorf("locking %s: %w", path, err), file.Close())
-	}
-	return func() { _ = file.Close() }, nil
-}
-
-// installMoto creates a virtual environment with moto if it does not exist, and returns
-// the path of the server. An incomplete environment is replaced.
+// installMoto installs moto into a cache directory and returns the path of the server.
 func installMoto(ctx context.Context, cache string) (string, error) {
-	cache, err := filepath.Abs(cache)
-	if err != nil {
-		return "", fmt.Errorf("resolving the cache directory: %w", err)
-	}
-	dir := filepath.Join(cache, "moto-"+motoVersion)
-	program, done := filepath.Join(dir, "bin", "moto_server"), filepath.Join(dir, "installed")
-	if _, err := os.Stat(done); err == nil {
-		return program, nil
-	}
-	unlock, err := lockFile(dir + ".lock")
-	if err != nil {
-		return "", err
-	}
-	defer unlock()
-	if _, err := os.Stat(done); err == nil {
-		// Another process has installed it meanwhile.
-		return program, nil
-	}
-	if err := os.RemoveAll(dir); err != nil {
-		return "", fmt.Errorf("removing an incomplete environment: %w", err)
-	}
-	if err := os.MkdirAll(cache, 0o755); err != nil {
-		return "", fmt.Errorf("creating the cache directory: %w", err)
-	}
-	fmt.Fprintln(os.Stderr, "awsemulator: installing moto", motoVersion, "in", dir)
-	for _, command := range [][]string{
-		{"python3", "-m", "venv", dir},
-		{filepath.Join(dir, "bin", "pip"), "install", "--quiet", "--disable-pip-version-check", "moto[server]==" + motoVersion},
-	} {
-		if out, err := exec.CommandContext(ctx, command[0], command[1:]...).CombinedOutput(); err != nil {
-			return "", fmt.Errorf("installing moto (requires Python 3 with venv, and access to PyPI): %s: %w\n%s", command[0], err, out)
-		}
-	}
-	return program, os.WriteFile(done, nil, 0o644)
+	dir, err := python.Install(ctx, cache, "moto", requirements)
+	return filepath.Join(dir, "bin", "moto_server"), err
 }
 
 // motoServer is a running server of moto.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -14,6 +13,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"github.com/appthrust/capt/dev/python"
 )
 
 const (
@@ -93,26 +94,8 @@ func installMkDocs(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("finding the cache: %w", err)
 	}
-	dir := filepath.Join(cache, "capt", fmt.Sprintf("mkdocs-%x", sha256.Sum256([]byte(requirements)))[:len("mkdocs-")+12])
-	program, done := filepath.Join(dir, "bin", "mkdocs"), filepath.Join(dir, "installed")
-	if _, err := os.Stat(done); err == nil {
-		return program, nil
-	}
-	if err := os.RemoveAll(dir); err != nil {
-		return "", fmt.Errorf("removing an incomplete environment: %w", err)
-	}
-	fmt.Fprintln(os.Stderr, "docs: installing MkDocs in", dir)
-	for _, command := range [][]string{
-		{"python3", "-m", "venv", dir},
-		{filepath.Join(dir, "bin", "pip"), "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "--requirement", "/dev/stdin"},
-	} {
-		install := exec.CommandContext(ctx, command[0], command[1:]...)
-		install.Stdin = strings.NewReader(requirements)
-		if out, err := install.CombinedOutput(); err != nil {
-			return "", fmt.Errorf("installing MkDocs (requires Python 3 with venv, and access to PyPI): %s: %w\n%s", command[0], err, out)
-		}
-	}
-	return program, os.WriteFile(done, nil, 0o600)
+	dir, err := python.Install(ctx, filepath.Join(cache, "capt"), "mkdocs", requirements)
+	return filepath.Join(dir, "bin", "mkdocs"), err
 }
 
 // stage writes the sources of the site: the pages with links that work there, and the
