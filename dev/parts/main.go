@@ -3,7 +3,9 @@
 //
 // It searches for a program in KUBEBUILDER_ASSETS, in the downloads of setup-envtest,
 // in PATH and in the cache, in this order. Outside of the cache it uses only programs
-// that print exactly the pinned version. Otherwise it downloads the published program,
+// that print exactly the pinned version and that only root and this user can replace, and
+// says so; if releases.sum has the checksum of the program itself, it must have it too.
+// Otherwise it downloads the published program,
 // if its checksum is pinned in releases.sum or if the release is signed. What cannot be
 // downloaded or verified it builds from its tool-only module in dev/bin, and says why.
 // The cache is outside of the tree, and its keys contain hashes of the module files, so

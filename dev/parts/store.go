@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -120,8 +121,8 @@ func (s store) cached(p pinned) string { return filepath.Join(s.cache, p.name, p
 // find returns the path of an existing program, or "": one that is installed in the
 // pinned version, else the published or the compiled one in the cache.
 func (s store) find(ctx context.Context, probes *probes, p pinned) (string, error) {
-	if path := s.installed(ctx, probes, p); path != "" {
-		return path, nil
+	if path, err := s.installed(ctx, probes, p); path != "" || err != nil {
+		return path, err
 	}
 	if s.net != nil && !s.reproducible && releases[p.name] != nil {
 		sum, err := s.expected(p)
@@ -138,11 +139,16 @@ func (s store) find(ctx context.Context, probes *probes, p pinned) (string, erro
 	return "", nil
 }
 
-// installed returns the path of a program outside of the cache that prints the pinned
-// version, or "".
-func (s store) installed(ctx context.Context, probes *probes, p pinned) string {
+// installed returns the path of a program outside of the cache, or "". It prints the pinned
+// version, only root and this user can replace it, and it has the pinned checksum, if there is
+// one of the program itself.
+func (s store) installed(ctx context.Context, probes *probes, p pinned) (string, error) {
 	if len(p.versionArgs) == 0 || s.reproducible {
-		return ""
+		return "", nil
+	}
+	sum, err := s.programSum(p)
+	if err != nil {
+		return "", err
 	}
 	for _, dir := range searchPath(p.version) {
 		// Resolve links, because the file may be the link that relink will replace.
@@ -150,11 +156,62 @@ func (s store) installed(ctx context.Context, probes *probes, p pinned) string {
 		if err == nil {
 			path, err = filepath.EvalSymlinks(path)
 		}
-		if err == nil && executable(path) && probes.prints(ctx, path, p.versionArgs, p.version) {
-			return path
+		// The version is asked last: that runs the program.
+		if err == nil && executable(path) && owned(path) && owned(dir) && hasSum(path, sum) && probes.prints(ctx, path, p.versionArgs, p.version) {
+			return path, nil
 		}
 	}
-	return ""
+	return "", nil
+}
+
+// programSum returns the pinned checksum of a program, or "" if it is that of an archive or
+// if there is none.
+func (s store) programSum(p pinned) (string, error) {
+	if r := releases[p.name]; r == nil || r.member != "" {
+		return "", nil
+	}
+	return s.expected(p)
+}
+
+// hasSum reports whether a file has a checksum, unless it is "".
+func hasSum(path, sum string) bool {
+	if sum == "" {
+		return true
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	_, text, err := sumOf(file)
+	return err == nil && text == sum
+}
+
+// owned reports whether a file and the directories above it belong to root or to this user,
+// and not all users can write to them. In a directory with the sticky bit, such as /tmp, others
+// cannot replace files.
+func owned(path string) bool {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return false
+	}
+	for {
+		info, err := os.Stat(path)
+		if err != nil {
+			return false
+		}
+		const worldWritable = 0o002
+		if info.Mode()&worldWritable != 0 && info.Mode()&os.ModeSticky == 0 {
+			return false
+		}
+		if stat, is := info.Sys().(*syscall.Stat_t); is && stat.Uid != 0 && int(stat.Uid) != os.Getuid() {
+			return false
+		}
+		if path == filepath.Dir(path) {
+			return true
+		}
+		path = filepath.Dir(path)
+	}
 }
 
 // usable reports whether a program of the cache can be used.
@@ -178,7 +235,8 @@ func searchPath(version string) []string {
 	}
 	dirs = append(dirs, filepath.Join(data, "kubebuilder-envtest", "k8s",
 		fmt.Sprintf("%s-%s-%s", strings.TrimPrefix(version, "v"), runtime.GOOS, runtime.GOARCH)))
-	return append(dirs, filepath.SplitList(os.Getenv("PATH"))...)
+	// What is relative to the current directory is not installed.
+	return append(dirs, slices.DeleteFunc(filepath.SplitList(os.Getenv("PATH")), func(dir string) bool { return !filepath.IsAbs(dir) })...)
 }
 
 func executable(path string) bool {
@@ -249,8 +307,11 @@ func (s store) provide(ctx context.Context, progress io.Writer, parts []part, li
 		if paths[i], err = s.find(ctx, probes, pins[i]); err != nil {
 			return err
 		}
-		if paths[i] == "" {
+		switch {
+		case paths[i] == "":
 			missing = append(missing, pins[i])
+		case !strings.HasPrefix(paths[i], s.cache):
+			fmt.Fprintf(progress, "parts [%d/%d] %s %s: %s is used, which is installed\n", i+1, len(parts), p.name, pins[i].version, paths[i])
 		}
 	}
 	probes.save()

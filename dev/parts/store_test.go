@@ -179,6 +179,66 @@ func TestFind_passesOverWhatDoesNotFit(t *testing.T) {
 	}
 }
 
+// Whoever can write to a directory of PATH must not choose what the tests run.
+func TestFind_doesNotRunWhatOthersCanReplace(t *testing.T) {
+	p, s := newPlaces(t)
+	ran := filepath.Join(t.TempDir(), "ran")
+	if err := os.MkdirAll(p.first, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(p.first, thing.name), []byte("#!/bin/sh\ntouch "+ran+"\necho v1.3.2\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{p.first, filepath.Join(p.first, thing.name)} {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if got := find(t, s, thing); got != "" {
+			t.Errorf("found %s, which all users can replace", got)
+		}
+		if err := os.Chmod(path, info.Mode().Perm()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := os.Stat(ran); err == nil {
+		t.Error("it was run")
+	}
+	t.Chdir(filepath.Dir(p.first))
+	t.Setenv("PATH", "first"+string(os.PathListSeparator)+os.Getenv("PATH")[len(p.first)+1:])
+	if got := find(t, s, thing); got != "" {
+		t.Errorf("found %s in a directory that is relative to the current one", got)
+	}
+	t.Setenv("PATH", p.first+string(os.PathListSeparator)+os.Getenv("PATH"))
+	if got := find(t, s, thing); got == "" {
+		t.Error("found nothing")
+	}
+}
+
+func TestFind_comparesTheChecksumOfTheProgram(t *testing.T) {
+	p, s := newPlaces(t)
+	s.goos, s.goarch = "linux", "amd64"
+	known := thing
+	known.name = "kubectl"
+	path := script(t, p.first, known.name, "v1.3.2")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for sum, want := range map[string]string{sumText(string(text)): path, sumText("another"): ""} {
+		if s.sums, err = parseChecksums("kubectl v1.3.2 linux/amd64 sha256:" + sum + " corroborated\n"); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("PATH", p.first+string(os.PathListSeparator)+"/bin")
+		if got := find(t, s, known); got != want {
+			t.Errorf("found %q, want %q", got, want)
+		}
+	}
+}
+
 func TestFind_trustsOnlyTheCacheWithoutAWayToAsk(t *testing.T) {
 	p, s := newPlaces(t)
 	mute := thing
