@@ -51,7 +51,7 @@ manifests, is a warning.`,
 	}
 	addFormat(c, &flags.output, validate.Formats...)
 	c.Flags().BoolVar(&flags.strict, "strict", false, "Report references to objects that are not among the manifests as errors.")
-	c.Flags().StringArrayVar(&flags.modules, "module", nil, "ADDRESS=DIRECTORY: a copy of the remote module with this address, to check its variables and conditions. Can be repeated.")
+	c.Flags().StringArrayVar(&flags.modules, "module", nil, "ADDRESS=DIRECTORY: a copy of the remote module with this address, or of the root module in this Flux source, such as GitRepository/infrastructure, to check its variables and conditions. Can be repeated.")
 	c.Flags().StringArrayVar(&flags.charts, "chart", nil, "Directory or .tgz file of a chart that add-ons use. Can be repeated.")
 	c.Flags().BoolVar(&flags.fetchCharts, "fetch-charts", false, "Download the charts that add-ons use.")
 	return c

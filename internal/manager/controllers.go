@@ -22,6 +22,7 @@ import (
 	"github.com/appthrust/capt/internal/controllers/workspacetemplate"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply"
 	"github.com/appthrust/capt/internal/host"
+	"github.com/appthrust/capt/internal/kubernetes/flux"
 	"github.com/appthrust/capt/internal/reconcile/cachedreader"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/job"
@@ -73,7 +74,8 @@ func setupEngine(ctx context.Context, mgr ctrl.Manager, o *Options, objects cach
 	}
 	if err := (&workspacetemplateapply.Reconciler{
 		Client: mgr.GetClient(), Reader: reader, Metadata: objects, Grants: o.grants(mgr), Limits: o.Engine.Limits,
-		Runners: runners, Default: executor, SealKey: sealKeyReader(mgr, &o.Engine), MaxRuns: o.Engine.limits(), RunExits: exits,
+		Artifacts: &flux.Fetcher{Hosts: o.Network.ArtifactHosts, Limit: terraform.MaxArtifact},
+		Runners:   runners, Default: executor, SealKey: sealKeyReader(mgr, &o.Engine), MaxRuns: o.Engine.limits(), RunExits: exits,
 		StartTimeout: o.Engine.StartTimeout, MaxTimeout: o.Engine.MaxRunTimeout,
 		WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-workspace"), Tracer: tracer, Now: time.Now,
 	}).SetupWithManager(ctx, mgr, controller.Options{MaxConcurrentReconciles: o.Concurrency}); err != nil {

@@ -79,7 +79,7 @@ func (o *EngineOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.SealKey, "seal-key-secret", "", "Secret with the key that authenticates the Secrets of runs, as NAMESPACE/NAME. It is created if it does not exist. Defaults to capt-seal-key in the manager's namespace, or in kube-system outside a cluster.")
 	fs.StringSliceVar(&o.Limits.Images, "allowed-runner-images", nil, "Images that WorkspaceProviderConfigs may use for runs, apart from --runner-image; * and ? match any characters. Empty allows all images.")
 	fs.StringSliceVar(&o.Limits.ServiceAccounts, "allowed-service-accounts", nil, "Service accounts that WorkspaceProviderConfigs may use for runs; * and ? match any characters. Empty allows all service accounts.")
-	fs.StringSliceVar(&o.Limits.ModuleHosts, "allowed-module-hosts", nil, "Hosts of the remote modules of WorkspaceTemplates, and registry for the default registry; * and ? match any characters. Empty allows all hosts.")
+	fs.StringSliceVar(&o.Limits.ModuleHosts, "allowed-module-hosts", nil, "Hosts of the remote modules of WorkspaceTemplates, registry for the default registry, and flux for Flux sources, which may have any host; * and ? match any characters. Empty allows all hosts.")
 	fs.StringVar(&o.Limits.DefaultServiceAccount, "default-service-account", "", "Service account of the pods of runs whose WorkspaceProviderConfig names none. It must exist in the namespaces of the workspaces. By default each run has one of its own.")
 	fs.StringVar(&o.WorkDir, "work-dir", "", "Working directories and plugin cache of the process executor. No other user may be able to write to it. Defaults to capt in the state directory of the user, or to an existing capt in the temporary directory.")
 }

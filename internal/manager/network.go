@@ -20,6 +20,8 @@ type NetworkOptions struct {
 	AllowedCIDRs []string
 	// ChartHosts are the hosts of chart repositories. Empty allows all.
 	ChartHosts []string
+	// ArtifactHosts are the hosts of Flux's source-controller.
+	ArtifactHosts []string
 	// NotificationHosts are the hosts to which notifications are sent. Empty allows all.
 	NotificationHosts []string
 
@@ -31,6 +33,7 @@ func (o *NetworkOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&o.ClusterCIDRs, "cluster-cidrs", nil, "Networks of the management cluster, such as those of Services and Pods, to which the manager does not connect for users: to chart repositories, workload clusters, AWS endpoints and destinations of notifications that they name.")
 	fs.StringSliceVar(&o.AllowedCIDRs, "allowed-cidrs", nil, "Networks to which the manager connects for users although they are denied by default: loopback, link-local and multicast addresses, metadata services of clouds, and --cluster-cidrs.")
 	fs.StringSliceVar(&o.ChartHosts, "allowed-chart-hosts", nil, "Hosts from which the manager reads charts, such as ghcr.io or *.example.com, including those to which repositories redirect. A host without a wildcard may have any address. Empty allows all hosts.")
+	fs.StringSliceVar(&o.ArtifactHosts, "artifact-hosts", []string{"source-controller.flux-system.svc.cluster.local"}, "Hosts, with the port unless it is that of the protocol, at which Flux's source-controller serves the artifacts of sources that WorkspaceTemplates refer to. Artifacts are not read from other hosts.")
 	fs.StringSliceVar(&o.NotificationHosts, "allowed-notification-hosts", nil, "Hosts to which the manager sends notifications, such as hooks.slack.com or *.example.com. A host without a wildcard may have any address. Empty allows all hosts.")
 }
 

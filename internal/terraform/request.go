@@ -62,6 +62,8 @@ const (
 	SourceInline Source = "Inline"
 	// SourceRemote fetches the module from Module.Address.
 	SourceRemote Source = "Remote"
+	// SourceFlux takes the module from Module.Artifact.
+	SourceFlux Source = "Flux"
 )
 
 // Format is the syntax of an inline module or of a variables file.
@@ -241,8 +243,10 @@ type Module struct {
 	Address string `json:"address,omitempty"`
 	// Version is the version constraint of a registry module.
 	Version string `json:"version,omitempty"`
-	// Entrypoint is the directory of the root module within a remote module.
+	// Entrypoint is the directory of the root module within a remote module or an artifact.
 	Entrypoint string `json:"entrypoint,omitempty"`
+	// Artifact is the archive with the module of SourceFlux.
+	Artifact *Artifact `json:"artifact,omitempty"`
 	// Auth are the credentials for fetching a remote module, or nil.
 	Auth *ModuleAuth `json:"auth,omitempty"`
 	// Refetch fetches a remote module even if a copy exists.
@@ -255,7 +259,19 @@ type Module struct {
 // Identity returns what determines the files of the module.
 func (m Module) Identity() Module {
 	m.Auth, m.Refetch, m.Pin = nil, false, nil
+	if m.Artifact != nil {
+		m.Artifact = &Artifact{Digest: m.Artifact.Digest}
+	}
 	return m
+}
+
+// Origin returns what determines where the module comes from. Its files may change.
+func (m Module) Origin() Module {
+	origin := m.Identity()
+	if m.Artifact != nil {
+		origin.Artifact = &Artifact{Source: m.Artifact.Source}
+	}
+	return origin
 }
 
 // ModuleContent identifies everything that was fetched for a module, including the

@@ -122,13 +122,22 @@ func (m Module) validate() error {
 		if strings.HasPrefix(m.Address, "./") || strings.HasPrefix(m.Address, "../") {
 			return fmt.Errorf("module address %q is relative: use an absolute path or a remote address", m.Address)
 		}
-		if m.Entrypoint != "" && !localPath(m.Entrypoint) {
-			return fmt.Errorf("entrypoint %q is outside the module: write a relative path without '..'", m.Entrypoint)
+		return m.validateEntrypoint()
+	case SourceFlux:
+		if m.Artifact == nil {
+			return errors.New("module of source Flux has no artifact")
 		}
-		return nil
+		return m.validateEntrypoint()
 	default:
-		return fmt.Errorf("module source %q is unknown: use Inline or Remote", m.Source)
+		return fmt.Errorf("module source %q is unknown: use Inline, Remote or Flux", m.Source)
 	}
+}
+
+func (m Module) validateEntrypoint() error {
+	if m.Entrypoint != "" && !localPath(m.Entrypoint) {
+		return fmt.Errorf("entrypoint %q is outside the module: write a relative path without '..'", m.Entrypoint)
+	}
+	return nil
 }
 
 func (b Backend) validate() error {

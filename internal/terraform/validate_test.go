@@ -30,7 +30,7 @@ func TestRequest_Validate(t *testing.T) {
 		{func(r *Request) { r.RunID = "" }, "runID is empty"},
 		{func(r *Request) { r.Operation = "Guess" }, `operation "Guess" is unknown`},
 		{func(r *Request) { r.Operation = OperationApply }, "operation Apply requires the plan to apply"},
-		{func(r *Request) { r.Module.Source = "" }, `module source "" is unknown: use Inline or Remote`},
+		{func(r *Request) { r.Module.Source = "" }, `module source "" is unknown: use Inline, Remote or Flux`},
 		{func(r *Request) { r.Module.Format = "YAML" }, `module format "YAML" is unknown: use HCL or JSON`},
 		{func(r *Request) { r.Module = Module{Source: SourceRemote} }, "module address is empty"},
 		{func(r *Request) { r.Module = Module{Source: SourceRemote, Address: "../x"} }, `module address "../x" is relative: use an absolute path or a remote address`},

@@ -48,7 +48,7 @@ type ModuleStatus struct {
 	Digest string `json:"digest"`
 
 	// revision is the Git commit or the version that the module's address resolved to,
-	// if it is known.
+	// if it is known, or the revision of the Flux source.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
@@ -62,7 +62,13 @@ type ModuleStatus struct {
 	// +kubebuilder:validation:MaxLength=253
 	Archive string `json:"archive,omitempty"`
 
-	// source is the hash of the module's address, version and entrypoint.
+	// artifact is the digest of the artifact of the Flux source.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	Artifact string `json:"artifact,omitempty"`
+
+	// source is the hash of the module's address or Flux source, version and entrypoint.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128

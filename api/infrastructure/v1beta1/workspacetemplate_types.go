@@ -20,13 +20,13 @@ const (
 	ModuleInspectedReason = "Inspected"
 	// ModuleInvalidReason surfaces when the inline module does not parse.
 	ModuleInvalidReason = "ModuleInvalid"
-	// ModuleNotInspectedReason surfaces for remote modules, which are inspected
-	// by the run that fetches them.
+	// ModuleNotInspectedReason surfaces for modules that are not inline, which are
+	// inspected by the run that uses them.
 	ModuleNotInspectedReason = "InspectedByRun"
 )
 
 // ModuleSource is the source of a module.
-// +kubebuilder:validation:Enum=Inline;Remote
+// +kubebuilder:validation:Enum=Inline;Remote;Flux
 type ModuleSource string
 
 // The sources of a module.
@@ -35,7 +35,31 @@ const (
 	ModuleSourceInline ModuleSource = "Inline"
 	// ModuleSourceRemote is a module at an address that Terraform can fetch.
 	ModuleSourceRemote ModuleSource = "Remote"
+	// ModuleSourceFlux is a module in a source of Flux. A new revision of the source is
+	// planned without a change of the template.
+	ModuleSourceFlux ModuleSource = "Flux"
 )
+
+// FluxSourceKind is the kind of a source of Flux.
+// +kubebuilder:validation:Enum=GitRepository;OCIRepository;Bucket
+type FluxSourceKind string
+
+// FluxSourceReference names a source of Flux in the namespace of the template.
+type FluxSourceReference struct {
+	// kind is the kind of the source, in source.toolkit.fluxcd.io/v1.
+	// +required
+	Kind FluxSourceKind `json:"kind"`
+
+	// name is the name of the source.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$')",message="name must be the name of an object: lower-case letters, digits, '-' and '.', for example infrastructure"
+	Name string `json:"name"`
+}
+
+// String returns the kind and name.
+func (r FluxSourceReference) String() string { return string(r.Kind) + "/" + r.Name }
 
 // FileFormat is the syntax of a module or of a variables file.
 // +kubebuilder:validation:Enum=HCL;JSON
@@ -196,24 +220,36 @@ func (o SelectedOutput) Key() string {
 type OutputName string
 
 // ModuleParameters is a module with its inputs.
-// +kubebuilder:validation:XValidation:rule="self.source != 'Remote' || !has(self.inlineFormat)",fieldPath=".inlineFormat",message="inlineFormat requires source: Inline: remove it, or set source: Inline"
-// +kubebuilder:validation:XValidation:rule="self.source != 'Remote' || !has(self.files)",fieldPath=".files",message="files belong to an inline module: remove them, or set source: Inline"
+// +kubebuilder:validation:XValidation:rule="self.source == 'Flux' || has(self.module)",fieldPath=".module",reason=FieldValueRequired,message="write the module's text with source: Inline, or its address with source: Remote"
+// +kubebuilder:validation:XValidation:rule="self.source != 'Flux' || !has(self.module)",fieldPath=".module",message="a module of a Flux source is found by sourceRef and entrypoint: remove module, or set source: Remote"
+// +kubebuilder:validation:XValidation:rule="(self.source == 'Flux') == has(self.sourceRef)",fieldPath=".sourceRef",message="source: Flux and sourceRef belong together: set both, or none"
+// +kubebuilder:validation:XValidation:rule="self.source == 'Inline' || !has(self.inlineFormat)",fieldPath=".inlineFormat",message="inlineFormat requires source: Inline: remove it, or set source: Inline"
+// +kubebuilder:validation:XValidation:rule="self.source == 'Inline' || !has(self.files)",fieldPath=".files",message="files belong to an inline module: remove them, or set source: Inline"
 // +kubebuilder:validation:XValidation:rule="self.source != 'Inline' || !has(self.moduleSecretRef)",fieldPath=".moduleSecretRef",message="an inline module is not fetched: remove moduleSecretRef, or set source: Remote"
+// +kubebuilder:validation:XValidation:rule="self.source != 'Flux' || !has(self.moduleSecretRef)",fieldPath=".moduleSecretRef",message="Flux fetches the module with the secretRef of the source: remove moduleSecretRef"
 // +kubebuilder:validation:XValidation:rule="self.source != 'Inline' || !has(self.entrypoint)",fieldPath=".entrypoint",message="entrypoint is a directory of a remote module; remove it, or set source: Remote"
-// +kubebuilder:validation:XValidation:rule="!has(self.version) || self.source == 'Remote' && !self.module.contains('::') && !self.module.contains('?') && !self.module.startsWith('/')",fieldPath=".version",message="version requires a registry address, for example module: terraform-aws-modules/vpc/aws; select the version of another source in its address, for example with ?ref="
-// +kubebuilder:validation:XValidation:rule="self.source != 'Remote' || !self.module.contains('\\n')",fieldPath=".module",message="module must be one address when source is Remote; set source: Inline to write the module here"
-// +kubebuilder:validation:XValidation:rule="self.source != 'Remote' || !(self.module.startsWith('./') || self.module.startsWith('../'))",fieldPath=".module",message="module must be an address that can be fetched, for example git::https://example.com/network.git//vpc?ref=v1.0.0; a relative path cannot be resolved"
+// +kubebuilder:validation:XValidation:rule="!has(self.version) || self.source == 'Remote' && has(self.module) && !self.module.contains('::') && !self.module.contains('?') && !self.module.startsWith('/')",fieldPath=".version",message="version requires a registry address, for example module: terraform-aws-modules/vpc/aws; select the version of another source in its address, for example with ?ref="
+// +kubebuilder:validation:XValidation:rule="self.source != 'Remote' || !has(self.module) || !self.module.contains('\\n')",fieldPath=".module",message="module must be one address when source is Remote; set source: Inline to write the module here"
+// +kubebuilder:validation:XValidation:rule="self.source != 'Remote' || !has(self.module) || !(self.module.startsWith('./') || self.module.startsWith('../'))",fieldPath=".module",message="module must be an address that can be fetched, for example git::https://example.com/network.git//vpc?ref=v1.0.0; a relative path cannot be resolved"
 type ModuleParameters struct {
-	// source specifies whether module is the module's text or its address.
+	// source specifies where the module is: in module as text (Inline), at the address
+	// module (Remote), or in the Flux source sourceRef (Flux).
 	// +required
 	Source ModuleSource `json:"source"`
 
 	// module is the module's text (source: Inline) or its address in the form
 	// of Terraform (source: Remote).
-	// +required
+	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=524288
-	Module string `json:"module"`
+	Module string `json:"module,omitempty"`
+
+	// sourceRef is the source of Flux that has the module (source: Flux). It is in the
+	// namespace of this template. A new revision of the source is planned by itself, and
+	// applied as approval specifies. The revision that a workspace uses is in its
+	// status.module.
+	// +optional
+	SourceRef *FluxSourceReference `json:"sourceRef,omitempty"`
 
 	// version is the version constraint of a module in a registry, for example
 	// "6.1.0" or "~> 6.1" (source: Remote). What it resolved to is in status.module of
@@ -242,7 +278,8 @@ type ModuleParameters struct {
 	// +kubebuilder:validation:MaxProperties=64
 	Files map[string]string `json:"files,omitempty"`
 
-	// entrypoint is the directory inside a remote module where Terraform runs.
+	// entrypoint is the directory inside a remote module or a Flux source where Terraform
+	// runs.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512

@@ -27,6 +27,9 @@ const (
 	WaitingForSecretReason = "WaitingForSecret"
 	// WaitingForConfigMapReason surfaces when a ConfigMap, or a key of it, does not exist yet.
 	WaitingForConfigMapReason = "WaitingForConfigMap"
+	// WaitingForSourceReason surfaces when the Flux source of the module does not exist,
+	// has no artifact yet, or cannot be downloaded.
+	WaitingForSourceReason = "WaitingForSource"
 	// DependencyCycleReason surfaces when workspaces wait for each other.
 	DependencyCycleReason = "DependencyCycle"
 

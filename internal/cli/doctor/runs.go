@@ -31,6 +31,7 @@ var waitLimits = map[string]limit{
 	infrav1.WaitingForTemplateReason:       {10 * time.Minute, "create the template of its spec.templateRef with kubectl apply"},
 	infrav1.WaitingForProviderConfigReason: {10 * time.Minute, "create the WorkspaceProviderConfig of its template with kubectl apply"},
 	infrav1.WaitingForSecretReason:         {30 * time.Minute, "kubectl describe workspacetemplateapply -n NS NAME"},
+	infrav1.WaitingForSourceReason:         {10 * time.Minute, "kubectl get gitrepositories,ocirepositories,buckets -n NS"},
 	infrav1.WaitingForConfigMapReason:      {10 * time.Minute, "kubectl describe workspacetemplateapply -n NS NAME"},
 	infrav1.WaitingForWorkspaceReason:      {time.Hour, "kubectl describe workspacetemplateapply -n NS NAME"},
 }

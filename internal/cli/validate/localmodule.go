@@ -89,20 +89,28 @@ func (r *moduleReader) call(dir string) (string, error) {
 	return name, r.read(dir, "modules/"+name)
 }
 
+// addressOf returns the address of a module, or the kind and name of its Flux source.
+func addressOf(p *infrav1.ModuleParameters) string {
+	if p.SourceRef != nil {
+		return p.SourceRef.String()
+	}
+	return p.Module
+}
+
 // replaceModules makes the remote modules for which directories are given inline, so that
 // their variables and conditions are checked.
 func (c *checker) replaceModules() {
 	objects, templates := all[*infrav1.WorkspaceTemplate](c)
 	for i, t := range templates {
 		p := &t.Spec.Template.Spec.ForProvider
-		module := c.Modules[p.Module]
-		if p.Source != infrav1.ModuleSourceRemote || module == nil {
+		module := c.Modules[addressOf(p)]
+		if p.Source == infrav1.ModuleSourceInline || module == nil {
 			continue
 		}
 		replaced := t.DeepCopy()
 		p = &replaced.Spec.Template.Spec.ForProvider
 		p.Source, p.Module, p.Files, p.Version, p.Entrypoint = infrav1.ModuleSourceInline, module.main, module.files, "", ""
-		p.ModuleSecretReference = nil
+		p.ModuleSecretReference, p.SourceRef = nil, nil
 		c.typed[objects[i]] = replaced
 	}
 }

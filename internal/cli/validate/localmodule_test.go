@@ -3,6 +3,7 @@ package validate_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -37,6 +38,15 @@ func TestCheck_remoteModuleOfADirectory(t *testing.T) {
 	g.Expect(check(t, workspace(`{public: true}`), options)).To(ContainElement(HaveField("Message", ContainSubstring("public needs cidrs."))))
 	g.Expect(check(t, workspace(`{public: true, cdirs: []}`), options)).To(ContainElement(HaveField("Message", ContainSubstring(`did you mean "cidrs"?`))))
 	g.Expect(check(t, workspace(`{public: true}`), validate.Options{})).To(HaveExactElements(HaveField("Message", ContainSubstring("--module"))))
+
+	// A source of Flux has its kind and name instead of an address.
+	flux := func(variables string) string {
+		return strings.ReplaceAll(workspace(variables), "source: Remote\n        module: "+address, "source: Flux\n        sourceRef: {kind: GitRepository, name: infra}\n        entrypoint: root")
+	}
+	options.Modules = map[string]*validate.LocalModule{"GitRepository/infra": module}
+	g.Expect(check(t, flux(`{public: true, cidrs: [192.0.2.0/24]}`), options)).To(BeEmpty())
+	g.Expect(check(t, flux(`{public: true}`), options)).To(ContainElement(HaveField("Message", ContainSubstring("public needs cidrs."))))
+	g.Expect(check(t, flux(`{public: true}`), validate.Options{})).To(HaveExactElements(HaveField("Message", ContainSubstring("--module"))))
 
 	_, err = validate.ReadModule(t.TempDir())
 	g.Expect(err).To(MatchError(ContainSubstring("has no files *.tf")))

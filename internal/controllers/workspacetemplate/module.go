@@ -9,8 +9,8 @@ import (
 	"github.com/appthrust/capt/internal/terraform/template"
 )
 
-// module sets the declarations of an inline module in the template's status. A
-// remote module is inspected by the run that fetches it.
+// module sets the declarations of an inline module in the template's status. Another
+// module is inspected by the run that fetches it.
 func module(_ context.Context, s *scope) error {
 	err := template.SetDeclarations(s.template)
 	if p, ok := errors.AsType[*template.Problem](err); ok {
@@ -23,7 +23,7 @@ func moduleReason(s *scope) string { return template.ModuleValidReason(s.templat
 
 func moduleMessage(s *scope) string {
 	if moduleReason(s) == infrav1.ModuleNotInspectedReason {
-		return "A remote module is inspected by the run that fetches it"
+		return "A module that is not inline is inspected by the run that fetches it"
 	}
 	return ""
 }

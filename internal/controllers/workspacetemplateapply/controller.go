@@ -28,6 +28,7 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/grant"
+	"github.com/appthrust/capt/internal/kubernetes/flux"
 	"github.com/appthrust/capt/internal/reconcile"
 	"github.com/appthrust/capt/internal/seal"
 	"github.com/appthrust/capt/internal/terraform"
@@ -41,6 +42,7 @@ import (
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplateapplies/host,verbs=update
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplates;workspaceproviderconfigs,verbs=get;list;watch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspacepolicies;clusterworkspacepolicies,verbs=get;list;watch
+// +kubebuilder:rbac:groups=source.toolkit.fluxcd.io,resources=gitrepositories;ocirepositories;buckets,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get
@@ -59,6 +61,8 @@ type Reconciler struct {
 	Limits template.Limits
 	// Grants decides about references to objects of other namespaces.
 	Grants *grant.Checker
+	// Artifacts downloads the artifacts of Flux sources.
+	Artifacts *flux.Fetcher
 	// Runners execute the runs of each executor.
 	Runners map[infrav1.Executor]terraform.Runner
 	// Default is the executor of workspaces whose provider config has none.
@@ -89,6 +93,11 @@ type Reconciler struct {
 	unused sync.Map
 	// granted receives an event for each workspace that got a slot in the queue.
 	granted chan event.GenericEvent
+	// controller gets the watches of Flux sources when the first workspace has one. watched
+	// are their kinds.
+	controller controller.Controller
+	watching   sync.Mutex
+	watched    map[string]bool
 }
 
 // grantedCapacity is the capacity of Reconciler.granted. The queue must not block
@@ -97,7 +106,7 @@ const grantedCapacity = 1 << 16
 
 // SetupWithManager adds the controller and its watches to the manager.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
-	r.tracker = newTracker()
+	r.tracker, r.watched = newTracker(), map[string]bool{}
 	r.granted = make(chan event.GenericEvent, grantedCapacity)
 	r.queue = queue.New(r.MaxRuns, r.Now, func(key queue.Key) { r.granted <- workspaceEvent(key.Namespace, key.Name) })
 	registerMetrics(r.queue)
@@ -105,7 +114,8 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		return err
 	}
 	secret, configMap := metadata("Secret"), metadata("ConfigMap")
-	err := ctrl.NewControllerManagedBy(mgr).
+	var err error
+	r.controller, err = ctrl.NewControllerManagedBy(mgr).
 		For(&infrav1.WorkspaceTemplateApply{}).
 		Owns(&corev1.Secret{}).
 		Owns(&batchv1.Job{}).
@@ -122,7 +132,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		WatchesRawSource(source.Channel(r.RunExits, &handler.EnqueueRequestForObject{})).
 		WithOptions(options).
 		Named("workspacetemplateapply").
-		Complete(r.router())
+		Build(r.router())
 	if err != nil {
 		return fmt.Errorf("setting up the controller: %w", err)
 	}

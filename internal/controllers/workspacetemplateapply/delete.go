@@ -82,6 +82,9 @@ func (r *Reconciler) prepareDestroy(ctx context.Context, s *scope) error {
 	if err := r.inputs(ctx, s); err != nil {
 		return err
 	}
+	if err := s.keptModule(); err != nil {
+		return err
+	}
 	return r.resolveMove(ctx, s)
 }
 

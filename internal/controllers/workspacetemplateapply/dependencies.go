@@ -28,6 +28,13 @@ func (r *Reconciler) dependencies(ctx context.Context, s *scope) error {
 	if err := r.readTemplate(ctx, s); err != nil {
 		return err
 	}
+	if ref := s.sourceReference(); ref != nil {
+		refs = append(refs, *ref)
+		r.tracker.set(s.name(), refs)
+		if err := r.readSource(ctx, s, *ref); err != nil {
+			return err
+		}
+	}
 	if key := s.providerConfigKey(); key != nil {
 		refs = append(refs, reference{"WorkspaceProviderConfig", *key})
 		if shared := sharedConfigKey(&s.sources); shared != nil {

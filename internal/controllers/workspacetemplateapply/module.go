@@ -18,16 +18,23 @@ import (
 func pinModule(request *terraform.Request, resolved *infrav1.ModuleStatus, inputs, userRequest string) {
 	switch {
 	case userRequest != "" && (resolved == nil || userRequest != resolved.Request) &&
-		(resolvesModule(request.Operation) || request.Operation.Destroys()):
+		(resolvesModule(request.Operation) || request.Operation.Destroys()) && !isLost(request.Module.Artifact):
 		// Also if a run for the request failed before it resolved the addresses.
 		request.Module.Refetch = true
 	case resolved == nil:
 	case isPinned(resolved, request, inputs):
 		request.Module.Pin = &terraform.ModuleContent{Digest: resolved.Digest, Revision: resolved.Revision, Archive: resolved.Archive}
+		if artifact := request.Module.Artifact; artifact != nil {
+			// The source may have another one now.
+			request.Module.Artifact = &terraform.Artifact{Source: artifact.Source, Digest: resolved.Artifact, Revision: resolved.Revision}
+		}
 	default:
 		request.Module.Refetch = true
 	}
 }
+
+// isLost reports whether a Flux source does not provide its artifact any more.
+func isLost(artifact *terraform.Artifact) bool { return artifact != nil && artifact.Digest == "" }
 
 // moduleRequest returns the user's latest run request, unless it was handled and no
 // module was resolved.
@@ -55,7 +62,7 @@ func resolvesModule(operation terraform.Operation) bool {
 
 // moduleSource returns a hash of where the module comes from.
 func moduleSource(module terraform.Module) string {
-	sum := sha256.Sum256(mustJSON(module.Identity()))
+	sum := sha256.Sum256(mustJSON(module.Origin()))
 	return hex.EncodeToString(sum[:8])
 }
 
@@ -74,7 +81,8 @@ func (s *scope) recordModule(run *runRecord, result *terraform.Result) {
 	}
 	module := &infrav1.ModuleStatus{
 		Digest: record.Shorten(result.Module.Digest, maxRevision), Revision: record.Shorten(result.Module.Revision, maxRevision),
-		Source: source, Inputs: run.baseInputs(), Request: run.secret.Annotations[record.RequestAnnotation],
+		Artifact: run.secret.Annotations[record.ArtifactAnnotation],
+		Source:   source, Inputs: run.baseInputs(), Request: run.secret.Annotations[record.RequestAnnotation],
 	}
 	if name := record.ModuleName(s.workspaceRef(), result.Module.Digest); result.Module.Archive == name {
 		// A run must not choose which Secret later runs read.
@@ -91,11 +99,19 @@ func (s *scope) workspaceRef() terraform.WorkspaceRef {
 // maxRevision is the size of the revision of a module, in bytes.
 const maxRevision = 128
 
-// surplusModules returns the Secrets of module content that no run uses any more.
-func surplusModules(secrets []corev1.Secret, module *infrav1.ModuleStatus) []corev1.Secret {
+// surplusModules returns the Secrets of module content that no run uses any more. The
+// artifact of a Flux source is used if the content is not stored.
+func surplusModules(workspace terraform.WorkspaceRef, secrets []corev1.Secret, module *infrav1.ModuleStatus) []corev1.Secret {
+	used := ""
+	if module != nil {
+		used = module.Archive
+	}
+	if used == "" && module != nil && module.Artifact != "" {
+		used = record.ModuleName(workspace, module.Artifact)
+	}
 	var surplus []corev1.Secret
 	for _, secret := range secrets {
-		if module == nil || module.Archive == "" || !record.IsChunk(secret.Name, module.Archive) {
+		if used == "" || !record.IsChunk(secret.Name, used) {
 			surplus = append(surplus, secret)
 		}
 	}

@@ -82,9 +82,42 @@ func TestRecordModule(t *testing.T) {
 	}
 }
 
+// A Flux source that was deleted does not keep a workspace from being destroyed, also if the
+// user requests it.
+func TestPinModule_keepsTheArtifactOfThePlan(t *testing.T) {
+	g := NewWithT(t)
+	now := terraform.Module{Source: terraform.SourceFlux, Artifact: &terraform.Artifact{Source: "Bucket/b", Digest: "new", Revision: "2"}}
+	gone := terraform.Module{Source: terraform.SourceFlux, Artifact: &terraform.Artifact{Source: "Bucket/b"}}
+	resolved := &infrav1.ModuleStatus{Digest: "d", Revision: "1", Artifact: "old", Archive: "a", Source: moduleSource(now), Inputs: "i"}
+	g.Expect(moduleSource(gone)).To(Equal(moduleSource(now)))
+	planned := &terraform.Artifact{Source: "Bucket/b", Digest: "old", Revision: "1"}
+	for name, tc := range map[string]struct {
+		operation terraform.Operation
+		module    terraform.Module
+		request   string
+		want      *terraform.Artifact
+		pinned    bool
+	}{
+		"a plan of new inputs":             {terraform.OperationPlan, now, "", now.Artifact, false},
+		"a destroy":                        {terraform.OperationDestroy, now, "", planned, true},
+		"a destroy on request":             {terraform.OperationDestroy, now, "r", now.Artifact, false},
+		"a destroy without the source":     {terraform.OperationDestroy, gone, "", planned, true},
+		"the same on request":              {terraform.OperationDestroy, gone, "r", planned, true},
+		"a state command":                  {terraform.OperationStateCommand, now, "", planned, true},
+		"a deletion that applies its plan": {terraform.OperationApplyDestroy, gone, "r", planned, true},
+	} {
+		request := &terraform.Request{Operation: tc.operation, Module: tc.module}
+		pinModule(request, resolved, "j", tc.request)
+		g.Expect(request.Module.Artifact).To(Equal(tc.want), name)
+		g.Expect(request.Module.Pin != nil).To(Equal(tc.pinned), name)
+		g.Expect(request.Module.Refetch).NotTo(Equal(tc.pinned), name)
+	}
+}
+
 func TestSurplusModules(t *testing.T) {
 	secret := func(name string) corev1.Secret { return corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}} }
-	secrets := []corev1.Secret{secret("capt-module-w-1-0"), secret("capt-module-w-1-1"), secret("capt-module-w-2-0")}
+	workspace := terraform.WorkspaceRef{Name: "w", UID: "u"}
+	secrets := []corev1.Secret{secret("capt-module-w-1-0"), secret("capt-module-w-1-1"), secret("capt-module-w-2-0"), secret(record.ChunkName(record.ModuleName(workspace, "a"), 0))}
 	for name, tc := range map[string]struct {
 		module *infrav1.ModuleStatus
 		want   []corev1.Secret
@@ -92,7 +125,9 @@ func TestSurplusModules(t *testing.T) {
 		"nothing is used":        {nil, secrets},
 		"nothing stored is used": {&infrav1.ModuleStatus{Digest: "d"}, secrets},
 		"all parts of one":       {&infrav1.ModuleStatus{Archive: "module-w-1"}, secrets[2:]},
+		"a stored artifact":      {&infrav1.ModuleStatus{Archive: "module-w-1", Artifact: "a"}, secrets[2:]},
+		"only the artifact":      {&infrav1.ModuleStatus{Artifact: "a"}, secrets[:3]},
 	} {
-		NewWithT(t).Expect(surplusModules(secrets, tc.module)).To(Equal(tc.want), name)
+		NewWithT(t).Expect(surplusModules(workspace, secrets, tc.module)).To(Equal(tc.want), name)
 	}
 }

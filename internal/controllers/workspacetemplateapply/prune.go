@@ -35,7 +35,7 @@ func (r *Reconciler) prune(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	if err := r.deleteAll(ctx, s, surplusModules(modules, s.apply.Status.Module)); err != nil {
+	if err := r.deleteAll(ctx, s, surplusModules(s.workspaceRef(), modules, s.apply.Status.Module)); err != nil {
 		return err
 	}
 	snapshots, err := r.secrets(ctx, s, record.ComponentSnapshot)

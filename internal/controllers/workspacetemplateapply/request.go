@@ -163,6 +163,9 @@ func (s *scope) runMeta(request *terraform.Request, executor infrav1.Executor) m
 		record.SourceAnnotation:    moduleSource(request.Module),
 		record.SettingsAnnotation:  settingsOf(request),
 	}
+	if artifact := request.Module.Artifact; artifact != nil && artifact.Digest != "" {
+		meta.Annotations[record.ArtifactAnnotation] = artifact.Digest
+	}
 	if digest := request.Policies.Digest(); digest != "" {
 		meta.Annotations[record.PoliciesAnnotation] = digest
 	}

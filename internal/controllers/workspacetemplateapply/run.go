@@ -100,6 +100,10 @@ func (r *Reconciler) start(ctx context.Context, s *scope, next decision) error {
 		s.keepsSlot = false
 		return err
 	}
+	if err := r.storeArtifact(ctx, s, request); err != nil {
+		s.keepsSlot = false
+		return err
+	}
 	secret, err := record.NewRun(request, s.runMeta(request, executor))
 	if err == nil {
 		s.seal(secret)

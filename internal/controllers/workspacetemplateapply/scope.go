@@ -37,6 +37,10 @@ type scope struct {
 	// sources and inputs are set by the steps dependencies and inputs.
 	sources template.Sources
 	inputs  *template.Inputs
+	// artifact is the artifact of the Flux source, and sourceFault why there is none if the
+	// workspace is being deleted. Both are nil for other modules.
+	artifact    *moduleArtifact
+	sourceFault error
 	// defaultAccount is the service account of pods whose provider config names none.
 	defaultAccount string
 	// policy is the policy of the runs. It has defaults if the template does not

@@ -299,6 +299,9 @@ func (g Granter) storedSecrets(ctx context.Context, request *terraform.Request) 
 	if pin := request.Module.Pin; pin != nil && pin.Archive != "" {
 		stored = append(stored, content{pin.Archive, []string{record.ComponentModule}})
 	}
+	if artifact := request.Module.Artifact; artifact != nil && artifact.Archive != "" {
+		stored = append(stored, content{artifact.Archive, []string{record.ComponentModule}})
+	}
 	switch {
 	case request.Operation.AppliesPlan() && request.Plan != nil:
 		stored = append(stored, content{request.Plan.ID, []string{record.ComponentPlan}})

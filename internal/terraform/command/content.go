@@ -273,9 +273,12 @@ func (w *Workdir) placeModule(ctx context.Context, request *terraform.Request) (
 	}
 	placed := &placedModule{root: "."}
 	var err error
-	if request.Module.Source == terraform.SourceRemote {
+	switch request.Module.Source {
+	case terraform.SourceRemote:
 		placed.root, placed.revision, err = w.fetch(ctx, request, w.moduleDir())
-	} else {
+	case terraform.SourceFlux:
+		placed.root, placed.revision, err = w.placeArtifact(ctx, request.Module, w.moduleDir())
+	default:
 		err = placeInline(request.Module, w.moduleDir())
 	}
 	if err != nil {
@@ -323,7 +326,7 @@ func (w *Workdir) recordContent(request *terraform.Request, placed *placedModule
 	if placed.pinned != nil {
 		return placed.pinned, nil
 	}
-	remote := request.Module.Source == terraform.SourceRemote
+	remote := request.Module.Source != terraform.SourceInline
 	modules := filepath.Join(w.moduleDir(), placed.root, dataDir, modulesDir)
 	nested, err := hasFetched(modules)
 	if err != nil {
@@ -334,7 +337,7 @@ func (w *Workdir) recordContent(request *terraform.Request, placed *placedModule
 			return nil, err
 		}
 	}
-	content := &terraform.ModuleContent{Revision: placed.revision, Immutable: !nested && isPinned(request.Module)}
+	content := &terraform.ModuleContent{Revision: placed.revision, Immutable: !nested && isImmutable(request.Module)}
 	if content.Digest, err = placed.writer.close(); err != nil {
 		return nil, err
 	}

@@ -34,9 +34,15 @@ var (
 	exactVersion = regexp.MustCompile(`^=?\s*\d+\.\d+\.\d+$`)
 )
 
-// isPinned reports whether the module can be cached and shared: it is inline, or
-// its address always resolves to the same version.
+// isPinned reports whether the module can be cached and shared: it is inline, it is an
+// artifact with a digest, or its address always resolves to the same version.
 func isPinned(module terraform.Module) bool {
+	return module.Source == terraform.SourceFlux || isImmutable(module)
+}
+
+// isImmutable reports whether the module can always be placed again without a copy of its
+// files. Flux deletes old artifacts.
+func isImmutable(module terraform.Module) bool {
 	return module.Source == terraform.SourceInline || pinned.MatchString(module.Address) ||
 		exactVersion.MatchString(module.Version)
 }

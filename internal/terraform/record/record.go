@@ -60,6 +60,8 @@ const (
 	StateAnnotation = "capt.appthrust.io/state"
 	// SourceAnnotation is the hash of where the module comes from.
 	SourceAnnotation = "capt.appthrust.io/module-source"
+	// ArtifactAnnotation is the digest of the artifact of a Flux source that has the module.
+	ArtifactAnnotation = "capt.appthrust.io/module-artifact"
 	// ObjectsAnnotation are the template and the provider config of the run, as JSON.
 	ObjectsAnnotation = "capt.appthrust.io/objects"
 	// SettingsAnnotation is the hash of what the run does with its inputs.

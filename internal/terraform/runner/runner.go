@@ -230,7 +230,7 @@ func (r *Runner) prepare(ctx context.Context, run *execution) error {
 	if run.session, err = command.Prepare(ctx, r.workdir, run.request); err != nil {
 		return err
 	}
-	if run.request.Module.Source == terraform.SourceRemote {
+	if run.request.Module.Source != terraform.SourceInline {
 		if err := encodeVariables(run); err != nil {
 			return err
 		}

@@ -10,8 +10,12 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 )
 
-// registryHost stands for the default registry of the tool in Limits.ModuleHosts.
-const registryHost = "registry"
+// Entries of Limits.ModuleHosts: the default registry of the tool, and the sources of Flux,
+// which may have any host.
+const (
+	registryHost = "registry"
+	fluxHost     = "flux"
+)
 
 // Limits are what the operator of the manager allows workspaces to use. An empty list
 // allows everything. The entries may contain * and ?, which also match slashes.
@@ -34,6 +38,9 @@ func (l Limits) Check(module terraform.Module, image, account string) error {
 	}
 	if account != "" && account != l.DefaultServiceAccount && !allows(l.ServiceAccounts, account) {
 		return problem(infrav1.NotAllowedReason, "The service account %s of the WorkspaceProviderConfig is not in the manager's list --allowed-service-accounts", account)
+	}
+	if module.Source == terraform.SourceFlux && !allows(l.ModuleHosts, fluxHost) {
+		return problem(infrav1.NotAllowedReason, "Flux sources may have any host, and %s is not in the manager's list --allowed-module-hosts", fluxHost)
 	}
 	if host := moduleHost(module.Address); module.Source == terraform.SourceRemote && !allows(l.ModuleHosts, host) {
 		return problem(infrav1.NotAllowedReason, "The host %s of the module is not in the manager's list --allowed-module-hosts", host)

@@ -47,6 +47,7 @@ func TestLimits_refuseWhatIsNotListed(t *testing.T) {
 		{remote("s3::https://s3.amazonaws.com/b/x.zip"), "", "", false},
 		{remote("../x"), "", "", false},
 		{remote("git::file:///etc"), "", "", false},
+		{terraform.Module{Source: terraform.SourceFlux}, "", "", false},
 	} {
 		g := NewWithT(t)
 		err := limits.Check(tt.module, tt.image, tt.account)
@@ -54,6 +55,7 @@ func TestLimits_refuseWhatIsNotListed(t *testing.T) {
 		if problem, ok := errors.AsType[*template.Problem](err); ok {
 			g.Expect(problem.Reason).To(Equal(infrav1.NotAllowedReason))
 		}
+		g.Expect(template.Limits{ModuleHosts: []string{"flux"}}.Check(terraform.Module{Source: terraform.SourceFlux}, "", "")).To(Succeed())
 		g.Expect(template.Limits{}.Check(tt.module, tt.image, tt.account)).To(Succeed(), "without limits")
 	}
 }

@@ -28,8 +28,8 @@ const (
 // maxListedProblems is how many problems one message lists.
 const maxListedProblems = 3
 
-// ParseModule parses the inline module of a template. It returns nil for a
-// remote module, which the run that fetches it inspects.
+// ParseModule parses the inline module of a template. It returns nil for another
+// module, which the run that fetches it inspects.
 func ParseModule(t *infrav1.WorkspaceTemplate) *inspect.Module {
 	p := t.Spec.Template.Spec.ForProvider
 	if p.Source != infrav1.ModuleSourceInline {
@@ -38,8 +38,15 @@ func ParseModule(t *infrav1.WorkspaceTemplate) *inspect.Module {
 	return inspect.Inline(moduleOf(p))
 }
 
-// moduleOf returns the module of a template.
+// moduleOf returns the module of a template. That of a Flux source has no artifact yet.
 func moduleOf(p infrav1.ModuleParameters) terraform.Module {
+	if p.Source == infrav1.ModuleSourceFlux {
+		artifact := &terraform.Artifact{}
+		if p.SourceRef != nil {
+			artifact.Source = p.SourceRef.String()
+		}
+		return terraform.Module{Source: terraform.SourceFlux, Entrypoint: p.Entrypoint, Artifact: artifact}
+	}
 	if p.Source == infrav1.ModuleSourceRemote {
 		return terraform.Module{Source: terraform.SourceRemote, Format: format(p.InlineFormat), Address: p.Module, Version: p.Version, Entrypoint: p.Entrypoint}
 	}
@@ -60,7 +67,7 @@ func Inspect(t *infrav1.WorkspaceTemplate) error {
 }
 
 // SetDeclarations sets the variables and outputs in a template's status to what
-// its inline module declares, and to none for a remote module. The error is a
+// its inline module declares, and to none for another module. The error is a
 // *Problem if the module or the template's own values are invalid. Invalid
 // values do not hide the declarations.
 func SetDeclarations(t *infrav1.WorkspaceTemplate) error {

@@ -57,6 +57,9 @@ type Sources struct {
 	ProviderConfig *infrav1.WorkspaceProviderConfig
 	Secrets        map[string]map[string][]byte
 	ConfigMaps     map[string]map[string][]byte
+	// Artifact is the artifact of the template's Flux source, or nil if the source does
+	// not provide one. Only its digest and revision are set.
+	Artifact *terraform.Artifact
 	// Future are the variables whose values in Apply are placeholders for values
 	// that are known only after another run. Only Check and PreviewOf accept them.
 	Future map[string]bool
@@ -123,6 +126,9 @@ func Resolve(s Sources) (*Inputs, error) {
 
 	p := s.Template.Spec.Template.Spec.ForProvider
 	request.Module = moduleOf(p)
+	if artifact := request.Module.Artifact; artifact != nil && s.Artifact != nil {
+		artifact.Digest, artifact.Revision = s.Artifact.Digest, s.Artifact.Revision
+	}
 	request.InitArgs, request.PlanArgs = args(p.InitArgs), args(p.PlanArgs)
 	request.ApplyArgs, request.DestroyArgs = args(p.ApplyArgs), args(p.DestroyArgs)
 
@@ -217,7 +223,7 @@ func hash(request *terraform.Request) (string, error) {
 		Apply      []string
 		Outputs    terraform.Selection `json:",omitempty"`
 	}{
-		request.Module, request.Env, request.Variables, request.Files, backend, request.Encryption != "",
+		request.Module.Identity(), request.Env, request.Variables, request.Files, backend, request.Encryption != "",
 		request.PlanArgs, request.InitArgs, request.ApplyArgs, request.Selection,
 	})
 	if err != nil {
@@ -229,14 +235,14 @@ func hash(request *terraform.Request) (string, error) {
 
 // variables adds the values to the request. The types of an inline module are
 // known, so its values become environment variables. The runner encodes the
-// values of a remote module after it has fetched the module.
+// values of another module after it has fetched the module.
 func (r *resolver) variables(request *terraform.Request, values inspect.Values) error {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if r.secret[name] {
 			request.SecretEnv = append(request.SecretEnv, "TF_VAR_"+name)
 		}
 	}
-	if request.Module.Source == terraform.SourceRemote {
+	if request.Module.Source != terraform.SourceInline {
 		encoded, err := encodeJSON(values)
 		if err != nil {
 			return err

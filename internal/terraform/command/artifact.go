@@ -1,0 +1,124 @@
+package command
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/appthrust/capt/internal/terraform"
+)
+
+// maxEntries limits the number of files and directories of an artifact.
+const maxEntries = 20_000
+
+// placeArtifact places the module of an artifact, which the manager has stored. It returns
+// the root module's path relative to the directory, and the revision of the artifact.
+func (w *Workdir) placeArtifact(ctx context.Context, module terraform.Module, dir string) (root, revision string, err error) {
+	artifact := module.Artifact
+	content, err := w.storedArtifact(ctx, artifact)
+	if err != nil {
+		return "", "", err
+	}
+	scratch := filepath.Join(w.Dir, "fetch")
+	if err := os.RemoveAll(scratch); err != nil {
+		return "", "", fmt.Errorf("clearing the directory for fetching: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(scratch) }()
+	unpacked := filepath.Join(scratch, dataDir, modulesDir, fetched)
+	if err := os.MkdirAll(unpacked, 0o700); err != nil {
+		return "", "", fmt.Errorf("creating the directory for fetching: %w", err)
+	}
+	if err := unpackArtifact(content, unpacked); err != nil {
+		return "", "", artifactFailure("Artifact cannot be unpacked", "%s, revision %s: %v.", artifact.Source, artifact.Revision, err)
+	}
+	root, err = copyModule(scratch, dir, filepath.FromSlash(module.Entrypoint))
+	return root, artifact.Revision, err
+}
+
+// storedArtifact returns the artifact after checking its digest: others may have written
+// the Secrets.
+func (w *Workdir) storedArtifact(ctx context.Context, artifact *terraform.Artifact) ([]byte, error) {
+	var content []byte
+	if artifact.Archive != "" && w.Archive != nil {
+		var err error
+		if content, err = w.Archive(ctx, artifact.Archive); err != nil {
+			return nil, err
+		}
+	}
+	if len(content) == 0 {
+		return nil, artifactFailure("Module is not stored any more", "The module of %s, revision %s, was deleted from the cluster, and the source does not provide it. Create or repair the source, then request a run.", artifact.Source, artifact.Revision)
+	}
+	if err := artifact.Verify(content); err != nil {
+		return nil, artifactFailure("Artifact was changed", "The stored artifact of %s, revision %s, is not what the source provided: %v.", artifact.Source, artifact.Revision, err)
+	}
+	return content, nil
+}
+
+func artifactFailure(summary, format string, args ...any) error {
+	return &Failure{Command: "get", ExitCode: 1, Class: terraform.ClassTerminal, Diagnostics: terraform.Diagnostics{{
+		Severity: terraform.SeverityError, Summary: summary, Detail: fmt.Sprintf(format, args...),
+	}}}
+}
+
+// unpackArtifact unpacks a compressed tar into an empty directory. It refuses links, as
+// Flux does, because they may lead out of the directory.
+func unpackArtifact(content []byte, dir string) error {
+	zip, err := gzip.NewReader(bytes.NewReader(content))
+	if err != nil {
+		return fmt.Errorf("not a compressed tar: %w", err)
+	}
+	directory, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = directory.Close() }()
+	limited := &io.LimitedReader{R: zip, N: maxContent}
+	reader := tar.NewReader(limited)
+	for entries := 0; ; entries++ {
+		header, err := reader.Next()
+		switch {
+		case limited.N == 0:
+			return fmt.Errorf("it has more than %d MiB", maxContent>>20)
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		case entries == maxEntries:
+			return fmt.Errorf("it has more than %d files", maxEntries)
+		}
+		if err := unpackEntry(directory, header, reader); err != nil {
+			return fmt.Errorf("%s: %w", header.Name, err)
+		}
+	}
+}
+
+func unpackEntry(directory *os.Root, header *tar.Header, content io.Reader) error {
+	name := filepath.Clean(filepath.FromSlash(header.Name))
+	if !filepath.IsLocal(name) {
+		return errors.New("the path is outside the artifact")
+	}
+	switch header.Typeflag {
+	case tar.TypeXGlobalHeader:
+		return nil
+	case tar.TypeDir:
+		return directory.MkdirAll(name, 0o700)
+	case tar.TypeReg:
+	default:
+		return errors.New("links and devices are not allowed in a module")
+	}
+	if err := directory.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		return err
+	}
+	file, err := directory.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, os.FileMode(header.Mode).Perm()&0o700|0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(file, content) //nolint:gosec // The size of all content is limited.
+	return errors.Join(err, file.Close())
+}
