@@ -84,6 +84,11 @@ func check(root string) ([]string, error) {
 			findings = append(findings, fmt.Sprintf("%s: %s is missing", navFile, inDocs))
 		}
 	}
+	claims, err := claimProblems(root)
+	if err != nil {
+		return nil, err
+	}
+	findings = append(findings, claims...)
 	slices.Sort(findings)
 	return findings, nil
 }

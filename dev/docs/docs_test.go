@@ -189,3 +189,58 @@ func TestCheckSite_findsBrokenLinks(t *testing.T) {
 		t.Errorf("findings:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
+
+func TestClaimProblems_findsStatementsWithoutATest(t *testing.T) {
+	root := write(t, map[string]string{
+		"pkg/a_test.go": "package a\n\n// func TestComment(t *testing.T) {}\nfunc TestA(t *testing.T) {}\n\nfunc (x) TestMethod() {}\n",
+		claimsPage: `# Security
+
+[A](#a) · [B](#b)
+
+A user cannot do this.
+
+A user cannot do that. <!-- test: pkg TestA -->
+
+It has
+two lines. <!-- not tested: there is no cloud -->
+
+| who | can |
+|---|---|
+| one | read |
+
+<!-- test: pkg TestA, pkg TestGone -->
+
+| sentence | test |
+|---|---|
+| a | ` + "`pkg TestA`" + ` |
+| b | |
+| c | not tested: because |
+| d mentions ` + "`pkg TestA`" + ` | ` + "`pkg TestComment`, `pkg TestMethod`" + ` |
+
+- An item. <!-- no claim -->
+- Another
+  item.
+
+` + "```sh\ncode is no claim\n```" + `
+
+## What is not protected
+
+- Much.
+`,
+	})
+	got, err := claimProblems(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		claimsPage + ":5: the statement names no test: " + claimHelp,
+		claimsPage + ":12: pkg has no TestGone",
+		claimsPage + ":21: the statement names no test: " + claimHelp,
+		claimsPage + ":23: pkg has no TestComment",
+		claimsPage + ":23: pkg has no TestMethod",
+		claimsPage + ":26: the statement names no test: " + claimHelp,
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("findings:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
