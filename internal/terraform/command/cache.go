@@ -49,7 +49,7 @@ func readMarker(dir string) (marker, error) {
 	if err != nil {
 		return m, fmt.Errorf("reading the marker of the working directory: %w", err)
 	}
-	if json.Unmarshal(data, &m) != nil || !filepath.IsLocal(m.Root) {
+	if json.Unmarshal(data, &m) != nil || !filepath.IsLocal(m.Root) || slices.ContainsFunc(m.Files, func(name string) bool { return !filepath.IsLocal(name) }) {
 		return marker{Root: "module"}, nil
 	}
 	return m, nil

@@ -20,6 +20,69 @@ func writeFile(path string, content []byte) error {
 	return host.WriteFile(path, content, 0o600)
 }
 
+// openInside opens a file below a directory. A module may have replaced the file, or a
+// directory above it, by a symbolic link to what only the engine may use: that is an
+// error.
+func openInside(dir, path string, flag int) (*os.File, error) {
+	relative, err := filepath.Rel(dir, path)
+	if err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = root.Close() }()
+	return root.OpenFile(relative, flag, 0o600)
+}
+
+// readInside reads a file below a directory, as openInside.
+func readInside(dir, path string) ([]byte, error) {
+	file, err := openInside(dir, path, os.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	content, err := io.ReadAll(file)
+	return content, errors.Join(err, file.Close())
+}
+
+// ReadFile reads a file of the working directory.
+func (w *Workdir) ReadFile(path string) ([]byte, error) { return readInside(w.Dir, path) }
+
+// removeLinks removes the symbolic links with which a module has replaced directories and
+// files that the engine uses: no sandbox limits the engine, so it would read, write and
+// remove what is there.
+func removeLinks(dir string) error {
+	for _, name := range []string{"module", "run", tfvarsDir, markerFile, ownerFile} {
+		path := filepath.Join(dir, name)
+		if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSymlink != 0 {
+			if err := os.Remove(path); err != nil {
+				return fmt.Errorf("removing a link: %w", err)
+			}
+		}
+	}
+	found, err := readMarker(dir)
+	if err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("opening the working directory: %w", err)
+	}
+	defer func() { _ = root.Close() }()
+	if _, err := root.Stat(found.Root); err == nil || errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	// A link in the module leads out of the working directory.
+	if err := errors.Join(root.RemoveAll("module"), root.RemoveAll(markerFile)); err != nil {
+		return fmt.Errorf("removing a link: %w", err)
+	}
+	return nil
+}
+
 // copyTree copies a directory without the entries for which skip returns true.
 // Symbolic links are copied as they are. Nothing becomes a hard link: a module could
 // change a file of another workspace. File systems that can share the content of copies

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -174,8 +175,8 @@ func (s *Session) unlockProviders(addresses []string) error {
 // LockFile returns the content of the dependency lock file, or nil if the file
 // does not exist.
 func (s *Session) LockFile() ([]byte, error) {
-	content, err := os.ReadFile(filepath.Join(s.Root, dependencyLock))
-	if err != nil && !os.IsNotExist(err) {
+	content, err := readInside(s.dir(), filepath.Join(s.Root, dependencyLock))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("reading the dependency lock file: %w", err)
 	}
 	return content, nil

@@ -79,6 +79,9 @@ func Prepare(ctx context.Context, w *Workdir, request *terraform.Request) (*Sess
 	if err := w.Tool.AwaitEnd(ctx, w.Dir, w.Others, request.Grace); err != nil {
 		return nil, err
 	}
+	if err := removeLinks(w.Dir); err != nil {
+		return nil, err
+	}
 	if err := w.keepPrinted(); err != nil {
 		return nil, err
 	}
@@ -309,6 +312,9 @@ func (w *Workdir) Scrub() error {
 		// A tool of an earlier run uses the files. Its interrupt must not be forgotten,
 		// because it aborts after a second one.
 		return nil
+	}
+	if err := removeLinks(w.Dir); err != nil {
+		return err
 	}
 	previous, err := readMarker(w.Dir)
 	if err != nil {

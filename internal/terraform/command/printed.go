@@ -74,12 +74,12 @@ func (s *Session) createStateFiles() (removeUnused func(), err error) {
 
 // PrintedState returns the state that the last apply printed, or nil.
 func (s *Session) PrintedState() ([]byte, error) {
-	return printedState(filepath.Join(s.RunDir, applyStream))
+	return printedState(s.dir(), filepath.Join(s.RunDir, applyStream))
 }
 
 // printedState returns the last state in a stream of events, or nil.
-func printedState(stream string) ([]byte, error) {
-	file, err := os.Open(stream)
+func printedState(dir, stream string) ([]byte, error) {
+	file, err := openInside(dir, stream, os.O_RDONLY)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
@@ -118,7 +118,7 @@ func stateIn(line []byte) []byte {
 // Moving needs no space.
 func (w *Workdir) keepPrinted() error {
 	stream := filepath.Join(w.runDir(), applyStream)
-	printed, err := printedState(stream)
+	printed, err := printedState(w.Dir, stream)
 	if err != nil || printed == nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (s *Session) writeBase(saved []byte) error {
 	if err := writeFile(path, digestLine(saved)); err != nil {
 		return err
 	}
-	file, err := os.OpenFile(path, os.O_WRONLY, 0o600)
+	file, err := openInside(s.dir(), path, os.O_WRONLY)
 	if err != nil {
 		return fmt.Errorf("recording the saved state: %w", err)
 	}

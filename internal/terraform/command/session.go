@@ -51,6 +51,18 @@ type Session struct {
 	reinit func(ctx context.Context, backend bool) error
 }
 
+// dir returns the working directory. A module can replace everything in it.
+func (s *Session) dir() string {
+	if s.RunDir == "" {
+		return s.Root
+	}
+	return filepath.Dir(s.RunDir)
+}
+
+// ReadState returns the content of the state file of the Kubernetes backend. The error is
+// os.ErrNotExist if there is none.
+func (s *Session) ReadState() ([]byte, error) { return readInside(s.dir(), s.StateFile()) }
+
 // output is the parsed output of a command.
 type output struct {
 	exit

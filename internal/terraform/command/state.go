@@ -170,6 +170,9 @@ const (
 // Reopen returns a session for the state file of a working directory that an earlier
 // runner prepared. It cannot run commands.
 func Reopen(w *Workdir) (*Session, error) {
+	if err := removeLinks(w.Dir); err != nil {
+		return nil, err
+	}
 	previous, err := readMarker(w.Dir)
 	if err != nil {
 		return nil, err
@@ -205,7 +208,7 @@ func (s *Session) RemoveState() error { return UnsavedState{Path: s.StateFile()}
 
 // AddBase records that a version of the state file is about to be saved.
 func (s *Session) AddBase(saved []byte) error {
-	file, err := os.OpenFile(s.StateFile()+baseSuffix, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	file, err := openInside(s.dir(), s.StateFile()+baseSuffix, os.O_APPEND|os.O_CREATE|os.O_WRONLY)
 	if err != nil {
 		return fmt.Errorf("recording the saved state: %w", err)
 	}
@@ -219,7 +222,7 @@ func (s *Session) AddBase(saved []byte) error {
 // Bases returns the digests of the saved states that the state file is based on. They are
 // unknown if they could not be written.
 func (s *Session) Bases() (string, error) {
-	bases, err := os.ReadFile(s.StateFile() + baseSuffix)
+	bases, err := readInside(s.dir(), s.StateFile()+baseSuffix)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return "", fmt.Errorf("reading the bases of the state: %w", err)
 	}
@@ -315,6 +318,9 @@ func (w *Workdir) UsedByAnother(uid string) bool {
 
 // UnsavedStates returns the unsaved states in a working directory, oldest first.
 func UnsavedStates(dir string) ([]UnsavedState, error) {
+	if err := removeLinks(dir); err != nil {
+		return nil, err
+	}
 	paths, err := rescuedFiles(dir)
 	if err != nil {
 		return nil, err
@@ -331,7 +337,7 @@ func UnsavedStates(dir string) ([]UnsavedState, error) {
 		if path == current {
 			stream = filepath.Join((&Workdir{Dir: dir}).runDir(), applyStream)
 		}
-		state, err := readUnsaved(path, stream)
+		state, err := readUnsaved(dir, path, stream)
 		if err != nil {
 			return nil, err
 		}
@@ -356,13 +362,13 @@ func rescuedFiles(dir string) ([]string, error) {
 }
 
 // readUnsaved reads the state of a file. What the tool printed is newer.
-func readUnsaved(path, stream string) (UnsavedState, error) {
+func readUnsaved(dir, path, stream string) (UnsavedState, error) {
 	state := UnsavedState{Path: path}
 	for _, printed := range []string{stream, path + printedSuffix} {
 		if printed == "" {
 			continue
 		}
-		content, err := printedState(printed)
+		content, err := printedState(dir, printed)
 		if err != nil {
 			return state, err
 		}
@@ -372,7 +378,7 @@ func readUnsaved(path, stream string) (UnsavedState, error) {
 		}
 	}
 	if state.Content == nil {
-		content, err := os.ReadFile(path)
+		content, err := readInside(dir, path)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return state, fmt.Errorf("reading an unsaved state: %w", err)
 		}
@@ -380,7 +386,7 @@ func readUnsaved(path, stream string) (UnsavedState, error) {
 	} else {
 		state.stream = stream
 	}
-	bases, err := os.ReadFile(path + baseSuffix)
+	bases, err := readInside(dir, path+baseSuffix)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return state, fmt.Errorf("listing unsaved states: %w", err)
 	}

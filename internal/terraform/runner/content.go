@@ -72,7 +72,7 @@ func (r *Runner) readArchive() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the archive of the module: %w", err)
 	}
-	archive, err := os.ReadFile(r.workdir.ArchiveFile())
+	archive, err := r.workdir.ReadFile(r.workdir.ArchiveFile())
 	if err != nil {
 		return nil, fmt.Errorf("reading the archive of the module: %w", err)
 	}

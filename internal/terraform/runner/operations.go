@@ -46,7 +46,7 @@ func (r *Runner) plan(ctx context.Context, run *execution) (*command.PlanResult,
 	if err != nil {
 		return nil, err
 	}
-	content, err := os.ReadFile(r.workdir.PlanFile())
+	content, err := r.workdir.ReadFile(r.workdir.PlanFile())
 	if err != nil {
 		return nil, fmt.Errorf("reading the plan: %w", err)
 	}
@@ -94,7 +94,7 @@ func (r *Runner) planAndSave(ctx context.Context, run *execution) error {
 // savePlan saves the plan until a user approves it.
 func (r *Runner) savePlan(ctx context.Context, run *execution, plan *command.PlanResult) error {
 	r.storeChanges(ctx, run)
-	content, err := os.ReadFile(r.workdir.PlanFile())
+	content, err := r.workdir.ReadFile(r.workdir.PlanFile())
 	if err != nil {
 		return fmt.Errorf("reading the plan: %w", err)
 	}

@@ -114,7 +114,7 @@ func (s *savedState) latest() ([]byte, error) {
 	if s.printed != nil {
 		return s.printed, nil
 	}
-	content, err := os.ReadFile(s.session.StateFile())
+	content, err := s.session.ReadState()
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("reading the state file: %w", err)
 	}

@@ -318,7 +318,7 @@ func (r *Runner) rawState(ctx context.Context, run *execution) ([]byte, error) {
 	if run.state == nil {
 		return run.session.StatePull(ctx)
 	}
-	content, err := os.ReadFile(run.session.StateFile())
+	content, err := run.session.ReadState()
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("reading the state file: %w", err)
 	}
