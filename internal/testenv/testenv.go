@@ -130,6 +130,9 @@ func Run(m *testing.M, env **Environment, opts ...Option) int {
 	return code
 }
 
+// EtcdURL returns the address of etcd.
+func (e *Environment) EtcdURL() string { return e.api.ControlPlane.Etcd.URL.String() }
+
 // Start starts an environment. The caller must stop it.
 func Start(opts ...Option) (*Environment, error) {
 	var o options

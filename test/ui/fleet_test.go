@@ -2,9 +2,13 @@ package ui
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -15,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -48,22 +53,27 @@ var fleet = sync.OnceValue(func() error {
 			return err
 		}
 	}
-	owners := map[string]metav1.OwnerReference{}
+	owners, ages := map[string]metav1.OwnerReference{}, map[string]metav1.Time{}
 	for document := range strings.SplitSeq(out.String(), "\n---\n") {
-		if err := create(ctx, document, owners); err != nil {
+		if err := create(ctx, document, owners, ages); err != nil {
 			return err
 		}
 	}
 	return createRecords(ctx)
 })
 
-// create creates an object with its status.
-func create(ctx context.Context, document string, owners map[string]metav1.OwnerReference) error {
+// create creates an object with its status. The objects of a Cluster are as old as that.
+func create(ctx context.Context, document string, owners map[string]metav1.OwnerReference, ages map[string]metav1.Time) error {
 	obj := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal([]byte(document), &obj.Object); err != nil {
 		return err
 	}
 	status, has := obj.Object["status"]
+	created, deleted := obj.GetCreationTimestamp(), obj.GetDeletionTimestamp()
+	id := obj.GetNamespace() + "/" + cmp.Or(obj.GetLabels()[clusterv1.ClusterNameLabel], obj.GetName())
+	if !created.IsZero() {
+		ages[id] = created
+	}
 	if owner := obj.GetAnnotations()["owner"]; owner != "" {
 		obj.SetOwnerReferences([]metav1.OwnerReference{owners[obj.GetNamespace()+"/"+owner]})
 		obj.SetAnnotations(nil)
@@ -74,14 +84,69 @@ func create(ctx context.Context, document string, owners map[string]metav1.Owner
 	owners[obj.GetNamespace()+"/"+obj.GetKind()+"/"+obj.GetName()] = metav1.OwnerReference{
 		APIVersion: obj.GetAPIVersion(), Kind: obj.GetKind(), Name: obj.GetName(), UID: obj.GetUID(), Controller: new(true),
 	}
-	if !has {
-		return nil
+	if has {
+		obj.Object["status"] = status
+		if err := env.Client.Status().Update(ctx, obj); err != nil {
+			return fmt.Errorf("status of %s %s: %w", obj.GetKind(), obj.GetName(), err)
+		}
 	}
-	obj.Object["status"] = status
-	if err := env.Client.Status().Update(ctx, obj); err != nil {
-		return fmt.Errorf("status of %s %s: %w", obj.GetKind(), obj.GetName(), err)
+	if created, found := ages[id]; found {
+		return setAge(ctx, obj, created, deleted)
 	}
 	return nil
+}
+
+// setAge sets when an object was created and deleted. Only etcd accepts that.
+func setAge(ctx context.Context, obj *unstructured.Unstructured, created metav1.Time, deleted *metav1.Time) error {
+	mapping, err := env.Client.RESTMapper().RESTMapping(obj.GroupVersionKind().GroupKind(), obj.GroupVersionKind().Version)
+	if err != nil {
+		return err
+	}
+	type pair struct {
+		Key   []byte `json:"key"`
+		Value []byte `json:"value,omitempty"`
+	}
+	stored := pair{Key: []byte(path.Join("/registry", mapping.Resource.Group, mapping.Resource.Resource, obj.GetNamespace(), obj.GetName()))}
+	var found struct {
+		Pairs []pair `json:"kvs"`
+	}
+	if err := callEtcd(ctx, "range", stored, &found); err != nil || len(found.Pairs) != 1 {
+		return fmt.Errorf("reading %s from etcd: %d found, %w", stored.Key, len(found.Pairs), err)
+	}
+	var content unstructured.Unstructured
+	if err := json.Unmarshal(found.Pairs[0].Value, &content.Object); err != nil {
+		return err
+	}
+	content.SetCreationTimestamp(created)
+	if deleted != nil {
+		content.SetDeletionTimestamp(deleted)
+		content.SetFinalizers([]string{"example.com/test"})
+	}
+	if stored.Value, err = json.Marshal(content.Object); err != nil {
+		return err
+	}
+	return callEtcd(ctx, "put", stored, &struct{}{})
+}
+
+// callEtcd calls etcd over its JSON gateway.
+func callEtcd(ctx context.Context, method string, body, result any) error {
+	content, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, env.EtcdURL()+"/v3/kv/"+method, bytes.NewReader(content))
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("etcd answers %s", response.Status)
+	}
+	return json.NewDecoder(response.Body).Decode(result)
 }
 
 // changes are the details of the waiting plan.

@@ -207,6 +207,11 @@ func (t *timeline) addDeletion(obj client.Object, all []metav1.Condition) {
 		t.spans = append(t.spans, Span{Lane: laneOf(obj), Start: *own, Label: "Deleting", State: describe.StateWaiting, Change: changeDelete})
 	}
 	began := cmp.Or(cluster, own)
+	switch obj.(type) {
+	case *infrav1.CAPTCluster, *controlplanev1.CAPTControlPlane:
+	default:
+		return
+	}
 	if began.IsZero() {
 		return
 	}
@@ -214,15 +219,21 @@ func (t *timeline) addDeletion(obj client.Object, all []metav1.Condition) {
 		return !slices.Contains(deletionSteps, c.Type) || c.LastTransitionTime.Before(began)
 	})
 	slices.SortStableFunc(steps, func(a, b metav1.Condition) int {
-		done := func(c metav1.Condition) int { return cmp.Compare(string(metav1.ConditionTrue), string(c.Status)) }
-		return cmp.Or(cmp.Compare(done(a), done(b)), a.LastTransitionTime.Compare(b.LastTransitionTime.Time),
+		// Steps that are done come first.
+		rest := func(c metav1.Condition) int {
+			if c.Status == metav1.ConditionTrue {
+				return 0
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(rest(a), rest(b)), a.LastTransitionTime.Compare(b.LastTransitionTime.Time),
 			cmp.Compare(slices.Index(deletionSteps, a.Type), slices.Index(deletionSteps, b.Type)))
 	})
 	start := *began
 	for _, c := range steps {
-		span := withStatus(Span{Lane: laneOf(obj) + " " + c.Type, Start: start, Change: changeDelete}, &c)
+		span := withStatus(Span{Lane: object.Kind(obj) + ": " + c.Type, Start: start, Change: changeDelete}, &c)
 		if c.Status == metav1.ConditionTrue {
-			span.Label, start = c.Reason, c.LastTransitionTime
+			span.Label, start = "Done", c.LastTransitionTime
 		}
 		t.spans = append(t.spans, span)
 	}

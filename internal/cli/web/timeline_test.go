@@ -120,9 +120,9 @@ func TestNewTimeline_showsDeletion(t *testing.T) {
 		{Lane: lane, Label: "Created", Start: day, End: at(4), State: describe.StateReady},
 		{Lane: "Cluster/demo", Label: "Created", Start: day, End: at(5), State: describe.StateReady, Change: changeCreate},
 		{Lane: lane, Label: infrav1.DeletingReason, Start: at(600), State: describe.StateWaiting},
-		{Lane: lane + " Guarded", Label: "Guarded", Start: deleted, End: at(601), State: describe.StateReady, Change: changeDelete},
+		{Lane: "CAPTControlPlane: Guarded", Label: "Done", Start: deleted, End: at(601), State: describe.StateReady, Change: changeDelete},
 		{Lane: "Cluster/demo", Label: "Deleting", Start: deleted, State: describe.StateWaiting, Change: changeDelete},
-		{Lane: lane + " LoadBalancersGone", Label: "LoadBalancersGone", Start: at(601), End: at(603), State: describe.StateReady, Change: changeDelete},
-		{Lane: lane + " NodesGone", Label: infrav1.DeletingReason, Start: at(603), State: describe.StateWaiting, Change: changeDelete},
+		{Lane: "CAPTControlPlane: LoadBalancersGone", Label: "Done", Start: at(601), End: at(603), State: describe.StateReady, Change: changeDelete},
+		{Lane: "CAPTControlPlane: NodesGone", Label: infrav1.DeletingReason, Start: at(603), State: describe.StateWaiting, Change: changeDelete},
 	}))
 }
