@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	. "github.com/onsi/gomega"
@@ -76,6 +77,33 @@ func TestLink_isUsedOnce(t *testing.T) {
 	text, err := chromedp.Run(tab, chromedp.Evaluate[string]("document.body.innerText"))
 	first.Expect(err).NotTo(HaveOccurred())
 	first.Expect(text).To(ContainSubstring("RunFailed"))
+}
+
+// A browser has six connections to captctl ui for all its tabs.
+func TestTabs_manyLeaveConnectionsForRequests(t *testing.T) {
+	link := serve(t, env.Config, "default")
+	first := open(t, link)
+	first.shows("production")
+	base, _, _ := strings.Cut(link, "#")
+	tabs := []*browser{first}
+	for range 7 {
+		ctx, cancel := chromedp.NewContext(first.ctx)
+		t.Cleanup(cancel)
+		tab := &browser{WithT: first.WithT, t: t, ctx: ctx}
+		// A tab that is not in front is hidden, and has no streams. These stay visible.
+		tab.run(chromedp.Navigate(base + "workspaces/team-b/new-eks"))
+		_, err := chromedp.Call(ctx, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
+		tab.Expect(err).NotTo(HaveOccurred())
+		tabs = append(tabs, tab)
+	}
+	last := tabs[len(tabs)-1]
+	last.shows("Too many tabs of this page are visible")
+	last.Expect(value[int](last, `fetch("/api/v1/workspaces/team-b/new-eks/can", {headers: {Authorization: "Bearer " + sessionStorage.getItem("capt-session")}, signal: AbortSignal.timeout(10000)}).then(r => r.status)`)).To(Equal(200))
+	for _, tab := range tabs[:len(tabs)-1] {
+		tab.run(chromedp.Navigate("about:blank"))
+	}
+	last.shows("Still creating")
+	last.Expect(last.text()).NotTo(ContainSubstring("Too many tabs of this page are visible"))
 }
 
 func TestSession_endsWithoutLosingThePage(t *testing.T) {

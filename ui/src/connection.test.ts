@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { Failure } from "./api";
-import { busy, keepOpen } from "./connection";
+import { busy, inSlot, keepOpen } from "./connection";
 import { continued } from "./parts/log";
 import { end, key } from "./session";
 
@@ -145,4 +145,42 @@ describe("a log that is read again", () => {
     ["starts", "", "one\n", "one\n"],
     ["has not changed", "one\n", "one\n", "one\n"],
   ])("%s", (_, known, log, want) => expect(continued(known, log)).toBe(want));
+});
+
+describe("the streams of all tabs", () => {
+  const held = new Set<string>();
+  const locks = {
+    request: async <T>(name: string, _: LockOptions, run: (lock: object | null) => Promise<T>): Promise<T> => {
+      if (held.has(name)) return run(null);
+      held.add(name);
+      return run({}).finally(() => held.delete(name));
+    },
+  };
+  let close: (() => void)[] = [];
+  const stream = () => inSlot(() => new Promise((done) => close.push(done)), () => "too many");
+  beforeEach(() => {
+    held.clear();
+    close = [];
+    vi.stubGlobal("navigator", { locks });
+    vi.stubGlobal("location", { protocol: "http:" });
+  });
+  afterEach(() => vi.unstubAllGlobals());
+
+  test("leave connections for requests", async () => {
+    const open = [stream(), stream(), stream(), stream()];
+    const refused = await stream().catch((error: Failure) => error);
+    expect(busy(refused as Failure)).toBe("too many");
+    close[1]!();
+    await open[1];
+    const next = stream();
+    await vi.waitFor(() => expect(close).toHaveLength(5));
+    close.forEach((done) => done());
+    await Promise.all([...open, next]);
+  });
+  test("have no limit with HTTP/2", () => {
+    vi.stubGlobal("location", { protocol: "https:" });
+    for (let i = 0; i < 10; i++) void stream();
+    expect(close).toHaveLength(10);
+  });
+  test("an error of a stream is not the limit", () => expect(inSlot(() => Promise.reject(new Failure(403, { error: "no" })), () => "")).rejects.toThrow("no"));
 });

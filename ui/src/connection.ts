@@ -85,6 +85,26 @@ export function keepOpen({ connect, report, refused }: Connection): () => void {
   };
 }
 
+// Browsers have six connections to a server without TLS, for all tabs together. Some are for
+// other requests than streams.
+const slots = 4;
+
+/**
+ * inSlot reads a stream if the tabs of this browser have not too many open. A server with
+ * TLS has no such limit, because browsers use HTTP/2.
+ */
+export async function inSlot(run: () => Promise<void>, refusal: () => string): Promise<void> {
+  if (location.protocol === "https:" || !navigator.locks) return run();
+  for (let i = 0; i < slots; i++) {
+    const had = await navigator.locks.request(`capt-stream-${i}`, { ifAvailable: true }, async (lock) => {
+      if (lock) await run();
+      return !!lock;
+    });
+    if (had) return;
+  }
+  throw new Failure(429, { error: refusal() });
+}
+
 /** busy returns the text of a refusal because too much is open, or an empty string. */
 export function busy(why: Failure | undefined): string {
   return why?.status === 429 ? why.message : "";

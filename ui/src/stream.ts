@@ -1,6 +1,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { request } from "./api";
-import { busy, keepOpen } from "./connection";
+import { busy, inSlot, keepOpen } from "./connection";
+import { currentWords } from "./i18n";
 import { Store } from "./store";
 import type { Session } from "./types";
 
@@ -39,7 +40,11 @@ export const link = new Store<"connecting" | "live" | "lost">("connecting");
 export const crowded = new Store("");
 
 /** read passes the messages of a stream to emit until it ends. */
-export async function read(path: string, signal: AbortSignal, emit: (message: Message) => void): Promise<void> {
+export function read(path: string, signal: AbortSignal, emit: (message: Message) => void): Promise<void> {
+  return inSlot(() => readNow(path, signal, emit), () => currentWords().tooManyTabs);
+}
+
+async function readNow(path: string, signal: AbortSignal, emit: (message: Message) => void): Promise<void> {
   const reader = (await request(path, { signal })).body!.pipeThrough(new TextDecoderStream()).getReader();
   const parser = new Parser();
   for (;;) {

@@ -176,7 +176,15 @@ func unlock(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTempla
 	return err
 }
 
+// snapshots answers with the snapshots of a workspace. A few requests are answered at a time,
+// because each reads whole states.
 func (s *Server) snapshots(w http.ResponseWriter, r *http.Request) {
+	select {
+	case s.states <- struct{}{}:
+		defer func() { <-s.states }()
+	case <-r.Context().Done():
+		return
+	}
 	apply := s.workspace(w, r)
 	if apply == nil {
 		return

@@ -106,6 +106,24 @@ func TestActions_writeWhatCaptctlWrites(t *testing.T) {
 	p.Expect(status).To(Equal(http.StatusNotFound))
 }
 
+func TestSnapshots_areReadAFewAtATime(t *testing.T) {
+	t.Parallel()
+	namespace := env.Namespace(t)
+	createWorkspace(t, namespace, "demo", "net")
+	p := start(t, Options{Config: env.Config, Namespace: namespace})
+	for range maxStates {
+		p.server.states <- struct{}{}
+	}
+	answered := make(chan string, 1)
+	go func() {
+		_, body := p.send(http.MethodGet, "/api/v1/workspaces/"+namespace+"/net/snapshots", "")
+		answered <- body
+	}()
+	p.Consistently(answered, "300ms").ShouldNot(Receive(), "it waits for one of the others")
+	<-p.server.states
+	p.Eventually(answered, timeout).Should(Receive(MatchJSON(`[]`)))
+}
+
 func TestTrigger_appliesAnAddonAgain(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)

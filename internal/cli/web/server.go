@@ -28,6 +28,8 @@ const (
 	sessionPath = "/api/v1/session"
 	// maxBody limits the body of a request.
 	maxBody = 64 << 10
+	// maxStates limits the requests that read states at a time.
+	maxStates = 3
 	// bodyTimeout is how long a client may take to send one.
 	bodyTimeout = 10 * time.Second
 )
@@ -54,6 +56,8 @@ type Server struct {
 	access  access
 	handler http.Handler
 	logs    *openLogs
+	// states holds a value for each request that reads states.
+	states chan struct{}
 	// local is set if the server has one user.
 	local     *local
 	listeners []net.Listener
@@ -92,7 +96,7 @@ func New(options Options) (*Server, error) {
 }
 
 func newServer(a access) *Server {
-	s := &Server{access: a, logs: newOpenLogs(), writeTimeout: 20 * time.Second, bodyTimeout: bodyTimeout}
+	s := &Server{access: a, logs: newOpenLogs(), states: make(chan struct{}, maxStates), writeTimeout: 20 * time.Second, bodyTimeout: bodyTimeout}
 	s.handler = s.secure(s.routes())
 	return s
 }

@@ -155,6 +155,7 @@ export const en = {
   attempts: (n: number) => `failed ${n} times`,
   noAddons: "No add-ons.",
   noAddonClusters: "No cluster matches its selector.",
+  tooManyTabs: "Too many tabs of this page are visible: this one is updated when you close or hide another.",
   connecting: "Connecting…",
   live: "Live",
   lost: (command: string) => `Connection to captctl lost: trying again. If it has stopped, run ${command} and open its link; this page then continues.`,

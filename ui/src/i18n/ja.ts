@@ -157,6 +157,7 @@ export const ja: Words = {
   attempts: (n) => `${n} 回失敗`,
   noAddons: "アドオンはありません。",
   noAddonClusters: "セレクターに一致するクラスターはありません。",
+  tooManyTabs: "このページのタブを多く表示しすぎています。ほかのタブを閉じるか隠すと、このタブが更新されます。",
   connecting: "接続中…",
   live: "ライブ",
   lost: (command) => `captctl との接続が切れました。再接続しています。captctl が停止している場合は ${command} を実行してリンクを開いてください。この画面から続けられます。`,
