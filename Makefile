@@ -218,7 +218,7 @@ test-job: build ## Run the tests that need pods, on a real node, with the S3 bac
 	@cd dev && go run ./awsemulator sh -c 'cd .. && CAPT_TEST_S3=$$AWS_ENDPOINT_URL CAPT_TEST_NODE=1 go test $(TEST_FLAGS) -count=1 -p 1 -timeout 40m ./internal/testenv ./internal/terraform/job ./test/job'
 
 .PHONY: test-ui
-test-ui: parts-test ui ## Test the page of captctl ui in a browser; needs npm and Chromium (apt-get install chromium fonts-noto-cjk). Screenshots go to out/ui.
+test-ui: parts-test ui build ## Test the page of captctl ui in a browser, with the environment of quickstart too; needs npm and Chromium (apt-get install chromium fonts-noto-cjk). Screenshots go to out/ui.
 	CAPT_TEST_UI=1 go test $(TEST_FLAGS) -count=1 -v -timeout 20m ./test/ui
 
 # The packages that decide and touch nothing: no API server, no process, no clock.

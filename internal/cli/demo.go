@@ -15,7 +15,6 @@ import (
 
 	"github.com/appthrust/capt/internal/cli/describe"
 	"github.com/appthrust/capt/internal/cli/text"
-	"github.com/appthrust/capt/internal/cli/web"
 	"github.com/appthrust/capt/internal/cluster/workload"
 	"github.com/appthrust/capt/internal/local/demo"
 	"github.com/appthrust/capt/internal/local/environment"
@@ -87,8 +86,8 @@ func (o *Options) showNext(cmd *cobra.Command, env *environment.Environment, clu
 			lines = append(lines, kubectlIn+" get helmrelease,nodepool,nodeclaim -A", kubectlIn+" scale deployment inflate --replicas=30   # Karpenter adds nodes")
 		}
 	}
-	if web.Built() {
-		lines = append(lines, "", "# The same in the browser, until Ctrl-C", "captctl ui")
+	if link := env.PageLink(); link != "" {
+		lines = append(lines, "", "# The same in the browser; this link works once, captctl up prints another one", link)
 	}
 	lines = append(lines, "", "# Clean up", "kubectl delete cluster "+cluster+"   # with everything that belongs to it", "captctl down"+environmentArguments(cmd, env))
 	fmt.Fprintf(o.Out, "Try next:\n\n  %s\n", strings.ReplaceAll(strings.Join(lines, "\n  "), "\n  \n", "\n\n"))

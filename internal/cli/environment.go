@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/appthrust/capt/internal/cli/text"
+	"github.com/appthrust/capt/internal/cli/web"
 	"github.com/appthrust/capt/internal/local/environment"
 )
 
@@ -38,7 +39,7 @@ func (f *environmentFlags) environment(args []string) (*environment.Environment,
 	if err != nil {
 		return nil, &Exit{Code: 2, Err: err}
 	}
-	env.Parts = f.parts
+	env.Parts, env.Page = f.parts, web.Built()
 	return env, nil
 }
 
@@ -83,6 +84,9 @@ until a pending pod has a node.` + environmentHelp,
 				return err
 			}
 			fmt.Fprintf(o.Out, "  %s\n", useEnvironment(cmd, env))
+			if link := env.PageLink(); link != "" {
+				fmt.Fprintf(o.Out, "\nOpen this link in a browser, which works once: %s\n", link)
+			}
 			return nil
 		},
 	}

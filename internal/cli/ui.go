@@ -24,11 +24,14 @@ const (
 	// passed to the browser.
 	printedLink = 10 * time.Minute
 	openedLink  = time.Minute
+	// keptLink is how long a link in a file can be opened.
+	keptLink = 12 * time.Hour
 )
 
 func newUICommand(o *Options) *cobra.Command {
 	var port uint16
 	var noBrowser bool
+	var linkFile string
 	cmd := &cobra.Command{
 		Use:   "ui",
 		Short: "Show clusters, workspaces and add-ons in the browser",
@@ -42,14 +45,17 @@ kubeconfig. A link opens it once; press Enter for another one.`,
   captctl ui -n team-a
   captctl ui --port 8082 --no-browser`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return o.serveUI(cmd.Context(), port, !noBrowser) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.serveUI(cmd.Context(), port, !noBrowser, linkFile)
+		},
 	}
 	cmd.Flags().Uint16Var(&port, "port", 0, "Port on the loopback interface. 0 chooses a free one.")
 	cmd.Flags().BoolVar(&noBrowser, "no-browser", false, "Print the link only.")
+	cmd.Flags().StringVar(&linkFile, "link-file", "", "Keep a link that was not used in this file, which only you can read, instead of printing one.")
 	return cmd
 }
 
-func (o *Options) serveUI(ctx context.Context, port uint16, open bool) error {
+func (o *Options) serveUI(ctx context.Context, port uint16, open bool, linkFile string) error {
 	config, err := o.Config()
 	if err != nil {
 		return err
@@ -82,6 +88,9 @@ func (o *Options) serveUI(ctx context.Context, port uint16, open bool) error {
 	if !web.Built() {
 		fmt.Fprintln(o.Err, "This program was built without the page: run make ui build, which needs npm.")
 	}
+	if linkFile != "" {
+		return keepLink(ctx, server, linkFile, served)
+	}
 	fmt.Fprintf(o.Out, "Open this link, which works once: %s\n", server.Link(printedLink))
 	if open && hasDesktop() && text.IsTerminal(o.Out) {
 		if err := openBrowser(ctx, server.Link(openedLink)); err != nil {
@@ -97,6 +106,28 @@ func (o *Options) serveUI(ctx context.Context, port uint16, open bool) error {
 		}()
 	}
 	return <-served
+}
+
+// keepLink keeps a link that was not used in a file until the server ends.
+func keepLink(ctx context.Context, server *web.Server, path string, served <-chan error) error {
+	defer func() { _ = os.Remove(path) }()
+	for {
+		partial := path + ".new"
+		if err := os.WriteFile(partial, []byte(server.Link(keptLink)+"\n"), 0o600); err != nil {
+			return fmt.Errorf("writing the link: %w", err)
+		}
+		if err := os.Rename(partial, path); err != nil {
+			return fmt.Errorf("writing the link: %w", err)
+		}
+		select {
+		case <-ctx.Done():
+			return <-served
+		case err := <-served:
+			return err
+		case <-server.Opened():
+		case <-time.After(keptLink - time.Minute):
+		}
+	}
 }
 
 // listenLoopback listens on a port of the loopback interface, with IPv4 and, if the

@@ -91,9 +91,10 @@ func TestTabs_manyLeaveConnectionsForRequests(t *testing.T) {
 		t.Cleanup(cancel)
 		tab := &browser{WithT: first.WithT, t: t, ctx: ctx}
 		// A tab that is not in front is hidden, and has no streams. These stay visible.
-		tab.run(chromedp.Navigate(base + "workspaces/team-b/new-eks"))
+		tab.run(chromedp.Navigate("about:blank"))
 		_, err := chromedp.Call(ctx, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
 		tab.Expect(err).NotTo(HaveOccurred())
+		tab.run(chromedp.Navigate(base + "workspaces/team-b/new-eks"))
 		tabs = append(tabs, tab)
 	}
 	last := tabs[len(tabs)-1]

@@ -170,6 +170,9 @@ func (s *Server) Link(valid time.Duration) string {
 	return fmt.Sprintf("http://%s/#token=%s", net.JoinHostPort("127.0.0.1", s.local.port), s.local.sessions.newLink(valid))
 }
 
+// Opened receives a value when a link was used.
+func (s *Server) Opened() <-chan struct{} { return s.local.sessions.opened }
+
 // read reads the body of a request. It returns false after it answered the request.
 func read(w http.ResponseWriter, r *http.Request, body any) bool {
 	decoder := json.NewDecoder(r.Body)

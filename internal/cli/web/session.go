@@ -23,6 +23,8 @@ type digest [sha256.Size]byte
 // sessions are the one-time links and the sessions that were opened with them.
 type sessions struct {
 	now func() time.Time
+	// opened receives a value when a session was opened.
+	opened chan struct{}
 
 	mu sync.Mutex
 	// links are the expiry times of links, active the times at which sessions were
@@ -31,7 +33,7 @@ type sessions struct {
 }
 
 func newSessions() *sessions {
-	return &sessions{now: time.Now, links: map[digest]time.Time{}, active: map[digest]time.Time{}}
+	return &sessions{now: time.Now, opened: make(chan struct{}, 1), links: map[digest]time.Time{}, active: map[digest]time.Time{}}
 }
 
 // newLink returns a token that opens one session within the given time.
@@ -64,6 +66,10 @@ func (s *sessions) open(token string) (key string, ok bool) {
 	}
 	key = rand.Text() + rand.Text()
 	s.active[sha256.Sum256([]byte(key))] = s.now()
+	select {
+	case s.opened <- struct{}{}:
+	default:
+	}
 	return key, true
 }
 

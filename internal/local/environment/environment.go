@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
@@ -34,6 +35,8 @@ type Environment struct {
 	// Parts is the directory of third-party programs. The default is bin/parts of
 	// the repository.
 	Parts string
+	// Page starts a server for the web page, too.
+	Page bool
 	// ManagerArgs are added to the flags of CAPT's manager, and take precedence over
 	// them.
 	ManagerArgs []string
@@ -89,6 +92,16 @@ func New(name, base string) (*Environment, error) {
 // cluster. The file exists once the environment has been up.
 func (e *Environment) Kubeconfig() string { return e.path("kubeconfig") }
 
+// PageLink returns a link that opens the web page once, or an empty string if the page is
+// not served.
+func (e *Environment) PageLink() string {
+	link, err := os.ReadFile(e.linkFile())
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(link))
+}
+
 // BinDir returns the directory with kubectl and captctl for users. It exists once the
 // environment has been up.
 func (e *Environment) BinDir() string { return e.path("bin") }
@@ -134,6 +147,9 @@ func (e *Environment) Client() (client.WithWatch, error) {
 func (e *Environment) path(names ...string) string {
 	return filepath.Join(append([]string{e.Dir}, names...)...)
 }
+
+// linkFile contains a link to the web page.
+func (e *Environment) linkFile() string { return e.path("page") }
 
 func (e *Environment) managementDir() string { return e.path("management") }
 

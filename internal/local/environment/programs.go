@@ -15,6 +15,7 @@ const (
 	ClusterAPI = "cluster-api"
 	Manager    = "manager"
 	Charts     = "charts"
+	Page       = "page"
 )
 
 // The names of ports.
@@ -26,10 +27,11 @@ const (
 	managerHealth         = "manager-health"
 	managerDiagnostics    = "manager-diagnostics"
 	chartsPort            = "charts"
+	pagePort              = "page"
 )
 
 var portNames = []string{
-	clusterAPIWebhooks, clusterAPIHealth, clusterAPIDiagnostics, managerWebhooks, managerHealth, managerDiagnostics, chartsPort,
+	clusterAPIWebhooks, clusterAPIHealth, clusterAPIDiagnostics, managerWebhooks, managerHealth, managerDiagnostics, chartsPort, pagePort,
 }
 
 // inheritedVariables are passed from the caller's environment to the manager, and so to
@@ -72,6 +74,16 @@ func (p *plan) programs(kubeconfig string) ([]controlplane.Program, error) {
 		programs = append(programs, controlplane.Program{
 			Name: Charts, Path: path, Args: []string{"serve", "--dir=" + dir, "--address=" + p.host(chartsPort)},
 			ReadyURL: "http://" + p.host(chartsPort) + "/healthz",
+		})
+	}
+	if p.environment.Page {
+		path, err := p.captProgram("captctl")
+		if err != nil {
+			return nil, err
+		}
+		programs = append(programs, controlplane.Program{
+			Name: Page, Path: path, Args: []string{"ui", "--no-browser", "--port=" + strconv.Itoa(p.ports[pagePort]), "--link-file=" + p.environment.linkFile()},
+			Env: []string{"KUBECONFIG=" + kubeconfig}, Files: []string{path}, ReadyURL: "http://" + p.host(pagePort) + "/",
 		})
 	}
 	return programs, nil
