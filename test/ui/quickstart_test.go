@@ -176,8 +176,11 @@ func TestQuickstart_isShownLive(t *testing.T) {
 	t.Run("a lost connection recovers", func(*testing.T) {
 		b.goTo("/")
 		b.shows("quickstart")
-		q.kill(controlplane.APIServer)
-		b.eventually("The management cluster is unreachable:")
+		// A restart can be faster than the page notices.
+		b.Eventually(func() string {
+			q.kill(controlplane.APIServer)
+			return b.text()
+		}, slow, time.Second).Should(ContainSubstring("The management cluster is unreachable:"))
 		b.Eventually(b.text, slow).ShouldNot(ContainSubstring("The management cluster is unreachable:"))
 		q.Eventually(func() error { return q.client.Create(t.Context(), pausedCluster("recovered")) }, slow).Should(Succeed())
 		b.eventually("recovered")
@@ -235,12 +238,10 @@ func (q *quickstart) kill(name string) {
 	status, err := q.env.Status(q.t.Context())
 	q.Expect(err).NotTo(HaveOccurred())
 	for _, part := range status.Parts {
-		if part.Name == name {
-			q.Expect(syscall.Kill(part.PID, syscall.SIGKILL)).To(Succeed())
-			return
+		if part.Name == name && part.Running && part.PID > 0 {
+			_ = syscall.Kill(part.PID, syscall.SIGKILL)
 		}
 	}
-	q.t.Fatalf("%s is not a part of the environment", name)
 }
 
 // pausedCluster returns a Cluster that no controller changes.

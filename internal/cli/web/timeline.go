@@ -63,7 +63,7 @@ func newTimeline(objects *describe.Objects, events []Event) []Span {
 			if c := meta.FindStatusCondition(obj.Status.Conditions, clusterv1.ReadyCondition); c != nil && c.Reason == controlplanev1.UpgradingReason {
 				t.upgrades = append(t.upgrades, c.LastTransitionTime)
 			}
-		case *infrav1.CAPTCluster, *clusterv1.MachinePool, *infrav1.CAPTMachineDeployment:
+		case *infrav1.CAPTCluster, *infrav1.CAPTMachinePool, *infrav1.CAPTMachineDeployment:
 			parts = append(parts, obj)
 		case *clusterv1.Machine, *infrav1.CAPTMachine:
 			if machines++; machines <= maxLanes {
