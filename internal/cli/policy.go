@@ -32,11 +32,13 @@ denies plans, requires their approval, or warns about them.`,
 }
 
 type policyTestFlags struct {
-	output    string
-	plan      string
-	destroy   bool
-	workspace terraform.PolicyWorkspace
-	template  terraform.PolicyTemplate
+	output  string
+	plan    string
+	destroy bool
+	// refreshOnly is set if the plan is one that only refreshes the state.
+	refreshOnly bool
+	workspace   terraform.PolicyWorkspace
+	template    terraform.PolicyTemplate
 }
 
 func newPolicyTestCommand(o *Options) *cobra.Command {
@@ -72,6 +74,7 @@ cannot be read.`,
 	addFormat(c, &flags.output, "text", string(text.JSON), string(text.YAML), markdown)
 	c.Flags().StringVar(&flags.plan, "plan", "", "Output of tofu show -json PLAN, or - for stdin.")
 	c.Flags().BoolVar(&flags.destroy, "destroy", false, "The plan destroys the workspace: plan.destroy is true.")
+	c.Flags().BoolVar(&flags.refreshOnly, "refresh-only", false, "The plan is that of tofu plan -refresh-only: plan.refreshOnly is true, and rules see what drifted.")
 	c.Flags().StringVar(&flags.workspace.Name, "workspace", "test", "Name of the workspace that rules see.")
 	c.Flags().StringVar(&flags.workspace.ClusterName, "cluster", "", "Name of the cluster of the workspace.")
 	c.Flags().StringToStringVar(&flags.workspace.Labels, "labels", nil, "Labels of the workspace: KEY=VALUE,...")
@@ -157,8 +160,11 @@ func (o *Options) evaluatePlan(ctx context.Context, policies *terraform.Policies
 	if err != nil {
 		return nil, fmt.Errorf("%s is not the output of tofu show -json PLAN: %w", flags.plan, err)
 	}
-	summary := policy.Plan{Destroy: flags.destroy}
-	if err := change.ReadPlanned(again(), func(planned change.Planned) error {
+	summary, read := policy.Plan{Destroy: flags.destroy, RefreshOnly: flags.refreshOnly}, change.ReadPlanned
+	if flags.refreshOnly {
+		read = change.ReadRefreshed
+	}
+	if err := read(again(), func(planned change.Planned) error {
 		if planned.Resource != nil {
 			count(&summary, planned.Resource.Actions)
 		}
@@ -167,7 +173,7 @@ func (o *Options) evaluatePlan(ctx context.Context, policies *terraform.Policies
 		return nil, err
 	}
 	evaluation := policy.New(policies, summary)
-	if err := change.ReadPlanned(again(), func(planned change.Planned) error { return evaluation.Add(ctx, planned) }); err != nil {
+	if err := read(again(), func(planned change.Planned) error { return evaluation.Add(ctx, planned) }); err != nil {
 		return nil, err
 	}
 	return evaluation.Finish(ctx, secrets.Mask)

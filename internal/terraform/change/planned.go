@@ -51,8 +51,18 @@ type PlannedValues struct {
 // emit. Unlike those of Read, their names and values are not masked: a user who can make a
 // text secret could otherwise hide it from the rules of a policy. Mask what is shown.
 func ReadPlanned(plan io.Reader, emit func(Planned) error) error {
+	return readPlanned(plan, emit, false)
+}
+
+// ReadRefreshed is like ReadPlanned for a plan that only refreshes the state. Its changes are
+// the differences between the resources and the state.
+func ReadRefreshed(plan io.Reader, emit func(Planned) error) error {
+	return readPlanned(plan, emit, true)
+}
+
+func readPlanned(plan io.Reader, emit func(Planned) error, refreshes bool) error {
 	unmasked := func(text string) string { return text }
-	reader := &plannedReader{reader: reader{decoder: json.NewDecoder(plan), redact: unmasked}, emit: emit}
+	reader := &plannedReader{reader: reader{decoder: json.NewDecoder(plan), redact: unmasked}, emit: emit, refreshes: refreshes}
 	if err := reader.plan(); err != nil {
 		return fmt.Errorf("reading the changes of the plan: %w", err)
 	}
@@ -62,12 +72,14 @@ func ReadPlanned(plan io.Reader, emit func(Planned) error) error {
 type plannedReader struct {
 	reader
 	emit func(Planned) error
+	// refreshes is set if drift counts as changes.
+	refreshes bool
 }
 
 func (r *plannedReader) plan() error {
 	return r.members(func(key string) error {
-		switch key {
-		case "resource_changes":
+		switch {
+		case key == "resource_changes", key == "resource_drift" && r.refreshes:
 			return r.elements(func() error {
 				var planned plannedResource
 				if r.decoder.Decode(&planned) != nil {
@@ -75,7 +87,7 @@ func (r *plannedReader) plan() error {
 				}
 				return r.resource(&planned)
 			})
-		case "output_changes":
+		case key == "output_changes":
 			return r.members(func(name string) error {
 				var change plannedChange
 				if r.decoder.Decode(&change) != nil {

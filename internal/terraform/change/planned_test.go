@@ -93,3 +93,19 @@ func FuzzReadPlanned(f *testing.F) {
 		_ = change.ReadPlanned(strings.NewReader(plan), func(change.Planned) error { return nil })
 	})
 }
+
+func TestReadRefreshed_showsWhatDrifted(t *testing.T) {
+	g := NewWithT(t)
+	var found []string
+	plan := `{"resource_drift":[{"address":"x.gone","change":{"actions":["delete"],"before":{"a":1}}}],"resource_changes":[{"address":"x.same","change":{"actions":["no-op"]}}],"output_changes":{"o":{"actions":["update"],"before":"a","after":"b"}}}`
+	g.Expect(change.ReadRefreshed(strings.NewReader(plan), func(p change.Planned) error {
+		if p.Resource != nil {
+			found = append(found, p.Resource.Address+" "+string(p.Resource.Action))
+		} else {
+			found = append(found, p.Output.Name)
+		}
+		return nil
+	})).To(Succeed())
+	g.Expect(found).To(Equal([]string{"x.gone delete", "o"}))
+	g.Expect(planned(t, plan)).To(HaveLen(1), "what another plan finds is not planned")
+}

@@ -17,10 +17,14 @@ func (s *Session) PlanChanges(ctx context.Context, file string, emit func(change
 }
 
 // PlannedChanges reads the changes of a saved plan with their values, for policies, and
-// passes them to emit. It returns a function that masks the values that PlanChanges masks.
-func (s *Session) PlannedChanges(ctx context.Context, file string, emit func(change.Planned) error) (mask func(string) string, err error) {
+// passes them to emit. Those of a plan that only refreshes the state are what drifted. It
+// returns a function that masks the values that PlanChanges masks.
+func (s *Session) PlannedChanges(ctx context.Context, file string, refreshOnly bool, emit func(change.Planned) error) (mask func(string) string, err error) {
 	err = s.showPlan(ctx, file, func(shown io.Reader, masking func(string) string) error {
 		mask = masking
+		if refreshOnly {
+			return change.ReadRefreshed(shown, emit)
+		}
 		return change.ReadPlanned(shown, emit)
 	})
 	return mask, err

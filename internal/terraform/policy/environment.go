@@ -48,7 +48,7 @@ var fields = func() map[string]map[string]*cel.Type {
 	output := map[string]*cel.Type{"action": cel.StringType}
 	maps.Copy(output, values)
 	summary := map[string]*cel.Type{
-		"destroy": cel.BoolType, "toAdd": cel.IntType, "toChange": cel.IntType, "toDestroy": cel.IntType,
+		"destroy": cel.BoolType, "refreshOnly": cel.BoolType, "partial": cel.BoolType, "toAdd": cel.IntType, "toChange": cel.IntType, "toDestroy": cel.IntType,
 	}
 	plan := maps.Clone(summary)
 	plan["resourceChanges"] = cel.ListType(cel.ObjectType(changeType))

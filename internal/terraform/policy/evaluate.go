@@ -25,7 +25,13 @@ const (
 // Plan is what the rules see of a plan apart from its changes.
 type Plan struct {
 	// Destroy is set if the plan destroys all resources.
-	Destroy                    bool
+	Destroy bool
+	// RefreshOnly is set if the plan updates only the state. Its changes are those of the
+	// state.
+	RefreshOnly bool
+	// Partial is set if the plan is limited to some resources. Others may follow in further
+	// plans.
+	Partial                    bool
 	ToAdd, ToChange, ToDestroy int
 	// HideValues reports no values, because the plan and the state are encrypted. Messages
 	// are then those of the rules, which have none.
@@ -59,7 +65,7 @@ func New(policies *terraform.Policies, plan Plan) *Evaluation {
 	e := &Evaluation{
 		hide: plan.HideValues, outputs: map[string]any{},
 		plan: map[string]any{
-			"destroy": plan.Destroy, "toAdd": plan.ToAdd, "toChange": plan.ToChange, "toDestroy": plan.ToDestroy,
+			"destroy": plan.Destroy, "refreshOnly": plan.RefreshOnly, "partial": plan.Partial, "toAdd": plan.ToAdd, "toChange": plan.ToChange, "toDestroy": plan.ToDestroy,
 		},
 	}
 	if policies == nil {

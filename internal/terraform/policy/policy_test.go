@@ -49,6 +49,15 @@ func whole(expression string) terraform.PolicyRule {
 	return rule
 }
 
+func TestEvaluate_seesWhatKindOfPlanItIs(t *testing.T) {
+	g := NewWithT(t)
+	plan := policy.Plan{RefreshOnly: true, ToDestroy: 1}
+	shown := `{"resource_changes":[]}`
+	g.Expect(evaluate(t, shown, plan, whole(`plan.refreshOnly && plan.toDestroy > 0`))).To(HaveLen(1))
+	g.Expect(evaluate(t, shown, policy.Plan{}, whole(`plan.refreshOnly || plan.partial`))).To(BeEmpty())
+	g.Expect(evaluate(t, shown, policy.Plan{Partial: true}, whole(`plan.partial`))).To(HaveLen(1))
+}
+
 // Otherwise a user who makes "ingress" or "0.0.0.0/0" a secret would hide them from rules.
 func TestEvaluate_masksWhatIsShownOnly(t *testing.T) {
 	g := NewWithT(t)

@@ -45,6 +45,11 @@ func (run *execution) createPlan(ctx context.Context, options command.PlanOption
 	return plan, nil
 }
 
+// refreshOnly reports whether the plan of the request updates only the state.
+func (run *execution) refreshOnly() bool {
+	return run.request.OneShot != nil && run.request.OneShot.RefreshOnly
+}
+
 // addresses returns the addresses of the resource instances in the state.
 func (run *execution) addresses(ctx context.Context) ([]string, error) {
 	if run.result.State.Lineage == "" || run.result.State.Resources == 0 {

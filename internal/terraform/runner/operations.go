@@ -50,11 +50,15 @@ func (r *Runner) plan(ctx context.Context, run *execution) (*command.PlanResult,
 	if err != nil {
 		return nil, fmt.Errorf("reading the plan: %w", err)
 	}
-	plan.Summary.ID = record.PlanID(content, plan.Summary.Changes, run.moduleDigest(), r.RunID)
+	if run.changes = plan.Summary.Changes; run.refreshOnly() {
+		// A resource that was not found is removed from the state. Policies and protection
+		// decide about it as about one that is destroyed.
+		run.changes = slices.Concat(plan.Summary.Changes, plan.Drift)
+	}
+	plan.Summary.ID = record.PlanID(content, run.changes, run.moduleDigest(), r.RunID)
 	run.result.Plan = &plan.Summary
-	run.result.Blocked = run.request.BlockedBy(plan.Summary.Changes)
+	run.result.Blocked = run.request.BlockedBy(run.changes)
 	run.result.Diagnostics = append(run.result.Diagnostics, plan.Diagnostics...)
-	run.changes = plan.Summary.Changes
 	return plan, nil
 }
 
@@ -186,7 +190,9 @@ func (r *Runner) apply(ctx context.Context, run *execution) error {
 		phase = terraform.PhaseDestroying
 	}
 	run.report.enter(phase)
-	run.report.expect(run.changes)
+	if !run.refreshOnly() {
+		run.report.expect(run.changes)
+	}
 	started := time.Now()
 	applied, err := run.session.Apply(ctx, r.workdir.PlanFile(), run.request.ApplyArgs)
 	run.phase(phase, started)

@@ -17,7 +17,7 @@ func (r *Runner) checkPolicies(ctx context.Context, run *execution) (denied bool
 		return false, nil
 	}
 	evaluation := policy.New(run.request.Policies, run.decidedPlan())
-	mask, err := run.session.PlannedChanges(ctx, r.workdir.PlanFile(), func(planned change.Planned) error {
+	mask, err := run.session.PlannedChanges(ctx, r.workdir.PlanFile(), run.refreshOnly(), func(planned change.Planned) error {
 		return evaluation.Add(ctx, planned)
 	})
 	if err == nil {
@@ -40,10 +40,14 @@ func (r *Runner) checkPolicies(ctx context.Context, run *execution) (denied bool
 }
 
 // decidedPlan returns what policies see of the plan apart from its changes. A saved plan
-// has no summary, so the changes are counted.
+// has no summary, and that of a refresh has no resources, so the changes are counted.
 func (run *execution) decidedPlan() policy.Plan {
-	plan := policy.Plan{Destroy: run.request.Operation.Destroys(), HideValues: run.request.Encryption != ""}
-	if summary := run.result.Plan; summary != nil {
+	once := run.request.OneShot
+	plan := policy.Plan{
+		Destroy: run.request.Operation.Destroys(), RefreshOnly: run.refreshOnly(), Partial: once != nil && len(once.Target) > 0,
+		HideValues: run.request.Encryption != "",
+	}
+	if summary := run.result.Plan; summary != nil && !plan.RefreshOnly {
 		plan.ToAdd, plan.ToChange, plan.ToDestroy = summary.Add, summary.Change, summary.Destroy
 		return plan
 	}

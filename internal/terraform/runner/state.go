@@ -371,7 +371,7 @@ func (r *Runner) storeWith(ctx context.Context, run *execution, name, component 
 		return err
 	}
 	if component == record.ComponentPlan && name != record.ChangesName(run.result.Plan.ID) {
-		if err := record.SetChanges(secrets[0], run.result.Plan.Changes); err != nil {
+		if err := record.SetChanges(secrets[0], run.changes); err != nil {
 			return err
 		}
 		secrets[0].Annotations[record.PlanFormatAnnotation] = record.PlanFormat
