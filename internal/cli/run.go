@@ -178,7 +178,7 @@ func oneShotFailure(result *operate.OneShotResult) error {
 		return nil
 	}
 	if result.Run == nil {
-		return fmt.Errorf("the request for %s ended without a run: see captctl history %s", result.Workspace, result.Workspace)
+		return fmt.Errorf("the request for %s ended without a run: see the event OneShotEnded of WorkspaceTemplateApply %s", result.Workspace, result.Workspace)
 	}
 	switch run := result.Run; terraform.Outcome(run.Outcome) {
 	case terraform.OutcomeSucceeded, terraform.OutcomeNoChanges, terraform.OutcomePlanned:

@@ -20,7 +20,7 @@ func TestRun_refusesWhatDoesNotFit(t *testing.T) {
 		"planOnly and hold exclude each other":   {"--plan-only", "--hold"},
 		`address "module.vpc" is invalid`:        {"--replace", "module.vpc"},
 		`import "aws_vpc.main" is invalid`:       {"--import", "aws_vpc.main"},
-		"stdin is not a terminal: pass --yes":    {"--refresh-only"},
+		"stdin is not a terminal: pass --yes":    {"--target", "module.vpc"},
 		"the ID of aws_vpc.main is invalid":      {"--import", "aws_vpc.main="},
 		`address "-destroy" is invalid`:          {"--target=-destroy"},
 		"aws_vpc.main is imported twice: see ca": {"--import", "aws_vpc.main=a", "--import", "aws_vpc.main=b"},
@@ -32,6 +32,7 @@ func TestRun_refusesWhatDoesNotFit(t *testing.T) {
 	h.reload(apply)
 	h.Expect(apply.Annotations).NotTo(HaveKey(infrav1.OneShotAnnotation))
 
+	h.Expect(h.run("run", "net", "--refresh-only", "--yes").err).To(HavePrefix("the inputs of net are not applied"))
 	h.setStatus(apply, func() { apply.Status.Plan = &infrav1.PlanStatus{ID: "plan-1", Waiting: new(true)} })
 	h.Expect(h.run("run", "net", "--plan-only").err).To(HavePrefix("plan plan-1 of net waits for a decision"))
 	h.setStatus(apply, func() { apply.Status.Conditions = condition("Paused", "True", "Paused", "") })
@@ -63,7 +64,7 @@ func TestRun_requestsOnceAndReportsTheResult(t *testing.T) {
 	h.Expect(first.UID).To(Equal(string(apply.UID)))
 	h.Expect(a.out).To(ContainSubstring(first.ID))
 	h.Expect(h.run("run", "net", "--plan-only").err).To(ContainSubstring("net has not finished an earlier request"))
-	h.setStatus(apply, func() { apply.Status.HandledOneShot = first.ID })
+	h.setStatus(apply, func() { apply.Status.EndOneShot(first.ID) })
 
 	r := h.start("run", "net", "--target", "module.vpc", "--yes")
 	var second *terraform.OneShot
@@ -75,7 +76,7 @@ func TestRun_requestsOnceAndReportsTheResult(t *testing.T) {
 	}, timeout).Should(Succeed())
 	request := &infrav1.RunRequest{ID: second.ID, Arguments: "--target module.vpc", RequestedBy: "alice"}
 	h.setStatus(apply, func() {
-		apply.Status.HandledOneShot = second.ID
+		apply.Status.EndOneShot(second.ID)
 		apply.Status.Plan = &infrav1.PlanStatus{ID: "plan-1", Run: "net-r7", PolicyAction: infrav1.PolicyDeny, Request: request}
 		apply.Status.History = []infrav1.RunRecord{{ID: "net-r7", Operation: "PlanAndApply", Outcome: "Denied", Request: request, Summary: "1 to add"}}
 	})

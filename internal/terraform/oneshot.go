@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/appthrust/capt/internal/message"
 )
@@ -19,6 +20,8 @@ type OneShot struct {
 	// UID is the UID of the workspace. A copy of the workspace does not execute the
 	// operations of the original.
 	UID string `json:"uid"`
+	// At is when the operation was requested. It expires. Without it, it does not.
+	At time.Time `json:"at,omitzero"`
 	// Replace are the addresses of resource instances that are replaced, in addition to
 	// what the inputs change.
 	Replace []string `json:"replace,omitempty"`

@@ -2,6 +2,8 @@ package engine
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -159,7 +161,7 @@ func TestRun_survivesARestartAndHappensOnce(t *testing.T) {
 	w.Expect(requested.code).To(Equal(0), requested.err)
 	w.Expect(requested.out).To(ContainSubstring("Requested a run of hello with --replace terraform_data.a"))
 	w.Expect(w.Start()).To(Succeed())
-	w.Eventually(func() string { return w.get("hello").Status.HandledOneShot }, testTimeout).ShouldNot(BeEmpty())
+	w.Eventually(func() []string { return w.get("hello").Status.EndedOneShots }, testTimeout).ShouldNot(BeEmpty())
 	w.waitReady("hello")
 	runs := w.get("hello").Status.Runs
 	w.Expect(w.Stop(syscall.SIGTERM)).To(Succeed())
@@ -169,4 +171,40 @@ func TestRun_survivesARestartAndHappensOnce(t *testing.T) {
 	w.Eventually(func() int64 { return w.get("hello").Status.Runs }, testTimeout).Should(Equal(runs + 1))
 	w.Eventually(func() string { return string(w.get("hello").Status.History[0].Operation) }, testTimeout).Should(Equal("CheckDrift"))
 	w.Expect(w.created("a")).To(Equal(2), "a restart does not repeat it")
+}
+
+func TestRun_protectsWhatARefreshRemovesFromTheState(t *testing.T) {
+	t.Parallel()
+	w := prepareWithManager(t)
+	w.Env = []string{"TF_CLI_CONFIG_FILE=" + w.mirror()}
+	w.Expect(w.Start()).To(Succeed())
+	guard := w.policy("guard", infrav1.PolicyRule{Name: "keep", Action: infrav1.PolicyDeny, Expression: `resource.action == "delete" && plan.toDestroy > 0`, Message: "It must stay in the state"})
+	w.template("files", files, func(s *infrav1.WorkspaceSpec) { s.Protect = []infrav1.ProtectPattern{"local_file"} })
+	w.apply("hello", "files", variables(map[string]string{"dir": w.dir}))
+	before := w.waitReady("hello")
+	w.Expect(os.Remove(filepath.Join(w.dir, "f"))).To(Succeed())
+
+	denied := w.captctl("run", "hello", "--refresh-only", "--yes")
+	w.Expect(denied.code).To(Equal(1), denied.out)
+	w.Expect(denied.err).To(ContainSubstring("a policy denies the plan"))
+	w.changePolicy(guard, func(p *infrav1.WorkspacePolicy) { p.Spec.Rules[0].Action = infrav1.PolicyWarn })
+	blocked := w.captctl("run", "hello", "--refresh-only", "--yes")
+	w.Expect(blocked.code).To(Equal(1), blocked.out)
+	w.Expect(blocked.err).To(ContainSubstring("protected resources"))
+	w.Expect(w.captctl("state", "list", "hello").out).To(ContainSubstring("local_file.f"))
+
+	held := w.captctl("run", "hello", "--refresh-only", "--hold")
+	w.Expect(held.code).To(Equal(0), held.err)
+	w.Expect(held.out).To(ContainSubstring("waiting for approval"))
+	a := w.waitReady("hello")
+	w.Expect(a.Status.Plan.Blocked).To(Equal([]string{"local_file.f"}))
+	w.Expect(condition(a, infrav1.AppliedCondition).Message).To(ContainSubstring("waits for a decision"), "the workspace stays ready")
+	w.annotate("hello", infrav1.CheckDriftAnnotation, "now")
+	w.Eventually(func() string { return string(w.get("hello").Status.History[0].Operation) }, testTimeout).Should(Equal("CheckDrift"), "drift is checked meanwhile")
+	approved := w.captctl("approve", "hello", "--allow-destroy", "local_file.f", "--yes", "--wait")
+	w.Expect(approved.code).To(Equal(0), approved.err)
+	w.Eventually(func() int32 { return w.get("hello").Status.State.Resources }, testTimeout).Should(BeZero())
+	a = w.waitReady("hello")
+	w.Expect(a.Status.AppliedInputs).To(Equal(before.Status.AppliedInputs))
+	w.Expect(w.file("f")).To(BeEmpty(), "what drifted is not reverted")
 }

@@ -1,6 +1,7 @@
 package v1beta1
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -53,6 +54,20 @@ func RequesterOf(apply *WorkspaceTemplateApply, id string) string {
 		return ""
 	}
 	return user
+}
+
+// maxEndedOneShots is the number of one-shot operations that a status remembers.
+const maxEndedOneShots = 64
+
+// OneShotEnded reports whether the one-shot operation with an ID has ended.
+func (s *WorkspaceTemplateApplyStatus) OneShotEnded(id string) bool {
+	return slices.Contains(s.EndedOneShots, id)
+}
+
+// EndOneShot records that the one-shot operation with an ID has ended.
+func (s *WorkspaceTemplateApplyStatus) EndOneShot(id string) {
+	others := slices.DeleteFunc(slices.Clone(s.EndedOneShots), func(ended string) bool { return ended == id })
+	s.EndedOneShots = slices.Insert(others, 0, id)[:min(len(others)+1, maxEndedOneShots)]
 }
 
 // ApprovalOf returns the record of a workspace's approved plan, or nil if there is none.

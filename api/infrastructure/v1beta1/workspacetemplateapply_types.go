@@ -292,12 +292,14 @@ type WorkspaceTemplateApplyStatus struct {
 	// +kubebuilder:validation:MaxLength=63
 	HandledStateCommand string `json:"handledStateCommand,omitempty"`
 
-	// handledOneShot is the id of the one-shot operation that was executed, refused or
-	// rejected last.
+	// endedOneShots are the ids of the one-shot operations that were executed, refused or
+	// rejected, the latest first. They are not executed again.
 	// +optional
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=63
-	HandledOneShot string `json:"handledOneShot,omitempty"`
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=63
+	EndedOneShots []string `json:"endedOneShots,omitempty"`
 
 	// handledMove is the id of the request that moved the state to its backend.
 	// +optional

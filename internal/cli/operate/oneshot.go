@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -15,12 +16,12 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 )
 
-// RequestOneShot requests a one-shot operation, and sets its ID and UID.
+// RequestOneShot requests a one-shot operation, and sets its ID, UID and time.
 func RequestOneShot(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, operation *terraform.OneShot) error {
 	if err := CheckOneShot(apply, operation); err != nil {
 		return err
 	}
-	operation.ID, operation.UID = uuid.NewString(), string(apply.UID)
+	operation.ID, operation.UID, operation.At = uuid.NewString(), string(apply.UID), time.Now().UTC().Truncate(time.Second)
 	if err := operation.Validate(); err != nil {
 		return err
 	}
@@ -43,8 +44,10 @@ func CheckOneShot(apply *infrav1.WorkspaceTemplateApply, operation *terraform.On
 		return fmt.Errorf("%s is being deleted: nothing but its deletion runs", apply.Name)
 	case meta.IsStatusConditionTrue(apply.Status.Conditions, infrav1.PausedCondition):
 		return fmt.Errorf("%s is paused: resume it first", apply.Name)
-	case err == nil && pending.UID == string(apply.UID) && pending.ID != apply.Status.HandledOneShot:
+	case err == nil && pending.UID == string(apply.UID) && !apply.Status.OneShotEnded(pending.ID):
 		return fmt.Errorf("%s has not finished an earlier request (%s): wait for it, approve or reject its plan, or remove the annotation %s", apply.Name, pending.Arguments(), infrav1.OneShotAnnotation)
+	case operation.RefreshOnly && !operation.PlanOnly && !meta.IsStatusConditionTrue(apply.Status.Conditions, infrav1.AppliedCondition):
+		return fmt.Errorf("the inputs of %s are not applied: apply them or change them back, then refresh the state", apply.Name)
 	case operation.PlanOnly && plan != nil && plan.Waiting != nil && *plan.Waiting:
 		return fmt.Errorf("plan %s of %s waits for a decision, and another plan would replace it: see captctl plan %s, or request a new one with captctl retry %s", plan.ID, apply.Name, apply.Name, apply.Name)
 	}
@@ -66,7 +69,7 @@ type OneShotResult struct {
 // OneShotEnded reports whether a one-shot operation ended, or its plan waits for approval. It
 // returns an error if it is not executed any more.
 func OneShotEnded(apply *infrav1.WorkspaceTemplateApply, id string) (bool, error) {
-	if apply.Status.HandledOneShot == id || oneShotWaits(apply, id) {
+	if apply.Status.OneShotEnded(id) || oneShotWaits(apply, id) {
 		return true, nil
 	}
 	requested, err := terraform.ParseOneShot(apply.Annotations[infrav1.OneShotAnnotation])
@@ -80,7 +83,7 @@ func OneShotEnded(apply *infrav1.WorkspaceTemplateApply, id string) (bool, error
 // that was outdated, another plan waits.
 func OneShotDecided(apply *infrav1.WorkspaceTemplateApply, plan *infrav1.PlanStatus) (bool, error) {
 	ended, err := OneShotEnded(apply, plan.Request.ID)
-	if ended && apply.Status.HandledOneShot != plan.Request.ID && apply.Status.Plan.ID == plan.ID {
+	if ended && !apply.Status.OneShotEnded(plan.Request.ID) && apply.Status.Plan.ID == plan.ID {
 		return false, nil
 	}
 	return ended, err
@@ -113,6 +116,6 @@ func ResultOf(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemp
 func RemoveOneShot(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, id string) error {
 	return removeAnnotation(ctx, c, apply, infrav1.OneShotAnnotation, func(live *infrav1.WorkspaceTemplateApply) bool {
 		operation, err := terraform.ParseOneShot(live.Annotations[infrav1.OneShotAnnotation])
-		return err == nil && operation.ID == id && live.Status.HandledOneShot == id
+		return err == nil && operation.ID == id && live.Status.OneShotEnded(id)
 	})
 }

@@ -37,10 +37,9 @@ type situation struct {
 	// that was executed last.
 	command        *terraform.StateCommand
 	handledCommand string
-	// oneShot is the one-shot operation that the user requested last, handledOneShot the
-	// ID of the one that ended last.
-	oneShot        *terraform.OneShot
-	handledOneShot string
+	// oneShot is the one-shot operation that the user requested last. It is nil if it has
+	// ended.
+	oneShot *terraform.OneShot
 	// invalidCommand describes an invalid state command, move or one-shot operation.
 	invalidCommand string
 	// approvedPlan and rejectedPlan are plan IDs.
@@ -88,10 +87,12 @@ func decide(s situation) (decision, error) {
 	if next, err := s.decideStateChange(); err != nil || next != noRun {
 		return next, err
 	}
-	if next, err := s.decideOneShot(); err != nil || next != noRun {
+	applied := s.inputs == s.appliedInputs && !s.requested() && !s.unfinished()
+	if next, err := s.decideOneShot(); next != noRun || err != nil && !applied {
 		return next, err
 	}
-	if s.inputs == s.appliedInputs && !s.requested() && !s.unfinished() {
+	if applied {
+		// An operation may wait for approval meanwhile.
 		return s.decideDriftCheck()
 	}
 	if s.requested() {

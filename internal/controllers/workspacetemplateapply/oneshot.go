@@ -3,6 +3,7 @@ package workspacetemplateapply
 import (
 	"encoding/json"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -88,7 +89,7 @@ func oneShot(apply *infrav1.WorkspaceTemplateApply) (*terraform.OneShot, string)
 // decideOneShot returns the run of a one-shot operation that the user requested. It precedes
 // the runs of the inputs.
 func (s situation) decideOneShot() (decision, error) {
-	if s.oneShot == nil || s.oneShot.ID == s.handledOneShot {
+	if s.oneShot == nil {
 		return noRun, nil
 	}
 	waits := s.plan != nil && isWaiting(s.plan) && s.plan.Inputs == oneShotInputs(s.oneShot, s.inputs)
@@ -109,19 +110,45 @@ func (s situation) decideOneShot() (decision, error) {
 	return decision{operation: terraform.OperationApply, plan: s.plan.ID, oneShot: true}, nil
 }
 
-// endOneShot ends a one-shot operation whose plan waits and will not be applied: it was
-// rejected or withdrawn, or the inputs come first.
+// oneShotLifetime is how long after its time a one-shot operation may start. An older
+// manifest of the workspace, which is applied again, may contain it.
+const oneShotLifetime = 24 * time.Hour
+
+// refusal returns why the one-shot operation that the user requested is not executed, or an
+// empty string.
+func (s situation) refusal() string {
+	switch {
+	case s.oneShot == nil:
+		return ""
+	case !s.oneShot.At.IsZero() && s.now.Sub(s.oneShot.At) > oneShotLifetime:
+		return "The request is from " + s.oneShot.At.UTC().Format(time.RFC3339) + " and has expired"
+	case s.oneShot.RefreshOnly && !s.oneShot.PlanOnly && s.inputs != s.appliedInputs:
+		// Policies have not decided about these inputs, which may read other resources, in
+		// another region for example. The outputs would be theirs.
+		return "The inputs are not applied: apply them or change them back, then refresh the state"
+	default:
+		return ""
+	}
+}
+
+// endOneShot ends a one-shot operation that is refused, or whose plan waits and will not be
+// applied: it was rejected or withdrawn, or the inputs come first.
 func (r *Reconciler) endOneShot(s *scope) {
 	plan, current := s.apply.Status.Plan, s.situation()
-	if plan == nil || !isWaiting(plan) {
-		return
+	once, ok := oneShotRun{}, false
+	if plan != nil && isWaiting(plan) {
+		once, ok = parseOneShotInputs(plan.Inputs)
 	}
-	once, ok := parseOneShotInputs(plan.Inputs)
 	if !ok {
+		if why := current.refusal(); why != "" {
+			s.apply.Status.EndOneShot(current.oneShot.ID)
+			r.Recorder.Eventf(s.apply, nil, corev1.EventTypeWarning, infrav1.OneShotEndedReason, "EndOneShot", "The one-shot operation %s is not executed. %s",
+				message.Truncate(message.OneLine(current.oneShot.Arguments()), maxQuote), why)
+		}
 		return
 	}
 	why := ""
-	switch pending := current.oneShot != nil && current.oneShot.ID == once.id && current.handledOneShot != once.id; {
+	switch pending := current.oneShot != nil && current.oneShot.ID == once.id; {
 	case !pending:
 		why = "The request was withdrawn"
 	case current.rejectedPlan == plan.ID:
@@ -133,7 +160,8 @@ func (r *Reconciler) endOneShot(s *scope) {
 	default:
 		return
 	}
-	plan.Waiting, s.apply.Status.HandledOneShot = new(false), once.id
+	plan.Waiting = new(false)
+	s.apply.Status.EndOneShot(once.id)
 	r.Recorder.Eventf(s.apply, nil, corev1.EventTypeNormal, infrav1.OneShotEndedReason, "EndOneShot", "Plan %s of a one-shot operation is not applied. %s", plan.ID, why)
 }
 
@@ -173,7 +201,7 @@ func (s *scope) recordOneShot(run *runRecord, result *terraform.Result, outcome 
 		status.Plan = nil
 		return
 	}
-	status.HandledOneShot = once.id
+	status.EndOneShot(once.id)
 	if plan := status.Plan; plan != nil && plan.Inputs == run.inputs() {
 		plan.Waiting = nil
 	}
@@ -181,8 +209,13 @@ func (s *scope) recordOneShot(run *runRecord, result *terraform.Result, outcome 
 	case once.kind == kindPlanOnly:
 	case outcome == terraform.OutcomeSucceeded, outcome == terraform.OutcomeNoChanges:
 		s.recordOneShotSuccess(result, once)
+	case once.kind == kindRefreshOnly:
+		// It changes no resource, and another run would revert what drifted.
 	case mayHaveChanged(result):
-		status.AppliedInputs, status.Failure = "", nil
+		status.AppliedInputs = ""
+		if once.kind != kindTarget {
+			status.Failure = nil
+		}
 		if outcome == outcomeCanceled {
 			status.Failure = &infrav1.FailureStatus{
 				Inputs: once.inputs, Attempts: 1, Reason: infrav1.RunCanceledReason, Message: failureMessage(run, result, outcome),
@@ -199,8 +232,9 @@ func (s *scope) recordOneShotSuccess(result *terraform.Result, once oneShotRun) 
 		if result.Outcome == terraform.OutcomeNoChanges {
 			return
 		}
-		// A part of the inputs is applied, and the others are still due.
-		if status.Failure = nil; status.AppliedInputs != once.inputs {
+		// A part of the inputs is applied, and the others are still due. If their run was
+		// canceled or failed for good, they stay so.
+		if status.AppliedInputs != once.inputs {
 			status.AppliedInputs = ""
 		}
 		return

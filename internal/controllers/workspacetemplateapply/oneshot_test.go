@@ -3,6 +3,7 @@ package workspacetemplateapply
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	"k8s.io/client-go/tools/events"
@@ -45,17 +46,61 @@ func TestDecide_executesEachOneShotOperationOnce(t *testing.T) {
 		{name: "with approval", situation: upToDate(request(), manual), want: terraform.OperationPlan},
 		{name: "held", situation: upToDate(request(hold)), want: terraform.OperationPlan},
 		{name: "only planned", situation: upToDate(request(planOnly)), want: terraform.OperationPlan},
-		{name: "waits", situation: upToDate(request(hold), waiting), reason: infrav1.WaitingForApprovalReason, contains: []string{planID, "--replace a.b --hold"}},
+		{name: "waits", situation: upToDate(request(hold), waiting, changed), reason: infrav1.WaitingForApprovalReason, contains: []string{planID, "--replace a.b --hold"}},
 		{name: "approved", situation: upToDate(request(hold), waiting, approved), want: terraform.OperationApply, plan: planID},
-		{name: "approved, but protected", situation: upToDate(request(hold), waiting, approved, blocked), reason: infrav1.ProtectedResourceReason, stalled: true},
+		{name: "approved, but protected", situation: upToDate(request(hold), waiting, approved, blocked, changed), reason: infrav1.ProtectedResourceReason, stalled: true},
 		{name: "approved and released", situation: upToDate(request(hold), waiting, approved, blocked, release("a.b")), want: terraform.OperationApply, plan: planID},
 		{name: "approved, but other policies", situation: upToDate(request(hold), waiting, approved, func(s *situation) { s.policies = "new" }), want: terraform.OperationPlan},
-		{name: "handled", situation: upToDate(request(), func(s *situation) { s.handledOneShot = "1" })},
-		{name: "another one was handled", situation: upToDate(request(), func(s *situation) { s.handledOneShot = "0" }), want: terraform.OperationPlanAndApply},
 	} {
 		e.oneShot = e.want != "" && e.want != terraform.OperationStateCommand
 		t.Run(e.name, e.run)
 	}
+	for _, e := range []expectation{
+		{name: "applied inputs stay applied while it waits", situation: upToDate(request(hold), waiting)},
+		{name: "applied inputs stay applied while it is protected", situation: upToDate(request(hold), waiting, approved, blocked)},
+		{name: "drift is checked while it waits", situation: upToDate(request(hold), waiting, func(s *situation) { s.driftRequest = "now" }), want: terraform.OperationCheckDrift},
+	} {
+		t.Run(e.name, e.run)
+	}
+}
+
+func TestRefusal(t *testing.T) {
+	g := NewWithT(t)
+	s := upToDate()
+	g.Expect(s.refusal()).To(BeEmpty())
+	s.oneShot = &terraform.OneShot{ID: "1", UID: "u", Replace: []string{"a.b"}, At: noon.Add(-23 * time.Hour)}
+	g.Expect(s.refusal()).To(BeEmpty())
+	s.oneShot.At = noon.Add(-25 * time.Hour)
+	g.Expect(s.refusal()).To(Equal("The request is from 2026-01-01T11:00:00Z and has expired"), "an old manifest was applied again")
+	s.oneShot = &terraform.OneShot{ID: "1", UID: "u", RefreshOnly: true}
+	g.Expect(s.refusal()).To(BeEmpty())
+	s.appliedInputs = "before"
+	g.Expect(s.refusal()).To(HavePrefix("The inputs are not applied"), "no policy has decided about them")
+	s.oneShot.PlanOnly = true
+	g.Expect(s.refusal()).To(BeEmpty())
+}
+
+func TestOneShot_isExecutedOnceEvenAfterOthers(t *testing.T) {
+	g := NewWithT(t)
+	s := newScope("hello")
+	s.apply.Annotations[infrav1.OneShotAnnotation] = once(replacing)
+	s.apply.Status.EndOneShot("1")
+	for i := range 40 {
+		s.apply.Status.EndOneShot(fmt.Sprintf("later-%d", i))
+	}
+	g.Expect(s.situation().oneShot).To(BeNil(), "an older manifest was applied again")
+	for i := range 40 {
+		s.apply.Status.EndOneShot(fmt.Sprintf("last-%d", i))
+	}
+	g.Expect(s.apply.Status.EndedOneShots).To(HaveLen(64))
+	g.Expect(s.apply.Status.EndedOneShots[0]).To(Equal("last-39"))
+}
+
+func TestAppliedMessage_namesAOneShotOperationThatWaits(t *testing.T) {
+	g := NewWithT(t)
+	s := newScope("hello")
+	s.apply.Status.Plan = &infrav1.PlanStatus{ID: planID, Waiting: new(true), Request: &infrav1.RunRequest{ID: "1", Arguments: "--replace a.b"}}
+	g.Expect(appliedMessage(s)).To(ContainSubstring("of the one-shot operation --replace a.b waits for a decision"))
 }
 
 func TestOneShot_isBoundToTheWorkspace(t *testing.T) {
@@ -91,7 +136,8 @@ func TestRecordResult_ofAOneShotOperation(t *testing.T) {
 		{name: "a target applies only a part of what is due", request: targeting, result: success, before: "old", applied: ""},
 		{name: "a target that changed nothing", request: targeting, result: terraform.Result{Outcome: terraform.OutcomeNoChanges}, before: "old", applied: "old"},
 		{name: "a refresh", request: refreshing, result: success, before: inputs, applied: inputs},
-		{name: "a refresh applies no inputs", request: refreshing, result: success, before: "old", applied: "old"},
+		{name: "a refresh that failed", request: refreshing, result: changed, before: inputs, applied: inputs},
+		{name: "a refresh that was lost", request: refreshing, result: terraform.Result{Outcome: outcomeLost}, before: inputs, applied: inputs},
 		{name: "a plan", request: planning, operation: terraform.OperationPlan, result: planned, before: "old", applied: "old"},
 		{name: "a plan without changes applies nothing", request: planning, operation: terraform.OperationPlan, result: terraform.Result{Outcome: terraform.OutcomeNoChanges}, before: "old", applied: "old"},
 		{name: "a plan that waits", request: replacing, operation: terraform.OperationPlan, result: planned, before: inputs, applied: inputs, pending: true, waiting: true},
@@ -122,7 +168,7 @@ func TestRecordResult_ofAOneShotOperation(t *testing.T) {
 			s.endRun(g, s.startRun(g, next), tt.result)
 			s.recordAll(g)
 			status := s.apply.Status
-			g.Expect(status.HandledOneShot == "1").To(Equal(!tt.pending), "it is not repeated")
+			g.Expect(status.OneShotEnded("1")).To(Equal(!tt.pending), "it is not repeated")
 			g.Expect(status.AppliedInputs).To(Equal(tt.applied))
 			g.Expect(status.Failure).To(BeNil(), "the workspace has not failed")
 			g.Expect(status.Plan != nil && isWaiting(status.Plan)).To(Equal(tt.waiting))
@@ -144,6 +190,24 @@ func TestRecordResult_keepsACanceledOneShotOperationStopped(t *testing.T) {
 	expectation{situation: s.situation(), reason: infrav1.RunCanceledReason, stalled: true}.run(t)
 }
 
+func TestRecordResult_keepsACanceledWorkspaceStoppedAfterATarget(t *testing.T) {
+	for name, result := range map[string]terraform.Result{
+		"success": success,
+		"failure": {Outcome: terraform.OutcomeFailed, Class: terraform.ClassTerminal, Phases: []terraform.PhaseTime{{Name: terraform.PhaseApplying}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			s := applied(g)
+			change(s)
+			s.apply.Status.Failure = &infrav1.FailureStatus{Inputs: s.inputs.Hash, Attempts: 1, Reason: infrav1.RunCanceledReason, Message: "Run r was canceled"}
+			s.apply.Annotations[infrav1.OneShotAnnotation] = once(targeting)
+			s.endRun(g, s.startRun(g, decision{operation: terraform.OperationPlanAndApply, oneShot: true}), result)
+			s.recordAll(g)
+			expectation{situation: s.situation(), reason: infrav1.RunCanceledReason, stalled: true}.run(t)
+		})
+	}
+}
+
 func TestRecordResult_doesNotRepeatAOneShotOperationAfterTheStatusIsLost(t *testing.T) {
 	g := NewWithT(t)
 	s := applied(g)
@@ -157,7 +221,7 @@ func TestRecordResult_doesNotRepeatAOneShotOperationAfterTheStatusIsLost(t *test
 	s.runs = s.runs[:len(s.runs)-len(s.surplusRuns())]
 	s.apply.Status = infrav1.WorkspaceTemplateApplyStatus{}
 	s.recordAll(g)
-	g.Expect(s.apply.Status.HandledOneShot).To(Equal("1"))
+	g.Expect(s.apply.Status.EndedOneShots).To(Equal([]string{"1"}))
 	g.Expect(decide(s.situation())).To(Equal(noRun))
 }
 
@@ -186,14 +250,26 @@ func TestEndOneShot(t *testing.T) {
 			r.endOneShot(s)
 			if test.why == "" {
 				g.Expect(isWaiting(s.apply.Status.Plan)).To(BeTrue())
-				g.Expect(s.apply.Status.HandledOneShot).To(BeEmpty())
+				g.Expect(s.apply.Status.EndedOneShots).To(BeEmpty())
 				return
 			}
 			g.Expect(isWaiting(s.apply.Status.Plan)).To(BeFalse())
-			g.Expect(s.apply.Status.HandledOneShot).To(Equal("1"))
+			g.Expect(s.apply.Status.EndedOneShots).To(Equal([]string{"1"}))
 			g.Expect(recorder.Events).To(Receive(ContainSubstring(test.why)))
 		})
 	}
+}
+
+func TestEndOneShot_refuses(t *testing.T) {
+	g := NewWithT(t)
+	s := applied(g)
+	change(s)
+	s.apply.Annotations[infrav1.OneShotAnnotation] = once(refreshing)
+	recorder := events.NewFakeRecorder(1)
+	(&Reconciler{Recorder: recorder}).endOneShot(s)
+	g.Expect(s.apply.Status.OneShotEnded("1")).To(BeTrue())
+	g.Expect(recorder.Events).To(Receive(ContainSubstring("The one-shot operation --refresh-only is not executed. The inputs are not applied")))
+	g.Expect(decide(s.situation())).To(Equal(decision{operation: terraform.OperationPlanAndApply}), "the inputs are applied")
 }
 
 func TestObsolete_withdrawsAOneShotOperationThatWasChanged(t *testing.T) {
@@ -216,6 +292,13 @@ func TestRequest_ofAOneShotOperation(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(request.OneShot).To(HaveValue(HaveField("Target", []string{"a.b"})))
 	g.Expect(request.Protocol).To(Equal(terraform.Protocol), "an earlier runner would apply everything")
+	s.apply.Annotations[infrav1.AllowDestroyAnnotation] = "a.b"
+	request, err = s.request(decision{operation: terraform.OperationPlanAndApply, oneShot: true})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(request.Unprotected).To(BeEmpty(), "the resource was released for an earlier plan")
+	request, err = s.request(decision{operation: terraform.OperationApply, plan: planID, oneShot: true})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(request.Unprotected).To(Equal([]string{"a.b"}), "the plan is approved")
 	request, err = s.request(decision{operation: terraform.OperationPlanAndApply})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(request.OneShot).To(BeNil())

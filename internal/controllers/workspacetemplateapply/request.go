@@ -34,14 +34,18 @@ func (s *scope) situation() situation {
 		stateBackend: stateBackend(status.State), configuredBackend: backendName(s.inputs.Request.Backend), movedBackend: annotations[infrav1.BackendMovedAnnotation],
 		policies: s.policies.Digest(),
 		protect:  s.inputs.Request.Protect, unprotected: s.unprotected(), plan: status.Plan, failure: status.Failure, drift: status.Drift,
-		move: s.pendingMove(), handledCommand: status.HandledStateCommand, handledOneShot: status.HandledOneShot,
+		move: s.pendingMove(), handledCommand: status.HandledStateCommand,
 		driftRequest: record.Shorten(annotations[infrav1.CheckDriftAnnotation], maxRequest),
 		isOwned:      metav1.GetControllerOf(s.apply) != nil,
 		lastApplied:  status.AppliedAt.Time, jitter: jitter(s.apply), now: s.now,
 	}
 	next.command, next.invalidCommand = stateCommand(s.apply)
 	var invalid string
-	if next.oneShot, invalid = oneShot(s.apply); next.invalidCommand == "" {
+	next.oneShot, invalid = oneShot(s.apply)
+	if next.oneShot != nil && status.OneShotEnded(next.oneShot.ID) {
+		next.oneShot = nil
+	}
+	if next.invalidCommand == "" {
 		next.invalidCommand = invalid
 	}
 	return next
@@ -85,7 +89,11 @@ func (s *scope) request(next decision) (*terraform.Request, error) {
 		request.OneShot = s.situation().oneShot
 	}
 	request.Protocol, request.Manager = request.RequiredProtocol(), version.Version()
-	request.Unprotected = s.unprotected()
+	if !next.oneShot || next.operation == terraform.OperationApply {
+		// Resources may have been released for an earlier plan. An operation that destroys
+		// them needs an approved plan.
+		request.Unprotected = s.unprotected()
+	}
 	if s.maxTimeout > 0 && (request.Timeout <= 0 || request.Timeout > s.maxTimeout) {
 		request.Timeout = s.maxTimeout
 	}
@@ -191,7 +199,7 @@ func (s *scope) runMeta(request *terraform.Request, executor infrav1.Executor) m
 		record.MovedAnnotation:          s.apply.Status.HandledMove,
 		record.RestoredAnnotation:       s.apply.Status.HandledRestore,
 		record.DriftAnnotation:          s.situation().driftRequest,
-		record.HandledOneShotAnnotation: s.apply.Status.HandledOneShot,
+		record.HandledOneShotAnnotation: strings.Join(s.apply.Status.EndedOneShots, " "),
 	} {
 		if value != "" {
 			meta.Annotations[key] = value

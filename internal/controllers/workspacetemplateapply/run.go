@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/record"
@@ -392,8 +394,12 @@ func (s *scope) staleCache() error {
 }
 
 func appliedMessage(s *scope) string {
+	var texts []string
 	if state := s.apply.Status.State; state != nil {
-		return fmt.Sprintf("%d resources in the state", state.Resources)
+		texts = append(texts, fmt.Sprintf("%d resources in the state", state.Resources))
 	}
-	return ""
+	if plan := s.apply.Status.Plan; plan != nil && isWaiting(plan) && plan.Request != nil {
+		texts = append(texts, fmt.Sprintf("Plan %s (%s) of the one-shot operation %s waits for a decision", plan.ID, planSummary(plan), message.Truncate(plan.Request.Arguments, maxQuote)))
+	}
+	return strings.Join(texts, ". ")
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -87,8 +88,8 @@ func (s *scope) recordCommands(run *runRecord) {
 	if handled := run.secret.Annotations[record.MovedAnnotation]; handled != "" {
 		status.HandledMove = handled
 	}
-	if handled := run.secret.Annotations[record.HandledOneShotAnnotation]; handled != "" {
-		status.HandledOneShot = handled
+	for _, ended := range slices.Backward(strings.Fields(run.secret.Annotations[record.HandledOneShotAnnotation])) {
+		status.EndOneShot(ended)
 	}
 	if command, ok := parseCommandInputs(run.inputs()); ok && run.operation() == terraform.OperationStateCommand {
 		status.HandledStateCommand = command.ID

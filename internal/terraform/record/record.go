@@ -83,8 +83,8 @@ const (
 	MovedAnnotation = "capt.appthrust.io/handled-move"
 	// OneShotAnnotation is the one-shot operation of the run, as JSON.
 	OneShotAnnotation = "capt.appthrust.io/one-shot"
-	// HandledOneShotAnnotation is the one-shot operation that was last handled before the
-	// run.
+	// HandledOneShotAnnotation are the one-shot operations that ended before the run, the
+	// latest first.
 	HandledOneShotAnnotation = "capt.appthrust.io/handled-one-shot"
 	// KeepAnnotation marks a snapshot that is not pruned: it may be the only copy of
 	// a state.
