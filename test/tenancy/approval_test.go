@@ -34,7 +34,18 @@ func workspace(t *testing.T, c client.Client, namespace, name string, change fun
 		change(apply)
 	}
 	allowed(t, "creating a workspace", func() error { return c.Create(t.Context(), apply) })
+	showPlan(t, apply, nil)
 	return apply
+}
+
+// showPlan sets the plan in the status of a workspace, with the one-shot operation that it
+// belongs to, if any.
+func showPlan(t *testing.T, apply *infrav1.WorkspaceTemplateApply, request *infrav1.RunRequest) {
+	t.Helper()
+	g := NewWithT(t)
+	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(apply), apply)).To(Succeed())
+	apply.Status.Plan = &infrav1.PlanStatus{ID: plan, Waiting: new(true), Request: request}
+	g.Expect(env.Client.Status().Update(t.Context(), apply)).To(Succeed())
 }
 
 func TestEditor_cannotApprove(t *testing.T) {
@@ -99,12 +110,18 @@ func TestApprover_cannotApproveHisOwnOneShotOperation(t *testing.T) {
 	})
 	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(apply), apply)).To(Succeed())
 	g.Expect(infrav1.RequesterOf(apply, "1")).To(Equal("approver"))
-	apply.Status.Plan = &infrav1.PlanStatus{ID: plan, Waiting: new(true), Request: &infrav1.RunRequest{ID: "1", Arguments: "--replace aws_vpc.this"}}
-	g.Expect(env.Client.Status().Update(t.Context(), apply)).To(Succeed())
+	showPlan(t, apply, &infrav1.RunRequest{ID: "1", Arguments: "--replace aws_vpc.this"})
 	refused(t, "his own operation", patched(approver, apply, approve))
 
-	apply.Status.Plan.Request = nil
-	g.Expect(env.Client.Status().Update(t.Context(), apply)).To(Succeed())
+	showPlan(t, apply, &infrav1.RunRequest{ID: "1", Arguments: "--replace aws_vpc.this", RequestedBy: "approver"})
+	g.Expect(patched(approver, apply, func(a *infrav1.WorkspaceTemplateApply) { delete(a.Annotations, infrav1.OneShotAnnotation) })).To(Succeed())
+	refused(t, "his own operation, whose request he has removed", patched(approver, apply, approve))
+	refused(t, "a plan that the status does not show", patched(approver, apply, func(a *infrav1.WorkspaceTemplateApply) { a.Spec.ApprovedPlan = anotherPlan }))
+
+	showPlan(t, apply, &infrav1.RunRequest{ID: "1", Arguments: "--replace aws_vpc.this", RequestedBy: "somebody"})
+	allowed(t, "the operation of another user", func() error { return patched(approver, apply, approve) })
+	g.Expect(patched(approver, apply, func(a *infrav1.WorkspaceTemplateApply) { a.Spec.ApprovedPlan = "" })).To(Succeed())
+	showPlan(t, apply, nil)
 	allowed(t, "the plan of the inputs", func() error { return patched(approver, apply, approve) })
 }
 
