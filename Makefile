@@ -221,6 +221,10 @@ test-job: build ## Run the tests that need pods, on a real node, with the S3 bac
 test-ui: parts-test ui build ## Test the page of captctl ui in a browser, with the environment of quickstart too; needs npm and Chromium (apt-get install chromium fonts-noto-cjk). Screenshots go to out/ui.
 	CAPT_TEST_UI=1 go test $(TEST_FLAGS) -count=1 -v -timeout 20m ./test/ui
 
+.PHONY: docs-images
+docs-images: parts-test ui ## Write the images of the page to docs/images, for README and docs; needs npm and Chromium.
+	CAPT_TEST_UI=1 CAPT_DOCS_IMAGES=1 go test -count=1 -v -timeout 10m -run TestPages_areInTheDocumentation ./test/ui
+
 # The packages that decide and touch nothing: no API server, no process, no clock.
 PURE    := ./internal/message ./internal/kubernetes/... ./internal/addon/render ./internal/addon/targetpath ./internal/addon/versions \
            ./internal/cluster/desired ./internal/cluster/machines ./internal/cluster/ownership ./internal/terraform ./internal/terraform/placeholder ./internal/terraform/queue

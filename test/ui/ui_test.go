@@ -78,7 +78,7 @@ func TestPages_areAccessible(t *testing.T) {
 		{"matrix", "/?view=matrix", "cert-manager"},
 		{"cluster", "/clusters/team-a/staging", "staging-vpc"},
 		{"cluster-new", "/clusters/team-b/new", "new-eks"},
-		{"cluster-upgraded", "/clusters/team-a/tools", "Upgrade"},
+		{"cluster-upgraded", "/clusters/team-a/tools", "Upgrading"},
 		{"cluster-deleting", "/clusters/team-b/legacy", "NodesGone"},
 		{"cluster-failed", "/clusters/team-b/edge", "ResourceLimitExceeded"},
 		{"workspace", "/workspaces/team-a/staging-vpc", "module.network.aws_route_table.private"},
@@ -115,6 +115,41 @@ func TestPages_areAccessible(t *testing.T) {
 		b.screenshot(p.name + "-1280-ja")
 	}
 	b.Expect(value[string](b, "document.documentElement.lang")).To(Equal("ja"))
+}
+
+// make docs-images writes the images of the documentation, too.
+func TestPages_areInTheDocumentation(t *testing.T) {
+	root, err := testenv.Root()
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	b := open(t, serve(t, env.Config, "default"))
+	b.shows("production")
+	for _, image := range []struct {
+		name, path, text string
+		width, height    int64
+	}{
+		{"ui-fleet", "/", "production", 1280, 660},
+		{"ui-plan", "/workspaces/team-a/staging-vpc", "module.network.aws_route_table.private", 1280, 900},
+		{"ui-cluster", "/clusters/team-a/tools", "Upgrading", 1280, 960},
+		{"ui-phone", "/", "production", 390, 844},
+	} {
+		b.size(image.width, image.height)
+		b.goTo(image.path)
+		b.shows(image.text)
+		if image.name == "ui-plan" {
+			b.script(`document.querySelectorAll("details.change")[1].open = true`)
+			b.shows("forces replacement")
+		}
+		b.script("scrollTo(0, 0)")
+		content, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+		b.Expect(err).NotTo(HaveOccurred())
+		file := filepath.Join("docs", "images", image.name+".png")
+		documentation, err := os.ReadFile(filepath.Join(root, "docs", "ui.md"))
+		b.Expect(err).NotTo(HaveOccurred())
+		b.Expect(string(documentation)).To(ContainSubstring("images/" + image.name + ".png"))
+		if os.Getenv("CAPT_DOCS_IMAGES") != "" {
+			b.Expect(os.WriteFile(filepath.Join(root, file), content, 0o644)).To(Succeed())
+		}
+	}
 }
 
 func TestLog_follows(t *testing.T) {
