@@ -70,27 +70,34 @@ func TestNewTimeline_showsUpgrade(t *testing.T) {
 		want       []Span
 	}{
 		"in progress, soon after the creation": {
-			[]metav1.Condition{endpoint, conditionAt("Ready", metav1.ConditionFalse, controlplanev1.UpgradingReason, 30)}, nil, nil,
+			[]metav1.Condition{endpoint, conditionAt("Ready", metav1.ConditionFalse, controlplanev1.UpgradingReason, 30)},
+			nil, nil,
 			[]Span{created, {Lane: lane, Label: "Upgrading", Start: at(30), State: describe.StateWaiting, Change: changeUpgrade}},
 		},
 		"finished, with its event": {
-			[]metav1.Condition{endpoint, ready(310)}, events(300), nil,
+			[]metav1.Condition{endpoint, ready(310)},
+			events(300), nil,
 			[]Span{created, {Lane: lane, Label: "Ready", Start: at(300), End: at(310), State: describe.StateReady, Change: changeUpgrade}},
 		},
 		"finished, soon after the creation": {
-			[]metav1.Condition{endpoint, ready(40)}, events(30), nil,
+			[]metav1.Condition{endpoint, ready(40)},
+			events(30), nil,
 			[]Span{created, {Lane: lane, Label: "Ready", Start: at(30), End: at(40), State: describe.StateReady, Change: changeUpgrade}},
 		},
 		"a change without an event begins with its run": {
-			[]metav1.Condition{endpoint, ready(310)}, nil, []client.Object{run},
+			[]metav1.Condition{endpoint, ready(310)},
+			nil,
+			[]client.Object{run},
 			[]Span{created, {Lane: lane, Label: "Ready", Start: at(302), End: at(310), State: describe.StateReady}},
 		},
 		"a failure later": {
-			[]metav1.Condition{endpoint, conditionAt("Ready", metav1.ConditionFalse, infrav1.WorkspaceFailedReason, 310)}, nil, nil,
+			[]metav1.Condition{endpoint, conditionAt("Ready", metav1.ConditionFalse, infrav1.WorkspaceFailedReason, 310)},
+			nil, nil,
 			[]Span{created, {Lane: lane, Label: infrav1.WorkspaceFailedReason, Start: at(310), State: describe.StateFailed}},
 		},
 		"never ready": {
-			[]metav1.Condition{conditionAt("Ready", metav1.ConditionFalse, infrav1.WaitingForWorkspaceReason, 1)}, nil, nil,
+			[]metav1.Condition{conditionAt("Ready", metav1.ConditionFalse, infrav1.WaitingForWorkspaceReason, 1)},
+			nil, nil,
 			[]Span{{Lane: lane, Label: infrav1.WaitingForWorkspaceReason, Start: day, State: describe.StateWaiting}},
 		},
 	} {

@@ -56,7 +56,7 @@ func TestTraceRun_hasASpanForEachPhase(t *testing.T) {
 	}))
 	attributes := map[string]string{}
 	for _, a := range root.Attributes() {
-		attributes[string(a.Key)] = a.Value.Emit()
+		attributes[string(a.Key)] = a.Value.String()
 	}
 	g.Expect(attributes).To(Equal(map[string]string{
 		"k8s.namespace.name": "n", "capt.workspace": "hello", "capt.run": "hello-r1", "capt.cluster": "demo",

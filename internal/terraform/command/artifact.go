@@ -119,6 +119,6 @@ func unpackEntry(directory *os.Root, header *tar.Header, content io.Reader) erro
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(file, content) //nolint:gosec // The size of all content is limited.
+	_, err = io.Copy(file, content)
 	return errors.Join(err, file.Close())
 }

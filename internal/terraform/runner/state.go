@@ -444,7 +444,7 @@ func (r *Runner) rescueAnnotations(run *execution, bases string) map[string]stri
 	}
 	annotations := map[string]string{record.WorkspaceUIDAnnotation: workspace}
 	var lines []string
-	for _, line := range strings.Fields(bases) {
+	for line := range strings.FieldsSeq(bases) {
 		if !slices.Contains(lines, line) {
 			lines = append(lines, line)
 		}
