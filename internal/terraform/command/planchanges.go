@@ -30,6 +30,16 @@ func (s *Session) PlannedChanges(ctx context.Context, file string, refreshOnly b
 	return mask, err
 }
 
+// PlanMask returns a function that masks the sensitive values of a saved plan and the
+// secrets of the run.
+func (s *Session) PlanMask(ctx context.Context, file string) (mask func(string) string, err error) {
+	err = s.showPlan(ctx, file, func(_ io.Reader, masking func(string) string) error {
+		mask = masking
+		return nil
+	})
+	return mask, err
+}
+
 // showPlan passes the tool's description of a saved plan to read, with a function that
 // masks secrets.
 func (s *Session) showPlan(ctx context.Context, file string, read func(shown io.Reader, mask func(string) string) error) error {

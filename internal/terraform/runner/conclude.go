@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -63,6 +64,30 @@ func (run *execution) conclude(err error) {
 	default:
 		result.Diagnostics = diagnostic("The run failed", err.Error())
 	}
+}
+
+// maskTimeout is how long reading the sensitive values of a plan may take.
+const maskTimeout = time.Minute
+
+// hideSensitive masks the sensitive values of the plan in the messages of an apply that
+// failed. The tool does not show them, but providers repeat their arguments in errors, and
+// do not know which of them are sensitive.
+func (r *Runner) hideSensitive(ctx context.Context, run *execution, failure *command.Failure) {
+	if failure == nil || len(failure.Diagnostics) == 0 || !run.result.ChangesState() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), maskTimeout)
+	defer cancel()
+	mask, err := run.session.PlanMask(ctx, r.workdir.PlanFile())
+	if err != nil {
+		run.printf("Warning: the sensitive values of the plan are not masked in this log: %v", err)
+		return
+	}
+	for i := range failure.Diagnostics {
+		d := &failure.Diagnostics[i]
+		d.Summary, d.Detail, d.Address = mask(d.Summary), mask(d.Detail), mask(d.Address)
+	}
+	run.report.log.replace(mask)
 }
 
 // redact masks the secrets of the request in the texts of the result. The tool's own

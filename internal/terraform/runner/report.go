@@ -113,6 +113,15 @@ func (l *logBuffer) Write(p []byte) (int, error) {
 	return l.b.Write(p)
 }
 
+// replace replaces the whole log.
+func (l *logBuffer) replace(change func(string) string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	changed := change(l.b.String())
+	l.b.Reset()
+	l.b.WriteString(changed)
+}
+
 func (l *logBuffer) Bytes() []byte {
 	l.mu.Lock()
 	defer l.mu.Unlock()

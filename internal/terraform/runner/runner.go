@@ -179,9 +179,12 @@ func (r *Runner) execute(ctx context.Context, run *execution) error {
 		return err
 	}
 	if run.locked {
-		return r.performOnFile(ctx, run)
+		err = r.performOnFile(ctx, run)
+	} else {
+		err = r.performOnBackend(ctx, run)
 	}
-	return r.performOnBackend(ctx, run)
+	r.hideSensitive(ctx, run, command.AsFailure(err))
+	return err
 }
 
 // lockState locks the state of the Kubernetes backend. The tool locks all others.
