@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -167,6 +169,10 @@ func (w *watch) update(ctx context.Context, open map[string]*kindWatch, reopen b
 	if err != nil {
 		return fmt.Errorf("connecting to the management cluster: %w", err)
 	}
+	// It may be the default client, which others use too.
+	own := *httpClient
+	httpClient = &own
+	own.Transport = refusals{cmp.Or(own.Transport, http.DefaultTransport), func(err error) { w.lost(ctx, err) }}
 	scopes, mapper, err := w.installedKinds(httpClient)
 	if err != nil {
 		return err
@@ -242,6 +248,22 @@ func (w *watch) waitUntilReachable(ctx context.Context) {
 			w.objects.setLost(lostText(err))
 		}
 	}
+}
+
+// refusals reports connections that are refused. The reflector of client-go tries again
+// without an error when the watch that it had has ended.
+type refusals struct {
+	next   http.RoundTripper
+	report func(error)
+}
+
+// RoundTrip implements http.RoundTripper.
+func (r refusals) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := r.next.RoundTrip(request)
+	if err != nil && request.Context().Err() == nil && utilnet.IsConnectionRefused(err) {
+		r.report(err)
+	}
+	return response, err //nolint:wrapcheck // Callers match it.
 }
 
 // lostText returns why the management cluster cannot be read.

@@ -2,6 +2,7 @@ package web
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -50,4 +51,25 @@ func TestWatch_sendsNoRequestsAtRest(t *testing.T) {
 		defer p.server.local.user.watch.mu.Unlock()
 		return p.server.local.user.watch.cancel == nil
 	}, timeout).Should(BeTrue())
+}
+
+// The reflector of client-go reports nothing while connections are refused.
+func TestRefusals_areReported(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	server := httptest.NewServer(http.NotFoundHandler())
+	var reported []error
+	c := &http.Client{Transport: refusals{http.DefaultTransport, func(err error) { reported = append(reported, err) }}}
+	get := func() {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil)
+		g.Expect(err).NotTo(HaveOccurred())
+		if response, err := c.Do(request); err == nil {
+			_ = response.Body.Close()
+		}
+	}
+	get()
+	g.Expect(reported).To(BeEmpty())
+	server.Close()
+	get()
+	g.Expect(reported).To(HaveLen(1))
 }
