@@ -77,6 +77,22 @@ func ModuleDir(module string) (string, error) {
 	return moduleDir(root, module)
 }
 
+// PartModuleDir returns the source directory of a module from which a program of `make
+// parts` is built. dir is the directory of the program's module in dev/bin.
+func PartModuleDir(dir, module string) (string, error) {
+	root, err := Root()
+	if err != nil {
+		return "", err
+	}
+	root = filepath.Join(root, "dev", "bin", dir)
+	cmd := exec.Command("go", "mod", "download", module)
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("downloading module %s: %w: %s", module, err, out)
+	}
+	return moduleDir(root, module)
+}
+
 func moduleDir(root, module string) (string, error) {
 	cmd := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module)
 	cmd.Dir = root
