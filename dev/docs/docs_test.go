@@ -221,7 +221,7 @@ two lines. <!-- not tested: there is no cloud -->
 - Another
   item.
 
-` + "```sh\ncode is no claim\n```" + `
+` + "```sh\ncode claims nothing\n```" + `
 
 ## What is not protected
 

@@ -179,7 +179,7 @@ func TestFind_passesOverWhatDoesNotFit(t *testing.T) {
 	}
 }
 
-// Whoever can write to a directory of PATH must not choose what the tests run.
+// A user who can write to a directory of PATH must not choose what the tests run.
 func TestFind_doesNotRunWhatOthersCanReplace(t *testing.T) {
 	p, s := newPlaces(t)
 	ran := filepath.Join(t.TempDir(), "ran")

@@ -118,7 +118,7 @@ func TestApprover_cannotApproveHisOwnOneShotOperation(t *testing.T) {
 	refused(t, "his own operation, whose request he has removed", patched(approver, apply, approve))
 	refused(t, "a plan that the status does not show", patched(approver, apply, func(a *infrav1.WorkspaceTemplateApply) { a.Spec.ApprovedPlan = anotherPlan }))
 
-	showPlan(t, apply, &infrav1.RunRequest{ID: "1", Arguments: "--replace aws_vpc.this", RequestedBy: "somebody"})
+	showPlan(t, apply, &infrav1.RunRequest{ID: "1", Arguments: "--replace aws_vpc.this", RequestedBy: "ada"})
 	allowed(t, "the operation of another user", func() error { return patched(approver, apply, approve) })
 	g.Expect(patched(approver, apply, func(a *infrav1.WorkspaceTemplateApply) { a.Spec.ApprovedPlan = "" })).To(Succeed())
 	showPlan(t, apply, nil)

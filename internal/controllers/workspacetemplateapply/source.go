@@ -152,7 +152,7 @@ func artifactFault(artifact *moduleArtifact, err error) error {
 	case errors.Is(err, flux.ErrNotAllowed):
 		return fault.Stall(infrav1.NotAllowedReason, "%s: %v", name, err)
 	case errors.Is(err, flux.ErrTooLarge):
-		return fault.Stall(infrav1.RunFailedReason, "The artifact of %s exceeds %d MiB: exclude files that are no part of the module with spec.ignore, or spec.sparseCheckout of a GitRepository", name, terraform.MaxArtifact>>20)
+		return fault.Stall(infrav1.RunFailedReason, "The artifact of %s exceeds %d MiB: exclude files that do not belong to the module with spec.ignore, or spec.sparseCheckout of a GitRepository", name, terraform.MaxArtifact>>20)
 	default:
 		return fault.WaitFor(downloadInterval, infrav1.WaitingForSourceReason, "%s: %v", name, err)
 	}

@@ -464,7 +464,7 @@ func TestStore_writesTheFirstSecretLast(t *testing.T) {
 	g.Expect(r.storeRescued(t.Context(), run, content, "")).NotTo(Succeed())
 	name := record.RescueName(r.RunID, content)
 	_, _, err = r.load(t.Context(), "n", name)
-	g.Expect(err).To(MatchError(ContainSubstring(string(metav1.StatusReasonNotFound))), "nobody takes it for a state")
+	g.Expect(err).To(MatchError(ContainSubstring(string(metav1.StatusReasonNotFound))), "no run takes it for a state")
 
 	a.intercept = nil
 	g.Expect(r.storeRescued(t.Context(), run, content, "")).To(Succeed())
