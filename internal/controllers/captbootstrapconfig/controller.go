@@ -19,8 +19,8 @@ import (
 	"github.com/appthrust/capt/internal/reconcile"
 )
 
-// +kubebuilder:rbac:groups=bootstrap.cluster.x-k8s.io,resources=captbootstrapconfigs,verbs=get;list;watch;update;patch
-// +kubebuilder:rbac:groups=bootstrap.cluster.x-k8s.io,resources=captbootstrapconfigs/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=bootstrap.cluster.x-k8s.io,resources=captbootstrapconfigs,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=bootstrap.cluster.x-k8s.io,resources=captbootstrapconfigs/status,verbs=patch
 // +kubebuilder:rbac:groups=bootstrap.cluster.x-k8s.io,resources=captbootstrapconfigs/finalizers,verbs=update
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;update;patch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
