@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -39,9 +40,14 @@ type Environment struct {
 	// Dir contains logs and certificates. Stop removes it.
 	Dir string
 
-	api   *envtest.Environment
-	node  *Node
-	stops []func() error
+	api      *envtest.Environment
+	node     *Node
+	stops    []func() error
+	auditLog string
+
+	managerOnce sync.Once
+	manager     *Account
+	managerErr  error
 }
 
 type options struct {
@@ -73,7 +79,8 @@ func WithCRDs(dir string) Option { return func(o *options) { o.crds = &dir } }
 // WithClusterAPI runs the controllers and webhooks of Cluster API.
 func WithClusterAPI() Option { return func(o *options) { o.clusterAPI = true } }
 
-// WithManager runs a manager in the test process. setup adds controllers to it.
+// WithManager runs a manager in the test process, with the SuiteAccount. setup adds
+// controllers to it.
 func WithManager(setup func(ctrl.Manager) error) Option {
 	return func(o *options) { o.setup = append(o.setup, setup) }
 }
@@ -243,7 +250,11 @@ func (e *Environment) startManager(o *options) error {
 	if o.managerOptions != nil {
 		o.managerOptions(&mo)
 	}
-	mgr, err := ctrl.NewManager(e.Config, mo)
+	account, err := e.SuiteAccount()
+	if err != nil {
+		return err
+	}
+	mgr, err := ctrl.NewManager(account.Config, mo)
 	if err != nil {
 		return fmt.Errorf("creating the manager: %w", err)
 	}
@@ -265,14 +276,15 @@ func (e *Environment) startManager(o *options) error {
 // OnStop adds a function that Stop calls before it stops what was started earlier.
 func (e *Environment) OnStop(stop func() error) { e.stops = append(e.stops, stop) }
 
-// Stop stops everything in reverse order and removes the directory.
+// Stop stops everything in reverse order and removes the directory. It returns an error if
+// a request of ManagerAccount was denied.
 func (e *Environment) Stop() error {
 	var errs []error
 	for _, stop := range slices.Backward(e.stops) {
 		errs = append(errs, stop())
 	}
 	e.stops = nil
-	return errors.Join(append(errs, os.RemoveAll(e.Dir))...)
+	return errors.Join(append(errs, e.checkDenied(), os.RemoveAll(e.Dir))...)
 }
 
 // Namespace creates a namespace for a test.

@@ -40,7 +40,11 @@ const testTimeout = 3 * time.Minute
 
 // startManager runs the manager for all tests of the package.
 func startManager(e *testenv.Environment) error {
-	stop, err := runManager(e.Kubeconfig, filepath.Join(e.Dir, "manager"))
+	account, err := e.SuiteAccount()
+	if err != nil {
+		return err
+	}
+	stop, err := runManager(account.Kubeconfig, filepath.Join(e.Dir, "manager"))
 	if err != nil {
 		return err
 	}

@@ -66,8 +66,12 @@ func startManager(e *testenv.Environment) error {
 // runManager starts a manager in an environment and returns a function that stops it.
 // The log is the file manager.log of the directory.
 func runManager(e *testenv.Environment, directory string, extra ...string) (stop func() error, err error) {
+	account, err := e.SuiteAccount()
+	if err != nil {
+		return nil, err
+	}
 	m := &testenv.Manager{
-		Kubeconfig: e.Kubeconfig, WorkDir: filepath.Join(e.Dir, directory),
+		Kubeconfig: account.Kubeconfig, WorkDir: filepath.Join(e.Dir, directory),
 		Args: append([]string{"--kube-api-qps=500", "--kube-api-burst=1000", "-v=4"}, extra...),
 	}
 	return func() error { return m.Stop(syscall.SIGTERM) }, m.Start()

@@ -43,7 +43,7 @@ func TestModule_doesNotGetTheManagersCredentials(t *testing.T) {
 	w.Expect(os.WriteFile(filepath.Join(home, ".aws", "credentials"), []byte(inHome), 0o600)).To(Succeed())
 	w.Env = []string{"HOME=" + home, "CLOUD_PASSWORD=" + inEnv}
 	// An earlier version left it.
-	w.Expect(os.WriteFile(filepath.Join(w.WorkDir, "kubeconfig"), readFile(w, env.Kubeconfig), 0o600)).To(Succeed())
+	w.Expect(os.WriteFile(filepath.Join(w.WorkDir, "kubeconfig"), readFile(w, w.Kubeconfig), 0o600)).To(Succeed())
 	w.Expect(w.Start()).To(Succeed())
 
 	w.template("thief", thief)
@@ -53,7 +53,7 @@ func TestModule_doesNotGetTheManagersCredentials(t *testing.T) {
 	w.Expect(loot).To(ContainSubstring("TF_IN_AUTOMATION=1"), "the module has run")
 	w.Expect(loot).NotTo(ContainSubstring(inHome), "a file of the manager's home directory")
 	w.Expect(loot).NotTo(ContainSubstring("PRIVATE KEY"), "a key")
-	for name, secret := range adminSecrets(w) {
+	for name, secret := range managerSecrets(w) {
 		w.Expect(strings.Contains(loot, secret)).To(BeFalse(), "the %s of the manager", name)
 	}
 	w.Expect(filepath.Join(w.WorkDir, "kubeconfig")).NotTo(BeAnExistingFile())
@@ -72,10 +72,10 @@ func readFile(w *harness, path string) []byte {
 	return text
 }
 
-// adminSecrets returns the credentials of the manager's kubeconfig, as a file has them.
-func adminSecrets(w *harness) map[string]string {
+// managerSecrets returns the credentials of the manager's kubeconfig, as a file has them.
+func managerSecrets(w *harness) map[string]string {
 	w.t.Helper()
-	config, err := clientcmd.LoadFromFile(env.Kubeconfig)
+	config, err := clientcmd.LoadFromFile(w.Kubeconfig)
 	w.Expect(err).NotTo(HaveOccurred())
 	secrets := map[string]string{}
 	for _, user := range config.AuthInfos {
@@ -148,7 +148,7 @@ func TestModule_inASandbox(t *testing.T) {
 		filepath.Join(home, ".aws", "credentials"):                                   "canary-aws",
 		filepath.Join(home, ".ssh", "id_ed25519"):                                    "canary-ssh",
 		filepath.Join(w.WorkDir, "workspaces", "other", "victim", "errored.tfstate"): "canary-state",
-		w.Kubeconfig: string(readFile(w, env.Kubeconfig)),
+		w.Kubeconfig: string(readFile(w, managerKubeconfig(t))),
 	}
 	var files []string
 	for path, content := range secrets {

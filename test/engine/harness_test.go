@@ -66,13 +66,23 @@ func newHarness(t *testing.T) *harness {
 		if err != nil {
 			t.Fatal(err)
 		}
-		shared.manager = &testenv.Manager{Kubeconfig: env.Kubeconfig, WorkDir: work, Args: []string{"--watch-filter=" + sharedFilter}}
+		shared.manager = &testenv.Manager{Kubeconfig: managerKubeconfig(t), WorkDir: work, Args: []string{"--watch-filter=" + sharedFilter}}
 		if err := shared.manager.Start(); err != nil {
 			t.Fatal(err)
 		}
 		env.OnStop(func() error { return shared.manager.Stop(syscall.SIGTERM) })
 	})
 	return prepare(t, sharedFilter, shared.manager)
+}
+
+// managerKubeconfig returns the kubeconfig of managers.
+func managerKubeconfig(t *testing.T) string {
+	t.Helper()
+	account, err := env.SuiteAccount()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return account.Kubeconfig
 }
 
 // newHarnessWithManager returns a new namespace with a manager of its own, which may
@@ -88,7 +98,7 @@ func newHarnessWithManager(t *testing.T, args ...string) *harness {
 func prepareWithManager(t *testing.T, args ...string) *harness {
 	t.Helper()
 	filter := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
-	w := prepare(t, filter[max(0, len(filter)-60):], &testenv.Manager{Kubeconfig: env.Kubeconfig, WorkDir: t.TempDir()})
+	w := prepare(t, filter[max(0, len(filter)-60):], &testenv.Manager{Kubeconfig: managerKubeconfig(t), WorkDir: t.TempDir()})
 	w.Args = append([]string{"--namespace=" + w.namespace, "--watch-filter=" + w.filter}, args...)
 	t.Cleanup(func() {
 		if err := w.Stop(syscall.SIGTERM); err != nil {

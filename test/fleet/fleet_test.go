@@ -228,7 +228,9 @@ func startManager(t *testing.T, env *testenv.Environment) int {
 	cmd := exec.Command(filepath.Join(root, "bin", "manager"),
 		"--webhook-port=0", "--health-addr=0", "--diagnostics-address=0", "--kube-api-qps=500", "--kube-api-burst=1000",
 		"--allowed-cidrs=127.0.0.0/8,::1/128", "--executor=process", "--terraform-binary="+tofu, "--work-dir="+t.TempDir(), "--max-runs=4")
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+env.Kubeconfig)
+	account, err := env.SuiteAccount()
+	g.Expect(err).NotTo(HaveOccurred())
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+account.Kubeconfig)
 	cmd.Stdout, cmd.Stderr = log, log
 	g.Expect(cmd.Start()).To(Succeed(), "run `make build` first")
 	t.Cleanup(func() {

@@ -30,8 +30,10 @@ func TestManager_anotherLeaderFinishesRuns(t *testing.T) {
 	ns := env.Namespace(t)
 	trace := filepath.Join(t.TempDir(), "trace")
 	dir := t.TempDir()
+	account, err := env.SuiteAccount()
+	g.Expect(err).NotTo(HaveOccurred())
 	replica := func(name string) *testenv.Manager {
-		m := &testenv.Manager{Kubeconfig: env.Kubeconfig, WorkDir: filepath.Join(dir, name), Args: []string{
+		m := &testenv.Manager{Kubeconfig: account.Kubeconfig, WorkDir: filepath.Join(dir, name), Args: []string{
 			"--namespace=" + ns, "--leader-elect", "--leader-elect-namespace=" + ns,
 			"--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=4s", "--leader-elect-retry-period=1s",
 		}}

@@ -117,7 +117,9 @@ func startControllers(t *testing.T) func() {
 	// The priority queue of controller-runtime sometimes never stops: it hands an item
 	// to a worker that has exited, while it holds its lock.
 	options.Controller.UsePriorityQueue = new(false)
-	mgr, err := ctrl.NewManager(env.Config, options)
+	account, err := env.SuiteAccount()
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	mgr, err := ctrl.NewManager(account.Config, options)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	NewWithT(t).Expect(controllers(mgr, byRestarts)).To(Succeed())
 	ctx, cancel := context.WithCancel(context.Background())

@@ -22,7 +22,9 @@ func TestReconciler_keepsTheCapacityOfUnknownInstanceTypes(t *testing.T) {
 	g.Expect(env.Client.Create(t.Context(), template)).To(Succeed())
 	template.Status.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("192")}
 	g.Expect(env.Client.Status().Update(t.Context(), template)).To(Succeed())
-	_, err := (&captmachinetemplate.Reconciler{Client: env.Client}).Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(template)})
+	manager, err := env.ManagerAccount()
+	g.Expect(err).NotTo(HaveOccurred())
+	_, err = (&captmachinetemplate.Reconciler{Client: manager.Client}).Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(template)})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(template), template)).To(Succeed())
 	g.Expect(template.Status.Capacity.Cpu().Value()).To(BeEquivalentTo(192), "another tool wrote it")
@@ -30,6 +32,8 @@ func TestReconciler_keepsTheCapacityOfUnknownInstanceTypes(t *testing.T) {
 
 func TestReconciler_reportsCapacityOfKnownInstanceTypes(t *testing.T) {
 	env := testenv.New(t)
+	manager, err := env.ManagerAccount()
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	namespace := env.Namespace(t)
 	for name, c := range map[string]struct{ instanceType, filter, cpu, memory string }{
 		"known":        {"m7g.xlarge", "", "4", "16Gi"},
@@ -42,7 +46,7 @@ func TestReconciler_reportsCapacityOfKnownInstanceTypes(t *testing.T) {
 			template := &infrav1.CAPTMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 			template.Spec.Template.Spec = infrav1.CAPTMachineSpec{WorkspaceTemplateRef: infrav1.TemplateReference{Name: "node"}, InstanceType: c.instanceType}
 			g.Expect(env.Client.Create(t.Context(), template)).To(Succeed())
-			r := &captmachinetemplate.Reconciler{Client: env.Client, WatchFilter: c.filter}
+			r := &captmachinetemplate.Reconciler{Client: manager.Client, WatchFilter: c.filter}
 			var version string
 			for range 2 {
 				_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(template)})

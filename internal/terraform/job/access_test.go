@@ -1,8 +1,6 @@
 package job_test
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -15,12 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/appthrust/capt/internal/terraform"
-	"github.com/appthrust/capt/internal/terraform/job"
 	"github.com/appthrust/capt/internal/terraform/record"
-	"github.com/appthrust/capt/internal/testenv"
 )
 
 // as returns a client with the permissions of a run's service account.
@@ -427,31 +422,13 @@ func TestPod_meetsTheRestrictedPodSecurityStandard(t *testing.T) {
 
 func TestExecutor_needsOnlyTheManagerRole(t *testing.T) {
 	f := newFixture(t)
-	root, err := testenv.Root()
-	f.Expect(err).NotTo(HaveOccurred())
-	text, err := os.ReadFile(filepath.Join(root, "config", "rbac", "role.yaml"))
-	f.Expect(err).NotTo(HaveOccurred())
-	role := &rbacv1.ClusterRole{}
-	f.Expect(yaml.UnmarshalStrict(text, role)).To(Succeed())
-	f.Expect(env.Client.Create(f.ctx, role)).To(Succeed())
-	f.Expect(env.Client.Create(f.ctx, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "manager"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "manager"}},
-	})).To(Succeed())
-	config := rest.CopyConfig(env.Config)
-	config.Impersonate = rest.ImpersonationConfig{UserName: "manager"}
-	manager, err := client.New(config, client.Options{Scheme: env.Scheme})
-	f.Expect(err).NotTo(HaveOccurred())
-	executor := job.New(job.Options{Client: manager, Reader: manager, Image: "example.com/runner:v1"})
-
 	workspace := f.workspace("rights")
 	run := f.run(workspace)
-	f.Eventually(func() error { return executor.Start(f.ctx, run) }, "10s").Should(Succeed())
-	f.Expect(executor.Start(f.ctx, run)).To(Succeed())
-	f.Expect(executor.Observe(f.ctx, run)).To(Equal(terraform.LivenessRunning))
-	f.Expect(executor.Explain(f.ctx, run)).To(BeEmpty())
-	f.Expect(executor.Stop(f.ctx, run)).To(Succeed())
-	f.Expect(executor.Remove(f.ctx, workspace)).To(Succeed())
-	f.Expect(executor.Forget(f.ctx, run)).To(Succeed())
+	f.Expect(f.executor.Start(f.ctx, run)).To(Succeed())
+	f.Expect(f.executor.Start(f.ctx, run)).To(Succeed())
+	f.Expect(f.executor.Observe(f.ctx, run)).To(Equal(terraform.LivenessRunning))
+	f.Expect(f.executor.Explain(f.ctx, run)).To(BeEmpty())
+	f.Expect(f.executor.Stop(f.ctx, run)).To(Succeed())
+	f.Expect(f.executor.Remove(f.ctx, workspace)).To(Succeed())
+	f.Expect(f.executor.Forget(f.ctx, run)).To(Succeed())
 }

@@ -72,9 +72,13 @@ func restricted(t *testing.T, cluster *testenv.Environment) string {
 func TestNode(t *testing.T) {
 	cluster := startNode(t)
 	image := runnerImage
+	manager, err := cluster.ManagerAccount()
+	if err != nil {
+		t.Fatal(err)
+	}
 	harness := func(t *testing.T) runnertest.Harness {
 		return runnertest.Harness{
-			Runner:    job.New(job.Options{Client: cluster.Client, Reader: cluster.Client, Image: image}),
+			Runner:    job.New(job.Options{Client: manager.Client, Reader: manager.Client, Image: image}),
 			Client:    cluster.Client,
 			Namespace: restricted(t, cluster), Probe: probePath, ListenAddress: cluster.Node().Address, Timeout: 2 * time.Minute,
 			Kill: func(t testing.TB, run terraform.Run, _ *record.Identity) {
@@ -106,7 +110,7 @@ func TestNode(t *testing.T) {
 
 func explainsAnImageThatCannotBePulled(t *testing.T, cluster *testenv.Environment) {
 	f := &fixture{WithT: NewWithT(t), t: t, env: cluster, ctx: t.Context(), namespace: restricted(t, cluster)}
-	f.executor = job.New(job.Options{Client: cluster.Client, Reader: cluster.Client, Image: "capt.test/missing:1"})
+	f.executor = job.New(job.Options{Client: f.manager().Client, Reader: f.manager().Client, Image: "capt.test/missing:1"})
 	run := f.run(f.workspace("image"))
 	f.Expect(f.executor.Start(f.ctx, run)).To(Succeed())
 	f.Eventually(func() (string, error) { return f.executor.Explain(f.ctx, run) }, time.Minute, 100*time.Millisecond).
@@ -119,7 +123,7 @@ func explainsAnImageThatCannotBePulled(t *testing.T, cluster *testenv.Environmen
 
 func explainsAMissingServiceAccount(t *testing.T, cluster *testenv.Environment) {
 	f := &fixture{WithT: NewWithT(t), t: t, env: cluster, ctx: t.Context(), namespace: restricted(t, cluster)}
-	f.executor = job.New(job.Options{Client: cluster.Client, Reader: cluster.Client, Image: runnerImage})
+	f.executor = job.New(job.Options{Client: f.manager().Client, Reader: f.manager().Client, Image: runnerImage})
 	run := f.run(f.workspace("account"), func(r *terraform.Request) { r.Pod.ServiceAccountName = "missing" })
 	f.Expect(f.executor.Start(f.ctx, run)).To(Succeed())
 	f.Eventually(func() (string, error) { return f.executor.Explain(f.ctx, run) }, time.Minute, 100*time.Millisecond).

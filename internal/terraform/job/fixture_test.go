@@ -37,14 +37,23 @@ type fixture struct {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{WithT: NewWithT(t), t: t, env: env, ctx: t.Context(), namespace: env.Namespace(t)}
-	f.executor = job.New(job.Options{Client: env.Client, Reader: env.Client, Image: "example.com/runner:v1"})
+	manager := f.manager()
+	f.executor = job.New(job.Options{Client: manager.Client, Reader: manager.Client, Image: "example.com/runner:v1"})
 	return f
+}
+
+// manager returns the account of the manager.
+func (f *fixture) manager() *testenv.Account {
+	f.t.Helper()
+	account, err := f.env.ManagerAccount()
+	f.Expect(err).NotTo(HaveOccurred())
+	return account
 }
 
 // failing returns an executor whose creations fail after the given number.
 func (f *fixture) failing(after int) *job.Executor {
 	f.t.Helper()
-	writer, err := client.NewWithWatch(f.env.Config, client.Options{Scheme: f.env.Scheme})
+	writer, err := client.NewWithWatch(f.manager().Config, client.Options{Scheme: f.env.Scheme})
 	f.Expect(err).NotTo(HaveOccurred())
 	writes := 0
 	failing := interceptor.NewClient(writer, interceptor.Funcs{
@@ -55,7 +64,7 @@ func (f *fixture) failing(after int) *job.Executor {
 			return c.Create(ctx, obj, opts...)
 		},
 	})
-	return job.New(job.Options{Client: failing, Reader: f.env.Client, Image: "example.com/runner:v1"})
+	return job.New(job.Options{Client: failing, Reader: f.manager().Client, Image: "example.com/runner:v1"})
 }
 
 func (f *fixture) workspace(name string) terraform.WorkspaceRef {

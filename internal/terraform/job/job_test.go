@@ -117,7 +117,7 @@ func TestStart_acceptsLongNames(t *testing.T) {
 func TestStart_failsWithoutAnImage(t *testing.T) {
 	f := newFixture(t)
 	run := f.run(f.workspace("bare"))
-	err := job.New(job.Options{Client: env.Client, Reader: env.Client}).Start(f.ctx, run)
+	err := job.New(job.Options{Client: f.manager().Client, Reader: f.manager().Client}).Start(f.ctx, run)
 	f.Expect(err).To(MatchError(ContainSubstring("--runner-image")))
 }
 

@@ -28,7 +28,7 @@ func (f *fixture) started(name, template string) batchv1.Job {
 func TestStart_usesThePodTemplate(t *testing.T) {
 	f := newFixture(t)
 	f.executor = job.New(job.Options{
-		Client: f.env.Client, Reader: f.env.Client, Image: "example.com/runner:v1",
+		Client: f.manager().Client, Reader: f.manager().Client, Image: "example.com/runner:v1",
 		Env: []corev1.EnvVar{{Name: "HTTPS_PROXY", Value: "http://manager"}, {Name: "NO_PROXY", Value: "manager"}},
 	})
 	template := f.started("template", `{

@@ -33,8 +33,12 @@ func TestConformance(t *testing.T) {
 
 	harness := func(tool string) func(t *testing.T) runnertest.Harness {
 		return func(t *testing.T) runnertest.Harness {
+			manager, err := env.SuiteAccount()
+			if err != nil {
+				t.Fatal(err)
+			}
 			executor := process.New(process.Options{
-				Client: env.Client, Reader: env.Client, API: env.Config, Runner: runner, Binary: tool, WorkDir: t.TempDir(),
+				Client: manager.Client, Reader: manager.Client, API: manager.Config, Runner: runner, Binary: tool, WorkDir: t.TempDir(),
 			})
 			return runnertest.Harness{
 				Runner: executor, Client: env.Client, Namespace: env.Namespace(t), Probe: probe, ListenAddress: "127.0.0.1", Timeout: time.Minute,
