@@ -28,7 +28,7 @@ import (
 )
 
 // careless is a module that prints its secrets, and has them in errors. "loose" comes from a Secret, but is not declared as sensitive. "generated" is
-// known to nobody but the module.
+// known only to the module.
 const careless = `
 terraform {
   required_providers { local = { source = "hashicorp/local" } }

@@ -97,7 +97,7 @@ func (s *Set) Exposed(dir string) ([]string, error) {
 	return exposed, err
 }
 
-// Arguments collects the arguments of all processes of this machine, which all its users
+// Arguments collects the arguments of all processes on this machine, which all its users
 // can read.
 type Arguments struct {
 	mu   sync.Mutex
