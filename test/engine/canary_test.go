@@ -221,7 +221,7 @@ func (w *harness) plant() *canary.Set {
 	w.Expect(env.Client.SubResource("token").Create(w.ctx, account, request)).To(Succeed())
 	header, _, _ := strings.Cut(request.Status.Token, ".")
 	c.Add("token of a service account", header)
-	for name, secret := range adminSecrets(w) {
+	for name, secret := range managerSecrets(w) {
 		c.Add("the manager's "+name, secret)
 	}
 
