@@ -230,10 +230,14 @@ PURE    := ./internal/message ./internal/kubernetes/... ./internal/addon/render 
            ./internal/cluster/desired ./internal/cluster/machines ./internal/cluster/ownership ./internal/terraform ./internal/terraform/placeholder ./internal/terraform/queue
 MUTANTS ?= 40
 
+# The packages whose tests run the manager, or parts of it.
+MANAGED := ./test/config ./test/engine ./test/cluster ./test/contract ./test/manager ./test/tenancy \
+           ./internal/controllers/... ./internal/manager ./internal/terraform/job ./internal/terraform/process
+
 .PHONY: unused-rules
-unused-rules: parts-test build ## Run the tests of workspaces, clusters and the installation with an audit log, and list the rules of the manager's ClusterRole that nothing used.
+unused-rules: parts-test build ## Run the integration tests with the shipped roles of the manager, and fail if a request is denied, or if nothing used a rule of its ClusterRole.
 	@rm -rf out/audit && mkdir -p out/audit
-	CAPT_AUDIT_DIR=$(CURDIR)/out/audit go test $(TEST_FLAGS) -count=1 -timeout 40m ./test/config ./test/engine ./test/cluster
+	CAPT_AUDIT_DIR=$(CURDIR)/out/audit go test $(TEST_FLAGS) -count=1 -timeout 40m $(MANAGED)
 	@cd dev && go run ./rules -role ../config/rbac/role.yaml ../out/audit
 
 .PHONY: mutate

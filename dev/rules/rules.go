@@ -26,6 +26,28 @@ func (p permission) String() string {
 	return p.verb + " " + p.resource + "." + p.group
 }
 
+// rule is a rule of a role.
+type rule struct {
+	APIGroups []string `json:"apiGroups"`
+	Resources []string `json:"resources"`
+	Verbs     []string `json:"verbs"`
+}
+
+// flatten returns the permissions of rules.
+func flatten(rules []rule) []permission {
+	var all []permission
+	for _, rule := range rules {
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				for _, verb := range rule.Verbs {
+					all = append(all, permission{group, resource, verb})
+				}
+			}
+		}
+	}
+	return all
+}
+
 // virtual are resources that no request has. Policies of the API server ask for permissions
 // on them, and it asks itself for those on finalizers of owners.
 var virtual = []string{"secrets/capt", "workspacetemplateapplies/approval", "workspacetemplateapplies/host"}
@@ -41,43 +63,28 @@ func readRole(file string) ([]permission, error) {
 		return nil, err
 	}
 	var role struct {
-		Rules []struct {
-			APIGroups []string `json:"apiGroups"`
-			Resources []string `json:"resources"`
-			Verbs     []string `json:"verbs"`
-		} `json:"rules"`
+		Rules []rule `json:"rules"`
 	}
 	if err := yaml.Unmarshal(text, &role); err != nil {
 		return nil, fmt.Errorf("reading %s: %w", file, err)
 	}
-	var all []permission
-	for _, rule := range role.Rules {
-		for _, group := range rule.APIGroups {
-			for _, resource := range rule.Resources {
-				for _, verb := range rule.Verbs {
-					if !isVirtual(resource) {
-						all = append(all, permission{group, resource, verb})
-					}
-				}
-			}
-		}
-	}
+	all := slices.DeleteFunc(flatten(role.Rules), func(p permission) bool { return isVirtual(p.resource) })
 	if len(all) == 0 {
 		return nil, fmt.Errorf("%s has no rules", file)
 	}
 	return all, nil
 }
 
-// readLogs returns the permissions that a program used, according to the audit logs in a
+// readLogs returns the permissions that a user used, according to the audit logs in a
 // directory.
-func readLogs(dir, agent string) (map[permission]bool, error) {
+func readLogs(dir, user string) (map[permission]bool, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.log"))
 	if err != nil {
 		return nil, err
 	}
 	used := map[permission]bool{}
 	for _, name := range files {
-		if err := readLog(name, agent, used); err != nil {
+		if err := readLog(name, user, used); err != nil {
 			return nil, err
 		}
 	}
@@ -86,16 +93,22 @@ func readLogs(dir, agent string) (map[permission]bool, error) {
 
 // event is what this command reads of an audit event.
 type event struct {
-	Verb      string `json:"verb"`
-	UserAgent string `json:"userAgent"`
+	Verb string `json:"verb"`
+	User struct {
+		Username string `json:"username"`
+	} `json:"user"`
 	ObjectRef *struct {
 		APIGroup    string `json:"apiGroup"`
 		Resource    string `json:"resource"`
 		Subresource string `json:"subresource"`
 	} `json:"objectRef"`
+	// RequestObject is a role that the user creates or changes.
+	RequestObject struct {
+		Rules []rule `json:"rules"`
+	} `json:"requestObject"`
 }
 
-func readLog(name, agent string, into map[permission]bool) (err error) {
+func readLog(name, user string, into map[permission]bool) (err error) {
 	file, err := os.Open(name)
 	if err != nil {
 		return err
@@ -106,8 +119,12 @@ func readLog(name, agent string, into map[permission]bool) (err error) {
 		line, err := reader.ReadBytes('\n')
 		var e event
 		// The API server may have been killed while it wrote the last line.
-		if json.Unmarshal(line, &e) == nil && e.ObjectRef != nil && strings.HasPrefix(e.UserAgent, agent) {
+		if json.Unmarshal(line, &e) == nil && e.ObjectRef != nil && e.User.Username == user {
 			into[e.permission()] = true
+			// A user can grant only permissions that it has.
+			for _, p := range flatten(e.RequestObject.Rules) {
+				into[p] = true
+			}
 		}
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -126,16 +143,34 @@ func (e event) permission() permission {
 	return permission{e.ObjectRef.APIGroup, resource, e.Verb}
 }
 
-// subtract returns the permissions that are not used.
-func subtract(granted []permission, used map[permission]bool) []permission {
-	var unused []permission
+// isUsed reports whether a permission is used. Those to read are one permission: who lists or
+// watches objects can read each of them, and whether the manager lists or gets depends on what
+// its caches have.
+func isUsed(used map[permission]bool, p permission) bool {
+	reads := []string{"get", "list", "watch"}
+	if !slices.Contains(reads, p.verb) {
+		return used[p]
+	}
+	return slices.ContainsFunc(reads, func(verb string) bool { return used[permission{p.group, p.resource, verb}] })
+}
+
+// compare returns the permissions that are neither used nor exceptions, and the exceptions
+// that are used or not granted.
+func compare(granted []permission, used map[permission]bool, exceptions map[permission]string) (unused, needless []permission) {
 	for _, p := range granted {
-		if !used[p] && !slices.Contains(unused, p) {
+		if _, excepted := exceptions[p]; !isUsed(used, p) && !excepted && !slices.Contains(unused, p) {
 			unused = append(unused, p)
 		}
 	}
-	slices.SortFunc(unused, func(a, b permission) int {
-		return strings.Compare(a.group+a.resource+a.verb, b.group+b.resource+b.verb)
-	})
-	return unused
+	for p := range exceptions {
+		if isUsed(used, p) || !slices.Contains(granted, p) {
+			needless = append(needless, p)
+		}
+	}
+	for _, list := range [][]permission{unused, needless} {
+		slices.SortFunc(list, func(a, b permission) int {
+			return strings.Compare(a.group+a.resource+a.verb, b.group+b.resource+b.verb)
+		})
+	}
+	return unused, needless
 }
