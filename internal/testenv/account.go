@@ -98,7 +98,7 @@ func (e *Environment) grantRoles(ctx context.Context) error {
 			}
 		}
 	}
-	return waitUntil("the roles of the manager", func() error {
+	return waitUntil(ctx, "the roles of the manager", func() error {
 		for _, attributes := range []authorizationv1.ResourceAttributes{
 			{Verb: "list", Resource: "secrets"},
 			{Verb: "create", Group: "authentication.k8s.io", Resource: "tokenreviews"},

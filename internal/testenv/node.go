@@ -165,7 +165,7 @@ func (n *Node) start(assets string) error {
 		return err
 	}
 	n.env.stops = append(n.env.stops, n.removePods)
-	return waitUntil("the node", func() error {
+	return waitUntil(context.Background(), "the node", func() error {
 		var node corev1.Node
 		if err := n.env.Client.Get(context.Background(), client.ObjectKey{Name: nodeName}, &node); err != nil {
 			return err

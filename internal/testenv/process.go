@@ -1,6 +1,7 @@
 package testenv
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -40,7 +41,7 @@ func (e *Environment) startProcess(name string, cmd *exec.Cmd, healthURL string)
 		Timeout:   5 * time.Second,
 		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, //nolint:gosec // Loopback health check.
 	}
-	return waitUntil(name, func() error {
+	return waitUntil(context.Background(), name, func() error {
 		select {
 		case err := <-exited:
 			exited <- err

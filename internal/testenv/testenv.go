@@ -268,7 +268,7 @@ func (e *Environment) startManager(o *options) error {
 	go func() { done <- mgr.Start(ctx) }()
 	e.stops = append(e.stops, func() error { cancel(); return <-done })
 	if o.webhooks {
-		return waitUntil("the webhook server", func() error { return mgr.GetWebhookServer().StartedChecker()(nil) })
+		return waitUntil(ctx, "the webhook server", func() error { return mgr.GetWebhookServer().StartedChecker()(nil) })
 	}
 	return nil
 }
@@ -298,9 +298,9 @@ func (e *Environment) Namespace(t testing.TB) string {
 }
 
 // waitUntil calls check until it returns nil, for up to a minute.
-func waitUntil(what string, check func() error) error {
+func waitUntil(ctx context.Context, what string, check func() error) error {
 	var last error
-	err := wait.PollUntilContextTimeout(context.Background(), 50*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
 		last = check()
 		return last == nil, nil
 	})
