@@ -144,8 +144,8 @@ func TestRun_importsIntoANewWorkspace(t *testing.T) {
 	rejected := w.captctl("run", "hello", "--replace", "terraform_data.a")
 	w.Expect(rejected.code).To(Equal(0), rejected.err)
 	w.Expect(w.captctl("reject", "hello").code).To(Equal(0))
-	a = w.waitReady("hello")
-	w.Expect(a.Status.Plan.Waiting).NotTo(HaveValue(BeTrue()))
+	w.Eventually(func() *bool { return w.get("hello").Status.Plan.Waiting }, testTimeout).ShouldNot(HaveValue(BeTrue()))
+	w.waitReady("hello")
 	w.Expect(w.created("a")).To(Equal(1), "a rejected operation is not executed")
 }
 

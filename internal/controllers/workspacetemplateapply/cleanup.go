@@ -201,11 +201,11 @@ func (s *scope) isForeign(secret *corev1.Secret) bool {
 		empty, version, err := record.StateIsEmpty(secret)
 		return err != nil || !empty && (lineage == "" || version.Lineage != lineage)
 	case record.ComponentSnapshot:
-		if secret.Annotations[record.KeepAnnotation] != "" {
-			return true
+		if lineage != "" && secret.Annotations[record.LineageAnnotation] == lineage {
+			return false
 		}
 		workspace := secret.Annotations[record.WorkspaceUIDAnnotation]
-		return workspace != "" && workspace != string(s.apply.UID) && (lineage == "" || secret.Annotations[record.LineageAnnotation] != lineage)
+		return secret.Annotations[record.KeepAnnotation] != "" || workspace != "" && workspace != string(s.apply.UID)
 	}
 	return false
 }

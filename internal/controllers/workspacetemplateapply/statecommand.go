@@ -249,7 +249,7 @@ func (r *Reconciler) pruneMoved(ctx context.Context, s *scope) error {
 		return err
 	}
 	if !empty && !isOutdated(version, state) {
-		if err := r.keepAsSnapshot(ctx, s, &secret); err != nil {
+		if err := r.keepAsSnapshot(ctx, s, &secret, version.Lineage); err != nil {
 			return err
 		}
 	}
@@ -268,7 +268,7 @@ func isOutdated(version terraform.StateInfo, known *infrav1.StateStatus) bool {
 
 // keepAsSnapshot stores the state of the default backend as a snapshot that is not
 // pruned.
-func (r *Reconciler) keepAsSnapshot(ctx context.Context, s *scope, state *corev1.Secret) error {
+func (r *Reconciler) keepAsSnapshot(ctx context.Context, s *scope, state *corev1.Secret, lineage string) error {
 	content, err := record.Decompress(state.Data["tfstate"])
 	if err != nil {
 		return fmt.Errorf("decompressing the state: %w", err)
@@ -276,7 +276,7 @@ func (r *Reconciler) keepAsSnapshot(ctx context.Context, s *scope, state *corev1
 	runID := record.NewRunID(s.apply.Name, s.nextNumber()-1)
 	workspace := s.workspaceRef()
 	meta := record.Meta(workspace, record.ComponentSnapshot, runID)
-	meta.Annotations = map[string]string{record.KeepAnnotation: "true"}
+	meta.Annotations = map[string]string{record.KeepAnnotation: "true", record.LineageAnnotation: lineage}
 	snapshot, err := record.Chunks(record.SnapshotName(runID, content), content, meta)
 	if err != nil {
 		return err
