@@ -185,13 +185,19 @@ func (r *Reconciler) deleteSecrets(ctx context.Context, s *scope, component stri
 	if err != nil {
 		return err
 	}
-	return r.deleteAll(ctx, s, slices.DeleteFunc(secrets, func(secret corev1.Secret) bool { return s.isForeign(&secret) }))
+	states, err := r.liveSecrets(ctx, s, record.ComponentState)
+	if err != nil {
+		return err
+	}
+	retained := slices.ContainsFunc(states, func(state corev1.Secret) bool { return s.isForeign(&state, false) })
+	return r.deleteAll(ctx, s, slices.DeleteFunc(secrets, func(secret corev1.Secret) bool { return s.isForeign(&secret, retained) }))
 }
 
 // isForeign reports whether a state or a snapshot is that of an earlier workspace of the
 // name, whose resources were retained and which this workspace has not used. Its labels
-// have only the name.
-func (s *scope) isForeign(secret *corev1.Secret) bool {
+// have only the name. Retained means that such a state exists: without it, its snapshots
+// are of no use.
+func (s *scope) isForeign(secret *corev1.Secret, retained bool) bool {
 	lineage := ""
 	if s.apply.Status.State != nil {
 		lineage = s.apply.Status.State.Lineage
@@ -205,7 +211,7 @@ func (s *scope) isForeign(secret *corev1.Secret) bool {
 			return false
 		}
 		workspace := secret.Annotations[record.WorkspaceUIDAnnotation]
-		return secret.Annotations[record.KeepAnnotation] != "" || workspace != "" && workspace != string(s.apply.UID)
+		return secret.Annotations[record.KeepAnnotation] != "" || retained && workspace != "" && workspace != string(s.apply.UID)
 	}
 	return false
 }

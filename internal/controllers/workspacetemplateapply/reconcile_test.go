@@ -1398,19 +1398,26 @@ func TestDeleteSecrets_keepsTheStateOfARetainedWorkspace(t *testing.T) {
 		secret *corev1.Secret
 		known  string
 		kept   bool
+		alone  bool
 	}{
-		"a state that was not read":             {savedIn(NewWithT(t), "l", 3), "", true},
-		"a state beside that in a bucket":       {savedIn(NewWithT(t), "l", 3), "x", true},
-		"the state of the workspace":            {savedIn(NewWithT(t), "l", 3), "l", false},
-		"a snapshot of another workspace":       {snapshot("retained", "l"), "", true},
-		"a snapshot of another lineage":         {snapshot("retained", "l"), "x", true},
-		"a snapshot of a state that is adopted": {snapshot("retained", "l"), "l", false},
-		"a snapshot of the workspace":           {snapshot("u", "l"), "x", false},
-		"a snapshot of an earlier version":      {earlier, "x", false},
-		"the only copy of a state":              {kept, "x", true},
+		"a state that was not read":             {savedIn(NewWithT(t), "l", 3), "", true, false},
+		"a state beside that in a bucket":       {savedIn(NewWithT(t), "l", 3), "x", true, false},
+		"the state of the workspace":            {savedIn(NewWithT(t), "l", 3), "l", false, false},
+		"a snapshot of another workspace":       {snapshot("retained", "l"), "", true, false},
+		"a snapshot of another lineage":         {snapshot("retained", "l"), "x", true, false},
+		"a snapshot of a state that is adopted": {snapshot("retained", "l"), "l", false, false},
+		"a snapshot of the workspace":           {snapshot("u", "l"), "x", false, false},
+		"a snapshot of an earlier version":      {earlier, "x", false, false},
+		"a snapshot without a retained state":   {snapshot("retained", "l"), "", false, true},
+		"the only copy of a state":              {kept, "x", true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newTestController(t, newApply(), tc.secret)
+			objects := []client.Object{newApply(), tc.secret}
+			others := 0
+			if tc.secret.Labels[infrav1.ComponentLabel] == record.ComponentSnapshot && !tc.alone {
+				objects, others = append(objects, savedIn(NewWithT(t), "l", 3)), 1
+			}
+			c := newTestController(t, objects...)
 			s := newScope("hello")
 			s.apply.Namespace, s.apply.UID = "n", c.get().UID
 			if uid := tc.secret.Annotations[record.WorkspaceUIDAnnotation]; uid == "u" {
@@ -1419,7 +1426,7 @@ func TestDeleteSecrets_keepsTheStateOfARetainedWorkspace(t *testing.T) {
 			}
 			s.apply.Status.State = &infrav1.StateStatus{Backend: "s3", Lineage: tc.known}
 			c.Expect(c.reconciler.deleteSecrets(t.Context(), s, tc.secret.Labels[infrav1.ComponentLabel])).To(Succeed())
-			c.Expect(len(c.secrets()) == 1).To(Equal(tc.kept))
+			c.Expect(len(c.secrets()) == 1+others).To(Equal(tc.kept))
 		})
 	}
 }
