@@ -185,11 +185,14 @@ func (r *Reconciler) deleteSecrets(ctx context.Context, s *scope, component stri
 	if err != nil {
 		return err
 	}
-	states, err := r.liveSecrets(ctx, s, record.ComponentState)
-	if err != nil {
-		return err
+	retained := false
+	if component == record.ComponentSnapshot {
+		states, err := r.liveSecrets(ctx, s, record.ComponentState)
+		if err != nil {
+			return err
+		}
+		retained = slices.ContainsFunc(states, func(state corev1.Secret) bool { return s.isForeign(&state, false) })
 	}
-	retained := slices.ContainsFunc(states, func(state corev1.Secret) bool { return s.isForeign(&state, false) })
 	return r.deleteAll(ctx, s, slices.DeleteFunc(secrets, func(secret corev1.Secret) bool { return s.isForeign(&secret, retained) }))
 }
 

@@ -2,6 +2,7 @@ package workspacetemplateapply
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"math"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -92,11 +94,20 @@ func (r *Reconciler) unblockMove(ctx context.Context, run *runRecord) error {
 	if _, blocked := run.secret.Annotations[record.BlockMoveAnnotation]; !blocked {
 		return nil
 	}
-	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:null}}}`, run.secret.UID, record.BlockMoveAnnotation)
-	if err := r.Client.Patch(ctx, run.secret.DeepCopy(), client.RawPatch(types.MergePatchType, patch)); client.IgnoreNotFound(err) != nil {
+	if err := r.annotate(ctx, run.secret, record.BlockMoveAnnotation, nil); err != nil {
 		return fmt.Errorf("allowing the move of run %s: %w", run.id, err)
 	}
 	return nil
+}
+
+// annotate sets an annotation of a Secret, or removes it if the value is nil. It changes
+// neither the given object nor another Secret of the name.
+func (r *Reconciler) annotate(ctx context.Context, secret *corev1.Secret, name string, value *string) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": secret.UID, "annotations": map[string]*string{name: value}}})
+	if err != nil {
+		return fmt.Errorf("encoding an annotation: %w", err)
+	}
+	return client.IgnoreNotFound(r.Client.Patch(ctx, secret.DeepCopy(), client.RawPatch(types.MergePatchType, patch)))
 }
 
 // isNew reports whether a run has ended and its result is not in the status yet.

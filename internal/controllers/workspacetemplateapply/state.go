@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
@@ -356,8 +355,7 @@ func (r *Reconciler) supersedeRescued(ctx context.Context, s *scope, run *runRec
 		if err != nil || number >= run.number || rescued.Annotations[record.SupersededAnnotation] != "" {
 			continue
 		}
-		patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:%q}}}`, rescued.UID, record.SupersededAnnotation, run.id)
-		if err := r.Client.Patch(ctx, rescued, client.RawPatch(types.MergePatchType, patch)); client.IgnoreNotFound(err) != nil {
+		if err := r.annotate(ctx, rescued, record.SupersededAnnotation, &run.id); err != nil {
 			return fmt.Errorf("marking %s: %w", rescued.Name, err)
 		}
 	}

@@ -221,10 +221,12 @@ func (s *Session) AddBase(saved []byte) error {
 
 // Bases returns the digests of the saved states that the state file is based on. They are
 // unknown if they could not be written.
-func (s *Session) Bases() (string, error) {
-	bases, err := readInside(s.dir(), s.StateFile()+baseSuffix)
+func (s *Session) Bases() (string, error) { return readBases(s.dir(), s.StateFile()) }
+
+func readBases(dir, state string) (string, error) {
+	bases, err := readInside(dir, state+baseSuffix)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return "", fmt.Errorf("reading the bases of the state: %w", err)
+		return "", fmt.Errorf("reading the bases of a state: %w", err)
 	}
 	return string(bases), nil
 }
@@ -386,12 +388,9 @@ func readUnsaved(dir, path, stream string) (UnsavedState, error) {
 	} else {
 		state.stream = stream
 	}
-	bases, err := readInside(dir, path+baseSuffix)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return state, fmt.Errorf("listing unsaved states: %w", err)
-	}
-	state.Bases = string(bases)
-	return state, nil
+	var err error
+	state.Bases, err = readBases(dir, path)
+	return state, err
 }
 
 // rescue moves the files of unsaved states out of the module, so that the module

@@ -326,12 +326,8 @@ func (r *Runner) pushRescued(ctx context.Context, run *execution) error {
 		return err
 	}
 	for _, state := range unsaved {
-		own := r.ownsDirectory(run)
-		left := rescuedState{UnsavedState: state}
-		if !own {
-			left.workspace = r.workdir.Owner()
-		}
-		pushed, err := r.pushState(ctx, run, left, own)
+		left := rescuedState{UnsavedState: state, workspace: r.workdir.Owner()}
+		pushed, err := r.pushState(ctx, run, left, r.ownsDirectory(run))
 		if err != nil {
 			return err
 		}
