@@ -47,6 +47,9 @@ func (e *Environment) installClusterAPI(root, assets string, run bool) error {
 		Paths:                   []string{filepath.Join(config, "webhook", "manifests.yaml")},
 		IgnoreSchemeConvertible: true,
 	}
+	if err := ServeOnFreePort(&hooks); err != nil {
+		return err
+	}
 	if err := hooks.PrepWithoutInstalling(); err != nil {
 		return fmt.Errorf("preparing Cluster API's webhooks: %w", err)
 	}

@@ -66,6 +66,9 @@ func (e *Environment) Install(ctx context.Context, objects []*unstructured.Unstr
 			return nil, fmt.Errorf("installing %s %s: %w", obj.GetKind(), obj.GetName(), err)
 		}
 	}
+	if err := ServeOnFreePort(hooks); err != nil {
+		return nil, err
+	}
 	if err := hooks.Install(e.Config); err != nil {
 		return nil, fmt.Errorf("installing the webhooks: %w", err)
 	}

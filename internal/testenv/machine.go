@@ -1,23 +1,48 @@
 package testenv
 
 import (
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/prometheus/procfs"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
+
+// Ports below those that the kernel gives to outgoing connections. A connection that takes
+// the port before the program of a test listens on it would keep it from starting.
+const firstPort, lastPort = 20000, 32767
 
 // FreeAddress returns a local address with a port that no process uses.
 func FreeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("finding a free port: %w", err)
+	for {
+		number := firstPort + rand.IntN(lastPort-firstPort+1)
+		l, err := net.Listen("tcp", ":"+strconv.Itoa(number))
+		switch {
+		case errors.Is(err, syscall.EADDRINUSE):
+			continue
+		case err != nil:
+			return "", fmt.Errorf("finding a free port: %w", err)
+		}
+		return net.JoinHostPort("127.0.0.1", strconv.Itoa(number)), l.Close()
 	}
-	defer l.Close()
-	return l.Addr().String(), nil
+}
+
+// ServeOnFreePort makes webhooks be called on a local address that no process uses.
+func ServeOnFreePort(hooks *envtest.WebhookInstallOptions) error {
+	port, err := freePort()
+	if err != nil {
+		return err
+	}
+	hooks.LocalServingHost = "127.0.0.1"
+	hooks.LocalServingPort, err = strconv.Atoi(port)
+	return err
 }
 
 // freePort returns the port of a FreeAddress.

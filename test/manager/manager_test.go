@@ -178,6 +178,7 @@ func TestManager_servesWebhooks(t *testing.T) {
 	root, err := testenv.Root()
 	g.Expect(err).NotTo(HaveOccurred())
 	hooks := &envtest.WebhookInstallOptions{Paths: []string{filepath.Join(root, "config", "webhook", "manifests.yaml")}}
+	g.Expect(testenv.ServeOnFreePort(hooks)).To(Succeed())
 	g.Expect(hooks.PrepWithoutInstalling()).To(Succeed())
 	health, err := testenv.FreeAddress()
 	g.Expect(err).NotTo(HaveOccurred())

@@ -157,6 +157,11 @@ func TestMachine_waitsForPreconditions(t *testing.T) {
 		},
 	}
 	h.Create(owner)
+	// Cluster API watches the config, but looks for a missing one only every 30 seconds.
+	config := &bootstrapv1.CAPTBootstrapConfig{ObjectMeta: metav1.ObjectMeta{
+		Namespace: h.Namespace, Name: "owned", Annotations: map[string]string{clusterv1.PausedAnnotation: ""},
+	}}
+	h.Create(config)
 	infra := h.machine("owned")
 	h.WaitForCondition(infra, infrav1.InstanceReadyCondition, metav1.ConditionFalse, infrav1.WaitingForInfrastructureReason)
 	h.Expect(h.Cluster.Provision(t.Context())).To(Succeed())
@@ -165,7 +170,7 @@ func TestMachine_waitsForPreconditions(t *testing.T) {
 	h.WaitForCondition(infra, infrav1.InstanceReadyCondition, metav1.ConditionFalse, infrav1.WaitingForBootstrapDataReason, "Machine owned")
 	h.WaitForCondition(standalone, infrav1.InstanceReadyCondition, metav1.ConditionTrue, "Ready")
 
-	h.Create(&bootstrapv1.CAPTBootstrapConfig{ObjectMeta: metav1.ObjectMeta{Namespace: h.Namespace, Name: "owned"}})
+	h.Update(config, func() { config.Annotations = nil })
 	h.WaitForCondition(infra, infrav1.InstanceReadyCondition, metav1.ConditionTrue, "Ready")
 }
 
@@ -182,6 +187,7 @@ func TestMachine_standaloneIsReadyWithItsNode(t *testing.T) {
 	node := h.join("worker")
 	h.WaitForCondition(machine, infrav1.ReadyCondition, metav1.ConditionTrue, "Ready")
 	h.Expect(machine.Status.NodeName).To(Equal(node.Name))
+	h.WaitForCondition(machine, infrav1.NodeUpdatedCondition, metav1.ConditionTrue, infrav1.NodeUpdatedCondition)
 	h.ExpectNoWrites(machine, h.Workspace("worker"))
 
 	h.Expect(nodestest.SetReady(t.Context(), env.Client, node, corev1.ConditionFalse)).To(Succeed())
