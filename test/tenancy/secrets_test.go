@@ -141,6 +141,7 @@ func TestModule_reachesOnlyItsRunAndState(t *testing.T) {
 				"what a user pushes":        stored("transfer", "capt-input-abc-0", "a-r1"),
 				"a kubeconfig":              stored("kubeconfig", "demo-kubeconfig", "a-r1"),
 				"a flood of unknown things": stored("x", "flood", "a-r1"),
+				"a state for another":       secret(ns, "capt-rescue-b-r1-abc-0"+suffix, "rescue", infrav1.RunLabel, "a-r1", infrav1.WorkspaceLabel, "b"),
 			} {
 				if s.Labels[infrav1.RunLabel] == "" {
 					delete(s.Labels, infrav1.RunLabel)

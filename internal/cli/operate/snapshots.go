@@ -43,6 +43,7 @@ func Snapshots(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTem
 		if err != nil {
 			return nil, fmt.Errorf("listing the snapshots of %s: %w", apply.Name, err)
 		}
+		list.Items = slices.DeleteFunc(list.Items, func(secret corev1.Secret) bool { return !record.IsOf(&secret, apply.Name) })
 		snapshots = append(snapshots, snapshotsOf(list.Items, component, apply.Status.HandledRestore)...)
 	}
 	slices.SortStableFunc(snapshots, func(a, b Snapshot) int { return b.Taken.Compare(a.Taken.Time) })

@@ -177,7 +177,7 @@ func (r *Reconciler) liveSecrets(ctx context.Context, s *scope, component string
 	if err := r.Reader.List(ctx, &list, client.InNamespace(s.apply.Namespace), labels); err != nil {
 		return nil, fmt.Errorf("listing the Secrets of the workspace: %w", err)
 	}
-	return list.Items, nil
+	return s.withComponent(list.Items, component), nil
 }
 
 func (r *Reconciler) deleteSecrets(ctx context.Context, s *scope, component string) error {

@@ -582,6 +582,24 @@ func TestReconcile_namesOnlyRescuedStatesThatExist(t *testing.T) {
 	c.Expect(request.Rescued).To(ConsistOf("kept"))
 }
 
+// A run writes the labels of what it stores, but stores it under its own run. It must not
+// choose the state of another workspace.
+func TestReconcile_usesNoRescuedStateOfAnotherWorkspacesRun(t *testing.T) {
+	forged, snapshot := rescuedSecret("rescue-hello-r1-0123"), rescuedSecret("snapshot-hello-r1-0123")
+	forged.Labels[infrav1.RunLabel], snapshot.Labels[infrav1.RunLabel] = "other-r1", "other-r1"
+	snapshot.Labels[infrav1.ComponentLabel] = record.ComponentSnapshot
+	c := newTestController(t, append(values(), newApply(), forged, snapshot, rescuedSecret("kept"))...)
+	c.reconcile()
+	request, err := record.Request(c.runSecret("hello-r1"))
+	c.Expect(err).NotTo(HaveOccurred())
+	c.Expect(request.Rescued).To(ConsistOf("kept"))
+
+	s := newScope("hello")
+	s.apply.Namespace = "n"
+	c.Expect(c.reconciler.secrets(t.Context(), s, record.ComponentSnapshot)).To(BeEmpty(), "it does not displace others")
+	c.Expect(c.reconciler.liveSecrets(t.Context(), s, record.ComponentSnapshot)).To(BeEmpty())
+}
+
 func rescuedSecret(name string) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: record.ChunkName(name, 0), Labels: map[string]string{
 		infrav1.ComponentLabel: record.ComponentRescue, infrav1.WorkspaceLabel: "hello",

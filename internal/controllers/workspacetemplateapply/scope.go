@@ -211,12 +211,13 @@ func (r *Reconciler) secrets(ctx context.Context, s *scope, component string) ([
 	if err != nil {
 		return nil, fmt.Errorf("listing the Secrets of the workspace: %w", err)
 	}
-	return withComponent(list.Items, component), nil
+	return s.withComponent(list.Items, component), nil
 }
 
-func withComponent(secrets []corev1.Secret, component string) []corev1.Secret {
+// withComponent returns the Secrets of a component of the workspace.
+func (s *scope) withComponent(secrets []corev1.Secret, component string) []corev1.Secret {
 	return slices.DeleteFunc(secrets, func(secret corev1.Secret) bool {
-		return secret.Labels[infrav1.ComponentLabel] != component
+		return !record.BelongsTo(&secret, s.workspaceRef(), component)
 	})
 }
 

@@ -335,10 +335,10 @@ func TestRunRecords_adoptsRunsOfAMovedWorkspace(t *testing.T) {
 
 func TestWithComponent(t *testing.T) {
 	secret := func(name, component string) corev1.Secret {
-		return *newSecret(metav1.ObjectMeta{Name: name, Labels: map[string]string{infrav1.ComponentLabel: component}})
+		return *newSecret(metav1.ObjectMeta{Name: name, Labels: map[string]string{infrav1.ComponentLabel: component, infrav1.WorkspaceLabel: "hello"}})
 	}
 	secrets := []corev1.Secret{secret("a", "run"), secret("b", "plan"), secret("c", "run"), *newSecret(metav1.ObjectMeta{Name: "d"})}
-	NewWithT(t).Expect(secretNames(withComponent(secrets, "run"))).To(Equal([]string{"a", "c"}))
+	NewWithT(t).Expect(secretNames(newScope("hello").withComponent(secrets, "run"))).To(Equal([]string{"a", "c"}))
 }
 
 func TestExecutor(t *testing.T) {

@@ -80,10 +80,21 @@ func LocalMeta(workspace terraform.WorkspaceRef, component, runID string) metav1
 	return meta
 }
 
+// IsOf reports whether an object is of a workspace. The label of the workspace does not prove
+// it: a run writes the labels of what it stores. But it stores nothing as another run, and
+// the ID of a run has the name of its workspace.
+func IsOf(obj metav1.Object, workspace string) bool {
+	if obj.GetLabels()[workspaceLabel] != LabelValue(workspace) {
+		return false
+	}
+	id := RunID(obj)
+	number, err := RunNumber(id)
+	return id == "" || err == nil && id == NewRunID(workspace, number)
+}
+
 // BelongsTo reports whether an object is of a component of a workspace.
 func BelongsTo(obj metav1.Object, workspace terraform.WorkspaceRef, component string) bool {
-	labels := obj.GetLabels()
-	return labels[workspaceLabel] == LabelValue(workspace.Name) && labels[componentLabel] == component
+	return IsOf(obj, workspace.Name) && obj.GetLabels()[componentLabel] == component
 }
 
 // BelongsToAnother reports whether an object is of another workspace. One that names no
@@ -142,5 +153,5 @@ func ModuleName(workspace terraform.WorkspaceRef, digest string) string {
 // workspace.
 func IsStoredState(obj metav1.Object, workspace string) bool {
 	component := obj.GetLabels()[componentLabel]
-	return (component == ComponentSnapshot || component == ComponentRescue) && obj.GetLabels()[workspaceLabel] == LabelValue(workspace)
+	return (component == ComponentSnapshot || component == ComponentRescue) && IsOf(obj, workspace)
 }

@@ -109,3 +109,29 @@ func TestRunID(t *testing.T) {
 		})
 	}
 }
+
+func TestIsOf_trustsTheRunAndNotTheWorkspace(t *testing.T) {
+	long := strings.Repeat("a", 50)
+	for name, tc := range map[string]struct {
+		workspace, label, run string
+		want                  bool
+	}{
+		"its run":                        {"a", "a", "a-r1", true},
+		"what a user stored":             {"a", "a", "", true},
+		"a run of another":               {"a", "a", "b-r1", false},
+		"a run of one with its prefix":   {"a", "a", "a-b-r1", false},
+		"a run of one named like a run":  {"a", "a", "a-r1-r1", false},
+		"its name is that of a run":      {"a-r1", "a-r1", "a-r1", false},
+		"no run":                         {"a", "a", "a", false},
+		"another workspace":              {"a", "b", "a-r1", false},
+		"a long name":                    {long, long, record.NewRunID(long, 7), true},
+		"another long name":              {long, long, record.NewRunID(long+"b", 7), false},
+		"a name longer than a label":     {long + long, record.LabelValue(long + long), record.NewRunID(long+long, 7), true},
+		"another run with another digit": {"a", "a", "a-r01", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			meta := record.Meta(terraform.WorkspaceRef{Name: tc.label}, record.ComponentRescue, tc.run)
+			NewWithT(t).Expect(record.IsOf(&meta, tc.workspace)).To(Equal(tc.want))
+		})
+	}
+}
