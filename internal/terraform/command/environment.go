@@ -24,7 +24,10 @@ var inherited = []string{
 // Inherited returns the variables of the engine's environment that the tool inherits.
 func Inherited() []string { return slices.Clone(inherited) }
 
-const cliConfigEnv = "TF_CLI_CONFIG_FILE"
+const (
+	cliConfigEnv   = "TF_CLI_CONFIG_FILE"
+	pluginCacheEnv = "TF_PLUGIN_CACHE_DIR"
+)
 
 // environment returns the environment of the tool. Later entries override earlier
 // ones: inherited variables, the request's variables, variables that the engine
@@ -54,7 +57,7 @@ func (w *Workdir) environment(request *terraform.Request, root, cliConfig string
 		cliConfigEnv:         cliConfig,
 	})
 	if cache := w.pluginCache(request); cache != "" {
-		env["TF_PLUGIN_CACHE_DIR"] = cache
+		env[pluginCacheEnv] = cache
 		// Otherwise the cache is used only for providers whose checksums are in the
 		// lock file, and so never by the first init. A provider that does not match the
 		// lock file is refused.

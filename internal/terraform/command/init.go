@@ -42,8 +42,12 @@ func initArgs(request *terraform.Request) []string {
 
 // Init installs modules and providers. Modules that need credentials are fetched before the
 // init, which has no credentials.
+//
+// In a sandbox, the init that writes the plugin cache does nothing else: fetching modules may
+// start programs that the module chooses, and so does the backend, such as an external
+// key provider of its encryption.
 func (s *Session) Init(ctx context.Context, options InitOptions) error {
-	if s.auth != nil {
+	if s.auth != nil || s.guardsPlugins() {
 		var get []string
 		get, options.Args = terraform.SplitInit(options.Args)
 		if err := s.get(ctx, get); err != nil {
@@ -55,7 +59,17 @@ func (s *Session) Init(ctx context.Context, options InitOptions) error {
 		return err
 	}
 	defer unlock()
-	err = s.init(ctx, options, true)
+	if options.Backend && s.guardsPlugins() {
+		if err := s.tryInit(ctx, InitOptions{Args: options.Args}); err != nil {
+			return err
+		}
+	}
+	return s.tryInit(ctx, options)
+}
+
+// tryInit runs an init, and once more if the lock file of the dependencies is outdated.
+func (s *Session) tryInit(ctx context.Context, options InitOptions) error {
+	err := s.init(ctx, options, true)
 	failure := AsFailure(err)
 	if failure == nil || failure.Interrupted {
 		return err

@@ -2,6 +2,7 @@ package command
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/appthrust/capt/internal/host/sandbox"
 )
@@ -15,15 +16,34 @@ func (w *Workdir) sandbox() *sandbox.Rules {
 	return &sandbox.Rules{Hidden: w.Hidden, Visible: []string{w.Dir}, ReadOnly: []string{w.Tool.Path, w.Providers, w.CLIConfig}}
 }
 
-// sandboxFor returns the rules for a command. Only an init, which does not execute code
-// of the module, changes the plugin cache that workspaces share.
+// guardsPlugins reports whether the sandbox protects the plugin cache that workspaces share.
+func (s *Session) guardsPlugins() bool { return s.sandbox != nil && s.plugins != "" }
+
+// installsPlugins reports whether a command installs providers, and executes nothing that the
+// module chooses: it neither fetches modules nor uses the backend.
+func installsPlugins(args []string) bool {
+	return len(args) > 0 && args[0] == "init" && slices.Contains(args, "-backend=false") && slices.Contains(args, "-get=false")
+}
+
+// toolEnv returns the environment of a command. An init that must not write the plugin
+// cache does not use it: it installs what is missing, such as the providers of a state, in
+// the working directory.
+func (s *Session) toolEnv(args []string) []string {
+	if !s.guardsPlugins() || len(args) == 0 || args[0] != "init" || installsPlugins(args) {
+		return s.env
+	}
+	return slices.DeleteFunc(slices.Clone(s.env), func(entry string) bool { return strings.HasPrefix(entry, pluginCacheEnv+"=") })
+}
+
+// sandboxFor returns the rules for a command. Only an init that executes no code of the
+// module changes the plugin cache that workspaces share.
 func (s *Session) sandboxFor(args []string) *sandbox.Rules {
 	if s.sandbox == nil {
 		return nil
 	}
 	rules := *s.sandbox
 	if s.plugins != "" {
-		if len(args) > 0 && args[0] == "init" {
+		if installsPlugins(args) {
 			rules.Visible = append(slices.Clip(rules.Visible), s.plugins)
 		} else {
 			rules.ReadOnly = append(slices.Clip(rules.ReadOnly), s.plugins)

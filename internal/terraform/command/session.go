@@ -97,7 +97,7 @@ func (s *Session) stream(ctx context.Context, name string, reserve int64, args [
 	}
 	defer func() { _ = stderr.Close() }()
 
-	env := s.env
+	env := s.toolEnv(args)
 	if s.auth != nil && fetches(args) {
 		authenticated, remove, err := s.authenticate()
 		defer remove()
