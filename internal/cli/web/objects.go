@@ -5,10 +5,8 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -17,7 +15,6 @@ import (
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cli/describe"
-	"github.com/appthrust/capt/internal/message"
 )
 
 // key is the namespace and name of an object.
@@ -319,72 +316,4 @@ func sortedKeys[T any](all map[key]T) []key {
 	return slices.SortedFunc(maps.Keys(all), func(a, b key) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
-}
-
-const (
-	// maxEvents limits the events that are kept.
-	maxEvents = 2000
-	// maxMessage limits the messages in lists.
-	maxMessage = 160
-)
-
-// eventLog holds the latest events.
-type eventLog struct {
-	// entries are in the order in which they arrived.
-	entries []loggedEvent
-	counts  map[string]int32
-	number  int64
-}
-
-type loggedEvent struct {
-	Event
-	number int64
-}
-
-// add adds an event, or moves it to the end if it happened again. It returns false if
-// nothing changed.
-func (l *eventLog) add(event Event) bool {
-	if l.counts == nil {
-		l.counts = map[string]int32{}
-	}
-	if count, known := l.counts[event.ID]; known {
-		if count == event.Count {
-			return false
-		}
-		l.entries = slices.DeleteFunc(l.entries, func(e loggedEvent) bool { return e.ID == event.ID })
-	}
-	l.number++
-	l.counts[event.ID] = event.Count
-	l.entries = append(l.entries, loggedEvent{event, l.number})
-	if len(l.entries) > maxEvents {
-		delete(l.counts, l.entries[0].ID)
-		l.entries = slices.Delete(l.entries, 0, 1)
-	}
-	return true
-}
-
-// newEvent returns the event of an object of Cluster API or CAPT.
-func newEvent(event *corev1.Event) (Event, bool) {
-	if !isClusterAPI(event.InvolvedObject.APIVersion) {
-		return Event{}, false
-	}
-	last := event.LastTimestamp
-	if last.IsZero() && event.Series != nil {
-		last = metav1.NewTime(event.Series.LastObservedTime.Time)
-	}
-	if last.IsZero() {
-		last = metav1.NewTime(event.EventTime.Time)
-	}
-	if last.IsZero() {
-		last = event.CreationTimestamp
-	}
-	count := event.Count
-	if event.Series != nil {
-		count = event.Series.Count
-	}
-	return Event{
-		ID: string(event.UID), Namespace: event.Namespace, Kind: event.InvolvedObject.Kind, Name: event.InvolvedObject.Name,
-		Warning: event.Type == corev1.EventTypeWarning, Reason: event.Reason, Message: message.Truncate(event.Message, 4*maxMessage),
-		Count: count, Last: metav1.NewTime(last.Truncate(time.Second)),
-	}, true
 }

@@ -297,15 +297,13 @@ func (v *eventsView) events(o *objects, _ map[topic]struct{}, all bool) []event 
 	}
 	added := []Event{}
 	for _, e := range slices.Backward(o.events.entries) {
-		if e.number <= v.sent {
-			break
+		if e.number > v.sent {
+			added = append(added, e.Event)
 		}
-		added = append(added, e.Event)
 	}
 	v.sent = o.events.number
 	if len(added) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(added, func(a, b Event) int { return b.Last.Compare(a.Last.Time) })
 	return []event{{"events", added}}
 }

@@ -8,10 +8,10 @@ import type { Event } from "../types";
 
 const limit = 500;
 
-/** merge adds new events to a feed; an event that happened again moves to the top. */
+/** merge adds new events to a feed, the latest first; an event that happened again moves. */
 export function merge(feed: Event[], added: Event[]): Event[] {
   const ids = new Set(added.map((e) => e.id));
-  return [...added, ...feed.filter((e) => !ids.has(e.id))].slice(0, limit);
+  return [...added, ...feed.filter((e) => !ids.has(e.id))].sort((a, b) => (a.last < b.last ? 1 : a.last > b.last ? -1 : 0)).slice(0, limit);
 }
 
 function linkOf(event: Event): string | undefined {
