@@ -39,6 +39,7 @@ func TestWorkspace_approveIsRefusedWithoutTheRole(t *testing.T) {
 	b.Expect(b.text()).NotTo(ContainSubstring("team-b"))
 	b.goTo("/workspaces/team-a/staging-vpc")
 	b.shows("You may not approve plans: ask for the role capt-approver.")
+	b.shows("You may not start or stop runs: ask for the role capt-editor.")
 	b.shows("You lack the permission to get secrets in team-a.")
 	b.Expect(value[bool](b, `[...document.querySelectorAll("button")].find(b => b.textContent === "Approve").disabled`)).To(BeTrue())
 	b.screenshot("viewer-1280-light")

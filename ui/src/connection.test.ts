@@ -17,6 +17,7 @@ const page = new (class extends EventTarget {
 class Server {
   open = 0;
   attempts = 0;
+  send = () => {};
   private streams: { finish: (done: boolean) => void; fail: (error: unknown) => void }[] = [];
 
   connect = (signal: AbortSignal, opened: () => void): Promise<boolean> => {
@@ -25,6 +26,7 @@ class Server {
     return new Promise<boolean>((resolve, reject) => {
       signal.addEventListener("abort", () => reject(new DOMException("aborted", "AbortError")));
       this.streams.push({ finish: resolve, fail: reject });
+      this.send = opened;
       opened();
     }).finally(() => this.open--);
   };
@@ -105,6 +107,15 @@ describe("a stream", () => {
     page.show(false);
     await vi.advanceTimersByTimeAsync(60_000);
     expect([server.open, server.attempts]).toEqual([0, 2]);
+  });
+  test("is opened again if the server is silent", async () => {
+    stop = keepOpen({ connect: server.connect });
+    await vi.advanceTimersByTimeAsync(70_000);
+    server.send();
+    await vi.advanceTimersByTimeAsync(70_000);
+    expect([server.open, server.attempts]).toEqual([1, 1]);
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect([server.open, server.attempts]).toEqual([1, 2]);
   });
   test("ends when there is nothing more", async () => {
     stop = keepOpen({ connect: server.connect });

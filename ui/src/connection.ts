@@ -4,10 +4,10 @@ import { key } from "./session";
 /** Connection is a stream of the server. */
 export interface Connection {
   /**
-   * connect reads the stream until it ends, and calls opened with the first message. It
-   * returns true if there is nothing more to read.
+   * connect reads the stream until it ends, and calls heard with each message. It returns
+   * true if there is nothing more to read.
    */
-  connect: (signal: AbortSignal, opened: () => void) => Promise<boolean>;
+  connect: (signal: AbortSignal, heard: () => void) => Promise<boolean>;
   /** report is called before each attempt and after a failed one, with the last answer of the server, if it was a refusal. */
   report?: (state: "connecting" | "lost", why?: Failure) => void;
   /** refused is called if another attempt would fail too. */
@@ -17,6 +17,9 @@ export interface Connection {
 // A hidden tab closes its streams after a moment.
 const hiddenDelay = 5_000;
 const longestPause = 10_000;
+// The server sends a message every 25 seconds. A connection that is lost without notice is
+// silent.
+const silence = 75_000;
 
 /**
  * keepOpen keeps a stream open while the page is visible and has a session, until the
@@ -35,10 +38,17 @@ export function keepOpen({ connect, report, refused }: Connection): () => void {
     if (current || done || document.hidden || !key.value) return;
     const attempt = (current = new AbortController());
     report?.(failures ? "lost" : "connecting", why);
+    let silent: ReturnType<typeof setTimeout> | undefined;
+    const listen = () => {
+      clearTimeout(silent);
+      silent = setTimeout(() => attempt.abort(), silence);
+    };
+    listen();
     try {
       done = await connect(attempt.signal, () => {
         failures = 0;
         why = undefined;
+        listen();
       });
     } catch (error) {
       if (current === attempt) why = error instanceof Failure ? error : undefined;
@@ -46,6 +56,8 @@ export function keepOpen({ connect, report, refused }: Connection): () => void {
         done = true;
         refused?.(error);
       }
+    } finally {
+      clearTimeout(silent);
     }
     if (current !== attempt) return;
     current = undefined;

@@ -23,17 +23,19 @@ describe("router", () => {
     ["/workspaces/a/b%2Fc", { page: "workspace", ns: "a", name: "b/c" }],
     ["/clusters/a", { page: "missing" }],
     ["/clusters/a/b/c", { page: "missing" }],
+    ["/clusters/a/%E0", { page: "missing" }],
   ])("%s", (path, want) => expect(parse(path)).toEqual(want));
   test("paths and routes fit", () => expect(parse(clusterPath("a b", "c/d"))).toEqual({ page: "cluster", ns: "a b", name: "c/d" }));
 });
 
 describe("stream", () => {
   test("messages are split at any byte", () => {
-    const text = 'event: rows\ndata: {"rows":[]}\n\n: ping\n\nevent: synced\ndata: null\n\n';
+    const text = 'event: rows\ndata: {"rows":[]}\n\nevent: ping\ndata: null\n\nevent: synced\ndata: null\n\n';
     for (let i = 0; i <= text.length; i++) {
       const parser = new Parser();
       expect([...parser.push(text.slice(0, i)), ...parser.push(text.slice(i))]).toEqual([
         { name: "rows", data: { rows: [] } },
+        { name: "ping", data: null },
         { name: "synced", data: null },
       ]);
     }
@@ -85,6 +87,8 @@ test("a tree shows open nodes", () => {
 test("an event that happened again moves to the top", () => {
   const event = (id: string, count: number): Event => ({ id, ns: "a", kind: "K", name: "n", reason: "R", last: "", count });
   expect(merge([event("1", 1), event("2", 1)], [event("2", 2)])).toEqual([event("2", 2), event("1", 1)]);
+  const at = (id: string, last: string): Event => ({ ...event(id, 1), last });
+  expect(merge([at("3", "2026-01-03"), at("1", "2026-01-01")], [at("2", "2026-01-02")]).map((e) => e.id)).toEqual(["3", "2", "1"]);
 });
 
 describe("format", () => {

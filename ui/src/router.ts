@@ -7,7 +7,12 @@ export type Route =
 
 /** parse returns the route of a path. */
 export function parse(path: string): Route {
-  const parts = path.split("/").filter(Boolean).map(decodeURIComponent);
+  let parts: string[];
+  try {
+    parts = path.split("/").filter(Boolean).map(decodeURIComponent);
+  } catch {
+    return { page: "missing" };
+  }
   const [page, ns, name] = parts;
   if (parts.length === 0) return { page: "fleet" };
   if (parts.length === 1 && (page === "addons" || page === "events")) return { page };
@@ -58,7 +63,10 @@ export function setQuery(name: string, value: string): void {
 /** install makes links of the page change the view instead of loading the page. */
 export function install(): void {
   for (const input of ["keydown", "pointerdown"]) addEventListener(input, () => (arriving = false), { capture: true });
-  addEventListener("popstate", () => (address.value = location.pathname + location.search));
+  addEventListener("popstate", () => {
+    arriving = true;
+    address.value = location.pathname + location.search;
+  });
   addEventListener("click", (click) => {
     const link = (click.target as Element).closest?.("a");
     if (!link || link.origin !== location.origin || link.target || link.hasAttribute("download")) return;

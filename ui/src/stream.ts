@@ -57,9 +57,9 @@ async function readNow(path: string, signal: AbortSignal, emit: (message: Messag
 /** follow passes the messages of a view to emit until the returned function is called. */
 export function follow(view: string, emit: (message: Message) => void): () => void {
   return keepOpen({
-    connect: async (signal, opened) => {
+    connect: async (signal, heard) => {
       await read("stream?view=" + encodeURIComponent(view), signal, (message) => {
-        opened();
+        heard();
         if (message.name === "session") session.value = message.data;
         else emit(message);
         link.value = "live";
@@ -99,15 +99,21 @@ export function reduce<T extends { ns: string; name: string }>(list: Keyed<T>, m
   }
 }
 
+// The last lists of views. A list that is opened again shows them until its own is complete,
+// so the browser finds the place to which it scrolls back.
+const lists = new Map<string, Keyed<any>>();
+
 /** useList follows a view of many objects. */
 export function useList<T extends { ns: string; name: string }>(view: string, field: string): Keyed<T> {
-  const [list, set] = useState<Keyed<T>>({ items: new Map(), synced: false });
+  const [list, set] = useState<Keyed<T>>(lists.get(view) ?? { items: new Map(), synced: false });
   useEffect(() => {
     let building: Keyed<T> = { items: new Map(), synced: false };
     return follow(view, (message) => {
       building = reduce(building, message, field);
       // After a lost connection the old list stays until the new one is complete.
-      if (building.synced) set(building);
+      if (!building.synced) return;
+      lists.set(view, building);
+      set(building);
     });
   }, [view, field]);
   return list;

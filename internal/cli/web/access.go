@@ -27,8 +27,10 @@ const (
 	platformRole = "capt-platform-editor"
 	// viewRole is the role of Kubernetes that reads a namespace.
 	viewRole = "view"
-	// maxNamespaces limits the namespaces that are watched one by one.
+	// maxNamespaces limits the namespaces that are watched one by one, and maxCandidates
+	// those in which the user's access is reviewed to find them.
 	maxNamespaces = 100
+	maxCandidates = 500
 	// maxReviews limits the access reviews at a time.
 	maxReviews = 10
 )
@@ -136,7 +138,7 @@ func (w *watch) findNamespaces(ctx context.Context, scopes []*scope) error {
 		}
 		var list corev1.NamespaceList
 		// Without the permission to list namespaces, only those of the options are known.
-		if err := w.client.List(ctx, &list, client.Limit(maxNamespaces)); err == nil {
+		if err := w.client.List(ctx, &list, client.Limit(maxCandidates)); err == nil {
 			for _, namespace := range list.Items {
 				if !slices.Contains(candidates, namespace.Name) {
 					candidates = append(candidates, namespace.Name)
@@ -167,6 +169,7 @@ func (w *watch) findNamespaces(ctx context.Context, scopes []*scope) error {
 	err := group.Wait()
 	for _, s := range scopes {
 		slices.Sort(s.namespaces)
+		s.namespaces = s.namespaces[:min(len(s.namespaces), maxNamespaces)]
 	}
 	return err
 }

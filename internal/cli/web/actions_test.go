@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -169,7 +170,7 @@ func TestLog_followsARun(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
 	apply := createPlan(t, namespace)
-	p := start(t, Options{Config: env.Config, Namespace: namespace})
+	p := start(t, Options{Config: env.Config, Namespace: namespace}, func(s *Server) { s.pingInterval = time.Hour })
 	request := &terraform.Request{RunID: "net-r1", Workspace: terraform.WorkspaceRef{Namespace: namespace, Name: "net", UID: string(apply.UID)}}
 	secret, err := record.NewRun(request, record.Meta(request.Workspace, record.ComponentRun, "net-r1"))
 	p.Expect(err).NotTo(HaveOccurred())
@@ -189,4 +190,21 @@ func TestLog_followsARun(t *testing.T) {
 	p.Eventually(s.all, timeout).Should(HaveSuffix("log \"two\uFFFD[31m\\n\""), "control characters are replaced")
 	patch("one\ntwo\x1b[31m\nthree\n", true)
 	p.Eventually(s.all, timeout).Should(HaveSuffix(`log "three\n"` + "\n" + `end {}`))
+}
+
+// The page notices by it that a connection is lost.
+func TestStreams_areNeverSilent(t *testing.T) {
+	t.Parallel()
+	namespace := env.Namespace(t)
+	apply := createPlan(t, namespace)
+	p := start(t, Options{Config: env.Config, Namespace: namespace, OnlyNamespace: true}, func(s *Server) { s.pingInterval = 10 * time.Millisecond })
+	request := &terraform.Request{RunID: "net-r1", Workspace: terraform.WorkspaceRef{Namespace: namespace, Name: "net", UID: string(apply.UID)}}
+	secret, err := record.NewRun(request, record.Meta(request.Workspace, record.ComponentRun, "net-r1"))
+	p.Expect(err).NotTo(HaveOccurred())
+	p.Expect(env.Client.Create(t.Context(), secret)).To(Succeed())
+	for _, path := range []string{"stream?view=fleet", "workspaces/" + namespace + "/net/log"} {
+		s := p.stream("/api/v1/" + path)
+		p.Eventually(s.all, timeout).Should(ContainSubstring("ping null\nping null"), path)
+		s.cancel()
+	}
 }

@@ -57,7 +57,12 @@ func refusal(r *http.Request, code int, reason metav1.StatusReason) *http.Respon
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
 		Status:   metav1.StatusFailure, Code: int32(code), Reason: reason, Message: "refused by the test",
 	}
-	body, err := json.Marshal(status)
+	return answered(r, code, status)
+}
+
+// answered is an answer of an API server.
+func answered(r *http.Request, code int, content any) *http.Response {
+	body, err := json.Marshal(content)
 	if err != nil {
 		panic(err)
 	}

@@ -31,6 +31,7 @@ func (s *Server) log(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	out := s.newEventWriter(w)
+	defer out.keepAlive(s.pingInterval)()
 	if out.send("run", record.RunID(secret)) != nil {
 		return
 	}

@@ -36,6 +36,10 @@ func (s *Server) secure(next http.Handler) http.Handler {
 		if r.ContentLength != 0 {
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.bodyTimeout))
 		}
+		if !isAPI(r) || r.URL.Path == sessionPath {
+			// These need no session, so anyone could keep them open.
+			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(pageTimeout))
+		}
 		if s.local == nil {
 			w.Header().Set("Strict-Transport-Security", "max-age=31536000")
 		}

@@ -32,6 +32,8 @@ const (
 	maxStates = 3
 	// bodyTimeout is how long a client may take to send one.
 	bodyTimeout = 10 * time.Second
+	// pageTimeout is how long a request for the page or for a session may take.
+	pageTimeout = time.Minute
 )
 
 // Options configure a server.
@@ -65,6 +67,7 @@ type Server struct {
 	// writeTimeout is how long a client may take to read a part of a stream, and
 	// bodyTimeout to send the body of a request.
 	writeTimeout, bodyTimeout time.Duration
+	pingInterval              time.Duration
 }
 
 // access decides who may use a server, and with which identity.
@@ -96,7 +99,7 @@ func New(options Options) (*Server, error) {
 }
 
 func newServer(a access) *Server {
-	s := &Server{access: a, logs: newOpenLogs(), states: make(chan struct{}, maxStates), writeTimeout: 20 * time.Second, bodyTimeout: bodyTimeout}
+	s := &Server{access: a, logs: newOpenLogs(), states: make(chan struct{}, maxStates), writeTimeout: 20 * time.Second, bodyTimeout: bodyTimeout, pingInterval: pingInterval}
 	s.handler = s.secure(s.routes())
 	return s
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -180,6 +181,30 @@ func TestRoutes_refuseAttacks(t *testing.T) {
 	}
 	status, _ = p.send(http.MethodGet, "/", "", func(r *http.Request) { r.Host = "evil.example" })
 	p.Expect(status).To(Equal(http.StatusForbidden))
+}
+
+// deadlines records the deadline for writing an answer.
+type deadlines struct {
+	*httptest.ResponseRecorder
+	write time.Time
+}
+
+func (d *deadlines) SetWriteDeadline(at time.Time) error {
+	d.write = at
+	return nil
+}
+
+func TestPage_disconnectsClientsThatDoNotRead(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	server, err := New(Options{Config: env.Config})
+	g.Expect(err).NotTo(HaveOccurred())
+	server.local.port = "80"
+	for _, path := range []string{"/", "/assets/none.js", sessionPath} {
+		w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
+		server.handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost:80"+path, nil))
+		g.Expect(w.write).To(BeTemporally("~", time.Now(), 2*time.Minute), path)
+	}
 }
 
 func TestListen_refusesOtherAddresses(t *testing.T) {

@@ -15,7 +15,8 @@ const (
 	// coalesce is the shortest time between two parts of a stream: changes come in
 	// bursts.
 	coalesce = 200 * time.Millisecond
-	// pingInterval keeps proxies and the browser from closing an idle stream.
+	// pingInterval is how often a stream sends something, so that proxies do not close it,
+	// and the page notices that it is lost.
 	pingInterval = 25 * time.Second
 	// maxStreams limits the streams of a user.
 	maxStreams = 100
@@ -143,17 +144,11 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 		go live.watchNodes(ctx, changes)
 	}
 	out := s.newEventWriter(w)
-	ping := time.NewTicker(pingInterval)
-	defer ping.Stop()
+	defer out.keepAlive(s.pingInterval)()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ping.C:
-			if out.write(": ping\n\n") != nil {
-				return
-			}
-			continue
 		case <-changes.wake:
 		}
 		for _, e := range objects.collect(v, changes) {
@@ -195,6 +190,7 @@ func (o *objects) collect(v view, changes *subscription) []event {
 
 // eventWriter writes Server-Sent Events.
 type eventWriter struct {
+	mu      sync.Mutex
 	w       http.ResponseWriter
 	control *http.ResponseController
 	timeout time.Duration
@@ -204,6 +200,30 @@ func (s *Server) newEventWriter(w http.ResponseWriter) *eventWriter {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.WriteHeader(http.StatusOK)
 	return &eventWriter{w: w, control: http.NewResponseController(w), timeout: s.writeTimeout}
+}
+
+// keepAlive sends something regularly until the returned function is called.
+func (e *eventWriter) keepAlive(interval time.Duration) (stop func()) {
+	stopped, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		ticker := time.NewTicker(interval)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-stopped:
+				return
+			case <-ticker.C:
+				if e.send("ping", nil) != nil {
+					return
+				}
+			}
+		}
+	}()
+	return func() {
+		close(stopped)
+		<-ended
+	}
 }
 
 // send writes an event.
@@ -218,6 +238,8 @@ func (e *eventWriter) send(name string, data any) error {
 // write writes a part of the stream. It fails if the client does not read it in
 // time.
 func (e *eventWriter) write(text string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	_ = e.control.SetWriteDeadline(time.Now().Add(e.timeout))
 	if _, err := e.w.Write([]byte(text)); err != nil {
 		return fmt.Errorf("writing to the client: %w", err)

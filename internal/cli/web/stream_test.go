@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -117,6 +118,35 @@ func TestFleet_streamsOnlyWhatTheUserMayList(t *testing.T) {
 	admin := start(t, Options{Config: env.Config, Namespace: "default"})
 	all := admin.stream("/api/v1/stream?view=fleet")
 	admin.Eventually(all.rows, timeout).Should(And(HaveKey(a+"/first"), HaveKey(b+"/secret")))
+}
+
+// A user may have a role only in a namespace that comes after many others.
+func TestFleet_findsANamespaceAmongMany(t *testing.T) {
+	t.Parallel()
+	namespace := env.Namespace(t)
+	createCluster(t, namespace, "demo")
+	bind(t, "dora", namespace, readAll)
+	config := as("dora")
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return interceptor{next, func(r *http.Request) *http.Response {
+			if !strings.HasSuffix(r.URL.Path, "/namespaces") {
+				return nil
+			}
+			list := corev1.NamespaceList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "NamespaceList"}}
+			limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
+			for i := range min(limit, 200) {
+				list.Items = append(list.Items, corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("many-%d", i)}})
+			}
+			if limit > 200 {
+				list.Items = append(list.Items, corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+			}
+			return answered(r, http.StatusOK, list)
+		}}
+	})
+	p := start(t, Options{Config: config, Namespace: "default"})
+	s := p.stream("/api/v1/stream?view=fleet")
+	p.Eventually(s.rows, timeout).Should(HaveKey(namespace + "/demo"))
+	p.Expect(s.session().Namespaces).To(ConsistOf(namespace))
 }
 
 func TestFleet_streamsChanges(t *testing.T) {

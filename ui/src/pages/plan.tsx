@@ -1,5 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
-import { explain, lines, send } from "../api";
+import { explain, lines, send, type Failure } from "../api";
+import { keepOpen } from "../connection";
 import { age, symbol } from "../format";
 import { useWords } from "../i18n";
 import { Button, Confirm, Section } from "../parts/common";
@@ -8,38 +9,47 @@ import { Violations } from "../parts/policies";
 import { now, useStore } from "../store";
 import type { Can, Entry, Plan, PlanEnd, PlanLine, Workspace } from "../types";
 
-const approver = "capt-approver";
+/** approver is the role that decides about plans and restores states. */
+export const approver = "capt-approver";
+
+/** usePlan reads the latest plan of a workspace, until that succeeds. Its end is undefined before. */
+function usePlan(path: string, status: Workspace["plan"]): { plan?: Plan; entries: Entry[]; end?: PlanEnd } {
+  const words = useWords();
+  const [read, set] = useState<{ plan?: Plan; entries: Entry[]; end?: PlanEnd }>({ entries: [] });
+  useEffect(() => {
+    set({ entries: [] });
+    if (!status) return;
+    const fail = (error: Failure) => set({ entries: [], end: { details: false, error: explain(error, words.needs) } });
+    return keepOpen({
+      connect: async (signal, heard) => {
+        let plan: Plan | undefined;
+        let end: PlanEnd | undefined;
+        const entries: Entry[] = [];
+        await lines<PlanLine>(path + "/plan", signal, (line) => {
+          heard();
+          if (line.plan) plan = line.plan;
+          if (line.entry) entries.push(line.entry);
+          if (line.end) end = line.end;
+        });
+        if (end) set({ plan, entries, end });
+        return !!end;
+      },
+      report: (_, why) => why && fail(why),
+      refused: fail,
+    });
+  }, [path, status?.id, status?.waiting]);
+  return read;
+}
 
 /** PlanPanel shows the latest plan of a workspace, and asks for a decision about it. */
 export function PlanPanel({ workspace, path, can }: { workspace: Workspace; path: string; can?: Can }) {
   const words = useWords();
   const time = useStore(now);
   const status = workspace.plan;
-  const [plan, setPlan] = useState<Plan | undefined>();
-  const [entries, setEntries] = useState<Entry[]>([]);
-  const [end, setEnd] = useState<PlanEnd | undefined>();
+  const { plan, entries, end } = usePlan(path, status);
   // A question is about one plan. It is withdrawn when another plan takes its place.
   const [question, ask] = useState<{ kind: "approve" | "reject"; plan: string } | undefined>();
-  useEffect(() => {
-    ask(undefined);
-    setPlan(undefined);
-    setEntries([]);
-    setEnd(undefined);
-    if (!status) return;
-    const abort = new AbortController();
-    const collected: Entry[] = [];
-    lines<PlanLine>(path + "/plan", abort.signal, (line) => {
-      if (line.plan) setPlan(line.plan);
-      if (line.entry) collected.push(line.entry);
-      if (line.end) {
-        setEntries(collected);
-        setEnd(line.end);
-      }
-    }).catch((error: unknown) => {
-      if (!abort.signal.aborted) setEnd({ details: false, error: explain(error, words.needs) });
-    });
-    return () => abort.abort();
-  }, [path, status?.id, status?.waiting]);
+  useEffect(() => ask(undefined), [path, status?.id, status?.waiting]);
   if (!status)
     return (
       <Section title={words.plan}>

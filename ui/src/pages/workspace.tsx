@@ -9,7 +9,7 @@ import { now, useStore } from "../store";
 import { useOne } from "../stream";
 import type { Can, Lock, Snapshot, State, Workspace } from "../types";
 import { Gone, Loading } from "./missing";
-import { PlanPanel } from "./plan";
+import { approver, PlanPanel } from "./plan";
 
 export function WorkspacePage({ ns, name }: { ns: string; name: string }) {
   const words = useWords();
@@ -53,6 +53,7 @@ export function WorkspacePage({ ns, name }: { ns: string; name: string }) {
           )}
         </span>
       </header>
+      {can && !can.change && <p class="quiet">{words.mayNotChange("capt-editor")}</p>}
       {node.state !== "Ready" && node.message && <p class="lead">{node.message}</p>}
       <Facts facts={facts} />
       {run && <Running run={run} />}
@@ -68,7 +69,7 @@ export function WorkspacePage({ ns, name }: { ns: string; name: string }) {
         <Section title={words.outputs}>
           <Outputs workspace={workspace} />
         </Section>
-        <Section title="Drift">
+        <Section title={words.driftTitle}>
           <Drift workspace={workspace} />
         </Section>
       </div>
@@ -246,6 +247,7 @@ function SnapshotPanel({ path, can }: { path: string; can?: Can }) {
     <Section title={words.snapshots}>
       {error && <p class="note">{error}</p>}
       {!snapshots && !error && <Button onClick={load}>{words.showSnapshots}</Button>}
+      {!!snapshots?.length && can && !can.approve && <p class="quiet">{words.mayNotRestore(approver)}</p>}
       {snapshots?.length === 0 && <p class="quiet">{words.noSnapshots}</p>}
       <ul role="list" class="events">
         {snapshots?.map((s) => (

@@ -2,7 +2,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import reasons from "virtual:reasons";
 import { age } from "../format";
-import { useWords } from "../i18n";
+import { language, useWords } from "../i18n";
 import type { Words } from "../i18n/en";
 import { named, troubleshooting } from "../reasons";
 import { announce } from "../router";
@@ -42,7 +42,7 @@ export function Age({ since, suffix }: { since?: string; suffix?: boolean }) {
   if (!since) return null;
   const text = age(since, time);
   return (
-    <time dateTime={since} title={new Date(since).toLocaleString()}>
+    <time dateTime={since} title={new Date(since).toLocaleString(language.value)}>
       {suffix ? words.ago(text) : text}
     </time>
   );

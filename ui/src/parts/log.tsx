@@ -32,11 +32,11 @@ export function Log({ path, run }: { path: string; run: string }) {
     show([]);
     setEnd(null);
     return keepOpen({
-      connect: async (signal, opened) => {
+      connect: async (signal, heard) => {
         let first = true;
         let ended = false;
         await read(`${path}/log?run=${encodeURIComponent(run)}`, signal, (message) => {
-          opened();
+          heard();
           setRefusal("");
           if (message.name === "log") {
             show(first ? [continued(known.join(""), message.data)] : [...known, message.data]);
