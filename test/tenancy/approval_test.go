@@ -93,8 +93,15 @@ func TestApprover_cannotApproveHisOwnChange(t *testing.T) {
 		a.Spec.Timeout = &metav1.Duration{Duration: 60e9}
 	}))
 
+	// The workspace runs for one of another namespace, which he changed.
+	hosted := workspace(t, as(t, managerUser), ns, "team.a", func(a *infrav1.WorkspaceTemplateApply) {
+		a.Annotations = map[string]string{"capt.appthrust.io/changed-by-guest": "approver"}
+	})
+	refused(t, "his own change of the guest", patched(approver, hosted, approve))
+
 	withRoles(t, ns, "approver", "capt-self-approver")
 	allowed(t, "with permission", func() error { return patched(approver, apply, approve) })
+	allowed(t, "with permission", func() error { return patched(approver, hosted, approve) })
 }
 
 func TestApprover_cannotApproveHisOwnOneShotOperation(t *testing.T) {

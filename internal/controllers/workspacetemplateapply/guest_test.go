@@ -149,6 +149,19 @@ func TestGuest_withdrawsItsApproval(t *testing.T) {
 	c.Expect(c.hosted().Spec.ApprovedPlan).To(BeEmpty())
 }
 
+// A user with rights in both namespaces must not approve his own change in the other one.
+func TestGuest_passesItsAuthorOn(t *testing.T) {
+	c := newGrantController(t, both...)
+	c.host()
+	for _, author := range []string{"alice", "bob"} {
+		c.change(func(a *infrav1.WorkspaceTemplateApply) {
+			metav1.SetMetaDataAnnotation(&a.ObjectMeta, infrav1.ChangedByAnnotation, author)
+		})
+		c.reconcile()
+		c.Expect(c.hosted().Annotations).To(HaveKeyWithValue(passedAuthor, author))
+	}
+}
+
 // A workspace runs for another one only if both say so.
 func TestHost_needsItsGuest(t *testing.T) {
 	c := newGrantController(t, both...)

@@ -43,8 +43,12 @@ var hostedAnnotations = []string{
 // withdraw, from that of the users of the host.
 const passedApproval = "capt.appthrust.io/approved-by-guest" //nolint:gosec // The name of an annotation.
 
+// passedAuthor is the annotation of a workspace that runs for a guest with the user who changed
+// the guest last. He must not approve the plan of his change here.
+const passedAuthor = "capt.appthrust.io/changed-by-guest"
+
 // passedAnnotations are the annotations that follow the guest.
-var passedAnnotations = append([]string{clusterv1.PausedAnnotation, passedApproval}, hostedAnnotations...)
+var passedAnnotations = append([]string{clusterv1.PausedAnnotation, passedApproval, passedAuthor}, hostedAnnotations...)
 
 // hostedKey returns the key of the workspace that runs for a guest in a namespace. The
 // name of a namespace has no dot.
@@ -124,6 +128,9 @@ func (r *Reconciler) desiredHosted(ctx context.Context, guest *infrav1.Workspace
 	}
 	if plan := guest.Spec.ApprovedPlan; plan != "" {
 		desired.Annotations[passedApproval] = plan
+	}
+	if author := guest.Annotations[infrav1.ChangedByAnnotation]; author != "" {
+		desired.Annotations[passedAuthor] = author
 	}
 	if filter := guest.Labels[clusterv1.WatchLabel]; filter != "" {
 		desired.Labels = map[string]string{clusterv1.WatchLabel: filter}
