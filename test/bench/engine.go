@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/appthrust/capt/internal/testenv"
@@ -17,6 +18,10 @@ const parallelism = 2
 
 // engineReport compares the engine with the plain tool.
 type engineReport struct {
+	workload
+
+	// Skipped is why nothing was measured.
+	Skipped     string    `json:"skipped,omitempty"`
 	Ratio       float64   `json:"ratio"`
 	CAPTSeconds float64   `json:"captSeconds"`
 	BareSeconds float64   `json:"bareSeconds"`
@@ -31,12 +36,30 @@ type engineReport struct {
 	// average, by verb and resource.
 	CAPTRequests requestRates `json:"captRequests"`
 	BareRequests requestRates `json:"bareRequests"`
+	// CAPTPeakMiB and BarePeakMiB are the most memory of the processes of a run at a time:
+	// the runner, the tool and its providers.
+	CAPTPeakMiB float64 `json:"captPeakMiB"`
+	BarePeakMiB float64 `json:"barePeakMiB"`
+}
+
+// workload is what the engine and the plain tool apply.
+type workload struct {
+	// name is the name of the measurement in the log.
+	name    string
+	applies int
+	// module returns the module of a round. Each round has its own text, so that rounds
+	// share no cache.
+	module func(round int) string
+	// env is the environment of the tool.
+	env map[string]string
+	// provider is installed for the tool, or nil.
+	provider *benchProvider
 }
 
 // measureEngine measures CAPT and the plain tool alternately with the same module, API
 // server and backend.
-func measureEngine(ctx context.Context, o options) (*engineReport, error) {
-	logf("engine: starting the API server")
+func measureEngine(ctx context.Context, o options, w workload) (*engineReport, error) {
+	logf("%s: starting the API server", w.name)
 	env, err := testenv.Start()
 	if err != nil {
 		return nil, err
@@ -46,6 +69,11 @@ func measureEngine(ctx context.Context, o options) (*engineReport, error) {
 	if err != nil {
 		return nil, err
 	}
+	if w.provider != nil {
+		if err := h.installProvider(*w.provider); err != nil {
+			return nil, err
+		}
+	}
 	m, err := h.startManager(ctx, o, h.processExecutor())
 	if err != nil {
 		return nil, err
@@ -54,7 +82,7 @@ func measureEngine(ctx context.Context, o options) (*engineReport, error) {
 	if _, err := m.waitSettled(ctx, 0); err != nil {
 		return nil, err
 	}
-	r := &engineReport{Applies: o.applies, Rounds: o.rounds, CAPTRequests: requestRates{}, BareRequests: requestRates{}}
+	r := &engineReport{workload: w, Applies: w.applies, Rounds: o.rounds, CAPTRequests: requestRates{}, BareRequests: requestRates{}}
 	for round := range o.rounds {
 		turns := []func() error{
 			func() error {
@@ -74,16 +102,37 @@ func measureEngine(ctx context.Context, o options) (*engineReport, error) {
 			}
 		}
 	}
-	if err := m.profile(ctx, "engine"); err != nil {
+	if err := m.profile(ctx, w.name); err != nil {
 		return nil, err
 	}
 	r.CAPTCPU.divide(float64(o.rounds))
 	r.BareCPU.divide(float64(o.rounds))
-	r.CAPTRequests.divide(float64(o.rounds * o.applies))
-	r.BareRequests.divide(float64(o.rounds * o.applies))
+	r.CAPTRequests.divide(float64(o.rounds * w.applies))
+	r.BareRequests.divide(float64(o.rounds * w.applies))
 	r.CAPTSeconds, r.BareSeconds = median(r.CAPTRounds), median(r.BareRounds)
 	r.Ratio = r.CAPTSeconds / r.BareSeconds
 	return r, nil
+}
+
+// show adds the results to the table.
+func (r *engineReport) show(b *strings.Builder, what string, target float64) {
+	if r.Skipped != "" {
+		fmt.Fprintf(b, "%s\tnot measured: %s\t\t\t\n", what, r.Skipped)
+		return
+	}
+	fmt.Fprintf(b, "%s, %d applies, %d at a time (median of %d)\t%.2fs\tbare tool\t%.2fs\t%.2f\n", what, r.Applies, parallelism, r.Rounds, r.CAPTSeconds, r.BareSeconds, r.Ratio)
+	fmt.Fprintf(b, "  CPU seconds\t%.1f\tbare tool\t%.1f\t%.2f\n", r.CAPTCPU.total(), r.BareCPU.total(), r.CAPTCPU.total()/r.BareCPU.total())
+	fmt.Fprintf(b, "  peak memory of a run\t%.0f MiB\tbare tool\t%.0f MiB\t%.2f\n", r.CAPTPeakMiB, r.BarePeakMiB, r.CAPTPeakMiB/r.BarePeakMiB)
+	fmt.Fprintf(b, "  against the goal\t%.2f\tat most\t%.2f\t%.2f\n", r.Ratio, target, r.Ratio/target)
+}
+
+// showDetails prints where the time goes.
+func (r *engineReport) showDetails(what string) {
+	if r.Skipped != "" {
+		return
+	}
+	fmt.Printf("\n%s: CPU seconds of %d applies\n  CAPT: %s\n  bare: %s\n", what, r.Applies, r.CAPTCPU, r.BareCPU)
+	fmt.Printf("API requests per apply\n  CAPT: %s\n  bare: %s\n", r.CAPTRequests, r.BareRequests)
 }
 
 func median(values []float64) float64 {
@@ -98,10 +147,10 @@ func (r *engineReport) capt(ctx context.Context, h *harness, round int) error {
 	if err != nil {
 		return err
 	}
-	if err := h.createTemplate(ctx, namespace, module(round), nil); err != nil {
+	if err := h.createTemplate(ctx, namespace, r.module(round), r.env, nil); err != nil {
 		return err
 	}
-	started := time.Now()
+	started, memory := time.Now(), startPeak()
 	ready := make(chan error, 1)
 	go func() { ready <- h.waitReady(ctx, namespace, r.Applies, r.Applies) }()
 	if err := h.createWorkspaces(ctx, namespace, r.Applies); err != nil {
@@ -111,8 +160,9 @@ func (r *engineReport) capt(ctx context.Context, h *harness, round int) error {
 		return err
 	}
 	seconds := time.Since(started).Seconds()
+	r.CAPTPeakMiB = max(r.CAPTPeakMiB, memory.perRun())
 	r.CAPTRounds = append(r.CAPTRounds, seconds)
-	logf("engine: round %d, CAPT: %d applies in %.2fs", round+1, r.Applies, seconds)
+	logf("%s: round %d, CAPT: %d applies in %.2fs", r.name, round+1, r.Applies, seconds)
 	return nil
 }
 
@@ -128,25 +178,26 @@ func (r *engineReport) bare(ctx context.Context, h *harness, round int) error {
 		if err := os.MkdirAll(dirs[i], 0o700); err != nil {
 			return fmt.Errorf("creating a directory: %w", err)
 		}
-		text := module(round) + backend(h.env.Kubeconfig, namespace, workspaceName(i))
+		text := r.module(round) + backend(h.env.Kubeconfig, namespace, workspaceName(i))
 		if err := os.WriteFile(filepath.Join(dirs[i], "main.tf"), []byte(text), 0o600); err != nil {
 			return fmt.Errorf("writing a module: %w", err)
 		}
 	}
-	started := time.Now()
+	started, memory := time.Now(), startPeak()
 	err = forEach(ctx, len(dirs), parallelism, func(ctx context.Context, i int) error {
-		return h.applyBare(ctx, dirs[i], workspaceName(i))
+		return h.applyBare(ctx, dirs[i], workspaceName(i), r.env)
 	})
 	if err != nil {
 		return err
 	}
 	seconds := time.Since(started).Seconds()
+	r.BarePeakMiB = max(r.BarePeakMiB, memory.perRun())
 	r.BareRounds = append(r.BareRounds, seconds)
-	logf("engine: round %d, bare: %d applies in %.2fs", round+1, r.Applies, seconds)
+	logf("%s: round %d, bare: %d applies in %.2fs", r.name, round+1, r.Applies, seconds)
 	return nil
 }
 
-func (h *harness) applyBare(ctx context.Context, dir, name string) error {
+func (h *harness) applyBare(ctx context.Context, dir, name string, env map[string]string) error {
 	for _, args := range [][]string{
 		{"init", "-input=false", "-no-color"},
 		{"plan", "-input=false", "-no-color", "-out=plan"},
@@ -156,6 +207,9 @@ func (h *harness) applyBare(ctx context.Context, dir, name string) error {
 		cmd := exec.CommandContext(ctx, h.tofu, args...)
 		cmd.Dir = dir
 		cmd.Env = append(os.Environ(), "TF_CLI_CONFIG_FILE="+h.cliConfig, "TF_VAR_name="+name, "TF_IN_AUTOMATION=1")
+		for key, value := range env {
+			cmd.Env = append(cmd.Env, key+"="+value)
+		}
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("running tofu %s: %w\n%s", args[0], err, out)
 		}
@@ -163,9 +217,8 @@ func (h *harness) applyBare(ctx context.Context, dir, name string) error {
 	return nil
 }
 
-// module returns a module with one small resource. Each round has its own text, so
-// that rounds share no cache.
-func module(round int) string {
+// small returns a module with one small resource.
+func small(round int) string {
 	return fmt.Sprintf(`# Round %d.
 variable "name" { type = string }
 resource "terraform_data" "this" { input = var.name }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 
@@ -31,6 +32,8 @@ type harness struct {
 	// cliConfig is an empty configuration of the tool.
 	cliConfig string
 	work      string
+	// managerEnv is added to the environment of the manager.
+	managerEnv []string
 }
 
 func newHarness(env *testenv.Environment) (*harness, error) {
@@ -51,6 +54,23 @@ func newHarness(env *testenv.Environment) (*harness, error) {
 	return h, nil
 }
 
+// installProvider installs a provider for the tool.
+func (h *harness) installProvider(p benchProvider) error {
+	program, err := testenv.Part(p.part)
+	if err != nil {
+		return err
+	}
+	installed := filepath.Join(h.env.Dir, "providers")
+	if err := os.MkdirAll(filepath.Join(installed, p.packageDir()), 0o755); err != nil {
+		return fmt.Errorf("creating the directory of the provider: %w", err)
+	}
+	if err := exec.Command("cp", "--dereference", program, filepath.Join(installed, p.program())).Run(); err != nil {
+		return fmt.Errorf("copying the provider: %w", err)
+	}
+	h.managerEnv = append(h.managerEnv, "TF_CLI_CONFIG_FILE="+h.cliConfig)
+	return writeMirrorConfig(h.cliConfig, installed)
+}
+
 func stopQuietly(env *testenv.Environment) {
 	if err := env.Stop(); err != nil {
 		logf("stopping the API server: %v", err)
@@ -69,11 +89,15 @@ func (h *harness) namespace(ctx context.Context) (string, error) {
 
 // createTemplate creates the template of all workspaces, with credentials as in
 // production.
-func (h *harness) createTemplate(ctx context.Context, namespace, text string, runner *infrav1.RunnerConfig) error {
+func (h *harness) createTemplate(ctx context.Context, namespace, text string, env map[string]string, runner *infrav1.RunnerConfig) error {
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: templateName}
 	template := &infrav1.WorkspaceTemplate{ObjectMeta: meta}
 	template.Spec.Template.Spec.ProviderConfigRef = &infrav1.LocalReference{Name: templateName}
 	template.Spec.Template.Spec.ForProvider = infrav1.ModuleParameters{Source: infrav1.ModuleSourceInline, Module: text}
+	for key, value := range env {
+		forProvider := &template.Spec.Template.Spec.ForProvider
+		forProvider.Env = append(forProvider.Env, infrav1.EnvVar{Name: key, Value: new(value)})
+	}
 	for _, obj := range []client.Object{
 		&corev1.Secret{ObjectMeta: meta, StringData: map[string]string{"id": "0123456789", "key": "0123456789"}},
 		&infrav1.WorkspaceProviderConfig{ObjectMeta: meta, Spec: infrav1.WorkspaceProviderConfigSpec{Runner: runner, Credentials: []infrav1.ProviderCredential{

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -221,14 +220,7 @@ func (b *jobBench) prepare() error {
 			return err
 		}
 	}
-	installed := filepath.Join(b.env.Dir, "providers")
-	if err := os.MkdirAll(filepath.Join(installed, b.provider.packageDir()), 0o755); err != nil {
-		return fmt.Errorf("creating the directory of the provider: %w", err)
-	}
-	if err := exec.Command("cp", program, filepath.Join(installed, b.provider.program())).Run(); err != nil {
-		return fmt.Errorf("copying the provider: %w", err)
-	}
-	return writeMirrorConfig(b.cliConfig, installed)
+	return b.installProvider(b.provider)
 }
 
 func writeMirrorConfig(path, directory string) error {
@@ -272,7 +264,7 @@ func (b *jobBench) job(ctx context.Context, image string, results *[]float64) er
 	runner := &infrav1.RunnerConfig{
 		Image: image, ImagePullPolicy: corev1.PullNever, Env: []infrav1.RunnerEnvVar{{Name: "TF_CLI_CONFIG_FILE", Value: podConfig}},
 	}
-	if err := b.createTemplate(ctx, namespace, b.provider.text(), runner); err != nil {
+	if err := b.createTemplate(ctx, namespace, b.provider.text(), nil, runner); err != nil {
 		return err
 	}
 	started := time.Now()
@@ -304,7 +296,7 @@ func (b *jobBench) bare(ctx context.Context, results *[]float64) error {
 		return fmt.Errorf("writing a module: %w", err)
 	}
 	started := time.Now()
-	if err := b.applyBare(ctx, dir, "bare"); err != nil {
+	if err := b.applyBare(ctx, dir, "bare", nil); err != nil {
 		return err
 	}
 	*results = append(*results, time.Since(started).Seconds())

@@ -75,6 +75,7 @@ func (h *harness) startManager(ctx context.Context, o options, executor []string
 	}
 	m.cmd = exec.Command(filepath.Join(root, "bin", "manager"), args...)
 	m.cmd.Env = append(os.Environ(), "KUBECONFIG="+h.env.Kubeconfig)
+	m.cmd.Env = append(m.cmd.Env, h.managerEnv...)
 	m.cmd.Stdout, m.cmd.Stderr = log, log
 	m.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	m.started = time.Now()

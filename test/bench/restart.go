@@ -105,7 +105,7 @@ func (h *harness) applyAll(ctx context.Context, o options, r *restartReport) (st
 	if err != nil {
 		return "", err
 	}
-	if err := h.createTemplate(ctx, namespace, module(0), nil); err != nil {
+	if err := h.createTemplate(ctx, namespace, small(0), nil, nil); err != nil {
 		return "", err
 	}
 	logf("restart: applying %d workspaces", o.workspaces)
