@@ -44,6 +44,8 @@ type actor struct {
 	// whether an earlier one left its state and no later one has adopted it, and stuck
 	// whether the workspace did not settle.
 	deleted, inherits, stuck bool
+	// adopted is the lineage of the last state that a workspace was told to adopt.
+	adopted string
 	// retainedUntil is when the last workspace after a retained one was created. Locks
 	// that are older may be those of the retained one, which has no record of its runs.
 	retainedUntil time.Time

@@ -386,6 +386,9 @@ func (a *actor) mayAdopt(observed *infrav1.WorkspaceTemplateApply) bool {
 // adopt takes over the state that an earlier workspace of this name left in its
 // backend, as the condition of the workspace requests.
 func (a *actor) adopt(ctx context.Context, observed *infrav1.WorkspaceTemplateApply) error {
+	if state := observed.Status.State; state != nil && state.Lineage != "" && state.Lineage == a.adopted {
+		a.inherits = false
+	}
 	for _, kind := range []string{infrav1.AppliedCondition, infrav1.DestroyedCondition} {
 		c := meta.FindStatusCondition(observed.Status.Conditions, kind)
 		if c == nil || c.Reason != infrav1.StateForeignReason {
@@ -399,7 +402,8 @@ func (a *actor) adopt(ctx context.Context, observed *infrav1.WorkspaceTemplateAp
 			a.addViolation(a.scenario.Name, "the workspace does not recognize its own state: "+c.Message)
 		}
 		a.countAdoption()
-		a.inherits = false
+		// The workspace may be deleted before it adopts the state.
+		a.adopted, _, _ = strings.Cut(version[1], "/")
 		return a.patch(ctx, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q,%q:%q}}}`,
 			infrav1.AdoptStateAnnotation, version[1], infrav1.RunRequestedAnnotation, time.Now().Format(time.RFC3339Nano)))
 	}

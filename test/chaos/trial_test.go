@@ -118,6 +118,18 @@ func TestMayAdopt(t *testing.T) {
 	}
 }
 
+// A workspace that is deleted before it adopts the retained state leaves it to the next one.
+func TestAdopt_isNotDoneBeforeTheStateIsKnown(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	a := &actor{trial: &trial{}, inherits: true, adopted: "l"}
+	g.Expect(a.adopt(t.Context(), &infrav1.WorkspaceTemplateApply{})).To(Succeed())
+	g.Expect(a.mayAdopt(&infrav1.WorkspaceTemplateApply{})).To(BeTrue())
+	known := &infrav1.WorkspaceTemplateApply{Status: infrav1.WorkspaceTemplateApplyStatus{State: &infrav1.StateStatus{Lineage: "l"}}}
+	g.Expect(a.adopt(t.Context(), known)).To(Succeed())
+	g.Expect(a.mayAdopt(known)).To(BeFalse())
+}
+
 func TestWindows(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

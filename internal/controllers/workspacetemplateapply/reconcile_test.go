@@ -1053,8 +1053,6 @@ func TestReconcile_savesTheStateOfARunWithoutARecordBeforeResourcesAreRetained(t
 	}
 }
 
-// A manager that is suspended before it creates a run continues when another one has
-// started a later run.
 // A run that cannot be created must not consume a number, and write the status, each time.
 func TestReconcile_reusesTheNumberOfARunThatWasNotCreated(t *testing.T) {
 	c := newTestController(t, append(values(), newApply())...)
@@ -1083,6 +1081,32 @@ func TestReconcile_reusesTheNumberOfARunThatWasNotCreated(t *testing.T) {
 	c.Expect(c.started).To(Equal([]string{"hello-r1"}))
 }
 
+// A manager that does not lead any more has taken the number of a run, and creates it when
+// this one has seen that it does not exist.
+func TestReconcile_startsNoRunBesideAnEarlierOne(t *testing.T) {
+	c := newTestController(t, append(values(), newApply())...)
+	c.reconcile()
+	earlier := c.runSecret("hello-r1")
+	c.Expect(c.server.Delete(t.Context(), earlier)).To(Succeed())
+	earlier.ResourceVersion = ""
+	c.started = nil
+	inner := c.reconciler.Client
+	c.reconciler.Client = interceptor.NewClient(c.server, interceptor.Funcs{
+		SubResourcePatch: func(ctx context.Context, _ client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+			if data, err := patch.Data(obj); err != nil || strings.Contains(string(data), `"runs":2`) {
+				c.Expect(c.server.Create(ctx, earlier)).To(Succeed())
+			}
+			return inner.SubResource(sub).Patch(ctx, obj, patch, opts...)
+		},
+	})
+	c.reconcile()
+	c.Expect(c.secrets()).To(ContainElement("capt-run-hello-r1"), "the other manager created it")
+	c.Expect(c.started).To(BeEmpty())
+	c.Expect(c.secrets()).NotTo(ContainElement("capt-run-hello-r2"))
+}
+
+// A manager that is suspended before it creates a run continues when another one has
+// started a later run.
 func TestReconcile_startsNoRunAfterALaterOne(t *testing.T) {
 	c := newTestController(t, append(values(), newApply())...)
 	inner := c.reconciler.Client

@@ -112,6 +112,9 @@ func (r *Reconciler) start(ctx context.Context, s *scope, next decision) error {
 		if err := r.takeNumber(ctx, s, number); err != nil {
 			return err
 		}
+		if err := r.ensureAlone(ctx, s, number); err != nil {
+			return err
+		}
 		err = r.Client.Create(ctx, secret)
 	}
 	if err != nil {
@@ -296,6 +299,24 @@ func (r *Reconciler) unusedNumber(s *scope) int64 {
 		return 0
 	}
 	return number.(int64)
+}
+
+// ensureAlone returns a conflict if a manager that does not lead any more has created the
+// run before this one in the meantime. That manager starts it only if no later number is
+// taken after it was created (ensureLast), so that at most one of the two runs starts.
+func (r *Reconciler) ensureAlone(ctx context.Context, s *scope, number int64) error {
+	if number == 1 || len(s.runs) > 0 && s.runs[0].number == number-1 {
+		return nil
+	}
+	var previous corev1.Secret
+	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.apply.Namespace, Name: record.SecretName(record.NewRunID(s.apply.Name, number-1))}, &previous)
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		return fmt.Errorf("reading run %d: %w", number-1, err)
+	case err == nil && runRecordOf(s.key, s.apply, &previous) != nil:
+		return s.staleCache()
+	}
+	return nil
 }
 
 // ensureLast deletes a new run and returns a conflict if another manager has taken a

@@ -260,12 +260,14 @@ func (r *Reconciler) nothingLeft(ctx context.Context, s *scope) (bool, error) {
 	return true, nil
 }
 
-// leavesState reports whether the workspace would leave an empty state of its own in
+// leavesState reports whether the workspace may leave an empty state of its own in
 // another backend than the default one. A destroy run marks it as free: otherwise the
 // next workspace of the same name would have to adopt it. It is tried a few times.
 func (s *scope) leavesState() bool {
 	state, failure := s.apply.Status.State, s.apply.Status.Failure
-	if state == nil || state.Lineage == "" || usesKubernetes(state, s.runs) {
+	// A lost run, also one that only planned, may have created the state.
+	known := state != nil && state.Lineage != ""
+	if !known && len(s.lostRuns()) == 0 || usesKubernetes(state, s.runs) {
 		return false
 	}
 	if results := s.results(); len(results) > 0 && isDestroyed(results[0]) && !results[0].LockLeft {

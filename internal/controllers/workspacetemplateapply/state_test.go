@@ -309,6 +309,29 @@ func TestLeavesState(t *testing.T) {
 	}
 }
 
+// A plan that was lost has created the state that it planned against.
+func TestLeavesState_afterALostRun(t *testing.T) {
+	for name, tt := range map[string]struct {
+		backend map[string]string
+		result  terraform.Result
+		want    bool
+	}{
+		"lost":                {onS3(), terraform.Result{Operation: terraform.OperationPlan, Outcome: outcomeLost}, true},
+		"it never started":    {onS3(), terraform.Result{Operation: terraform.OperationPlan, Outcome: outcomeLost, Unclaimed: true}, false},
+		"failed":              {onS3(), terraform.Result{Operation: terraform.OperationPlan, Outcome: terraform.OutcomeFailed}, false},
+		"the default backend": {map[string]string{record.BackendAnnotation: terraform.BackendKubernetes}, terraform.Result{Operation: terraform.OperationPlan, Outcome: outcomeLost}, false},
+	} {
+		g := NewWithT(t)
+		s := newScope("hello")
+		run := runWith(tt.backend)
+		patch, err := record.FinishPatch(&tt.result, nil)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(json.Unmarshal(patch, run.secret)).To(Succeed())
+		s.runs = []*runRecord{run}
+		g.Expect(s.leavesState()).To(Equal(tt.want), name)
+	}
+}
+
 // A destroy has marked the state as free, so it is not repeated.
 func TestLeavesState_afterADestroy(t *testing.T) {
 	g := NewWithT(t)
