@@ -154,6 +154,25 @@ func (u *user) isHealthy() {
 	u.Expect(found.Results).To(HaveEach(HaveField("Status", "ok")), string(out))
 }
 
+// exposed are the numbers of ports on which programs listen on all interfaces: they have no
+// option for it. docs/quickstart.md lists them.
+var exposed = map[string]int{"cluster-api": 1, "karpenter-kwok": 2}
+
+// isLocal checks that other machines reach nothing of the environment but what is documented.
+func (u *user) isLocal() {
+	u.t.Helper()
+	listeners, err := testenv.ListenersOf(u.base)
+	u.Expect(err).NotTo(HaveOccurred())
+	u.Expect(len(listeners)).To(BeNumerically(">", 5), "the programs were found")
+	open := map[string]int{}
+	for _, listener := range listeners {
+		if !listener.Address.IsLoopback() {
+			open[listener.Program]++
+			u.Expect(open[listener.Program]).To(BeNumerically("<=", exposed[listener.Program]), "%s is open to other machines", listener)
+		}
+	}
+}
+
 func TestQuickstart_createsClusterWithFluxAndKarpenter(t *testing.T) {
 	u := newUser(t)
 	_, err := u.up("--timeout=8s")
@@ -169,6 +188,7 @@ func TestQuickstart_createsClusterWithFluxAndKarpenter(t *testing.T) {
 
 	u.followHints(out)
 	u.isHealthy()
+	u.isLocal()
 
 	before := u.pids()
 	out, err = u.up()
