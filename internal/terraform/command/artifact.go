@@ -11,11 +11,16 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/terraform"
 )
 
-// maxEntries limits the number of files and directories of an artifact.
-const maxEntries = 20_000
+const (
+	// maxEntries limits the number of files of an artifact, and that of directories.
+	maxEntries = 20_000
+	// maxName limits the size of a file's name in an error.
+	maxName = 256
+)
 
 // placeArtifact places the module of an artifact, which the manager has stored. It returns
 // the root module's path relative to the directory, and the revision of the artifact.
@@ -69,37 +74,54 @@ func artifactFailure(summary, format string, args ...any) error {
 // unpackArtifact unpacks a compressed tar into an empty directory. It refuses links, as
 // Flux does, because they may lead out of the directory.
 func unpackArtifact(content []byte, dir string) error {
-	zip, err := gzip.NewReader(bytes.NewReader(content))
-	if err != nil {
-		return fmt.Errorf("not a compressed tar: %w", err)
-	}
 	directory, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = directory.Close() }()
+	entries, directories := 0, map[string]bool{}
+	return readArchive(content, func(header *tar.Header, reader io.Reader) error {
+		entries++
+		name := filepath.Clean(filepath.FromSlash(header.Name))
+		for parent := filepath.Dir(name); !directories[parent] && len(directories) <= maxEntries; parent = filepath.Dir(parent) {
+			directories[parent] = true
+		}
+		if entries > maxEntries || len(directories) > maxEntries {
+			return fmt.Errorf("the archive has more than %d files or directories", maxEntries)
+		}
+		return unpackEntry(directory, name, header, reader)
+	})
+}
+
+// readArchive calls handle with each entry of a compressed tar. It limits the bytes of the
+// archive and the size of the files, because sparse files have few bytes.
+func readArchive(archive []byte, handle func(*tar.Header, io.Reader) error) error {
+	zip, err := gzip.NewReader(bytes.NewReader(archive))
+	if err != nil {
+		return fmt.Errorf("not a compressed tar: %w", err)
+	}
 	limited := &io.LimitedReader{R: zip, N: maxContent}
-	reader := tar.NewReader(limited)
-	for entries := 0; ; entries++ {
+	reader, left := tar.NewReader(limited), int64(maxContent)
+	for {
 		header, err := reader.Next()
+		if err == nil {
+			left -= min(header.Size, left+1)
+		}
 		switch {
-		case limited.N == 0:
-			return fmt.Errorf("it has more than %d MiB", maxContent>>20)
+		case limited.N == 0 || left < 0:
+			return fmt.Errorf("the archive has more than %d MiB", maxContent>>20)
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
 			return err
-		case entries == maxEntries:
-			return fmt.Errorf("it has more than %d files", maxEntries)
 		}
-		if err := unpackEntry(directory, header, reader); err != nil {
-			return fmt.Errorf("%s: %w", header.Name, err)
+		if err := handle(header, reader); err != nil {
+			return fmt.Errorf("%s: %w", message.Truncate(header.Name, maxName), err)
 		}
 	}
 }
 
-func unpackEntry(directory *os.Root, header *tar.Header, content io.Reader) error {
-	name := filepath.Clean(filepath.FromSlash(header.Name))
+func unpackEntry(directory *os.Root, name string, header *tar.Header, content io.Reader) error {
 	if !filepath.IsLocal(name) {
 		return errors.New("the path is outside the artifact")
 	}

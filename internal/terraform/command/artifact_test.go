@@ -7,8 +7,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -86,6 +88,60 @@ func TestUnpackArtifact_limitsSizeAndFiles(t *testing.T) {
 		many = append(many, fileEntry("a", ""))
 	}
 	g.Expect(unpackArtifact(packed(g, many...), t.TempDir())).To(MatchError(ContainSubstring("more than 20000 files")))
+}
+
+// sparseEntry returns a compressed tar with one file that has a size and, apart from one
+// byte, no content. The writer of the standard library does not write such files.
+func sparseEntry(g Gomega, name string, size int64) []byte {
+	var records strings.Builder
+	for _, record := range []string{fmt.Sprintf("GNU.sparse.size=%d", size), "GNU.sparse.numblocks=1", "GNU.sparse.map=0,1"} {
+		// The length of a record counts its own two digits.
+		_, _ = fmt.Fprintf(&records, "%d %s\n", len(record)+4, record)
+	}
+	var out bytes.Buffer
+	for _, entry := range []struct {
+		kind          byte
+		name, content string
+	}{{tar.TypeXHeader, "extended", records.String()}, {tar.TypeReg, name, "x"}} {
+		var block [512]byte
+		copy(block[:], entry.name)
+		copy(block[100:], "0000600\x000000000\x000000000\x00")
+		copy(block[124:], fmt.Sprintf("%011o\x0000000000000\x00        ", len(entry.content)))
+		block[156] = entry.kind
+		copy(block[257:], "ustar\x0000")
+		sum := 0
+		for _, b := range block {
+			sum += int(b)
+		}
+		copy(block[148:], fmt.Sprintf("%06o\x00 ", sum))
+		out.Write(block[:])
+		out.WriteString(entry.content + strings.Repeat("\x00", 512-len(entry.content)))
+	}
+	out.Write(make([]byte, 1024))
+	var zipped bytes.Buffer
+	zip := gzip.NewWriter(&zipped)
+	_, err := zip.Write(out.Bytes())
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(zip.Close()).To(Succeed())
+	return zipped.Bytes()
+}
+
+// A sparse file has a size without as many bytes in the archive. Directories need no bytes
+// of their own either.
+func TestArchives_limitWhatNeedsNoBytes(t *testing.T) {
+	g := NewWithT(t)
+	const tooLarge = "more than 256 MiB"
+	g.Expect(unpackArtifact(sparseEntry(g, "a", 4096), t.TempDir())).To(Succeed())
+	g.Expect(unpackArtifact(sparseEntry(g, "a", maxContent+1), t.TempDir())).To(MatchError(ContainSubstring(tooLarge)))
+	_, err := archiveDigest(sparseEntry(g, packageDir+"/a", maxContent+1))
+	g.Expect(err).To(MatchError(ContainSubstring(tooLarge)))
+	_, err = unpack(sparseEntry(g, packageDir+"/a", maxContent+1), t.TempDir())
+	g.Expect(err).To(MatchError(ContainSubstring(tooLarge)))
+
+	deep := fileEntry(strings.Repeat("a/", maxEntries)+"a", "")
+	dir := t.TempDir()
+	g.Expect(unpackArtifact(packed(g, deep), dir)).To(MatchError(ContainSubstring("more than 20000 files")))
+	g.Expect(os.ReadDir(dir)).To(BeEmpty())
 }
 
 func TestPlaceArtifact(t *testing.T) {

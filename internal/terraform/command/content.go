@@ -2,7 +2,6 @@ package command
 
 import (
 	"archive/tar"
-	"bytes"
 	"cmp"
 	"compress/gzip"
 	"context"
@@ -180,27 +179,17 @@ func sortManifest(content []byte) []byte {
 
 // eachEntry calls handle with each entry of an archive.
 func eachEntry(archive []byte, handle func(*tar.Header, []byte) error) error {
-	zip, err := gzip.NewReader(bytes.NewReader(archive))
-	if err != nil {
-		return fmt.Errorf("reading the archive of the module: %w", err)
-	}
-	reader := tar.NewReader(io.LimitReader(zip, maxContent))
-	for {
-		header, err := reader.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("reading the archive of the module: %w", err)
-		}
+	err := readArchive(archive, func(header *tar.Header, reader io.Reader) error {
 		content, err := io.ReadAll(reader)
-		if err == nil {
-			err = handle(header, content)
-		}
 		if err != nil {
-			return fmt.Errorf("unpacking %s: %w", header.Name, err)
+			return err
 		}
+		return handle(header, content)
+	})
+	if err != nil {
+		return fmt.Errorf("unpacking the module: %w", err)
 	}
+	return nil
 }
 
 // archiveDigest returns the digest of the content of an archive.
