@@ -151,7 +151,7 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.WorkspaceTemplateApply, s
 			{Run: r.approval},
 			{Run: r.pruneTransfers, RequeueAfter: untilTransfersExpire},
 			{Run: r.prune, RequeueAfter: untilPruned},
-			{Condition: infrav1.DependenciesReadyCondition, Run: r.attendingRun(r.dependencies)},
+			{Condition: infrav1.DependenciesReadyCondition, Run: r.attendingRun(r.dependencies), Message: dependenciesMessage},
 			{Condition: infrav1.InputsValidCondition, Run: r.attendingRun(r.inputs)},
 			{Condition: infrav1.AppliedCondition, Run: r.run, Message: appliedMessage},
 			{Condition: infrav1.OutputsWrittenCondition, Run: r.outputs, Message: outputsMessage},

@@ -35,6 +35,8 @@ type moduleArtifact struct {
 	kind string
 	key  client.ObjectKey
 	*flux.Artifact
+	// outdated is why the source may have a later revision, or empty.
+	outdated string
 }
 
 // sourceReference returns the reference to the Flux source of the template, or nil. A
@@ -50,7 +52,7 @@ func (s *scope) sourceReference() *reference {
 // readSource reads the artifact of the Flux source. A workspace that is being deleted may
 // have kept its module, so it does not wait for the source yet: see keptModule.
 func (r *Reconciler) readSource(ctx context.Context, s *scope, ref reference) error {
-	artifact, err := r.artifactOf(ctx, ref)
+	artifact, outdated, err := r.artifactOf(ctx, ref)
 	if fault.Is(err) && !s.apply.DeletionTimestamp.IsZero() {
 		s.sourceFault = err
 		return nil
@@ -58,32 +60,41 @@ func (r *Reconciler) readSource(ctx context.Context, s *scope, ref reference) er
 	if err != nil {
 		return err
 	}
-	s.artifact = &moduleArtifact{kind: ref.kind, key: ref.key, Artifact: artifact}
+	s.artifact = &moduleArtifact{kind: ref.kind, key: ref.key, Artifact: artifact, outdated: outdated}
 	s.sources.Artifact = &terraform.Artifact{Digest: artifact.Digest, Revision: artifact.Revision}
 	return nil
 }
 
-func (r *Reconciler) artifactOf(ctx context.Context, ref reference) (*flux.Artifact, error) {
+// artifactOf returns the artifact of a source, and why it may be outdated.
+func (r *Reconciler) artifactOf(ctx context.Context, ref reference) (artifact *flux.Artifact, outdated string, err error) {
 	name := ref.kind + " " + ref.key.String()
 	obj := &unstructured.Unstructured{}
 	obj.SetGroupVersionKind(flux.GroupVersion.WithKind(ref.kind))
-	err := r.Client.Get(ctx, ref.key, obj)
+	err = r.Client.Get(ctx, ref.key, obj)
 	if meta.IsNoMatchError(err) {
-		return nil, fault.WaitFor(installInterval, infrav1.WaitingForSourceReason, "%s does not exist, because the cluster has no %s in %s: install Flux's source-controller", name, ref.kind, flux.GroupVersion)
+		return nil, "", fault.WaitFor(installInterval, infrav1.WaitingForSourceReason, "%s does not exist, because the cluster has no %s in %s: install Flux's source-controller", name, ref.kind, flux.GroupVersion)
 	}
 	if err == nil || apierrors.IsNotFound(err) {
 		if err := r.watchSources(ref.kind); err != nil {
-			return nil, err
+			return nil, "", err
 		}
 	}
 	if err := reconcile.WaitIfNotFound(err, infrav1.WaitingForSourceReason, name, "create it in the namespace of the WorkspaceTemplate"); err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	artifact, waits := flux.ArtifactOf(obj)
+	artifact, text := flux.ArtifactOf(obj)
 	if artifact == nil {
-		return nil, fault.Wait(infrav1.WaitingForSourceReason, "%s", waits)
+		return nil, "", fault.Wait(infrav1.WaitingForSourceReason, "%s", text)
 	}
-	return artifact, nil
+	return artifact, text, nil
+}
+
+// dependenciesMessage returns why the module may be outdated.
+func dependenciesMessage(s *scope) string {
+	if s.artifact == nil {
+		return ""
+	}
+	return s.artifact.outdated
 }
 
 // watchSources watches the sources of a kind, from the first workspace on that has one.

@@ -1,6 +1,7 @@
 package workspacetemplateapply
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -28,28 +29,28 @@ func TestStoreArtifact(t *testing.T) {
 	ref := terraform.WorkspaceRef{Namespace: "n", Name: "w", UID: "u"}
 	name := record.ModuleName(ref, digest)
 	provided := func(digest string) *moduleArtifact {
-		return &moduleArtifact{"Bucket", client.ObjectKey{Namespace: "n", Name: "b"}, &flux.Artifact{URL: server.URL + "/bucket/n/b/1", Digest: digest}}
+		return &moduleArtifact{kind: "Bucket", key: client.ObjectKey{Namespace: "n", Name: "b"}, Artifact: &flux.Artifact{URL: server.URL + "/bucket/n/b/1", Digest: digest}}
 	}
 	for title, tc := range map[string]struct {
 		pin      *terraform.ModuleContent
 		digest   string
 		provided *moduleArtifact
-		fetcher  flux.Fetcher
+		fetcher  *flux.Fetcher
 		archive  string
 		stored   bool
 		reason   string
 		stalled  bool
 	}{
-		"a new artifact":                 {digest: digest, provided: provided(digest), fetcher: flux.Fetcher{Hosts: []string{host}, Limit: 5}, archive: name, stored: true},
+		"a new artifact":                 {digest: digest, provided: provided(digest), fetcher: &flux.Fetcher{Hosts: []string{host}, Limit: 5}, archive: name, stored: true},
 		"content that is stored":         {pin: &terraform.ModuleContent{Archive: "a"}, digest: digest, provided: provided(digest)},
 		"content that is not stored":     {pin: &terraform.ModuleContent{}, digest: digest, provided: provided("sha256:other"), archive: name},
 		"the same after the source left": {pin: &terraform.ModuleContent{}, digest: digest, archive: name},
-		"another digest":                 {digest: "sha256:00", provided: provided("sha256:00"), fetcher: flux.Fetcher{Hosts: []string{host}, Limit: 5}, reason: infrav1.WaitingForSourceReason},
+		"another digest":                 {digest: "sha256:00", provided: provided("sha256:00"), fetcher: &flux.Fetcher{Hosts: []string{host}, Limit: 5}, reason: infrav1.WaitingForSourceReason},
 		"a host that is not allowed":     {digest: digest, provided: provided(digest), reason: infrav1.NotAllowedReason, stalled: true},
-		"a large artifact":               {digest: digest, provided: provided(digest), fetcher: flux.Fetcher{Hosts: []string{host}, Limit: 4}, reason: infrav1.RunFailedReason, stalled: true},
+		"a large artifact":               {digest: digest, provided: provided(digest), fetcher: &flux.Fetcher{Hosts: []string{host}, Limit: 4}, reason: infrav1.RunFailedReason, stalled: true},
 	} {
 		c := newTestController(t)
-		c.reconciler.Artifacts = &tc.fetcher
+		c.reconciler.Artifacts = cmp.Or(tc.fetcher, &flux.Fetcher{})
 		artifact := &terraform.Artifact{Source: "Bucket/b", Digest: tc.digest}
 		request := &terraform.Request{RunID: "w-r1", Workspace: ref, Module: terraform.Module{Source: terraform.SourceFlux, Artifact: artifact, Pin: tc.pin}}
 		for range 2 {

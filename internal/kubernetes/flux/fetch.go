@@ -5,18 +5,26 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// fetchTimeout limits the time of a download, which is one within the cluster.
-const fetchTimeout = 20 * time.Second
+const (
+	// fetchTimeout limits the time of a download, and connectTimeout that of its
+	// connection. It is one within the cluster.
+	fetchTimeout   = 20 * time.Second
+	connectTimeout = 5 * time.Second
+	// retryInterval is how often a connection to a host is attempted that does not answer.
+	retryInterval = 10 * time.Second
+)
 
 var (
 	// ErrNotAllowed reports an artifact that is not where source-controller serves those of
@@ -33,6 +41,18 @@ type Fetcher struct {
 	Hosts []string
 	// Limit is the size of the largest artifact.
 	Limit int64
+
+	mu sync.Mutex
+	// failures are the hosts that did not answer.
+	failures map[string]*failure
+	// now returns the time. It is nil except in tests.
+	now func() time.Time
+}
+
+// failure is the last error of a host, and when a download is attempted again.
+type failure struct {
+	err   error
+	retry time.Time
 }
 
 // Fetch downloads the artifact of a source. It does not check the digest.
@@ -46,7 +66,7 @@ func (f *Fetcher) Fetch(ctx context.Context, kind string, key client.ObjectKey, 
 	if err != nil {
 		return nil, fmt.Errorf("downloading the artifact: %w", err)
 	}
-	response, err := downloads.Do(request)
+	response, err := f.do(request)
 	if err != nil {
 		return nil, fmt.Errorf("downloading the artifact: %w", err)
 	}
@@ -64,10 +84,56 @@ func (f *Fetcher) Fetch(ctx context.Context, kind string, key client.ObjectKey, 
 	return content, nil
 }
 
+// do sends a request. While a host does not answer, one caller at a time attempts it, and
+// the others get its last error: a caller that waits for a timeout reconciles nothing else.
+func (f *Fetcher) do(request *http.Request) (*http.Response, error) {
+	host := request.URL.Host
+	if err := f.lastError(host); err != nil {
+		return nil, err
+	}
+	response, err := downloads.Do(request)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err == nil {
+		delete(f.failures, host)
+		return response, nil
+	}
+	if f.failures == nil {
+		f.failures = map[string]*failure{}
+	}
+	f.failures[host] = &failure{err, f.time().Add(retryInterval)}
+	return nil, err
+}
+
+// lastError returns the last error of a host, or nil if the caller may attempt a download.
+func (f *Fetcher) lastError(host string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	last := f.failures[host]
+	if last == nil {
+		return nil
+	}
+	if now := f.time(); !now.Before(last.retry) {
+		last.retry = now.Add(fetchTimeout)
+		return nil
+	}
+	return last.err
+}
+
+func (f *Fetcher) time() time.Time {
+	if f.now != nil {
+		return f.now()
+	}
+	return time.Now()
+}
+
 // downloads connects to source-controller directly. It follows no redirect, which could
 // lead to another host.
 var downloads = &http.Client{
-	Transport:     &http.Transport{Proxy: nil, ResponseHeaderTimeout: fetchTimeout, IdleConnTimeout: time.Minute},
+	Transport: &http.Transport{
+		DialContext:           (&net.Dialer{Timeout: connectTimeout}).DialContext,
+		ResponseHeaderTimeout: fetchTimeout / 2, IdleConnTimeout: time.Minute,
+	},
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 

@@ -1,10 +1,13 @@
 package flux
 
 import (
+	"context"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -14,16 +17,17 @@ import (
 
 func TestArtifactOf(t *testing.T) {
 	const artifact = "artifact: {url: http://sc/gitrepository/n/infra/1.tar.gz, digest: 'sha256:1', revision: 'main@sha1:1', size: 12}"
-	for name, tc := range map[string]struct{ spec, status, want string }{
-		"an artifact":                      {"{}", "{observedGeneration: 2, " + artifact + "}", ""},
-		"suspended with an artifact":       {"{suspend: true}", "{observedGeneration: 1, " + artifact + "}", ""},
-		"suspended without one":            {"{suspend: true}", "{}", "is suspended and has no artifact: resume it"},
-		"not fetched":                      {"{}", "{}", "source-controller has not fetched it"},
-		"not fetchable":                    {"{}", "{conditions: [{type: Ready, status: 'False', message: 'repository not found'}]}", "has no artifact yet: repository not found"},
-		"changed":                          {"{}", "{observedGeneration: 1, " + artifact + "}", "has changed"},
-		"changed to what is not fetchable": {"{}", "{observedGeneration: 1, conditions: [{type: Ready, status: 'False', observedGeneration: 2}], " + artifact + "}", ""},
-		"an early version of Flux":         {"{}", "{observedGeneration: 2, artifact: {url: http://sc/x}}", "Flux 2.0 or later"},
-		"not a source":                     {"{}", "{artifact: 1}", "cannot be read"},
+	for name, tc := range map[string]struct{ spec, status, want, outdated string }{
+		"an artifact":                      {"{}", "{observedGeneration: 2, " + artifact + "}", "", ""},
+		"suspended with an artifact":       {"{suspend: true}", "{observedGeneration: 1, " + artifact + "}", "", "is suspended: its last artifact is used"},
+		"not fetchable any more":           {"{}", "{observedGeneration: 2, conditions: [{type: Ready, status: 'False', message: 'no such host'}], " + artifact + "}", "", "is not ready, and its last artifact is used: no such host"},
+		"suspended without one":            {"{suspend: true}", "{}", "is suspended and has no artifact: resume it", ""},
+		"not fetched":                      {"{}", "{}", "source-controller has not fetched it", ""},
+		"not fetchable":                    {"{}", "{conditions: [{type: Ready, status: 'False', message: 'repository not found'}]}", "has no artifact yet: repository not found", ""},
+		"changed":                          {"{}", "{observedGeneration: 1, " + artifact + "}", "has changed", ""},
+		"changed to what is not fetchable": {"{}", "{observedGeneration: 1, conditions: [{type: Ready, status: 'False', observedGeneration: 2, message: 'no such branch'}], " + artifact + "}", "", "its last artifact is used: no such branch"},
+		"an early version of Flux":         {"{}", "{observedGeneration: 2, artifact: {url: http://sc/x}}", "Flux 2.0 or later", ""},
+		"not a source":                     {"{}", "{artifact: 1}", "cannot be read", ""},
 	} {
 		g := NewWithT(t)
 		obj := &unstructured.Unstructured{}
@@ -32,7 +36,8 @@ func TestArtifactOf(t *testing.T) {
 		g.Expect(obj.UnmarshalJSON(text)).To(Succeed(), name)
 		found, waits := ArtifactOf(obj)
 		if tc.want == "" {
-			g.Expect(waits).To(BeEmpty(), name)
+			g.Expect(waits).To(HaveSuffix(tc.outdated), name)
+			g.Expect(waits == "").To(Equal(tc.outdated == ""), name)
 			g.Expect(found).To(Equal(&Artifact{URL: "http://sc/gitrepository/n/infra/1.tar.gz", Digest: "sha256:1", Revision: "main@sha1:1"}), name)
 			continue
 		}
@@ -91,4 +96,36 @@ func TestFetch_onlyWhatTheSourceProvides(t *testing.T) {
 			g.Expect(asked).To(Equal(before), name)
 		}
 	}
+}
+
+// While source-controller does not answer, one of many workspaces waits for it, and not all
+// that the manager could reconcile meanwhile.
+func TestFetch_attemptsAHostThatIsDownOnceInAWhile(t *testing.T) {
+	g := NewWithT(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	g.Expect(err).NotTo(HaveOccurred())
+	host := listener.Addr().String()
+	// Connections are accepted by the kernel, and nothing answers.
+	now := time.Now()
+	f := &Fetcher{Hosts: []string{host}, Limit: 10, now: func() time.Time { return now }}
+	fetch := func(timeout time.Duration) error {
+		ctx, cancel := context.WithTimeout(t.Context(), timeout)
+		defer cancel()
+		_, err := f.Fetch(ctx, "Bucket", client.ObjectKey{Namespace: "n", Name: "b"}, &Artifact{URL: "http://" + host + "/bucket/n/b/1"})
+		return err
+	}
+	first := fetch(10 * time.Millisecond)
+	g.Expect(first).To(MatchError(context.DeadlineExceeded))
+	// With no timeout of the caller, an attempt would take half a minute.
+	g.Expect(fetch(time.Hour)).To(MatchError(first.Error()))
+
+	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		g.Expect(fetch(time.Hour)).To(MatchError(first.Error()), "while another attempt is under way")
+	})}}
+	server.Start()
+	defer server.Close()
+	g.Expect(fetch(time.Hour)).To(MatchError(first.Error()))
+	now = now.Add(retryInterval)
+	g.Expect(fetch(time.Hour)).To(Succeed())
+	g.Expect(f.failures).To(BeEmpty())
 }

@@ -38,7 +38,7 @@ type source struct {
 
 // ArtifactOf returns the artifact of a source, or nil and what the source waits for. Like
 // Flux's own controllers it uses the last artifact of a source that is suspended, or whose
-// latest revision cannot be fetched.
+// latest revision cannot be fetched, and returns why the artifact may be outdated.
 func ArtifactOf(obj *unstructured.Unstructured) (*Artifact, string) {
 	s, name := source{}, obj.GetKind()+" "+obj.GetNamespace()+"/"+obj.GetName()
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, &s); err != nil {
@@ -57,7 +57,20 @@ func ArtifactOf(obj *unstructured.Unstructured) (*Artifact, string) {
 	case s.Status.Artifact.URL == "" || s.Status.Artifact.Digest == "":
 		return nil, name + " has an artifact without address or digest: Flux 2.0 or later is required"
 	}
-	return s.Status.Artifact, ""
+	return s.Status.Artifact, outdated(name, s.Spec.Suspend, ready)
+}
+
+// outdated returns why the artifact of a source may not be that of its latest revision, or
+// an empty string.
+func outdated(name string, suspended bool, ready metav1.Condition) string {
+	switch {
+	case suspended:
+		return name + " is suspended: its last artifact is used"
+	case ready.Status == metav1.ConditionFalse:
+		return name + " is not ready, and its last artifact is used: " + ready.Message
+	default:
+		return ""
+	}
 }
 
 func readyCondition(conditions []metav1.Condition) metav1.Condition {
