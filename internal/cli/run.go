@@ -186,7 +186,7 @@ func oneShotFailure(result *operate.OneShotResult) error {
 	case terraform.OutcomeDenied:
 		return fmt.Errorf("run %s: a policy denies the plan, so nothing was applied", run.ID)
 	case terraform.OutcomeBlocked:
-		return fmt.Errorf("run %s: the plan would destroy or replace protected resources, so nothing was applied: repeat it with --hold, then allow it with captctl approve --allow-destroy", run.ID)
+		return fmt.Errorf("run %s: the plan would destroy or replace protected resources, or does not find them, so nothing was applied: repeat it with --hold, then allow it with captctl approve --allow-destroy", run.ID)
 	default:
 		return fmt.Errorf("run %s: %s: %s", run.ID, run.Outcome, message.OneLine(run.Summary))
 	}

@@ -7,11 +7,12 @@ import (
 )
 
 // BlockedBy returns the addresses of changes that would destroy or replace a
-// resource that the request protects and that is not listed in Unprotected.
+// resource that the request protects and that is not listed in Unprotected, or
+// whose resource was not found: it may exist nevertheless, and would be lost.
 func (r *Request) BlockedBy(changes []Change) []string {
 	var blocked []string
 	for _, change := range changes {
-		if change.Action != ActionDelete && change.Action != ActionReplace {
+		if change.Action != ActionDelete && change.Action != ActionReplace && change.Reason != ReasonNotFound {
 			continue
 		}
 		released := slices.Contains(r.Unprotected, change.Address)
@@ -20,6 +21,25 @@ func (r *Request) BlockedBy(changes []Change) []string {
 		}
 	}
 	return blocked
+}
+
+// MarkNotFound returns the changes of a plan with ReasonNotFound for the resources that the
+// refresh did not find. drift is what the refresh found. A resource that the plan does not
+// create again is forgotten.
+func MarkNotFound(changes, drift []Change) []Change {
+	marked := slices.Clone(changes)
+	for _, found := range drift {
+		if found.Action != ActionDelete {
+			continue
+		}
+		switch i := slices.IndexFunc(marked, func(c Change) bool { return c.Address == found.Address }); {
+		case i < 0:
+			marked = append(marked, Change{Address: found.Address, Type: found.Type, Action: ActionForget, Reason: ReasonNotFound})
+		case marked[i].Action == ActionCreate:
+			marked[i].Reason = ReasonNotFound
+		}
+	}
+	return marked
 }
 
 // listedAddress matches one address of a list. A separator within quotes is part

@@ -91,3 +91,20 @@ func TestRequest_Protected(t *testing.T) {
 		NewWithT(t).Expect(request.Protected(address)).To(Equal(want), address)
 	}
 }
+
+func TestMarkNotFound(t *testing.T) {
+	g := NewWithT(t)
+	changes := []Change{{Address: "x.a", Type: "x", Action: ActionCreate}, {Address: "x.b", Type: "x", Action: ActionUpdate}}
+	drift := []Change{{Address: "x.a", Type: "x", Action: ActionDelete}, {Address: "x.b", Type: "x", Action: ActionUpdate}, {Address: "y.c", Type: "y", Action: ActionDelete}}
+	marked := MarkNotFound(changes, drift)
+	g.Expect(marked).To(Equal([]Change{
+		{Address: "x.a", Type: "x", Action: ActionCreate, Reason: ReasonNotFound}, {Address: "x.b", Type: "x", Action: ActionUpdate},
+		{Address: "y.c", Type: "y", Action: ActionForget, Reason: ReasonNotFound},
+	}))
+	g.Expect(changes[0].Reason).To(BeEmpty(), "the argument does not change")
+	request := &Request{Protect: []string{"x", "y.c"}}
+	g.Expect(request.BlockedBy(changes)).To(BeEmpty())
+	g.Expect(request.BlockedBy(marked)).To(Equal([]string{"x.a", "y.c"}))
+	request.Unprotected = []string{"x.a"}
+	g.Expect(request.BlockedBy(marked)).To(Equal([]string{"y.c"}))
+}

@@ -43,6 +43,10 @@ const (
 // Action is what a plan does to a resource.
 type Action string
 
+// ReasonNotFound is the reason of a change of a resource that the refresh before the plan
+// did not find. The change creates it again, or forgets it.
+const ReasonNotFound = "not_found"
+
 // The actions of a plan. ActionForget does not change the real resource.
 const (
 	ActionCreate  Action = "create"
@@ -62,7 +66,8 @@ type Result struct {
 	Outcome   Outcome   `json:"outcome"`
 	// Class is set if Outcome is Failed, Interrupted or TimedOut.
 	Class Class `json:"class,omitempty"`
-	// Blocked lists the protected addresses that the plan would destroy or replace.
+	// Blocked lists the protected addresses that the plan would destroy or replace, or
+	// that the refresh did not find.
 	Blocked []string `json:"blocked,omitempty"`
 	// Violations are the rules of policies that the plan violates, the strictest first.
 	Violations []PolicyViolation `json:"violations,omitempty"`

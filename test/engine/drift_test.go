@@ -74,3 +74,35 @@ func TestDrift_isReportedAndRepaired(t *testing.T) {
 	w.waitDeleted("hello")
 	w.Expect(w.file("f")).To(BeEmpty())
 }
+
+// A resource that a refresh does not find is created again by the next plan. It may exist
+// nevertheless, for example in another region.
+func TestProtection_holdsWhatARefreshDoesNotFind(t *testing.T) {
+	t.Parallel()
+	w := prepareWithManager(t)
+	w.Env = []string{"TF_CLI_CONFIG_FILE=" + w.mirror()}
+	w.Expect(w.Start()).To(Succeed())
+	w.template("files", files, func(s *infrav1.WorkspaceSpec) { s.Protect = []infrav1.ProtectPattern{"local_file"} })
+	w.apply("hello", "files", variables(map[string]string{"dir": w.dir}))
+	w.waitReady("hello")
+
+	w.Expect(os.Remove(filepath.Join(w.dir, "f"))).To(Succeed())
+	w.annotate("hello", infrav1.RunRequestedAnnotation, "1")
+	held := w.waitReason("hello", infrav1.AppliedCondition, infrav1.ProtectedResourceReason)
+	w.Expect(held.Message).To(ContainSubstring("or does not find them: local_file.f"))
+	a := w.get("hello")
+	w.Expect(a.Status.Plan.Blocked).To(Equal([]string{"local_file.f"}))
+	w.Expect(a.Status.State.Resources).To(BeEquivalentTo(1))
+	w.Expect(w.captctl("plan", "hello").out).To(ContainSubstring("because the refresh did not find it"))
+	w.Expect(w.file("f")).To(BeEmpty())
+	w.annotate("hello", infrav1.AllowDestroyAnnotation, "local_file.f")
+	w.waitReady("hello")
+	w.Expect(w.file("f")).To(Equal("as it should be"))
+
+	// Policies see it as well.
+	w.policy("guard", infrav1.PolicyRule{Name: "found", Action: infrav1.PolicyRequireApproval, Expression: `resource.reason == "not_found"`, Message: "It was not found"})
+	w.Expect(os.Remove(filepath.Join(w.dir, "f"))).To(Succeed())
+	w.annotate("hello", infrav1.RunRequestedAnnotation, "2")
+	w.waitReason("hello", infrav1.AppliedCondition, infrav1.WaitingForApprovalReason)
+	w.Expect(w.file("f")).To(BeEmpty())
+}

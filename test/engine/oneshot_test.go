@@ -68,7 +68,7 @@ func TestRun_replacesOnceAndShowsPlans(t *testing.T) {
 		{"--replace terraform_data.z", `the state has no resource instance terraform_data.z: did you mean "terraform_data.`},
 		{"--target module.nothing", "neither the state nor the plan has a resource in module.nothing"},
 		{"--import terraform_data.a=x", "terraform_data.a is in the state already"},
-		{"--replace terraform_data.b", "the plan would destroy or replace protected resources, so nothing was applied"},
+		{"--replace terraform_data.b", "the plan would destroy or replace protected resources, or does not find them, so nothing was applied"},
 	} {
 		r := w.captctl(append([]string{"run", "hello", "--yes"}, strings.Fields(refused.args)...)...)
 		w.Expect(r.code).To(Equal(1), refused.args)

@@ -194,7 +194,8 @@ type PlanStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	OmittedChanges int32 `json:"omittedChanges,omitempty"`
 
-	// blocked are the protected resources the plan would destroy or replace.
+	// blocked are the protected resources the plan would destroy or replace, or that
+	// the refresh before the plan did not find.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100

@@ -56,6 +56,7 @@ var symbolColours = func() map[string]text.Colour {
 
 // reasons are the reasons that Terraform gives for a change.
 var reasons = map[string]string{
+	terraform.ReasonNotFound:            "the refresh did not find it",
 	"tainted":                           "it is tainted",
 	"requested":                         "it was requested",
 	"replace_because_tainted":           "it is tainted",

@@ -109,7 +109,7 @@ func CheckProtected(apply *infrav1.WorkspaceTemplateApply, plan *infrav1.PlanSta
 		return slices.Contains(allowed, address)
 	})
 	if len(blocked) > 0 {
-		return fmt.Errorf("the plan would destroy or replace protected resources: allow it with --allow-destroy '%s'", strings.Join(blocked, ","))
+		return fmt.Errorf("the plan would destroy or replace protected resources, or does not find them: allow it with --allow-destroy '%s'", strings.Join(blocked, ","))
 	}
 	return nil
 }

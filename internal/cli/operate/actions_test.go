@@ -56,7 +56,7 @@ func TestWaitingPlan_isThePlanThatWasReviewed(t *testing.T) {
 }
 
 func TestCheckProtected_readsTheAnnotationAsTheControllerDoes(t *testing.T) {
-	const refused = "the plan would destroy or replace protected resources: allow it with --allow-destroy "
+	const refused = "the plan would destroy or replace protected resources, or does not find them: allow it with --allow-destroy "
 	for name, tc := range map[string]struct {
 		annotation   string
 		allowDestroy []string

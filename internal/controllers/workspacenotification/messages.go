@@ -172,7 +172,7 @@ func planMessage(apply *infrav1.WorkspaceTemplateApply) (message, bool) {
 		m = newMessage(apply, infrav1.NotifyPolicyDenied, p.ID, p.CreatedAt.Time, "Policies deny plan %s (%s). See: %s", p.ID, changes, show)
 	case len(p.Blocked) > 0:
 		m = newMessage(apply, infrav1.NotifyWaitingForApproval, p.ID, p.CreatedAt.Time,
-			"Plan %s (%s) would destroy protected resources: %s. See: %s", p.ID, changes, texts.List(p.Blocked, 5), show)
+			"Plan %s (%s) would destroy protected resources, or does not find them: %s. See: %s", p.ID, changes, texts.List(p.Blocked, 5), show)
 		m.Resources = firstOf(p.Blocked)
 	case apply.Spec.ApprovedPlan == p.ID:
 		return message{}, false

@@ -95,7 +95,7 @@ func TestMessages(t *testing.T) {
 		{
 			name:   "a plan that would destroy a protected resource",
 			status: infrav1.WorkspaceTemplateApplyStatus{Plan: blocked},
-			want:   []string{"WaitingForApproval: Plan plan-0123456789abcdef (1 to add, 0 to change, 2 to destroy) would destroy protected resources: aws_vpc.this"},
+			want:   []string{"WaitingForApproval: Plan plan-0123456789abcdef (1 to add, 0 to change, 2 to destroy) would destroy protected resources, or does not find them: aws_vpc.this"},
 		},
 		{
 			name:   "drift",

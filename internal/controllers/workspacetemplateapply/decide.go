@@ -217,7 +217,7 @@ func protectedFault(addresses []string) error {
 }
 
 func protectedMessage(addresses []string) string {
-	return fmt.Sprintf("The plan would destroy or replace protected resources: %s. To allow this, list them in the annotation %s",
+	return fmt.Sprintf("The plan would destroy or replace protected resources, or does not find them: %s. To allow this, list them in the annotation %s",
 		strings.Join(addresses, ", "), infrav1.AllowDestroyAnnotation)
 }
 

@@ -233,7 +233,7 @@ func TestDecide_protection(t *testing.T) {
 		},
 		{
 			name: "one of two released", situation: upToDate(changed, blockedPlan, release("module.net.aws_vpc.this")),
-			reason: infrav1.ProtectedResourceReason, stalled: true, contains: []string{"resources: aws_eks_cluster.this."},
+			reason: infrav1.ProtectedResourceReason, stalled: true, contains: []string{"find them: aws_eks_cluster.this."},
 		},
 		{
 			name: "a release requires the whole address", situation: upToDate(changed, blockedPlan, release("aws_vpc.this", "aws_eks_cluster.this")),

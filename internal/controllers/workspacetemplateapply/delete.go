@@ -184,7 +184,7 @@ func (s situation) decideManualDestroy() (decision, error) {
 		return noRun, fault.Stall(infrav1.PlanRejectedReason, "Deletion is held: plan %s was rejected%s. Request another plan with captctl retry%s", s.plan.ID, quoted(s.plan.Comment), s.keepHint())
 	}
 	if blocked := s.blocked(); len(blocked) > 0 {
-		return noRun, fault.Stall(infrav1.ProtectedResourceReason, "Deletion is held: plan %s would destroy protected resources: %s. Allow it with captctl approve --allow-destroy, or list them in the annotation %s%s",
+		return noRun, fault.Stall(infrav1.ProtectedResourceReason, "Deletion is held: plan %s would destroy protected resources, or does not find them: %s. Allow it with captctl approve --allow-destroy, or list them in the annotation %s%s",
 			s.plan.ID, strings.Join(blocked, ", "), infrav1.AllowDestroyAnnotation, s.keepHint())
 	}
 	if s.approvedPlan != s.plan.ID {

@@ -77,14 +77,19 @@ type plannedReader struct {
 }
 
 func (r *plannedReader) plan() error {
-	return r.members(func(key string) error {
+	err := r.members(func(key string) error {
 		switch {
-		case key == "resource_changes", key == "resource_drift" && r.refreshes:
+		case key == "resource_changes", key == "resource_drift":
 			return r.elements(func() error {
 				var planned plannedResource
 				if r.decoder.Decode(&planned) != nil {
 					return errSyntax
 				}
+				if key == "resource_drift" && !r.refreshes {
+					r.miss(&planned)
+					return nil
+				}
+				r.find(&planned)
 				return r.resource(&planned)
 			})
 		case key == "output_changes":
@@ -103,6 +108,16 @@ func (r *plannedReader) plan() error {
 			return r.skip()
 		}
 	})
+	if err != nil {
+		return err
+	}
+	// The plan does not create them again.
+	for _, address := range slices.Sorted(maps.Keys(r.missing)) {
+		if err := r.resource(r.missing[address]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (r *plannedReader) resource(planned *plannedResource) error {

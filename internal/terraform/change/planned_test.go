@@ -107,5 +107,24 @@ func TestReadRefreshed_showsWhatDrifted(t *testing.T) {
 		return nil
 	})).To(Succeed())
 	g.Expect(found).To(Equal([]string{"x.gone delete", "o"}))
-	g.Expect(planned(t, plan)).To(HaveLen(1), "what another plan finds is not planned")
+}
+
+// Another plan creates a resource again that the refresh did not find, or forgets it.
+func TestReadPlanned_showsWhatTheRefreshDidNotFind(t *testing.T) {
+	g := NewWithT(t)
+	found := planned(t, `{"resource_drift":[
+{"address":"x.gone","mode":"managed","type":"x","name":"gone","change":{"actions":["delete"],"before":{"a":1}}},
+{"address":"x.moved","previous_address":"x.old","change":{"actions":["delete"]}},
+{"address":"x.unused","mode":"managed","type":"x","name":"unused","provider_name":"p","change":{"actions":["delete"],"before":{"a":1}}},
+{"address":"x.other","change":{"actions":["update"]}}],
+"resource_changes":[{"address":"x.gone","change":{"actions":["create"]}},{"address":"x.moved","change":{"actions":["create"]}},{"address":"x.other","change":{"actions":["update"]}}],
+"output_changes":{"o":{"actions":["update"],"before":"a","after":"b"}}}`)
+	var texts []string
+	for _, p := range found {
+		if p.Resource != nil {
+			texts = append(texts, strings.Join([]string{p.Resource.Address, p.Resource.Type, string(p.Resource.Action), p.Resource.Reason}, " "))
+		}
+	}
+	g.Expect(texts).To(Equal([]string{"x.gone  create not_found", "x.moved  create not_found", "x.other  update ", "x.unused x forget not_found"}))
+	g.Expect(found[len(found)-1].Resource.Actions).To(Equal([]string{"forget"}))
 }

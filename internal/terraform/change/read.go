@@ -58,15 +58,18 @@ type reader struct {
 	decoder *json.Decoder
 	redact  func(string) string
 	emit    func(Entry) error
+	// missing are the resources that the refresh did not find, without their values. The
+	// tool lists them before the changes.
+	missing map[string]*plannedResource
 }
 
 func (r *reader) plan() error {
 	return r.members(func(key string) error {
 		switch key {
 		case "resource_changes":
-			return r.resources(func(c *Resource) Entry { return Entry{Resource: c} })
+			return r.resources(func(c *Resource) Entry { return Entry{Resource: c} }, r.find)
 		case "resource_drift":
-			return r.resources(func(c *Resource) Entry { return Entry{Drift: c} })
+			return r.resources(func(c *Resource) Entry { return Entry{Drift: c} }, r.miss)
 		case "output_changes":
 			return r.outputs()
 		default:
@@ -146,12 +149,35 @@ func (r *reader) skip() error {
 	}
 }
 
-func (r *reader) resources(entry func(*Resource) Entry) error {
+// miss remembers a resource of the drift that the refresh did not find.
+func (r *reader) miss(drifted *plannedResource) {
+	if drifted.action() != terraform.ActionDelete || drifted.Deposed != "" {
+		return
+	}
+	if r.missing == nil {
+		r.missing = map[string]*plannedResource{}
+	}
+	missing := *drifted
+	missing.Reason, missing.Change = terraform.ReasonNotFound, plannedChange{Actions: []string{string(terraform.ActionForget)}}
+	r.missing[missing.Address] = &missing
+}
+
+// find sets the reason of the change that creates a missing resource again.
+func (r *reader) find(planned *plannedResource) {
+	if planned.action() == terraform.ActionCreate && r.missing[planned.Address] != nil {
+		planned.Reason = terraform.ReasonNotFound
+		delete(r.missing, planned.Address)
+	}
+}
+
+// resources emits the changes of a list, each after it was passed to handle.
+func (r *reader) resources(entry func(*Resource) Entry, handle func(*plannedResource)) error {
 	return r.elements(func() error {
 		var planned plannedResource
 		if err := r.decoder.Decode(&planned); err != nil {
 			return errSyntax
 		}
+		handle(&planned)
 		if resource := r.resource(&planned); resource != nil {
 			return r.emit(entry(resource))
 		}

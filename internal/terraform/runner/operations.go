@@ -50,10 +50,13 @@ func (r *Runner) plan(ctx context.Context, run *execution) (*command.PlanResult,
 	if err != nil {
 		return nil, fmt.Errorf("reading the plan: %w", err)
 	}
-	if run.changes = plan.Summary.Changes; run.refreshOnly() {
-		// A resource that was not found is removed from the state. Policies and protection
-		// decide about it as about one that is destroyed.
+	// A resource that was not found is removed from the state. Policies and protection
+	// decide about it.
+	if run.refreshOnly() {
 		run.changes = slices.Concat(plan.Summary.Changes, plan.Drift)
+	} else {
+		run.changes = terraform.MarkNotFound(plan.Summary.Changes, plan.Drift)
+		plan.Summary.Changes = run.changes
 	}
 	plan.Summary.ID = record.PlanID(content, run.changes, run.moduleDigest(), r.RunID)
 	run.result.Plan = &plan.Summary
