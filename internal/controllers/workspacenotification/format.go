@@ -63,11 +63,12 @@ var titles = map[infrav1.NotificationEvent]string{
 	infrav1.NotifyApplied:            "Applied",
 }
 
-// slackText returns a message as text of Slack. Nothing in it is a link or mentions users.
+// slackText returns a message as text of Slack. Nothing in it is a link or mentions users,
+// also in systems that accept the format and in which a bare @all does.
 func slackText(m message) string {
 	lines := []string{fmt.Sprintf("%s: workspace %s/%s", titles[m.Event], m.Workspace.Namespace, m.Workspace.Name), m.Text}
 	for _, v := range m.Violations {
 		lines = append(lines, fmt.Sprintf("• %s %s: %s", v.Action, v.Policy, v.Message))
 	}
-	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(strings.Join(lines, "\n"))
+	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "@", "@\u200b").Replace(strings.Join(lines, "\n"))
 }

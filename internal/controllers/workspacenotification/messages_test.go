@@ -131,7 +131,7 @@ func TestEncode(t *testing.T) {
 	g := NewWithT(t)
 	plan := waitingPlan()
 	plan.PolicyAction = infrav1.PolicyDeny
-	plan.Violations = []infrav1.PolicyViolation{{Policy: "guard", Rule: "keep", Action: infrav1.PolicyDeny, Message: "<!channel> & all"}}
+	plan.Violations = []infrav1.PolicyViolation{{Policy: "guard", Rule: "keep", Action: infrav1.PolicyDeny, Message: "<!channel> & @all"}}
 	m := messagesOf(newApply(infrav1.WorkspaceTemplateApplyStatus{Plan: plan}))[0]
 
 	body, contentType, err := encode(infrav1.NotificationCloudEvents, m)
@@ -159,7 +159,7 @@ func TestEncode(t *testing.T) {
 	var slack map[string]string
 	g.Expect(json.Unmarshal(body, &slack)).To(Succeed())
 	g.Expect(slack["text"]).To(HavePrefix("Denied by a policy: workspace team-a/network\n"))
-	g.Expect(slack["text"]).To(HaveSuffix("• Deny guard: &lt;!channel&gt; &amp; all"), "no user is mentioned")
+	g.Expect(slack["text"]).To(HaveSuffix("• Deny guard: &lt;!channel&gt; &amp; @\u200ball"), "no user is mentioned")
 	for _, kind := range []infrav1.NotificationEvent{infrav1.NotifyWaitingForApproval, infrav1.NotifyPolicyDenied, infrav1.NotifyFailed, infrav1.NotifyDrift, infrav1.NotifyApplied} {
 		g.Expect(eventTypes).To(HaveKey(kind))
 		g.Expect(titles).To(HaveKey(kind))

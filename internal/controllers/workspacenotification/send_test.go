@@ -130,7 +130,7 @@ func TestSend_reportsFailuresWithoutTheAddress(t *testing.T) {
 		{name: "an unknown certificate", prepare: func(_ *receiver, data map[string][]byte) { delete(data, "ca.crt") }, want: "is not trusted for its host: set ca.crt"},
 		{name: "a denied address", network: &dial.Policy{}, want: "the manager does not connect to this address: an administrator allows it with"},
 		{name: "a denied host", network: &dial.Policy{Hosts: []string{"hooks.slack.com"}}, want: "the manager does not connect to this address"},
-		{name: "no server", prepare: func(_ *receiver, data map[string][]byte) { data["address"] = []byte(closed.URL + secretPath) }, want: "refuses connections"},
+		{name: "no server", prepare: func(_ *receiver, data map[string][]byte) { data["address"] = []byte(closed.URL + secretPath) }, want: "the connection to the destination failed, or it did not answer within 10s"},
 		{name: "an unknown host", prepare: func(_ *receiver, data map[string][]byte) {
 			data["address"] = []byte("https://hunter2.invalid/" + secretPath)
 		}, want: "cannot be resolved"},
