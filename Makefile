@@ -181,10 +181,11 @@ e2e-aws: parts-test build ## Apply, change and destroy the modules with the real
 HAS_NODE = test "$$(id -u)" = 0 -a -e /usr/lib/cni/bridge && type containerd ctr runc ip >/dev/null 2>&1
 
 .PHONY: e2e
-e2e: parts build addons ## Run the end-to-end tests: the lifecycle of a cluster with Flux and Karpenter, and faults; then test-migration, test-charts, test-state, test-clusterctl and test-upgrade. Needs no cloud. As root with containerd, runc and the CNI plugins, test-job too.
+e2e: parts build addons ## Run the end-to-end tests: the lifecycle of a cluster with Flux and Karpenter, and faults; then test-migration, test-charts, test-flux, test-state, test-clusterctl and test-upgrade. Needs no cloud. As root with containerd, runc and the CNI plugins, test-job too.
 	CAPT_E2E=1 go test $(TEST_FLAGS) -count=1 -v -timeout 40m ./test/e2e
 	@$(MAKE) --no-print-directory test-migration
 	@$(MAKE) --no-print-directory test-charts
+	@$(MAKE) --no-print-directory test-flux
 	@$(MAKE) --no-print-directory test-state
 	@$(MAKE) --no-print-directory test-clusterctl
 	@$(MAKE) --no-print-directory test-upgrade
@@ -202,6 +203,11 @@ test-migration: parts build addons ## Move a running Karpenter from Terraform to
 .PHONY: test-state
 test-state: parts-test build ## Test that no state is lost, with the S3 backend on an emulator too; needs Python 3 and PyPI.
 	@cd dev && go run ./awsemulator sh -c 'cd .. && CAPT_TEST_S3=$$AWS_ENDPOINT_URL go test $(TEST_FLAGS) -count=1 -timeout 30m ./internal/terraform/process ./internal/testenv/statetest'
+
+.PHONY: test-flux
+test-flux: parts-test build ## Take modules from Git, an OCI registry and a bucket with Flux's source-controller; the bucket is on an emulator, which needs Python 3 and PyPI.
+	@cd dev && go run ./parts -link ../$(PARTS) source-controller
+	@cd dev && go run ./awsemulator sh -c 'cd .. && CAPT_TEST_S3=$$AWS_ENDPOINT_URL CAPT_TEST_FLUX=1 go test $(TEST_FLAGS) -count=1 -v -timeout 20m -run TestFlux ./test/engine'
 
 .PHONY: test-clusterctl
 test-clusterctl: parts build ## Install, upgrade, move and delete CAPT with the real clusterctl, from a repository on disk.

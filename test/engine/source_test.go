@@ -1,14 +1,10 @@
 package engine
 
 import (
-	"archive/tar"
-	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -133,7 +129,7 @@ func (a *artifacts) publish(name, revision string, files map[string]string) {
 // TestSource_newRevisionsArePlanned follows a GitRepository from a cluster without Flux to
 // the deletion of the workspace, after the source and its artifacts are gone. The
 // kinds are Flux's own; the test serves the artifacts and writes the status, in place of
-// source-controller.
+// source-controller, which TestFlux_followsGit runs.
 func TestSource_newRevisionsArePlanned(t *testing.T) {
 	w, flux := newArtifacts(t)
 	w.template("git", "", fluxModule("GitRepository", "infra"))
@@ -191,19 +187,4 @@ func TestSource_newRevisionsArePlanned(t *testing.T) {
 	w.forgetDirectory("hello")
 	w.delete("hello")
 	w.waitDeleted("hello")
-}
-
-// archiveOf returns a compressed tar with the files.
-func archiveOf(w *harness, files map[string]string) []byte {
-	var content bytes.Buffer
-	zip := gzip.NewWriter(&content)
-	archive := tar.NewWriter(zip)
-	for name, text := range files {
-		w.Expect(archive.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(text))})).To(Succeed())
-		_, err := io.WriteString(archive, text)
-		w.Expect(err).NotTo(HaveOccurred())
-	}
-	w.Expect(archive.Close()).To(Succeed())
-	w.Expect(zip.Close()).To(Succeed())
-	return content.Bytes()
 }
