@@ -70,6 +70,7 @@ func Run(t *testing.T, harness func(t *testing.T) Harness) {
 		{"respectsAForeignLock", (*fixture).respectsAForeignLock},
 		{"blocksTheDestructionOfProtectedResources", (*fixture).blocksTheDestructionOfProtectedResources},
 		{"obeysPolicies", (*fixture).obeysPolicies},
+		{"takesTheModuleFromAnArtifact", (*fixture).takesTheModuleFromAnArtifact},
 		{"encryptsTheState", (*fixture).encryptsTheState},
 		{"storesNoCredentials", (*fixture).storesNoCredentials},
 		{"ignoresARunWithoutRequest", (*fixture).ignoresARunWithoutRequest},
