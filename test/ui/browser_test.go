@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -98,6 +99,10 @@ func (b *browser) listen(messages iter.Seq2[chromedp.ConsoleMessage, error]) {
 		if message.Type != chromedp.ConsoleError && message.Type != chromedp.ConsoleException {
 			continue
 		}
+		if strings.Contains(message.Text, "net::ERR_NETWORK_CHANGED") {
+			// An interface of this machine was added or removed; the page tries again.
+			continue
+		}
 		b.mu.Lock()
 		b.problems = append(b.problems, message.Text+" "+message.URL)
 		b.mu.Unlock()
@@ -124,6 +129,10 @@ func (b *browser) text() string {
 func value[T any](b *browser, expression string) T {
 	b.t.Helper()
 	result, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	for err != nil && b.ctx.Err() == nil && strings.Contains(err.Error(), "navigated or closed") {
+		// The page is being loaded again.
+		result, err = chromedp.Run(b.ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	}
 	b.Expect(err).NotTo(HaveOccurred())
 	return result
 }
@@ -150,6 +159,13 @@ func (b *browser) screenshot(name string) {
 	image, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
 	b.Expect(err).NotTo(HaveOccurred())
 	b.Expect(os.WriteFile(filepath.Join(images, name+".png"), image, 0o644)).To(Succeed())
+}
+
+// fits checks that the page does not scroll sideways.
+func (b *browser) fits(name string) {
+	b.t.Helper()
+	width := value[int](b, "innerWidth")
+	b.Expect(value[int](b, "document.documentElement.scrollWidth")).To(BeNumerically("<=", width), "width of %s", name)
 }
 
 // violations returns what axe finds.

@@ -100,19 +100,31 @@ func TestPages_areAccessible(t *testing.T) {
 					b.script(`document.querySelectorAll("details.change")[1].open = true`)
 					b.shows("forces replacement")
 				}
-				b.Expect(value[bool](b, `document.documentElement.scrollWidth <= innerWidth`)).To(BeTrue(), "%s is wider than %d", p.name, size.width)
+				b.fits(p.name)
 				b.screenshot(fmt.Sprintf("%s-%d-%s", p.name, size.width, theme))
 				b.Expect(b.violations()).To(BeEmpty(), "%s at %d, %s", p.name, size.width, theme)
 			}
 		}
 	}
-	b.size(1280, 800)
-	b.script(`document.documentElement.dataset.theme = "light"; [...document.querySelectorAll("button")].find(b => b.lang === "ja").click()`)
-	for _, p := range pages[:6] {
+	// Text of twice the size on a small screen.
+	b.size(320, 640)
+	for _, p := range pages {
 		b.goTo(p.path)
-		b.shows("クラスター")
 		b.shows(p.text)
-		b.screenshot(p.name + "-1280-ja")
+		b.fits(p.name)
+	}
+	b.script(`document.documentElement.dataset.theme = "light"; [...document.querySelectorAll("button")].find(b => b.lang === "ja").click()`)
+	for _, width := range []int64{390, 1280} {
+		b.size(width, 844)
+		for _, p := range pages {
+			b.goTo(p.path)
+			b.shows("クラスター")
+			b.shows(p.text)
+			b.fits(p.name)
+			b.Expect(value[int](b, `document.querySelector(".top").offsetHeight`)).To(BeNumerically("<", 80), "the header has one line at %d", width)
+			b.screenshot(fmt.Sprintf("%s-%d-ja", p.name, width))
+			b.Expect(b.violations()).To(BeEmpty(), "%s at %d in Japanese", p.name, width)
+		}
 	}
 	b.Expect(value[string](b, "document.documentElement.lang")).To(Equal("ja"))
 }
