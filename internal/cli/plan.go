@@ -22,27 +22,50 @@ import (
 
 const markdown = "markdown"
 
-func newPlanCommand(o *Options) *cobra.Command {
-	var output string
-	var short, asJSON bool
-	cmd := o.workspaceCommand(&cobra.Command{
-		Use:   "plan NAME",
-		Short: "Show the latest plan of a workspace",
-		Long: `Show the latest plan of a workspace in the format of Terraform: what it creates (+),
+// planHelp describes captctl plan.
+const planHelp = `Show the latest plan of a workspace in the format of Terraform: what it creates (+),
 updates in place (~), replaces (-/+) and destroys (-), with the old and new values of
 each attribute. Sensitive values are never shown; they are masked before the plan is
 stored. The rules of policies that the plan violates are listed as well.
 
 Values are available for plans that wait for approval or are blocked by protected
 resources, and require permission to read Secrets. Other plans are shown as a list of
-resources.`,
+resources.
+
+With --dir the command plans the root module in a directory instead, such as that of a
+pull request, against the state of the workspace. Nothing is locked, and nothing is written
+except a temporary directory, which is removed. The values of the workspace, its
+policies and its protected resources apply. The plan runs on this machine, with your
+permissions: you must be allowed to read the Secrets with the state, the values and the
+credentials of the workspace. The tool inherits your environment except variables TF_*.
+
+With --dir, the exit code is 0 if the plans succeed, with or without changes; 1 if one
+fails, or a policy or protected resources would refuse it; 2 for wrong usage; and, with
+--detailed-exitcode, 3 if there are changes.`
+
+func newPlanCommand(o *Options) *cobra.Command {
+	var output string
+	var short, asJSON bool
+	var speculation speculateFlags
+	cmd := o.workspaceCommand(&cobra.Command{
+		Use:   "plan NAME",
+		Short: "Show the latest plan of a workspace, or plan the module of a directory",
+		Long:  planHelp,
 		Example: `  captctl plan network-a
   captctl plan cluster/demo --short
   captctl plan cluster/demo/vpc -o json
-  captctl plan cluster/demo/vpc -o markdown > comment.md`,
+  captctl plan cluster/demo/vpc -o markdown > comment.md
+
+  # Plan the module of a pull request for one workspace, or for all that use a template.
+  captctl plan network-a --dir modules/network
+  captctl plan --dir modules/network --template network -o markdown > comment.md`,
+		Args: func(cmd *cobra.Command, args []string) error { return speculation.check(cmd, args) },
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if asJSON {
 				output = string(text.JSON)
+			}
+			if speculation.dir != "" {
+				return o.speculate(cmd.Context(), args, &speculation, output, short)
 			}
 			c, apply, err := o.workspace(cmd, args[0])
 			if err != nil {
@@ -75,6 +98,7 @@ resources.`,
 	addFormat(cmd, &output, string(text.JSON), string(text.YAML), markdown)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "Print JSON, like -o json.")
 	cmd.Flags().BoolVar(&short, "short", false, "List the changed resources without values.")
+	speculation.add(cmd)
 	cmd.MarkFlagsMutuallyExclusive("json", "output")
 	return cmd
 }
@@ -92,6 +116,9 @@ func changesOf(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTem
 // printPlan prints a plan in the format of Terraform.
 func printPlan(w io.Writer, plan *operate.Plan, read changeReader, style text.Style, now time.Time) error {
 	header := fmt.Sprintf("%s %s of %s%s, created %s ago by run %s%s\n\n", planTitle(plan), plan.ID, plan.Workspace, planRequest(plan), text.Age(now, plan.CreatedAt.Time), plan.Run, planState(plan))
+	if plan.Directory != "" {
+		header = fmt.Sprintf("%s of %s with the module in %s\n\n", planTitle(plan), plan.Workspace, plan.Directory)
+	}
 	if _, err := io.WriteString(w, header); err != nil {
 		return fmt.Errorf("writing the plan: %w", err)
 	}
@@ -190,8 +217,12 @@ func printMarkdown(w io.Writer, plan *operate.Plan, read changeReader) error {
 	if plan.Request != nil {
 		request = ", `" + strings.ReplaceAll(strings.Trim(planRequest(plan), " ()"), "`", "'") + "`"
 	}
-	_, err = fmt.Fprintf(w, "### %s of %s: %s\n\n`%s`, made by run `%s`%s%s\n\n%s%s",
-		planTitle(plan), plan.Workspace, planCounts(plan), plan.ID, plan.Run, request, planState(plan), markdownViolations(plan.Violations), body)
+	origin := fmt.Sprintf("`%s`, made by run `%s`%s%s", plan.ID, plan.Run, request, planState(plan))
+	if plan.Directory != "" {
+		origin = fmt.Sprintf("Module in `%s`", strings.ReplaceAll(plan.Directory, "`", "'"))
+	}
+	_, err = fmt.Fprintf(w, "### %s of %s: %s\n\n%s\n\n%s%s",
+		planTitle(plan), plan.Workspace, planCounts(plan), origin, markdownViolations(plan.Violations), body)
 	if err != nil {
 		return fmt.Errorf("writing the plan: %w", err)
 	}
@@ -200,10 +231,14 @@ func printMarkdown(w io.Writer, plan *operate.Plan, read changeReader) error {
 
 // planTitle returns the kind of a plan.
 func planTitle(plan *operate.Plan) string {
-	if plan.Operation == infrav1.PlanDestroy {
+	switch {
+	case plan.Directory != "":
+		return "Speculative plan"
+	case plan.Operation == infrav1.PlanDestroy:
 		return "Destroy plan"
+	default:
+		return "Plan"
 	}
-	return "Plan"
 }
 
 // planState returns the state of a waiting plan, or an empty string.

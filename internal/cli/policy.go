@@ -216,12 +216,7 @@ func (o *Options) openPlan(path string) (*os.File, error) {
 }
 
 func (o *Options) printViolations(violations []terraform.PolicyViolation, output string) error {
-	var shown []infrav1.PolicyViolation
-	for _, v := range violations {
-		shown = append(shown, infrav1.PolicyViolation{
-			Kind: v.Kind, Policy: v.Policy, Rule: v.Rule, Action: infrav1.PolicyAction(v.Action), Message: v.Message, Resources: v.Resources, Count: int32(v.Count),
-		})
-	}
+	shown := apiViolations(violations)
 	switch output {
 	case string(text.JSON), string(text.YAML):
 		format := text.Output(output)

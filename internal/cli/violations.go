@@ -7,7 +7,19 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cli/text"
 	"github.com/appthrust/capt/internal/message"
+	"github.com/appthrust/capt/internal/terraform"
 )
+
+// apiViolations returns violations in the form of a status.
+func apiViolations(violations []terraform.PolicyViolation) []infrav1.PolicyViolation {
+	var shown []infrav1.PolicyViolation
+	for _, v := range violations {
+		shown = append(shown, infrav1.PolicyViolation{
+			Kind: v.Kind, Policy: v.Policy, Rule: v.Rule, Action: infrav1.PolicyAction(v.Action), Message: v.Message, Resources: v.Resources, Count: int32(v.Count),
+		})
+	}
+	return shown
+}
 
 // actionColours are the colours of the actions of violated rules.
 var actionColours = map[infrav1.PolicyAction]text.Colour{

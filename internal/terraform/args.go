@@ -64,6 +64,16 @@ func SplitArgs(args []string) (planning, applying []string) {
 	return planning, applying
 }
 
+// PlanningArgs returns the arguments of the request's plan. Arguments of an apply that
+// change its plan are passed to the plan.
+func (r *Request) PlanningArgs() []string {
+	if r.Operation.Destroys() {
+		return r.DestroyArgs
+	}
+	planning, _ := SplitArgs(r.ApplyArgs)
+	return slices.Concat(r.PlanArgs, planning)
+}
+
 // refreshOnlyArgs are the arguments of a plan that also apply to a plan that only
 // refreshes the state.
 var refreshOnlyArgs = []string{"var", "var-file", "target", "target-file", "exclude", "exclude-file", "parallelism", "lock-timeout"}

@@ -60,3 +60,18 @@ func TestSplitInit(t *testing.T) {
 	g.Expect(get).To(BeEmpty())
 	g.Expect(rest).To(Equal([]string{"-get=false", "-upgrade=false"}))
 }
+
+func TestPlanningArgs(t *testing.T) {
+	args := Request{
+		PlanArgs: []string{"-refresh=false"}, ApplyArgs: []string{"-target=a.b", "-parallelism=3", "-lock-timeout=5s"}, DestroyArgs: []string{"-target=c.d"},
+	}
+	for operation, want := range map[Operation][]string{
+		OperationPlan:         {"-refresh=false", "-target=a.b", "-parallelism=3"},
+		OperationPlanAndApply: {"-refresh=false", "-target=a.b", "-parallelism=3"},
+		OperationDestroy:      {"-target=c.d"},
+	} {
+		request := args
+		request.Operation = operation
+		NewWithT(t).Expect(request.PlanningArgs()).To(Equal(want), string(operation))
+	}
+}

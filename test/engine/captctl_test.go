@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,10 +24,15 @@ type result struct {
 
 func (w *harness) captctl(args ...string) result {
 	w.t.Helper()
+	return w.captctlIn(w.ctx, args...)
+}
+
+func (w *harness) captctlIn(ctx context.Context, args ...string) result {
+	w.t.Helper()
 	var out, errs bytes.Buffer
 	root := cli.New(cli.Streams{In: strings.NewReader(""), Out: &out, Err: &errs})
 	root.SetArgs(append([]string{"--kubeconfig", env.Kubeconfig, "-n", w.namespace}, args...))
-	err := root.ExecuteContext(w.ctx)
+	err := root.ExecuteContext(ctx)
 	a := result{out: out.String(), err: errs.String(), code: cli.Code(err)}
 	if err != nil {
 		a.err += err.Error()

@@ -86,6 +86,9 @@ func RunSecret(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTem
 type Plan struct {
 	Workspace string `json:"workspace"`
 	infrav1.PlanStatus
+	// Directory is the directory of the module of a speculative plan. Such a plan is not
+	// stored, so it has neither an ID nor a run.
+	Directory string `json:"directory,omitempty"`
 	// Resources are all changes with their reasons, or those of the status if the
 	// record of the run is not available.
 	Resources []terraform.Change `json:"resources,omitempty"`

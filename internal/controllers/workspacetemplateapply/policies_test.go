@@ -273,7 +273,7 @@ func TestPoliciesOf_countersExistBeforeTheFirstViolation(t *testing.T) {
 	c := newTestController(t, newPolicy(infrav1.PolicyDeny, func(p *infrav1.WorkspacePolicy) { p.Name = "unseen" }))
 	_, err := c.reconciler.policiesOf(t.Context(), newApply(), newTemplate())
 	c.Expect(err).NotTo(HaveOccurred())
-	c.Expect(policyViolations.DeleteLabelValues(kindPolicy, "unseen", string(infrav1.PolicyDeny))).To(BeTrue())
+	c.Expect(policyViolations.DeleteLabelValues("WorkspacePolicy", "unseen", string(infrav1.PolicyDeny))).To(BeTrue())
 }
 
 func TestRecordViolations_limitsWhatARunReports(t *testing.T) {

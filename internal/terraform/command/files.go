@@ -141,9 +141,9 @@ func copyFile(from, to string) error {
 	return errors.Join(err, target.Close())
 }
 
-// removeAll removes a directory, including directories without write permission, which
+// RemoveAll removes a directory, including directories without write permission, which
 // some programs create in the home directory.
-func removeAll(path string) error {
+func RemoveAll(path string) error {
 	err := os.RemoveAll(path)
 	if !errors.Is(err, os.ErrPermission) {
 		return err

@@ -50,6 +50,8 @@ type Workdir struct {
 	// Hidden are files and directories that the tool must not use, if this system has a
 	// sandbox. If empty, the tool has none.
 	Hidden []string
+	// NoLock is set if commands only read the state and do not lock it.
+	NoLock bool
 	// Others reports whether a process of an earlier engine exists that may start the
 	// tool. It may be nil.
 	Others func() bool
@@ -86,7 +88,7 @@ func Prepare(ctx context.Context, w *Workdir, request *terraform.Request) (*Sess
 		return nil, err
 	}
 	// The output of an earlier run must not be taken for that of this one.
-	if err := errors.Join(removeAll(w.runDir()), os.MkdirAll(w.homeDir(), 0o700)); err != nil {
+	if err := errors.Join(RemoveAll(w.runDir()), os.MkdirAll(w.homeDir(), 0o700)); err != nil {
 		return nil, fmt.Errorf("clearing the directory of the run: %w", err)
 	}
 	key, err := w.key(request)
@@ -260,6 +262,7 @@ func (w *Workdir) session(request *terraform.Request, root string) (*Session, er
 		log:     newRunLog(w.Log, request.Redactor()),
 		onEvent: w.OnEvent,
 		backend: request.Backend,
+		noLock:  w.NoLock,
 		auth:    request.Module.Auth,
 		plugins: w.pluginCache(request), providers: w.Providers, sandbox: w.sandbox(),
 	}, nil
@@ -295,7 +298,7 @@ func (w *Workdir) clearRunDir() error {
 	errs := []error{kept, err}
 	for _, entry := range entries {
 		if kept == nil || entry.Name() != applyStream {
-			errs = append(errs, removeAll(filepath.Join(w.runDir(), entry.Name())))
+			errs = append(errs, RemoveAll(filepath.Join(w.runDir(), entry.Name())))
 		}
 	}
 	if kept == nil {

@@ -24,7 +24,7 @@ func sandboxed(t *testing.T, tool *Tool) (w *Workdir, dir string) {
 	if err != nil {
 		t.Skip(err)
 	}
-	t.Cleanup(func() { _ = removeAll(dir) })
+	t.Cleanup(func() { _ = RemoveAll(dir) })
 	if err := sandbox.Check(); err != nil {
 		t.Skip(err)
 	}

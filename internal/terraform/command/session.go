@@ -39,6 +39,8 @@ type Session struct {
 	log     *runLog
 	onEvent func(Event)
 	backend terraform.Backend
+	// noLock is set if commands do not lock the state.
+	noLock bool
 	// auth are the credentials for fetching modules, or nil.
 	auth *terraform.ModuleAuth
 	// plugins is the shared plugin cache.
@@ -260,7 +262,7 @@ func readAll(file *os.File) string {
 // lockArgs returns the arguments for locking. The engine locks a Kubernetes state
 // before the first command. The tool locks all other states.
 func (s *Session) lockArgs() []string {
-	if s.backend.Type == terraform.BackendKubernetes {
+	if s.noLock || s.backend.Type == terraform.BackendKubernetes {
 		return []string{"-lock=false"}
 	}
 	return []string{"-lock-timeout=0s"}

@@ -7,6 +7,8 @@ import (
 	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
+
+	"github.com/appthrust/capt/internal/terraform"
 )
 
 // envPrefix is the prefix of the environment variable of a Terraform variable.
@@ -35,6 +37,32 @@ func EncodeEnv(module *Module, values Values) (map[string]string, []Problem) {
 		}
 	}
 	return env, problems
+}
+
+// EncodeRequest checks the values of a request against its module, whose declarations
+// were not known when the request was made, and adds them to the environment.
+func EncodeRequest(module *Module, request *terraform.Request) []Problem {
+	values, problems := FromJSON(request.Variables)
+	for _, name := range request.Fillers {
+		if _, declared := module.Variables[name]; !declared {
+			delete(values, name)
+		}
+	}
+	problems = append(problems, Check(module, values, request.Outputs)...)
+	env, more := EncodeEnv(module, values)
+	if problems = append(problems, more...); len(problems) > 0 {
+		return problems
+	}
+	if request.Env == nil {
+		request.Env = map[string]string{}
+	}
+	maps.Copy(request.Env, env)
+	for name, variable := range module.Variables {
+		if variable.Sensitive {
+			request.SecretEnv = append(request.SecretEnv, envPrefix+name)
+		}
+	}
+	return nil
 }
 
 // literal reports whether the tool uses the text of the environment variable as it

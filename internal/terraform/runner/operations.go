@@ -41,7 +41,7 @@ func (r *Runner) plan(ctx context.Context, run *execution) (*command.PlanResult,
 	run.report.enter(terraform.PhasePlanning)
 	started := time.Now()
 	defer func() { run.phase(terraform.PhasePlanning, started) }()
-	options := command.PlanOptions{Out: r.workdir.PlanFile(), Destroy: run.request.Operation.Destroys(), Args: planArgs(run.request)}
+	options := command.PlanOptions{Out: r.workdir.PlanFile(), Destroy: run.request.Operation.Destroys(), Args: run.request.PlanningArgs()}
 	plan, err := run.createPlan(ctx, options)
 	if err != nil {
 		return nil, err
@@ -68,16 +68,6 @@ func (r *Runner) plan(ctx context.Context, run *execution) (*command.PlanResult,
 // isMissingContent reports whether a stored plan or state does not exist. A run in a
 // pod has access only to what existed when it started.
 func isMissingContent(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) }
-
-// planArgs returns the arguments of the request's plan. Arguments of an apply that
-// change its plan are passed to the plan.
-func planArgs(request *terraform.Request) []string {
-	if request.Operation.Destroys() {
-		return request.DestroyArgs
-	}
-	planning, _ := terraform.SplitArgs(request.ApplyArgs)
-	return slices.Concat(request.PlanArgs, planning)
-}
 
 func (r *Runner) planAndSave(ctx context.Context, run *execution) error {
 	plan, err := r.plan(ctx, run)

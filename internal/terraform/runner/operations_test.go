@@ -14,21 +14,6 @@ import (
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
-func TestPlanArgs(t *testing.T) {
-	args := terraform.Request{
-		PlanArgs: []string{"-refresh=false"}, ApplyArgs: []string{"-target=a.b", "-parallelism=3", "-lock-timeout=5s"}, DestroyArgs: []string{"-target=c.d"},
-	}
-	for operation, want := range map[terraform.Operation][]string{
-		terraform.OperationPlan:         {"-refresh=false", "-target=a.b", "-parallelism=3"},
-		terraform.OperationPlanAndApply: {"-refresh=false", "-target=a.b", "-parallelism=3"},
-		terraform.OperationDestroy:      {"-target=c.d"},
-	} {
-		request := args
-		request.Operation = operation
-		NewWithT(t).Expect(planArgs(&request)).To(Equal(want), string(operation))
-	}
-}
-
 func TestPerform_rejectsAnUnknownOperation(t *testing.T) {
 	g := NewWithT(t)
 	_, r := newAPI(t)

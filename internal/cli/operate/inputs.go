@@ -1,0 +1,189 @@
+package operate
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/kubernetes/object"
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/record"
+	"github.com/appthrust/capt/internal/terraform/template"
+)
+
+// WithTemplate returns the workspaces of a namespace that use a template of it, except
+// those that are being deleted.
+func WithTemplate(ctx context.Context, c client.Reader, namespace, name string) ([]*infrav1.WorkspaceTemplateApply, error) {
+	var list infrav1.WorkspaceTemplateApplyList
+	if err := c.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+		return nil, fmt.Errorf("listing workspaces: %w", err)
+	}
+	var found []*infrav1.WorkspaceTemplateApply
+	for i := range list.Items {
+		apply := &list.Items[i]
+		if apply.Spec.TemplateRef.Key(namespace) == (client.ObjectKey{Namespace: namespace, Name: name}) && apply.DeletionTimestamp.IsZero() {
+			found = append(found, apply)
+		}
+	}
+	if len(found) > 0 {
+		return found, nil
+	}
+	var templates infrav1.WorkspaceTemplateList
+	if err := c.List(ctx, &templates, client.InNamespace(namespace)); err != nil {
+		return nil, fmt.Errorf("listing templates: %w", err)
+	}
+	var names []string
+	for _, t := range templates.Items {
+		if t.Name == name {
+			return nil, fmt.Errorf("no workspace in namespace %s uses template %s", namespace, name)
+		}
+		names = append(names, t.Name)
+	}
+	return nil, NotFound("template", namespace, name, names)
+}
+
+// SpeculativeRequest returns the request of a run of a workspace with another module: that
+// with a path below a directory. It reads everything with the rights of the user.
+func SpeculativeRequest(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply, dir, path string) (*terraform.Request, error) {
+	if err := checkHosted(apply); err != nil {
+		return nil, err
+	}
+	sources := template.Sources{Apply: apply, Template: &infrav1.WorkspaceTemplate{}}
+	if err := c.Get(ctx, apply.Spec.TemplateRef.Key(apply.Namespace), sources.Template); err != nil {
+		return nil, fmt.Errorf("reading the template of %s: %w", apply.Name, err)
+	}
+	policies, err := policiesOf(ctx, c, apply, sources.Template)
+	if err != nil {
+		return nil, err
+	}
+	module := &sources.Template.Spec.Template.Spec.ForProvider
+	module.Source, module.Module, module.Entrypoint = infrav1.ModuleSourceRemote, dir, path
+	// The user's own credentials fetch the modules that the module uses.
+	module.InlineFormat, module.Files, module.Version, module.SourceRef, module.ModuleSecretReference = "", nil, "", nil, nil
+	if err := readSources(ctx, c, &sources); err != nil {
+		return nil, err
+	}
+	inputs, err := template.Resolve(sources)
+	if err != nil {
+		return nil, err
+	}
+	request := &inputs.Request
+	request.Policies, request.Unprotected = policies, terraform.ParseAddresses(apply.Annotations[infrav1.AllowDestroyAnnotation])
+	if state := apply.Status.State; state != nil && state.Resources > 0 && state.Backend != "" && state.Backend != request.Backend.Type {
+		return nil, fmt.Errorf("the state of %s is in backend %s, and not yet in %s: see kubectl describe wsta %s", apply.Name, state.Backend, request.Backend.Type, apply.Name)
+	}
+	request.LockFile, err = lockFile(ctx, c, apply)
+	return request, err
+}
+
+// readSources reads the provider config, and the Secrets and ConfigMaps with values.
+func readSources(ctx context.Context, c client.Reader, s *template.Sources) error {
+	namespace := s.Apply.Namespace
+	if ref := s.Apply.ProviderConfig(s.Template); ref != nil {
+		s.ProviderConfig = &infrav1.WorkspaceProviderConfig{}
+		if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, s.ProviderConfig); err != nil {
+			return fmt.Errorf("reading the provider config of %s: %w", s.Apply.Name, err)
+		}
+	}
+	s.Secrets, s.ConfigMaps = map[string]map[string][]byte{}, map[string]map[string][]byte{}
+	refs := template.ReferencesOf(*s)
+	for _, name := range refs.Secrets {
+		var secret corev1.Secret
+		if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &secret); err != nil {
+			return fmt.Errorf("reading a Secret with values or credentials of %s: %w", s.Apply.Name, err)
+		}
+		s.Secrets[name] = secret.Data
+	}
+	for _, name := range refs.ConfigMaps {
+		var configMap corev1.ConfigMap
+		if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &configMap); err != nil {
+			return fmt.Errorf("reading a ConfigMap with values of %s: %w", s.Apply.Name, err)
+		}
+		s.ConfigMaps[name] = object.ConfigMapData(&configMap)
+	}
+	return nil
+}
+
+// policiesOf returns the policies that decide about the plans of a workspace, or nil.
+func policiesOf(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply, tmpl *infrav1.WorkspaceTemplate) (*terraform.Policies, error) {
+	sources := template.PolicySources{Apply: apply, Template: tmpl, NamespaceLabels: func(name string) (map[string]string, bool, error) {
+		var namespace corev1.Namespace
+		err := c.Get(ctx, client.ObjectKey{Name: name}, &namespace)
+		return namespace.Labels, err == nil, client.IgnoreNotFound(err)
+	}}
+	if namespace, name := apply.HostedFor(); namespace != "" {
+		sources.Guest = &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+		if err := c.Get(ctx, client.ObjectKeyFromObject(sources.Guest), sources.Guest); client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("reading workspace %s/%s: %w", namespace, name, err)
+		}
+	}
+	var cluster infrav1.ClusterWorkspacePolicyList
+	if err := c.List(ctx, &cluster); err != nil {
+		return nil, fmt.Errorf("listing the policies of the cluster: %w", err)
+	}
+	sources.Cluster = cluster.Items
+	for _, namespace := range sources.Namespaces() {
+		var list infrav1.WorkspacePolicyList
+		if err := c.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+			return nil, fmt.Errorf("listing the policies of namespace %s: %w", namespace, err)
+		}
+		sources.Namespaced = append(sources.Namespaced, list.Items...)
+	}
+	return template.PoliciesOf(sources)
+}
+
+// lockFile returns the dependency lock file with the provider versions that runs use, or
+// nil if no run has one.
+func lockFile(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply) ([]byte, error) {
+	ids, err := RunIDs(ctx, c, apply)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
+		var secret corev1.Secret
+		err := c.Get(ctx, client.ObjectKey{Namespace: apply.Namespace, Name: record.SecretName(id)}, &secret)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading run %s: %w", id, err)
+		}
+		if result, err := record.Result(&secret); err == nil && result != nil && len(result.LockFile) > 0 {
+			return result.LockFile, nil
+		}
+	}
+	return nil, nil
+}
+
+// stateKey is the key of a Secret with a state.
+const stateKey = "tfstate"
+
+// ReadState returns the state of a workspace in Kubernetes, or nil if there is none yet. It
+// does not lock it. A state in another backend is nil as well: only the tool can read it.
+func ReadState(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply, backend terraform.Backend) ([]byte, error) {
+	if backend.Type != terraform.BackendKubernetes {
+		return nil, nil
+	}
+	var secret corev1.Secret
+	err := c.Get(ctx, client.ObjectKey{Namespace: backend.Namespace, Name: backend.StateSecretName()}, &secret)
+	known := apply.Status.State
+	if apierrors.IsNotFound(err) && (known == nil || known.Resources == 0) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the state of %s: %w", apply.Name, err)
+	}
+	if len(secret.Data[stateKey]) == 0 {
+		return nil, nil
+	}
+	content, err := record.Decompress(secret.Data[stateKey])
+	if err != nil {
+		return nil, fmt.Errorf("reading the state of %s: %w", apply.Name, err)
+	}
+	return content, nil
+}
