@@ -19,7 +19,7 @@ func newUnlockCommand(o *Options) *cobra.Command {
 		Short: "Break the state lock of a workspace",
 		Long: `Break the state lock of a workspace whose holder is not running any more, and start
 a run that takes the lock. The command refuses to break the lock of a run that is
-still active.`,
+still active. It also ends the wait for a shell (captctl shell) that was killed.`,
 		Example: "  captctl unlock cluster/demo",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
@@ -30,6 +30,10 @@ still active.`,
 			lock, err := operate.FindLock(ctx, c, apply)
 			if err != nil {
 				return err
+			}
+			if lock == nil && apply.Annotations[infrav1.ShellAnnotation] != "" {
+				fmt.Fprintf(o.Out, "The state of %s is not locked. Runs do not wait for a shell any more\n", apply.Name)
+				return operate.CloseShell(ctx, c, apply)
 			}
 			if lock == nil {
 				fmt.Fprintf(o.Out, "The state of %s is not locked\n", apply.Name)

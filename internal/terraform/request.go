@@ -41,6 +41,9 @@ const (
 	// OperationMoveState copies the state from the backend of Request.From to that of
 	// the request, and verifies the copy.
 	OperationMoveState Operation = "MoveState"
+	// OperationShell lets a user work with the state by hand, on his own machine. No
+	// executor accepts it.
+	OperationShell Operation = "Shell"
 )
 
 // Destroys reports whether an operation destroys all resources, or plans to.

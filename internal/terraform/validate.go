@@ -73,7 +73,7 @@ func (r *Request) validateInputs() error {
 
 func (r *Request) validateOperation() error {
 	switch r.Operation {
-	case OperationPlan, OperationPlanAndApply, OperationDestroy, OperationPlanDestroy, OperationCheckDrift, OperationSaveState:
+	case OperationPlan, OperationPlanAndApply, OperationDestroy, OperationPlanDestroy, OperationCheckDrift, OperationSaveState, OperationShell:
 		return nil
 	case OperationApply, OperationApplyDestroy:
 		if r.Plan == nil || r.Plan.ID == "" {

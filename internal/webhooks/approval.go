@@ -17,9 +17,8 @@ import (
 
 // +kubebuilder:webhook:verbs=create;update,path=/mutate-infrastructure-cluster-x-k8s-io-v1beta1-workspacetemplateapply,mutating=true,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplateapplies,versions=v1beta1,name=default.workspacetemplateapply.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 
-// authors records who changed a workspace, who approved its plan and who requested a one-shot
-// operation. A comment belongs to
-// the request that approves or rejects the plan, so that it cannot be changed later.
+// authors records who changed a workspace, who approved its plan, who requested a one-shot
+// operation and who opened a shell. A comment belongs to the request that approves or rejects the plan, so that it cannot be changed later.
 type authors struct{}
 
 // Default sets the annotations of authors.
@@ -62,7 +61,7 @@ func setAuthors(before, after *infrav1.WorkspaceTemplateApply, user string, now 
 	}
 	for name, value := range map[string]string{
 		infrav1.ChangedByAnnotation: changedBy, infrav1.ApprovedByAnnotation: approvedBy, infrav1.CommentAnnotation: comment,
-		infrav1.RequestedByAnnotation: requestedBy(before, after, user),
+		infrav1.RequestedByAnnotation: requestedBy(before, after, user), infrav1.ShellByAnnotation: shellBy(before, after, user),
 	} {
 		switch {
 		case value == "":
@@ -87,6 +86,19 @@ func requestedBy(before, after *infrav1.WorkspaceTemplateApply, user string) str
 		return ""
 	}
 	return operation.ID + " " + user
+}
+
+// shellBy returns who opened the shell. One that is edited is that of the last user.
+func shellBy(before, after *infrav1.WorkspaceTemplateApply, user string) string {
+	text := after.Annotations[infrav1.ShellAnnotation]
+	if text == before.Annotations[infrav1.ShellAnnotation] {
+		return before.Annotations[infrav1.ShellByAnnotation]
+	}
+	shell, err := terraform.ParseShell(text)
+	if err != nil {
+		return ""
+	}
+	return shell.ID + " " + user
 }
 
 // decidedPlan returns the plan that a change approves or rejects, or an empty string. A plan

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 )
@@ -85,4 +86,21 @@ func TestAuthors_areRecordedAndCannotBeForged(t *testing.T) {
 	withdrawn.Spec.ApprovedPlan = ""
 	setAuthors(again, withdrawn, "bob", now)
 	g.Expect(withdrawn.Annotations).NotTo(HaveKey(infrav1.ApprovedByAnnotation))
+}
+
+func TestSetAuthors_recordsWhoOpensAShell(t *testing.T) {
+	g := NewWithT(t)
+	const shell = `{"id":"shell-1","uid":"u"}`
+	before := &infrav1.WorkspaceTemplateApply{}
+	opened := &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{infrav1.ShellAnnotation: shell, infrav1.ShellByAnnotation: "shell-1 mallory"}}}
+	setAuthors(before, opened, "ada", time.Now())
+	g.Expect(infrav1.ShellUserOf(opened, "shell-1")).To(Equal("ada"))
+	taken := opened.DeepCopy()
+	taken.Annotations[infrav1.ShellByAnnotation] = "shell-1 mallory"
+	setAuthors(opened, taken, "mallory", time.Now())
+	g.Expect(infrav1.ShellUserOf(taken, "shell-1")).To(Equal("ada"))
+	closed := taken.DeepCopy()
+	delete(closed.Annotations, infrav1.ShellAnnotation)
+	setAuthors(taken, closed, "bob", time.Now())
+	g.Expect(closed.Annotations).NotTo(HaveKey(infrav1.ShellByAnnotation))
 }

@@ -43,6 +43,9 @@ const (
 	// import; with planOnly nothing is applied, and with hold the plan waits for approval.
 	// Each id is executed once.
 	OneShotAnnotation = "capt.appthrust.io/one-shot"
+	// ShellAnnotation says that a user works with the state by hand, as JSON with the fields
+	// id, uid (of the workspace), host and reason. No run starts until it is removed.
+	ShellAnnotation = "capt.appthrust.io/shell"
 )
 
 // Annotations of workspaces that run in the namespace of a provider config that was lent

@@ -19,6 +19,8 @@ const (
 	// RequestedByAnnotation records who requested the one-shot operation: its ID, a space,
 	// and the name of the user.
 	RequestedByAnnotation = "capt.appthrust.io/requested-by"
+	// ShellByAnnotation records who opened a shell, in the form of RequestedByAnnotation.
+	ShellByAnnotation = "capt.appthrust.io/shell-by"
 )
 
 // Approval is the record of an approved plan.
@@ -49,7 +51,16 @@ func CommentOf(apply *WorkspaceTemplateApply, plan string) string {
 // RequesterOf returns the user who requested a one-shot operation, or an empty string if it
 // is not known.
 func RequesterOf(apply *WorkspaceTemplateApply, id string) string {
-	about, user, _ := strings.Cut(apply.Annotations[RequestedByAnnotation], " ")
+	return authorOf(apply, RequestedByAnnotation, id)
+}
+
+// ShellUserOf returns the user who opened a shell, or an empty string if it is not known.
+func ShellUserOf(apply *WorkspaceTemplateApply, id string) string {
+	return authorOf(apply, ShellByAnnotation, id)
+}
+
+func authorOf(apply *WorkspaceTemplateApply, annotation, id string) string {
+	about, user, _ := strings.Cut(apply.Annotations[annotation], " ")
 	if id == "" || about != id {
 		return ""
 	}

@@ -109,6 +109,44 @@ type RunRequest struct {
 	RequestedBy string `json:"requestedBy,omitempty"`
 }
 
+// ShellStatus records that a user worked with the state by hand.
+type ShellStatus struct {
+	// id identifies the shell. It is the holder of the lock of the state.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	ID string `json:"id"`
+
+	// by is the user who opened the shell, if it is known.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	By string `json:"by,omitempty"`
+
+	// host is the user of the machine and its name, as captctl has reported them.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Host string `json:"host,omitempty"`
+
+	// reason is what the user has written about it.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	Reason string `json:"reason,omitempty"`
+
+	// openedAt is when the shell was opened.
+	// +required
+	OpenedAt metav1.Time `json:"openedAt,omitempty,omitzero"`
+
+	// closedAt is when the shell was closed. It is empty while it is open.
+	// +optional
+	ClosedAt *metav1.Time `json:"closedAt,omitempty"`
+}
+
+// Open reports whether the shell is open.
+func (s *ShellStatus) Open() bool { return s != nil && s.ClosedAt == nil }
+
 // PlanStatus summarises a saved plan.
 type PlanStatus struct {
 	// id identifies the plan; spec.approvedPlan names it.

@@ -79,6 +79,10 @@ const (
 	ProtectedResourceReason = "ProtectedResource"
 	// LockHeldReason surfaces when another process holds the state's lock.
 	LockHeldReason = "LockHeld"
+	// ShellOpenReason surfaces when a run waits until a user ends the shell with the state.
+	ShellOpenReason = "ShellOpen"
+	// ShellClosedReason is the reason of the event when a user has ended the shell.
+	ShellClosedReason = "ShellClosed"
 	// RetryingReason surfaces when a run failed for a transient reason.
 	RetryingReason = "Retrying"
 	// RunFailedReason surfaces when a run failed and only a change of its inputs can fix it.
@@ -320,6 +324,11 @@ type WorkspaceTemplateApplyStatus struct {
 	// It is empty if nothing was fetched.
 	// +optional
 	Module *ModuleStatus `json:"module,omitempty"`
+
+	// shell is the latest shell in which a user worked with the state by hand. No run starts
+	// before it is closed.
+	// +optional
+	Shell *ShellStatus `json:"shell,omitempty"`
 
 	// history are the finished runs, the newest first.
 	// +optional

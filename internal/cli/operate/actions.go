@@ -200,6 +200,7 @@ func Unlock(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTempla
 	request := newRequest()
 	return request, patch(ctx, c, apply, func() {
 		apply.Annotations[infrav1.ForceUnlockAnnotation] = lock.ID
+		delete(apply.Annotations, infrav1.ShellAnnotation)
 		apply.Annotations[infrav1.RunRequestedAnnotation] = request
 	})
 }

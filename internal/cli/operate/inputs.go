@@ -50,35 +50,43 @@ func WithTemplate(ctx context.Context, c client.Reader, namespace, name string) 
 // SpeculativeRequest returns the request of a run of a workspace with another module: that
 // with a path below a directory. It reads everything with the rights of the user.
 func SpeculativeRequest(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply, dir, path string) (*terraform.Request, error) {
-	if err := checkHosted(apply); err != nil {
+	request, tmpl, err := requestOf(ctx, c, apply, func(module *infrav1.ModuleParameters) {
+		module.Source, module.Module, module.Entrypoint = infrav1.ModuleSourceRemote, dir, path
+		// The user's own credentials fetch the modules that the module uses.
+		module.InlineFormat, module.Files, module.Version, module.SourceRef, module.ModuleSecretReference = "", nil, "", nil, nil
+	})
+	if err != nil {
 		return nil, err
+	}
+	request.Unprotected = terraform.ParseAddresses(apply.Annotations[infrav1.AllowDestroyAnnotation])
+	request.Policies, err = policiesOf(ctx, c, apply, tmpl)
+	return request, err
+}
+
+// requestOf returns the request of a run of a workspace, whose module edit may change, and
+// its template.
+func requestOf(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply, edit func(*infrav1.ModuleParameters)) (*terraform.Request, *infrav1.WorkspaceTemplate, error) {
+	if err := checkHosted(apply); err != nil {
+		return nil, nil, err
 	}
 	sources := template.Sources{Apply: apply, Template: &infrav1.WorkspaceTemplate{}}
 	if err := c.Get(ctx, apply.Spec.TemplateRef.Key(apply.Namespace), sources.Template); err != nil {
-		return nil, fmt.Errorf("reading the template of %s: %w", apply.Name, err)
+		return nil, nil, fmt.Errorf("reading the template of %s: %w", apply.Name, err)
 	}
-	policies, err := policiesOf(ctx, c, apply, sources.Template)
-	if err != nil {
-		return nil, err
-	}
-	module := &sources.Template.Spec.Template.Spec.ForProvider
-	module.Source, module.Module, module.Entrypoint = infrav1.ModuleSourceRemote, dir, path
-	// The user's own credentials fetch the modules that the module uses.
-	module.InlineFormat, module.Files, module.Version, module.SourceRef, module.ModuleSecretReference = "", nil, "", nil, nil
+	edit(&sources.Template.Spec.Template.Spec.ForProvider)
 	if err := readSources(ctx, c, &sources); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	inputs, err := template.Resolve(sources)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	request := &inputs.Request
-	request.Policies, request.Unprotected = policies, terraform.ParseAddresses(apply.Annotations[infrav1.AllowDestroyAnnotation])
 	if state := apply.Status.State; state != nil && state.Resources > 0 && state.Backend != "" && state.Backend != request.Backend.Type {
-		return nil, fmt.Errorf("the state of %s is in backend %s, and not yet in %s: see kubectl describe wsta %s", apply.Name, state.Backend, request.Backend.Type, apply.Name)
+		return nil, nil, fmt.Errorf("the state of %s is in backend %s, and not yet in %s: see kubectl describe wsta %s", apply.Name, state.Backend, request.Backend.Type, apply.Name)
 	}
 	request.LockFile, err = lockFile(ctx, c, apply)
-	return request, err
+	return request, sources.Template, err
 }
 
 // readSources reads the provider config, and the Secrets and ConfigMaps with values.

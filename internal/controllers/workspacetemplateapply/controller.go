@@ -148,6 +148,7 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.WorkspaceTemplateApply, s
 		Scope:       r.scope,
 		Steps: []reconcile.Step[scope]{
 			{Run: r.history},
+			{Run: r.shell},
 			{Run: r.approval},
 			{Run: r.pruneTransfers, RequeueAfter: untilTransfersExpire},
 			{Run: r.prune, RequeueAfter: untilPruned},
@@ -159,6 +160,7 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.WorkspaceTemplateApply, s
 		},
 		Delete: []reconcile.Step[scope]{
 			{Run: r.history},
+			{Run: r.shell},
 			{Run: r.approval},
 			{Run: r.pruneTransfers, RequeueAfter: untilTransfersExpire},
 			{Run: r.pruneRuns},

@@ -76,6 +76,9 @@ func (s *scope) unlessApplied(operation terraform.Operation, inputs string, err 
 // start starts a run. The request is stored before a runner acts on it. Its name
 // has the number of the run, so that a second attempt fails.
 func (r *Reconciler) start(ctx context.Context, s *scope, next decision) error {
+	if err := s.shellFault(); err != nil {
+		return err
+	}
 	executor := r.executor(s)
 	runner, err := r.runner(s, executor)
 	if err != nil {

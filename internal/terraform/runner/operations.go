@@ -31,6 +31,8 @@ func (r *Runner) perform(ctx context.Context, run *execution) error {
 		return r.restore(ctx, run)
 	case terraform.OperationStateCommand:
 		return r.stateCommand(ctx, run)
+	case terraform.OperationShell:
+		return r.shell(ctx, run)
 	default:
 		return terminal("Unknown operation", fmt.Errorf("operation %q is unknown", run.request.Operation))
 	}

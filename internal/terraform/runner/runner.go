@@ -78,6 +78,8 @@ type execution struct {
 	incomplete bool
 	// creates is set if the run may have written the first state of a backend.
 	creates bool
+	// enter is what an OperationShell does with the prepared working directory.
+	enter func(ctx context.Context, session *command.Session) error
 	// changes are the changes of the plan to apply.
 	changes []terraform.Change
 	// secrets is set by redactor.

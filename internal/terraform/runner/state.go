@@ -360,7 +360,12 @@ func (r *Runner) store(ctx context.Context, run *execution, name, component stri
 // storeWith is store with annotations. The first Secret is written last: if it exists, the
 // content is complete.
 func (r *Runner) storeWith(ctx context.Context, run *execution, name, component string, content []byte, annotations map[string]string) error {
-	meta := record.Meta(run.request.Workspace, component, r.RunID)
+	id := r.RunID
+	if run.request.Operation == terraform.OperationShell {
+		// The user stores it, and no run.
+		id = ""
+	}
+	meta := record.Meta(run.request.Workspace, component, id)
 	if run.request.Operation.Destroys() && component == record.ComponentPlan {
 		// A foreground deletion of the workspace deletes everything that it owns, also
 		// while the plan waits for approval.

@@ -1,0 +1,93 @@
+package operate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/google/uuid"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/terraform"
+)
+
+// CheckShell returns an error if the user cannot open a shell: another one is open, a run
+// holds the lock, or a permission is missing. It returns the lock of a run that is gone,
+// which the shell may take over, or nil.
+func CheckShell(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply) (*Lock, error) {
+	if err := errors.Join(checkHosted(apply), checkUsesState(apply)); err != nil {
+		return nil, err
+	}
+	if other, err := terraform.ParseShell(apply.Annotations[infrav1.ShellAnnotation]); err == nil {
+		return nil, fmt.Errorf("%s has a shell already (%s of %s on %s): wait until it is closed, or end it with captctl unlock %s",
+			apply.Name, other.ID, infrav1.ShellUserOf(apply, other.ID), other.Host, apply.Name)
+	}
+	// Otherwise a changed state could not be saved.
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: apply.Namespace, Resource: "secrets", Subresource: "capt", Verb: "manage"},
+	}}
+	if err := c.Create(ctx, review); err != nil {
+		return nil, fmt.Errorf("checking your permissions: %w", err)
+	}
+	if !review.Status.Allowed {
+		return nil, fmt.Errorf("a shell needs the permission to manage secrets/capt in namespace %s, because it writes the state: use captctl run and captctl state instead, or ask an administrator", apply.Namespace)
+	}
+	lock, err := FindLock(ctx, c, apply)
+	if err != nil || lock == nil {
+		return nil, err
+	}
+	switch lock.Holder {
+	case terraform.LivenessRunning, terraform.LivenessPending:
+		return nil, fmt.Errorf("run %s holds the lock and is active (%s): wait for it, or cancel it with captctl cancel %s", lock.ID, lock.Where, apply.Name)
+	case terraform.LivenessGone:
+		return lock, nil
+	default:
+		return nil, fmt.Errorf("%s holds lock %s of the state since %s: break it with captctl unlock %s if it does not exist any more", lock.Who, lock.ID, lock.Created, apply.Name)
+	}
+}
+
+// OpenShell says that the user works with the state by hand, so that no run starts. It
+// returns the ID of the shell.
+func OpenShell(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, host, reason string) (string, error) {
+	if err := checkComment(reason); err != nil {
+		return "", err
+	}
+	shell := terraform.Shell{ID: "shell-" + strings.ReplaceAll(uuid.NewString(), "-", "")[:12], UID: string(apply.UID), Host: host, Reason: reason}
+	text, err := json.Marshal(shell)
+	if err != nil {
+		return "", fmt.Errorf("encoding the shell: %w", err)
+	}
+	return shell.ID, patch(ctx, c, apply, func() { apply.Annotations[infrav1.ShellAnnotation] = string(text) })
+}
+
+// CloseShell says that the user has ended the shell.
+func CloseShell(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply) error {
+	return patch(ctx, c, apply, func() { delete(apply.Annotations, infrav1.ShellAnnotation) })
+}
+
+// ShellRequest returns the request for a shell with the module and the inputs of a
+// workspace. The module has the content of the latest run.
+func ShellRequest(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply, gone *Lock) (*terraform.Request, error) {
+	request, _, err := requestOf(ctx, c, apply, func(*infrav1.ModuleParameters) {})
+	if err != nil {
+		return nil, err
+	}
+	if gone != nil {
+		request.GoneRuns = []string{gone.ID}
+	}
+	request.Timeout = 0
+	if resolved := apply.Status.Module; resolved != nil && request.Module.Source != terraform.SourceInline {
+		request.Module.Pin = &terraform.ModuleContent{Digest: resolved.Digest, Revision: resolved.Revision, Archive: resolved.Archive}
+		if artifact := request.Module.Artifact; artifact != nil {
+			artifact.Digest, artifact.Revision = resolved.Artifact, resolved.Revision
+		}
+	}
+	if state := apply.Status.State; state != nil {
+		request.State.StateInfo = terraform.StateInfo{Lineage: state.Lineage, Serial: uint64(max(state.Serial, 0)), Resources: int(state.Resources)}
+	}
+	return request, nil
+}

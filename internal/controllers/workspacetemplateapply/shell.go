@@ -1,0 +1,71 @@
+package workspacetemplateapply
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/message"
+	"github.com/appthrust/capt/internal/reconcile/fault"
+	"github.com/appthrust/capt/internal/terraform"
+)
+
+// Limits of what a status says about a shell, in bytes.
+const (
+	maxShellHost   = 253
+	maxShellReason = 1024
+)
+
+// shell records that a user opens or closes a shell with the state.
+func (r *Reconciler) shell(_ context.Context, s *scope) error {
+	opened := shellOf(s.apply)
+	switch last := s.apply.Status.Shell; {
+	case opened != nil && (last == nil || last.ID != opened.ID):
+		status := &infrav1.ShellStatus{
+			ID: opened.ID, OpenedAt: metav1.NewTime(s.now),
+			By:     message.Truncate(message.OneLine(infrav1.ShellUserOf(s.apply, opened.ID)), maxUserName),
+			Host:   message.Truncate(message.OneLine(opened.Host), maxShellHost),
+			Reason: message.Truncate(message.OneLine(opened.Reason), maxShellReason),
+		}
+		s.apply.Status.Shell = status
+		r.Recorder.Eventf(s.apply, nil, corev1.EventTypeWarning, infrav1.ShellOpenReason, "OpenShell", "%s%s", shellText(status), quoted(status.Reason))
+	case opened == nil && last.Open():
+		last.ClosedAt = new(metav1.NewTime(s.now))
+		r.Recorder.Eventf(s.apply, nil, corev1.EventTypeNormal, infrav1.ShellClosedReason, "CloseShell", "%s closed shell %s", shellUser(last), last.ID)
+	}
+	return nil
+}
+
+// shellOf returns the shell that the annotation says is open, or nil. That of another
+// workspace, of which this one is a copy, does not count.
+func shellOf(apply *infrav1.WorkspaceTemplateApply) *terraform.Shell {
+	shell, err := terraform.ParseShell(apply.Annotations[infrav1.ShellAnnotation])
+	if err != nil || shell.UID != string(apply.UID) {
+		return nil
+	}
+	return shell
+}
+
+// shellFault waits until the user has ended the shell.
+func (s *scope) shellFault() error {
+	status := s.apply.Status.Shell
+	if !status.Open() {
+		return nil
+	}
+	return fault.Wait(infrav1.ShellOpenReason, "%s. A run waits until it is closed. If it does not exist any more, end it with captctl unlock, which removes the annotation %s", shellText(status), infrav1.ShellAnnotation)
+}
+
+// shellText says who has a shell.
+func shellText(status *infrav1.ShellStatus) string {
+	text := shellUser(status) + " has shell " + status.ID + " with the state"
+	if status.Host != "" {
+		text += " on " + status.Host
+	}
+	return text + " since " + status.OpenedAt.UTC().Format(time.RFC3339)
+}
+
+func shellUser(status *infrav1.ShellStatus) string { return cmp.Or(status.By, "A user") }
