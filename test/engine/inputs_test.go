@@ -171,3 +171,38 @@ func TestModule_remoteFromAPathAndFromGit(t *testing.T) {
 	w.delete("git")
 	w.waitDeleted("git")
 }
+
+func TestInputs_giveEachWorkspaceItsRoleAndRegion(t *testing.T) {
+	w := newHarness(t)
+	w.create(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "accounts"},
+		StringData: map[string]string{"config": "[profile team-a]\nrole_arn = arn:aws:iam::111122223333:role/a\n[profile team-b]\nrole_arn = arn:aws:iam::444455556666:role/b\n"},
+	})
+	w.create(&infrav1.WorkspaceProviderConfig{ObjectMeta: w.meta("accounts"), Spec: infrav1.WorkspaceProviderConfigSpec{
+		Credentials: []infrav1.ProviderCredential{{Filename: "accounts.ini", SecretRef: infrav1.KeyReference{Name: "accounts", Key: "config"}}},
+	}})
+	// The program sees what the SDK in a provider would see.
+	w.template("network", `
+resource "terraform_data" "network" {
+  triggers_replace = timestamp()
+  provisioner "local-exec" {
+    command = "echo \"$AWS_REGION $(grep -A1 \"profile $AWS_PROFILE\" \"$AWS_CONFIG_FILE\" | tail -1)\" > `+w.dir+`/$AWS_PROFILE"
+  }
+}
+`, func(s *infrav1.WorkspaceSpec) {
+		s.ProviderConfigRef = &infrav1.LocalReference{Name: "accounts"}
+		for name, value := range map[string]string{"AWS_REGION": "${region}", "AWS_PROFILE": "${account}", "AWS_CONFIG_FILE": "accounts.ini"} {
+			s.ForProvider.Env = append(s.ForProvider.Env, infrav1.EnvVar{Name: name, Value: &value})
+		}
+	})
+	w.apply("a", "network", variables(map[string]string{"region": "eu-central-1", "account": "team-a"}))
+	w.apply("b", "network", variables(map[string]string{"region": "us-east-2", "account": "team-b"}))
+	before := w.waitReady("a")
+	w.waitReady("b")
+	w.Expect(w.file("team-a")).To(Equal("eu-central-1 role_arn = arn:aws:iam::111122223333:role/a"))
+	w.Expect(w.file("team-b")).To(Equal("us-east-2 role_arn = arn:aws:iam::444455556666:role/b"))
+
+	w.change("a", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables["region"] = infrav1.StringValue("eu-west-1") })
+	w.Eventually(func() string { return w.file("team-a") }, testTimeout).Should(HavePrefix("eu-west-1 "), "a changed region is a changed input")
+	w.Expect(w.waitReady("a").Status.AppliedInputs).NotTo(Equal(before.Status.AppliedInputs))
+}
