@@ -22,7 +22,8 @@ import (
 	"github.com/appthrust/capt/internal/webhooks"
 )
 
-// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+// The election of a leader writes events of the core API, controllers those of events.k8s.io.
+// +kubebuilder:rbac:groups="";events.k8s.io,resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
 //
