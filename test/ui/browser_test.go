@@ -122,7 +122,7 @@ func (b *browser) script(text string) {
 
 // text returns the visible text of the page.
 func (b *browser) text() string {
-	return value[string](b, "document.body.innerText")
+	return value[string](b, `document.body?.innerText ?? ""`)
 }
 
 // value returns the result of an expression.
