@@ -90,20 +90,24 @@ const (
 
 // Protocol is the version of the request and the result. It increases when a runner of
 // an earlier version would misunderstand a request.
-const Protocol = protocolOneShot
+const Protocol = protocolTool
 
 // Versions that a request requires.
 const (
 	protocolFirst = iota + 1
 	protocolPolicies
 	protocolOneShot
+	protocolTool
 )
 
 // RequiredProtocol returns the version that a runner must understand. A runner of an
 // earlier version would ignore policies and apply what they deny, apply everything instead
-// of the targets of a one-shot operation, or return all outputs under their own names.
+// of the targets of a one-shot operation, return all outputs under their own names, or use
+// another tool than the required one.
 func (r *Request) RequiredProtocol() int {
 	switch {
+	case r.Tool != nil:
+		return protocolTool
 	case r.OneShot != nil || r.Selection != nil:
 		return protocolOneShot
 	case r.Policies != nil:
@@ -185,6 +189,8 @@ type Request struct {
 	BreakLock string `json:"breakLock,omitempty"`
 	// Outputs are the outputs that the module must declare.
 	Outputs []string `json:"outputs,omitempty"`
+	// Tool is which tool the workspace requires. If it is nil, that of the runner is used.
+	Tool *ToolRequirement `json:"tool,omitempty"`
 	// Selection are the outputs to return. If it is nil, all are returned.
 	Selection Selection `json:"selection,omitempty"`
 

@@ -31,6 +31,9 @@ func (r *Request) Validate() error {
 		errs = append(errs, errors.New("runID is empty"))
 	}
 	errs = append(errs, r.validateOperation())
+	if r.Tool != nil {
+		errs = append(errs, r.Tool.Validate())
+	}
 	if r.OneShot != nil {
 		errs = append(errs, r.OneShot.Validate())
 	}

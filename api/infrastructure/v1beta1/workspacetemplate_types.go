@@ -148,6 +148,11 @@ type WorkspaceSpec struct {
 	// +required
 	ForProvider ModuleParameters `json:"forProvider"`
 
+	// tool is the OpenTofu or Terraform that runs the module, among those that the runner
+	// has. Without it, the default of the runner runs it.
+	// +optional
+	Tool *ToolRequirement `json:"tool,omitempty"`
+
 	// outputs selects the outputs that are written into the connection Secret and the
 	// status, and renames them: a module whose outputs have other names fits without a
 	// change. Without it, all outputs are written under their own names.
@@ -191,6 +196,32 @@ type WorkspaceSpec struct {
 	// retry limits how failed runs are retried.
 	// +optional
 	Retry *RetryPolicy `json:"retry,omitempty"`
+}
+
+// ToolName is the name of a program that runs modules.
+// +kubebuilder:validation:Enum=OpenTofu;Terraform
+type ToolName string
+
+// The programs that run modules.
+const (
+	ToolOpenTofu  ToolName = "OpenTofu"
+	ToolTerraform ToolName = "Terraform"
+)
+
+// ToolRequirement is the program that runs a module.
+// +kubebuilder:validation:MinProperties=1
+type ToolRequirement struct {
+	// name is OpenTofu or Terraform. Without it, either is used.
+	// +optional
+	Name ToolName `json:"name,omitempty"`
+
+	// version are version constraints as in a module, such as "~> 1.10" or ">= 1.9, < 2".
+	// The newest version that the runner has and that they allow is used.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.matches('^ *(=|!=|>=|<=|>|<|~>)? *v?[0-9]{1,6}([.][0-9]{1,6}){0,2}(-[0-9A-Za-z.-]+)? *(, *(=|!=|>=|<=|>|<|~>)? *v?[0-9]{1,6}([.][0-9]{1,6}){0,2}(-[0-9A-Za-z.-]+)? *)*$')",message="version must be a version constraint such as ~> 1.10"
+	Version string `json:"version,omitempty"`
 }
 
 // SelectedOutput is an output of a module that workspaces have.

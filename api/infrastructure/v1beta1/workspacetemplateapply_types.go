@@ -79,6 +79,9 @@ const (
 	ProtectedResourceReason = "ProtectedResource"
 	// LockHeldReason surfaces when another process holds the state's lock.
 	LockHeldReason = "LockHeld"
+	// ToolNotAvailableReason surfaces when the runner does not have the OpenTofu or Terraform
+	// that the template requires.
+	ToolNotAvailableReason = "ToolNotAvailable"
 	// ShellOpenReason surfaces when a run waits until a user ends the shell with the state.
 	ShellOpenReason = "ShellOpen"
 	// ShellClosedReason is the reason of the event when a user has ended the shell.

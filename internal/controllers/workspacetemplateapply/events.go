@@ -45,6 +45,7 @@ var transitionEvents = reconcile.EventTable{
 		infrav1.UnresolvedPlaceholderReason,
 		infrav1.InvalidVarFileReason,
 		infrav1.UnknownOutputReason,
+		infrav1.ToolNotAvailableReason,
 		infrav1.StateMissingReason,
 		infrav1.StateForeignReason,
 		infrav1.StateOutdatedReason,

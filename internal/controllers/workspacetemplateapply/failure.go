@@ -115,6 +115,8 @@ func classifyFailure(result *terraform.Result, outcome terraform.Outcome) (strin
 		return string(result.StateProblem), unlessDestroying
 	case result.SnapshotMissing:
 		return infrav1.SnapshotNotFoundReason, retryNever
+	case result.ToolNotAvailable:
+		return infrav1.ToolNotAvailableReason, unlessDestroying
 	case result.InvalidInputs != "":
 		return template.ReasonOf(inspect.Kind(result.InvalidInputs)), retryNever
 	case result.Class == terraform.ClassLockHeld:

@@ -140,9 +140,9 @@ func (r *Runner) execute(ctx context.Context, run *execution) error {
 		ctx, cancel = context.WithTimeout(ctx, request.Timeout)
 		defer cancel()
 	}
-	tool, err := command.Find(r.Binary)
+	tool, err := r.selectTool(ctx, run)
 	if err != nil {
-		return terminal("OpenTofu or Terraform not found", err)
+		return err
 	}
 	used, err := useDir(ctx, r.WorkDir, request.Workspace)
 	if err != nil {
@@ -187,6 +187,21 @@ func (r *Runner) execute(ctx context.Context, run *execution) error {
 	}
 	r.hideSensitive(ctx, run, command.AsFailure(err))
 	return err
+}
+
+// selectTool returns the tool that the request requires.
+func (r *Runner) selectTool(ctx context.Context, run *execution) (*command.Tool, error) {
+	tool, err := command.Select(ctx, r.Binary, run.request.Tool)
+	var unavailable *command.NotAvailableError
+	switch {
+	case errors.As(err, &unavailable):
+		run.result.ToolNotAvailable = true
+		return nil, terminal("Tool not available", err)
+	case err != nil:
+		return nil, terminal("OpenTofu or Terraform not found", err)
+	default:
+		return tool, nil
+	}
 }
 
 // lockState locks the state of the Kubernetes backend. The tool locks all others.

@@ -63,7 +63,7 @@ type Plan struct {
 // state in Kubernetes, or nil if there is none. The tool reads a state in another backend
 // itself.
 func New(ctx context.Context, request *terraform.Request, state []byte, options Options) (*Plan, error) {
-	tool, err := command.Find(options.Binary)
+	tool, err := command.Select(ctx, options.Binary, request.Tool)
 	if err != nil {
 		return nil, err
 	}

@@ -123,6 +123,9 @@ func Resolve(s Sources) (*Inputs, error) {
 	request.Timeout, request.Grace = s.timeout(), defaultGrace
 	request.Protect = s.protect()
 	request.Selection = selectionOf(s.Template)
+	if tool := s.Template.Spec.Template.Spec.Tool; tool != nil {
+		request.Tool = &terraform.ToolRequirement{Product: string(tool.Name), Version: tool.Version}
+	}
 
 	p := s.Template.Spec.Template.Spec.ForProvider
 	request.Module = moduleOf(p)
@@ -221,10 +224,11 @@ func hash(request *terraform.Request) (string, error) {
 		Encrypted  bool
 		Plan, Init []string
 		Apply      []string
-		Outputs    terraform.Selection `json:",omitempty"`
+		Outputs    terraform.Selection        `json:",omitempty"`
+		Tool       *terraform.ToolRequirement `json:",omitempty"`
 	}{
 		request.Module.Identity(), request.Env, request.Variables, request.Files, backend, request.Encryption != "",
-		request.PlanArgs, request.InitArgs, request.ApplyArgs, request.Selection,
+		request.PlanArgs, request.InitArgs, request.ApplyArgs, request.Selection, request.Tool,
 	})
 	if err != nil {
 		return "", fmt.Errorf("hashing inputs: %w", err)

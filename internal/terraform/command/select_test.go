@@ -1,0 +1,59 @@
+package command
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/command/commandtest"
+)
+
+// toolDir returns a directory with links to the installed tools, under names of a catalogue.
+func toolDir(t *testing.T) (dir string, hasTerraform bool) {
+	t.Helper()
+	g := NewWithT(t)
+	dir = t.TempDir()
+	g.Expect(os.Symlink(tofu(t).Path, filepath.Join(dir, "tofu-1"))).To(Succeed())
+	g.Expect(os.WriteFile(filepath.Join(dir, "tofu-notes.txt"), nil, 0o600)).To(Succeed())
+	g.Expect(os.WriteFile(filepath.Join(dir, "tofu-9.9.9"), []byte("#!/bin/sh\nexit 1\n"), 0o700)).To(Succeed())           //nolint:gosec // A program that does not work.
+	g.Expect(os.WriteFile(filepath.Join(dir, "terraform-provider-x"), []byte("#!/bin/sh\nexit 1\n"), 0o700)).To(Succeed()) //nolint:gosec // A program.
+	path := commandtest.Terraform()
+	if path != "" {
+		g.Expect(os.Symlink(path, filepath.Join(dir, "terraform-1"))).To(Succeed())
+	}
+	return dir, path != ""
+}
+
+func TestSelect_usesTheToolThatMeetsTheRequirement(t *testing.T) {
+	g := NewWithT(t)
+	dir, hasTerraform := toolDir(t)
+	t.Setenv("PATH", dir)
+	t.Setenv(BinaryEnv, "")
+	version, err := tofu(t).Version(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+
+	for _, constraint := range []string{"", version.Number, "~> 1.6", ">= 1.6, < 2"} {
+		tool, err := Select(t.Context(), "", &terraform.ToolRequirement{Product: "OpenTofu", Version: constraint})
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(filepath.Base(tool.Path)).To(Equal("tofu-1"))
+	}
+	if hasTerraform {
+		// Although another one is configured.
+		tool, err := Select(t.Context(), filepath.Join(dir, "tofu-1"), &terraform.ToolRequirement{Product: "Terraform"})
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(filepath.Base(tool.Path)).To(Equal("terraform-1"))
+	}
+	_, err = Select(t.Context(), "", &terraform.ToolRequirement{Product: "OpenTofu", Version: "~> 0.12.0"})
+	var missing *NotAvailableError
+	g.Expect(err).To(BeAssignableToTypeOf(missing))
+	g.Expect(err).To(MatchError(And(ContainSubstring("requires OpenTofu ~> 0.12.0"), ContainSubstring("OpenTofu "+version.Number+" ("+filepath.Join(dir, "tofu-1")))))
+	g.Expect(strings.Count(err.Error(), "tofu-9.9.9")).To(BeZero(), "a program that does not run is not available")
+
+	tool, err := Select(t.Context(), filepath.Join(dir, "tofu-1"), nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(filepath.Base(tool.Path)).To(Equal("tofu-1"))
+}
