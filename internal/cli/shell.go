@@ -181,8 +181,7 @@ func (o *Options) execShell(ctx context.Context, session *command.Session, reque
 	}()
 	err = child.Wait()
 	close(ended)
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return &Exit{Code: max(exit.ExitCode(), 1)}
 	}
 	return err

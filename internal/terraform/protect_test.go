@@ -98,7 +98,8 @@ func TestMarkNotFound(t *testing.T) {
 	drift := []Change{{Address: "x.a", Type: "x", Action: ActionDelete}, {Address: "x.b", Type: "x", Action: ActionUpdate}, {Address: "y.c", Type: "y", Action: ActionDelete}}
 	marked := MarkNotFound(changes, drift)
 	g.Expect(marked).To(Equal([]Change{
-		{Address: "x.a", Type: "x", Action: ActionCreate, Reason: ReasonNotFound}, {Address: "x.b", Type: "x", Action: ActionUpdate},
+		{Address: "x.a", Type: "x", Action: ActionCreate, Reason: ReasonNotFound},
+		{Address: "x.b", Type: "x", Action: ActionUpdate},
 		{Address: "y.c", Type: "y", Action: ActionForget, Reason: ReasonNotFound},
 	}))
 	g.Expect(changes[0].Reason).To(BeEmpty(), "the argument does not change")

@@ -71,7 +71,7 @@ func (w *harness) spy() string {
 	w.Expect(err).NotTo(HaveOccurred())
 	w.control = w.t.TempDir()
 	script := filepath.Join(w.t.TempDir(), "tofu")
-	w.Expect(os.WriteFile(script, []byte(replaceAll(spyingTofu, "TOFU", tofu, "$DIR", w.control)), 0o700)).To(Succeed()) //nolint:gosec // A program.
+	w.Expect(os.WriteFile(script, []byte(replaceAll(spyingTofu, "TOFU", tofu, "$DIR", w.control)), 0o700)).To(Succeed())
 	return script
 }
 
@@ -168,7 +168,9 @@ func TestSpeculate_plansADirectoryWithoutATrace(t *testing.T) {
 	w.expectNoTrace()
 
 	for _, wrong := range [][]string{
-		{"plan", "--dir", module}, {"plan", "one", "--template", "greeting"}, {"plan", "one", "--dir", module, "--template", "greeting"},
+		{"plan", "--dir", module},
+		{"plan", "one", "--template", "greeting"},
+		{"plan", "one", "--dir", module, "--template", "greeting"},
 		{"plan", "one", "--dir", module + "-missing"},
 	} {
 		w.Expect(w.captctl(wrong...).code).To(Equal(2), strings.Join(wrong, " "))

@@ -37,7 +37,7 @@ func (s *Server) secure(next http.Handler) http.Handler {
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.bodyTimeout))
 		}
 		if !isAPI(r) || r.URL.Path == sessionPath {
-			// These need no session, so anyone could keep them open.
+			// These need no session, so a client without one could keep them open.
 			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(pageTimeout))
 		}
 		if s.local == nil {

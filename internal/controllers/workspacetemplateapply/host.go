@@ -45,7 +45,7 @@ const passedApproval = "capt.appthrust.io/approved-by-guest" //nolint:gosec // T
 
 // passedAuthor is the annotation of a workspace that runs for a guest with the user who changed
 // the guest last. He must not approve the plan of his change here.
-const passedAuthor = "capt.appthrust.io/changed-by-guest"
+const passedAuthor = "capt.appthrust.io/changed-by-guest" //nolint:gosec // The name of an annotation.
 
 // passedAnnotations are the annotations that follow the guest.
 var passedAnnotations = append([]string{clusterv1.PausedAnnotation, passedApproval, passedAuthor}, hostedAnnotations...)

@@ -78,8 +78,8 @@ type plannedReader struct {
 
 func (r *plannedReader) plan() error {
 	err := r.members(func(key string) error {
-		switch {
-		case key == "resource_changes", key == "resource_drift":
+		switch key {
+		case "resource_changes", "resource_drift":
 			return r.elements(func() error {
 				var planned plannedResource
 				if r.decoder.Decode(&planned) != nil {
@@ -92,7 +92,7 @@ func (r *plannedReader) plan() error {
 				r.find(&planned)
 				return r.resource(&planned)
 			})
-		case key == "output_changes":
+		case "output_changes":
 			return r.members(func(name string) error {
 				var change plannedChange
 				if r.decoder.Decode(&change) != nil {

@@ -19,8 +19,8 @@ func toolDir(t *testing.T) (dir string, hasTerraform bool) {
 	dir = t.TempDir()
 	g.Expect(os.Symlink(tofu(t).Path, filepath.Join(dir, "tofu-1"))).To(Succeed())
 	g.Expect(os.WriteFile(filepath.Join(dir, "tofu-notes.txt"), nil, 0o600)).To(Succeed())
-	g.Expect(os.WriteFile(filepath.Join(dir, "tofu-9.9.9"), []byte("#!/bin/sh\nexit 1\n"), 0o700)).To(Succeed())           //nolint:gosec // A program that does not work.
-	g.Expect(os.WriteFile(filepath.Join(dir, "terraform-provider-x"), []byte("#!/bin/sh\nexit 1\n"), 0o700)).To(Succeed()) //nolint:gosec // A program.
+	g.Expect(os.WriteFile(filepath.Join(dir, "tofu-9.9.9"), []byte("#!/bin/sh\nexit 1\n"), 0o700)).To(Succeed())
+	g.Expect(os.WriteFile(filepath.Join(dir, "terraform-provider-x"), []byte("#!/bin/sh\nexit 1\n"), 0o700)).To(Succeed())
 	path := commandtest.Terraform()
 	if path != "" {
 		g.Expect(os.Symlink(path, filepath.Join(dir, "terraform-1"))).To(Succeed())

@@ -54,7 +54,7 @@ func TestTempDir_isPrivateAndRemoved(t *testing.T) {
 	g.Expect(info.Mode().Perm()).To(BeEquivalentTo(0o700))
 	g.Expect(os.Mkdir(filepath.Join(dir, "sealed"), 0o700)).To(Succeed())
 	g.Expect(os.WriteFile(filepath.Join(dir, "sealed", "state"), nil, 0o400)).To(Succeed())
-	g.Expect(os.Chmod(filepath.Join(dir, "sealed"), 0o500)).To(Succeed()) //nolint:gosec // A directory.
+	g.Expect(os.Chmod(filepath.Join(dir, "sealed"), 0o500)).To(Succeed())
 	g.Expect(remove()).To(Succeed())
 	g.Expect(dir).NotTo(BeADirectory())
 }
