@@ -22,7 +22,7 @@ var terminalReasons = map[string]bool{
 	infrav1.ModuleInvalidReason: true, infrav1.MissingVariableReason: true, infrav1.UnknownVariableReason: true,
 	infrav1.InvalidVariableReason: true, infrav1.UnresolvedPlaceholderReason: true, infrav1.InvalidVarFileReason: true,
 	infrav1.UnknownOutputReason: true, infrav1.StateForeignReason: true, infrav1.StateOutdatedReason: true,
-	infrav1.InvalidStateCommandReason: true, infrav1.OutputsTooLargeReason: true,
+	infrav1.InvalidStateCommandReason: true, infrav1.OutputsTooLargeReason: true, infrav1.ToolNotAvailableReason: true,
 }
 
 // Outcome returns nil if the current spec of a workspace is applied and its

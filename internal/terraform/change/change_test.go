@@ -164,7 +164,7 @@ func TestRead_neverKeepsSensitiveValues(t *testing.T) {
 	g := NewWithT(t)
 	const secret = "c4n4ry-s3cret-value"
 	known := "t0ken-of-the-run"
-	resource := map[string]any{"address": "x.y", "change": map[string]any{
+	resource := map[string]any{"address": "x.y[\"" + known + "\"]", "previous_address": "x.z[\"" + known + "\"]", "change": map[string]any{
 		"actions":          []string{"update"},
 		"before":           map[string]any{"a": secret, "l": []any{secret, map[string]any{"k": secret}}, "u": map[string]any{"p": secret}, "t": secret + "1", "plain": "x-" + known, known: "key"},
 		"after":            map[string]any{"a": secret + "2", "l": []any{map[string]any{"k": secret + "3"}}, "t": 5, "plain": known},

@@ -189,11 +189,11 @@ func (r *reader) resources(entry func(*Resource) Entry, handle func(*plannedReso
 func (r *reader) resource(planned *plannedResource) *Resource {
 	change := &planned.Change
 	resource := &Resource{
-		Address: planned.Address, Mode: planned.Mode, Type: planned.Type, Name: planned.Name, Reason: planned.Reason, Deposed: planned.Deposed,
+		Address: r.redact(planned.Address), Mode: planned.Mode, Type: planned.Type, Name: planned.Name, Reason: planned.Reason, Deposed: planned.Deposed,
 		CreateFirst: slices.Equal(change.Actions, []string{"create", "delete"}),
 	}
 	if planned.PreviousAddress != planned.Address {
-		resource.PreviousAddress = planned.PreviousAddress
+		resource.PreviousAddress = r.redact(planned.PreviousAddress)
 	}
 	if change.Importing != nil {
 		resource.ImportID = r.redact(change.Importing.ID)
