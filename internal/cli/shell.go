@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -86,7 +88,7 @@ func (o *Options) openShell(ctx context.Context, c client.WithWatch, apply *infr
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 		defer cancel()
-		err = errors.Join(err, operate.CloseShell(ctx, c, apply))
+		err = errors.Join(err, operate.CloseShell(ctx, c, apply, id))
 	}()
 	if !flags.noWait {
 		if _, err := o.waitUntil(ctx, c, apply, func(a *infrav1.WorkspaceTemplateApply) bool {
@@ -125,7 +127,7 @@ func (o *Options) runShell(ctx context.Context, id string, request *terraform.Re
 	var entered bool
 	var failure error
 	result, err := runner.Shell(context.WithoutCancel(ctx), runner.Config{
-		Namespace: request.Workspace.Namespace, RunID: id, API: config, Binary: binary, WorkDir: scratch, Inherit: ownEnvironment(), Sandbox: runner.SandboxOff,
+		Namespace: request.Workspace.Namespace, RunID: id, API: config, Binary: binary, WorkDir: scratch, Inherit: withoutOther(ownEnvironment(), request.Env), Sandbox: runner.SandboxOff,
 	}, request, func(_ context.Context, session *command.Session) error {
 		entered = true
 		p.end()
@@ -133,6 +135,9 @@ func (o *Options) runShell(ctx context.Context, id string, request *terraform.Re
 		return nil
 	})
 	p.end()
+	if entered && err == nil && result.StateUncertain {
+		err = errors.New("the tool was killed while it wrote the state")
+	}
 	if err != nil && entered {
 		// The state may be only there.
 		return fmt.Errorf("the state could not be saved completely; its files are in %s: %w", scratch, err)
@@ -142,6 +147,19 @@ func (o *Options) runShell(ctx context.Context, id string, request *terraform.Re
 	}
 	fmt.Fprintf(o.Err, "Shell %s ended. %s\n", id, snapshotNote(result))
 	return failure
+}
+
+// accounts are the prefixes of variables that choose an account together.
+var accounts = []string{"AWS_", "GOOGLE_", "CLOUDSDK_", "ARM_", "AZURE_"}
+
+// withoutOther returns the names of inherited variables without those of a cloud for which
+// the workspace has variables: a session or a profile of the user would change its account.
+func withoutOther(names []string, env map[string]string) []string {
+	return slices.DeleteFunc(names, func(name string) bool {
+		return slices.ContainsFunc(accounts, func(prefix string) bool {
+			return strings.HasPrefix(name, prefix) && slices.ContainsFunc(slices.Collect(maps.Keys(env)), func(own string) bool { return strings.HasPrefix(own, prefix) })
+		})
+	})
 }
 
 // execShell runs a command, or the user's shell if there is none, and returns its exit code

@@ -2,10 +2,12 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cli/operate"
@@ -31,9 +33,8 @@ still active. It also ends the wait for a shell (captctl shell) that was killed.
 			if err != nil {
 				return err
 			}
-			if lock == nil && apply.Annotations[infrav1.ShellAnnotation] != "" {
-				fmt.Fprintf(o.Out, "The state of %s is not locked. Runs do not wait for a shell any more\n", apply.Name)
-				return operate.CloseShell(ctx, c, apply)
+			if text := apply.Annotations[infrav1.ShellAnnotation]; lock == nil && text != "" {
+				return o.closeShell(ctx, c, apply, text, yes)
 			}
 			if lock == nil {
 				fmt.Fprintf(o.Out, "The state of %s is not locked\n", apply.Name)
@@ -78,4 +79,20 @@ func unlockQuestion(lock *operate.Lock, name string) (string, error) {
 		question += " since " + lock.Created
 	}
 	return question + ". It is not known whether the holder is still running; two writers at the same time corrupt the state. Break the lock?", nil
+}
+
+// closeShell ends the wait for a shell that does not hold the lock.
+func (o *Options) closeShell(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, text string, yes bool) error {
+	id, where := "", "an unknown machine"
+	if shell, err := terraform.ParseShell(text); err == nil {
+		id, where = shell.ID, shell.Host
+	}
+	if err := o.confirm(yes, fmt.Sprintf("Let runs of %s start although shell %s on %s was not closed", apply.Name, id, where)); err != nil {
+		return err
+	}
+	if err := operate.CloseShell(ctx, c, apply, id); err != nil {
+		return err
+	}
+	fmt.Fprintf(o.Out, "The state of %s is not locked. Runs do not wait for a shell any more\n", apply.Name)
+	return nil
 }

@@ -34,7 +34,13 @@ func (w *harness) openShell(ctx context.Context, name, script string) <-chan res
 	ended := make(chan result, 1)
 	args := w.shell(name, ": > "+w.dir+"/open; while ! [ -e "+w.dir+"/go ]; do sleep 0.1; done; "+script)
 	go func() { ended <- w.captctlIn(ctx, args...) }()
-	w.Eventually(filepath.Join(w.dir, "open"), testTimeout).Should(BeAnExistingFile())
+	w.Eventually(func() bool {
+		_, err := os.Stat(filepath.Join(w.dir, "open"))
+		return err == nil || len(ended) > 0
+	}, testTimeout).Should(BeTrue())
+	if len(ended) > 0 {
+		w.t.Fatalf("the shell ended: %s", (<-ended).err)
+	}
 	return ended
 }
 
@@ -88,6 +94,35 @@ func TestShell_holdsTheLockAndRecordsTheUser(t *testing.T) {
 	w.Expect(w.captctl("state", "snapshots", "hello").out).To(ContainSubstring("capt-snapshot-" + shell.ID))
 	w.Eventually(func() []string { return w.eventNotes(infrav1.ShellOpenReason) }, testTimeout).Should(ContainElement(And(ContainSubstring(shell.ID), ContainSubstring("incident 17"))))
 	w.Eventually(func() []string { return w.eventNotes(infrav1.ShellClosedReason) }, testTimeout).Should(ContainElement(ContainSubstring("closed shell " + shell.ID)))
+}
+
+// A tool that is left in the background writes the state after the shell has ended.
+func TestShell_waitsForTheToolInTheBackground(t *testing.T) {
+	w := newHarness(t)
+	w.template("counted", counted)
+	w.apply("hello", "counted", variables(map[string]string{"dir": w.dir}))
+	w.waitReady("hello")
+	ended := w.captctl(w.shell("hello", "(tofu apply -auto-approve -replace=terraform_data.a > "+w.dir+"/log 2>&1; echo $? > "+w.dir+"/code) & while ! [ -s "+w.dir+"/log ]; do sleep 0.1; done")...)
+	w.Expect(ended.code).To(Equal(0), ended.err)
+	w.Eventually(filepath.Join(w.dir, "code"), testTimeout).Should(BeAnExistingFile())
+	w.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables["a"] = infrav1.StringValue("2") })
+	w.waitReady("hello")
+	w.Expect(w.created("b")).To(Equal(1), "the state has what exists")
+}
+
+func TestShell_isWaitedForByADeletion(t *testing.T) {
+	w := newHarness(t)
+	w.template("counted", counted)
+	w.apply("hello", "counted", variables(map[string]string{"dir": w.dir}))
+	w.waitReady("hello")
+	ended := w.openShell(w.ctx, "hello", "tofu state rm terraform_data.b")
+	w.Expect(env.Client.Delete(w.ctx, w.get("hello"))).To(Succeed())
+	w.waitReason("hello", infrav1.DestroyedCondition, infrav1.ShellOpenReason)
+	w.Expect(os.WriteFile(filepath.Join(w.dir, "go"), nil, 0o600)).To(Succeed())
+	var last result
+	w.Eventually(ended, testTimeout).Should(Receive(&last))
+	w.Expect(last.code).To(Equal(0), last.err)
+	w.waitDeleted("hello")
 }
 
 func TestShell_releasesTheLockWhenItIsStopped(t *testing.T) {

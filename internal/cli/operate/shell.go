@@ -9,10 +9,13 @@ import (
 
 	"github.com/google/uuid"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/record"
 )
 
 // CheckShell returns an error if the user cannot open a shell: another one is open, a run
@@ -36,6 +39,9 @@ func CheckShell(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTe
 	if !review.Status.Allowed {
 		return nil, fmt.Errorf("a shell needs the permission to manage secrets/capt in namespace %s, because it writes the state: use captctl run and captctl state instead, or ask an administrator", apply.Namespace)
 	}
+	if err := checkRescued(ctx, c, apply); err != nil {
+		return nil, err
+	}
 	lock, err := FindLock(ctx, c, apply)
 	if err != nil || lock == nil {
 		return nil, err
@@ -50,6 +56,21 @@ func CheckShell(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTe
 	}
 }
 
+// checkRescued returns an error if a run could not save its state. A change of the older
+// state that is saved would make it unusable.
+func checkRescued(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply) error {
+	snapshots, err := Snapshots(ctx, c, apply)
+	if err != nil {
+		return err
+	}
+	for _, snapshot := range snapshots {
+		if snapshot.Kind == record.ComponentRescue {
+			return fmt.Errorf("a run could not save its state, which is in %s: start a run with captctl retry %s, which saves it, and open the shell then", snapshot.Name, apply.Name)
+		}
+	}
+	return nil
+}
+
 // OpenShell says that the user works with the state by hand, so that no run starts. It
 // returns the ID of the shell.
 func OpenShell(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, host, reason string) (string, error) {
@@ -61,12 +82,33 @@ func OpenShell(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTem
 	if err != nil {
 		return "", fmt.Errorf("encoding the shell: %w", err)
 	}
-	return shell.ID, patch(ctx, c, apply, func() { apply.Annotations[infrav1.ShellAnnotation] = string(text) })
+	// Another user may open a shell at the same time.
+	before := apply.DeepCopy()
+	metav1.SetMetaDataAnnotation(&apply.ObjectMeta, infrav1.ShellAnnotation, string(text))
+	if err := c.Patch(ctx, apply, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return "", fmt.Errorf("updating workspace %s: %w", apply.Name, err)
+	}
+	return shell.ID, nil
 }
 
-// CloseShell says that the user has ended the shell.
-func CloseShell(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply) error {
-	return patch(ctx, c, apply, func() { delete(apply.Annotations, infrav1.ShellAnnotation) })
+// CloseShell says that a shell has ended. Another one that was opened since stays open.
+func CloseShell(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, id string) error {
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		var live infrav1.WorkspaceTemplateApply
+		if err := c.Get(ctx, client.ObjectKeyFromObject(apply), &live); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		if shell, err := terraform.ParseShell(live.Annotations[infrav1.ShellAnnotation]); live.UID != apply.UID || err == nil && shell.ID != id {
+			return nil
+		}
+		before := live.DeepCopy()
+		delete(live.Annotations, infrav1.ShellAnnotation)
+		return c.Patch(ctx, &live, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	})
+	if err != nil {
+		return fmt.Errorf("updating workspace %s: %w", apply.Name, err)
+	}
+	return nil
 }
 
 // ShellRequest returns the request for a shell with the module and the inputs of a
@@ -75,6 +117,9 @@ func ShellRequest(ctx context.Context, c client.Reader, apply *infrav1.Workspace
 	request, _, err := requestOf(ctx, c, apply, func(*infrav1.ModuleParameters) {})
 	if err != nil {
 		return nil, err
+	}
+	if request.Backend.Type != terraform.BackendKubernetes {
+		return nil, fmt.Errorf("the state of %s is in backend %s, whose lock no shell can hold: use captctl state pull, push, mv or rm, captctl run, or move the state with captctl state move", apply.Name, request.Backend.Type)
 	}
 	if gone != nil {
 		request.GoneRuns = []string{gone.ID}

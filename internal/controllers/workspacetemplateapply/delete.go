@@ -34,8 +34,11 @@ func (r *Reconciler) destroy(ctx context.Context, s *scope) error {
 	if run := s.current(); run != nil {
 		return r.attend(ctx, s, run)
 	}
-	// A run that is missing from the cache may be creating resources.
+	// A run that is missing from the cache may be creating resources, and so may a user.
 	if err := r.ensureRunsCurrent(ctx, s); err != nil {
+		return err
+	}
+	if err := s.shellFault(); err != nil {
 		return err
 	}
 	if s.apply.Spec.RetainWorkspaceOnDelete {

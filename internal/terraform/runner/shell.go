@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -35,5 +36,10 @@ func (r *Runner) shell(ctx context.Context, run *execution) error {
 	if err := r.snapshot(ctx, run); err != nil {
 		return err
 	}
-	return run.enter(ctx, run.session)
+	err := run.enter(ctx, run.session)
+	// A tool that the user left in the background writes the state.
+	return errors.Join(err, r.workdir.Tool.AwaitEnd(ctx, r.workdir.Dir, nil, cmp.Or(run.request.Grace, shellGrace)))
 }
+
+// shellGrace is how long a tool that was left in the background has to end.
+const shellGrace = 10 * time.Minute
