@@ -5,7 +5,6 @@
 package aws
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,8 +14,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -42,26 +39,6 @@ func needsEmulator(t *testing.T) {
 	t.Parallel()
 }
 
-// emulatorProgram builds the emulator once.
-var emulatorProgram = sync.OnceValues(func() (string, error) {
-	root, err := testenv.Root()
-	if err != nil {
-		return "", err
-	}
-	program := filepath.Join(root, "bin", "awsemulator")
-	cmd := exec.Command("go", "build", "-o", program, "./awsemulator")
-	cmd.Dir = filepath.Join(root, "dev")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building the emulator: %w\n%s", err, out)
-	}
-	// The first start installs moto. This prevents concurrent installations.
-	cmd = exec.Command(program, "-install")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("installing moto: %w\n%s", err, out)
-	}
-	return program, nil
-})
-
 // emulator is the AWS account of one test.
 type emulator struct {
 	*WithT
@@ -76,27 +53,13 @@ func startEmulator(t *testing.T, args ...string) *emulator {
 	t.Helper()
 	progressOf(t)
 	e := &emulator{WithT: NewWithT(t), t: t, log: filepath.Join(t.TempDir(), "emulator.log"), region: region}
-	program, err := emulatorProgram()
+	url, stop, err := testenv.StartAWS(append([]string{"-log", e.log}, args...)...)
 	e.Expect(err).NotTo(HaveOccurred())
-	cmd := exec.Command(program, append([]string{"-attached", "-log", e.log}, args...)...)
-	_, err = cmd.StdinPipe()
-	e.Expect(err).NotTo(HaveOccurred())
-	out, err := cmd.StdoutPipe()
-	e.Expect(err).NotTo(HaveOccurred())
-	cmd.Stderr = os.Stderr
-	e.Expect(cmd.Start()).To(Succeed())
-	t.Cleanup(func() {
-		if e.url != "" {
-			e.checkCalls()
-		}
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		_ = cmd.Wait()
-	})
-	line, err := bufio.NewReader(out).ReadString('\n')
-	e.Expect(err).NotTo(HaveOccurred(), "the emulator exited before it was ready")
-	url, ready := strings.CutPrefix(strings.TrimSpace(line), "ready ")
-	e.Expect(ready).To(BeTrue(), line)
 	e.url = url
+	t.Cleanup(func() {
+		e.checkCalls()
+		stop()
+	})
 	return e
 }
 

@@ -1,15 +1,9 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"os/exec"
-	"path/filepath"
-	"strings"
-	"syscall"
 
 	"github.com/appthrust/capt/internal/testenv"
 )
@@ -39,7 +33,8 @@ func measureAWS(ctx context.Context, o options) (*engineReport, error) {
 		logf("engine with AWS: skipped: the emulator of AWS needs Python 3")
 		return &engineReport{Skipped: "the emulator of AWS needs Python 3"}, nil
 	}
-	url, stop, err := startEmulator(ctx)
+	logf("engine with AWS: starting the emulator, which installs moto if it is missing")
+	url, stop, err := testenv.StartAWS()
 	if err != nil {
 		return nil, err
 	}
@@ -53,42 +48,4 @@ func measureAWS(ctx context.Context, o options) (*engineReport, error) {
 			"AWS_ACCESS_KEY_ID": "emulated", "AWS_SECRET_ACCESS_KEY": "emulated",
 		},
 	})
-}
-
-// startEmulator starts the emulator of AWS and returns its address.
-func startEmulator(ctx context.Context) (url string, stop func(), err error) {
-	root, err := testenv.Root()
-	if err != nil {
-		return "", nil, err
-	}
-	program := filepath.Join(root, "bin", "awsemulator")
-	build := exec.CommandContext(ctx, "go", "build", "-o", program, "./awsemulator")
-	build.Dir = filepath.Join(root, "dev")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", nil, fmt.Errorf("building the emulator of AWS: %w\n%s", err, out)
-	}
-	logf("engine with AWS: starting the emulator, which installs moto if it is missing")
-	cmd := exec.Command(program, "-attached")
-	if _, err := cmd.StdinPipe(); err != nil {
-		return "", nil, fmt.Errorf("starting the emulator of AWS: %w", err)
-	}
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return "", nil, fmt.Errorf("starting the emulator of AWS: %w", err)
-	}
-	if err := cmd.Start(); err != nil {
-		return "", nil, fmt.Errorf("starting the emulator of AWS: %w", err)
-	}
-	stop = func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		_ = cmd.Wait()
-	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	url, ready := strings.CutPrefix(strings.TrimSpace(line), "ready ")
-	if !ready {
-		stop()
-		return "", nil, errors.Join(errors.New("the emulator of AWS exited before it was ready"), err)
-	}
-	return url, stop, nil
 }

@@ -168,9 +168,6 @@ func lockFile(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemp
 	return nil, nil
 }
 
-// stateKey is the key of a Secret with a state.
-const stateKey = "tfstate"
-
 // ReadState returns the state of a workspace in Kubernetes, or nil if there is none yet. It
 // does not lock it. A state in another backend is nil as well: only the tool can read it.
 func ReadState(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply, backend terraform.Backend) ([]byte, error) {
@@ -186,10 +183,7 @@ func ReadState(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTem
 	if err != nil {
 		return nil, fmt.Errorf("reading the state of %s: %w", apply.Name, err)
 	}
-	if len(secret.Data[stateKey]) == 0 {
-		return nil, nil
-	}
-	content, err := record.Decompress(secret.Data[stateKey])
+	content, err := record.StateContent(&secret)
 	if err != nil {
 		return nil, fmt.Errorf("reading the state of %s: %w", apply.Name, err)
 	}

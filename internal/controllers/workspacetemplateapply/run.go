@@ -205,13 +205,11 @@ const maxSkipped = 1 << 20
 // next.
 func (r *Reconciler) skipNumbers(ctx context.Context, s *scope, number int64) error {
 	r.unused.Delete(s.apply.UID)
-	id := record.NewRunID(s.apply.Name, number)
-	var existing corev1.Secret
-	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.apply.Namespace, Name: record.SecretName(id)}, &existing)
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("reading run %s: %w", id, err)
+	existing, err := r.liveNumber(ctx, s, number)
+	if err != nil {
+		return err
 	}
-	if err != nil || runRecordOf(s.key, s.apply, &existing) != nil {
+	if existing == nil || runRecordOf(s.key, s.apply, existing) != nil {
 		return s.staleCache()
 	}
 	if err := r.takeNumber(ctx, s, number+1+rand.Int64N(maxSkipped)); err != nil {
@@ -311,15 +309,26 @@ func (r *Reconciler) ensureAlone(ctx context.Context, s *scope, number int64) er
 	if number == 1 || len(s.runs) > 0 && s.runs[0].number == number-1 {
 		return nil
 	}
-	var previous corev1.Secret
-	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.apply.Namespace, Name: record.SecretName(record.NewRunID(s.apply.Name, number-1))}, &previous)
-	switch {
-	case client.IgnoreNotFound(err) != nil:
-		return fmt.Errorf("reading run %d: %w", number-1, err)
-	case err == nil && runRecordOf(s.key, s.apply, &previous) != nil:
+	previous, err := r.liveNumber(ctx, s, number-1)
+	if err == nil && previous != nil && runRecordOf(s.key, s.apply, previous) != nil {
 		return s.staleCache()
 	}
-	return nil
+	return err
+}
+
+// liveNumber reads the Secret with the name of a run from the API server. It returns nil if
+// there is none.
+func (r *Reconciler) liveNumber(ctx context.Context, s *scope, number int64) (*corev1.Secret, error) {
+	id := record.NewRunID(s.apply.Name, number)
+	var secret corev1.Secret
+	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.apply.Namespace, Name: record.SecretName(id)}, &secret)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading run %s: %w", id, err)
+	}
+	return &secret, nil
 }
 
 // ensureLast deletes a new run and returns a conflict if another manager has taken a
@@ -343,21 +352,20 @@ func (r *Reconciler) ensureRunsCurrent(ctx context.Context, s *scope) error {
 		if number == 0 || len(s.runs) > 0 && s.runs[0].number == number {
 			continue
 		}
-		var run corev1.Secret
-		err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.apply.Namespace, Name: record.SecretName(record.NewRunID(s.apply.Name, number))}, &run)
+		run, err := r.liveNumber(ctx, s, number)
 		switch {
-		case apierrors.IsNotFound(err):
+		case err != nil:
+			return err
+		case run == nil:
 			// There is none, or a user has deleted it.
 			if number == s.apply.Status.Runs {
 				if err := r.endDeleted(ctx, s, record.NewRunID(s.apply.Name, number)); err != nil {
 					return err
 				}
 			}
-		case err != nil:
-			return fmt.Errorf("reading run %d: %w", number, err)
-		case runRecordOf(s.key, s.apply, &run) != nil:
+		case runRecordOf(s.key, s.apply, run) != nil:
 			return s.staleCache()
-		case number == s.apply.Status.Runs && !record.Finished(&run):
+		case number == s.apply.Status.Runs && !record.Finished(run):
 			if err := r.stopChanged(ctx, s, record.NewRunID(s.apply.Name, number)); err != nil {
 				return err
 			}

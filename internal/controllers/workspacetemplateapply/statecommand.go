@@ -269,7 +269,7 @@ func isOutdated(version terraform.StateInfo, known *infrav1.StateStatus) bool {
 // keepAsSnapshot stores the state of the default backend as a snapshot that is not
 // pruned.
 func (r *Reconciler) keepAsSnapshot(ctx context.Context, s *scope, state *corev1.Secret, lineage string) error {
-	content, err := record.Decompress(state.Data["tfstate"])
+	content, err := record.StateContent(state)
 	if err != nil {
 		return fmt.Errorf("decompressing the state: %w", err)
 	}

@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"github.com/appthrust/capt/internal/terraform"
 )
 
 // BinaryEnv is the environment variable with the path of the binary.
@@ -23,8 +25,8 @@ type Product string
 
 // The supported products.
 const (
-	OpenTofu  Product = "OpenTofu"
-	Terraform Product = "Terraform"
+	OpenTofu  Product = terraform.ProductOpenTofu
+	Terraform Product = terraform.ProductTerraform
 )
 
 // Version is the product and version of a binary.

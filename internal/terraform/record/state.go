@@ -9,17 +9,28 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 )
 
+// stateKey is the key of the state in a Secret of the Kubernetes backend.
+const stateKey = "tfstate"
+
+// StateContent returns the state in a Secret of the Kubernetes backend, or nil if it has
+// none.
+func StateContent(secret *corev1.Secret) ([]byte, error) {
+	if len(secret.Data[stateKey]) == 0 {
+		return nil, nil
+	}
+	return Decompress(secret.Data[stateKey])
+}
+
 // StateIsEmpty reports whether the state in a Secret of the Kubernetes backend
 // has no resources, and returns its lineage and serial. An encrypted state cannot be read and
 // counts as not empty. Without a lineage there is no state.
 func StateIsEmpty(secret *corev1.Secret) (empty bool, version terraform.StateInfo, err error) {
-	data := secret.Data["tfstate"]
-	if len(data) == 0 {
-		return true, version, nil
-	}
-	text, err := Decompress(data)
+	text, err := StateContent(secret)
 	if err != nil {
 		return false, version, errors.New("the state is not valid gzip")
+	}
+	if text == nil {
+		return true, version, nil
 	}
 	var state struct {
 		Lineage   string            `json:"lineage"`

@@ -64,10 +64,7 @@ func (b *kubernetesBackend) state() []byte {
 	secret := &corev1.Secret{}
 	err := b.client.Get(context.Background(), client.ObjectKey{Namespace: b.backend.Namespace, Name: b.backend.StateSecretName()}, secret)
 	b.Expect(client.IgnoreNotFound(err)).To(gomega.Succeed())
-	if len(secret.Data["tfstate"]) == 0 {
-		return nil
-	}
-	text, err := record.Decompress(secret.Data["tfstate"])
+	text, err := record.StateContent(secret)
 	b.Expect(err).NotTo(gomega.HaveOccurred())
 	return text
 }
