@@ -29,7 +29,7 @@ func setupAddons(ctx context.Context, mgr ctrl.Manager, o *Options, objects cach
 		known = charts{cache: &chart.Cache{Fetcher: chart.Fetcher{Policy: o.Network.charts(), MaxIndex: maxChartIndex, Timeout: maxChartFetch}}}
 	}
 	if err := (&captaddon.Reconciler{
-		Client: mgr.GetClient(), Live: reader, Metadata: objects, Clusters: clusters, Grants: o.grants(mgr), Versions: matrix, Charts: known,
+		Client: mgr.GetClient(), Live: reader, Metadata: objects, Clusters: clusters, Grants: o.grants(mgr), Versions: matrix, Charts: known, ChartHosts: o.Network.charts(),
 		WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-addon"), Now: time.Now,
 	}).SetupWithManager(ctx, mgr, controller.Options{MaxConcurrentReconciles: o.Concurrency}); err != nil {
 		return fmt.Errorf("adding CAPTAddon: %w", err)

@@ -18,7 +18,7 @@ type NetworkOptions struct {
 	ClusterCIDRs []string
 	// AllowedCIDRs are networks that are reached although they are denied by default.
 	AllowedCIDRs []string
-	// ChartHosts are the hosts of chart repositories. Empty allows all.
+	// ChartHosts are the hosts of the charts of add-ons. Empty allows all.
 	ChartHosts []string
 	// ArtifactHosts are the hosts of Flux's source-controller.
 	ArtifactHosts []string
@@ -32,7 +32,7 @@ type NetworkOptions struct {
 func (o *NetworkOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&o.ClusterCIDRs, "cluster-cidrs", nil, "Networks of the management cluster, such as those of Services and Pods, to which the manager does not connect for users: to chart repositories, workload clusters, AWS endpoints and destinations of notifications that they name.")
 	fs.StringSliceVar(&o.AllowedCIDRs, "allowed-cidrs", nil, "Networks to which the manager connects for users although they are denied by default: loopback, link-local and multicast addresses, metadata services of clouds, and --cluster-cidrs.")
-	fs.StringSliceVar(&o.ChartHosts, "allowed-chart-hosts", nil, "Hosts from which the manager reads charts, such as ghcr.io or *.example.com, including those to which repositories redirect. A host without a wildcard may have any address. Empty allows all hosts.")
+	fs.StringSliceVar(&o.ChartHosts, "allowed-chart-hosts", nil, "Hosts of the charts of add-ons, such as ghcr.io or *.example.com. Add-ons with charts of other hosts are not installed. The manager reads charts from these hosts only, also if a repository redirects it. A host without a wildcard may have any address. Empty allows all hosts.")
 	fs.StringSliceVar(&o.ArtifactHosts, "artifact-hosts", []string{"source-controller.flux-system.svc.cluster.local"}, "Hosts, with the port unless it is that of the protocol, at which Flux's source-controller serves the artifacts of sources that WorkspaceTemplates refer to. Artifacts are not read from other hosts.")
 	fs.StringSliceVar(&o.NotificationHosts, "allowed-notification-hosts", nil, "Hosts to which the manager sends notifications, such as hooks.slack.com or *.example.com. A host without a wildcard may have any address. Empty allows all hosts.")
 }

@@ -34,6 +34,11 @@ type ManifestSource struct {
 // ChartSource is the source of a Helm chart.
 // +kubebuilder:validation:XValidation:rule="self.repository.startsWith('oci://') || self.repository.startsWith('https://') || self.repository.startsWith('http://')",fieldPath=".repository",message="repository must start with oci://, https:// or http://"
 // +kubebuilder:validation:XValidation:rule="!has(self.insecure) || !self.insecure || !self.repository.startsWith('https://')",fieldPath=".insecure",message="insecure is allowed only for oci:// and http:// repositories: remove it"
+// +kubebuilder:validation:XValidation:rule="!has(self.provider) || self.provider == 'generic' || self.repository.startsWith('oci://')",fieldPath=".provider",message="provider is allowed only for oci:// repositories: remove it, or set secretRef"
+// +kubebuilder:validation:XValidation:rule="!has(self.provider) || self.provider == 'generic' || !has(self.secretRef)",fieldPath=".provider",message="provider and secretRef are mutually exclusive: remove one of them"
+// +kubebuilder:validation:XValidation:rule="!has(self.proxySecretRef) || self.repository.startsWith('oci://')",fieldPath=".proxySecretRef",message="proxySecretRef is allowed only for oci:// repositories: set HTTPS_PROXY of Flux's source-controller instead"
+// +kubebuilder:validation:XValidation:rule="!has(self.secretRef) || !self.repository.startsWith('http://') || (has(self.insecure) && self.insecure)",fieldPath=".secretRef",message="secretRef would be sent unencrypted: use https://, or set insecure: true"
+// +kubebuilder:validation:XValidation:rule="!has(self.certSecretRef) || !(self.repository.startsWith('http://') || (has(self.insecure) && self.insecure))",fieldPath=".certSecretRef",message="certSecretRef has no effect with plain HTTP: remove it, or use https:// or oci:// without insecure"
 type ChartSource struct {
 	// repository is the address of the chart repository.
 	// +required
@@ -57,6 +62,30 @@ type ChartSource struct {
 	// insecure allows plain HTTP to the repository.
 	// +optional
 	Insecure *bool `json:"insecure,omitempty"`
+
+	// provider specifies how Flux authenticates to an OCI registry: as the identity of its
+	// source-controller in a cloud (aws, azure, gcp), or with secretRef or anonymously
+	// (generic). Defaults to aws for private registries of AWS, and to generic otherwise.
+	// +optional
+	// +kubebuilder:validation:Enum=generic;aws;azure;gcp
+	Provider string `json:"provider,omitempty"`
+
+	// secretRef names a Secret with the credentials of the repository: of type
+	// kubernetes.io/dockerconfigjson for oci://, with the keys username and password for
+	// https://. CAPT copies it into the clusters.
+	// +optional
+	SecretRef *infrav1.LocalReference `json:"secretRef,omitempty"`
+
+	// certSecretRef names a Secret with the certificate authority of the repository in
+	// ca.crt, or a client certificate in tls.crt and tls.key, or both. CAPT copies it into
+	// the clusters.
+	// +optional
+	CertSecretRef *infrav1.LocalReference `json:"certSecretRef,omitempty"`
+
+	// proxySecretRef names a Secret with the address of the proxy to an OCI registry, and
+	// optionally its username and password. CAPT copies it into the clusters.
+	// +optional
+	ProxySecretRef *infrav1.LocalReference `json:"proxySecretRef,omitempty"`
 }
 
 // OutputValue puts a Terraform output into a chart's values.

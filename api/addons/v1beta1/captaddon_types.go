@@ -95,6 +95,11 @@ const (
 	TooLargeReason = "TooLarge"
 	// SourceNotFoundReason surfaces when a ConfigMap or Secret with manifests is missing.
 	SourceNotFoundReason = "SourceNotFound"
+	// InvalidSecretReason surfaces when a Secret of a chart repository has a value that
+	// Flux cannot use.
+	InvalidSecretReason = "InvalidSecret"
+	// NotAllowedReason surfaces when the manager does not allow the host of a chart.
+	NotAllowedReason = "NotAllowed"
 	// DriftedReason surfaces when an applied object was deleted or changed and
 	// is being reapplied.
 	DriftedReason = "Drifted"

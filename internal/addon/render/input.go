@@ -23,6 +23,8 @@ type Input struct {
 	// Sources are the contents of the referenced ConfigMaps and Secrets, by the
 	// name of the manifest source.
 	Sources map[string]map[string][]byte
+	// ChartSecrets are the contents of the Secrets of ChartSecretNames, by name.
+	ChartSecrets map[string]map[string][]byte
 	// Round is part of the output. A higher one makes Cluster API reapply the same
 	// content.
 	Round int

@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
@@ -76,7 +75,11 @@ func (in *Input) release(values map[string]string) ([]*unstructured.Unstructured
 	if len(references) > 0 {
 		spec["valuesFrom"] = references
 	}
-	source := in.chartSource(spec)
+	secrets, err := in.chartSecrets()
+	if err != nil {
+		return nil, nil, err
+	}
+	source := in.chartSource(spec, secrets)
 	content, err := json.Marshal([]any{spec, source.Object, copied})
 	if err != nil {
 		return nil, nil, fmt.Errorf("encoding the release: %w", err)
@@ -92,6 +95,7 @@ func (in *Input) release(values map[string]string) ([]*unstructured.Unstructured
 		secret.SetLabels(map[string]string{fluxWatchLabel: "Enabled"})
 		objects = append(objects, secret)
 	}
+	objects = append(objects, secrets.objects()...)
 	hr := newObject(helmAPI, "HelmRelease", helm.Namespace, in.Addon.Name, map[string]any{"spec": spec})
 	hr.SetFinalizers([]string{fluxFinalizer})
 	hr.SetAnnotations(map[string]string{fluxRequestedAt: release.Token})
@@ -154,38 +158,6 @@ func upgradeSpec(helm *addonsv1.HelmRelease) map[string]any {
 		"crds": crds, "disableWait": helm.Wait != "Always",
 		"remediation": map[string]any{"retries": int64(releaseRetries), "remediateLastFailure": true},
 	}
-}
-
-// privateECR matches the private registries of AWS. Flux signs in with the identity of
-// its source controller.
-var privateECR = regexp.MustCompile(`^[0-9]{12}\.dkr[.-]ecr(-fips)?\.[a-z0-9-]+\.(amazonaws\.com|amazonaws\.com\.cn|on\.aws|on\.amazonwebservices\.com\.cn)(/|$)`)
-
-// chartSource returns the source object of the chart and refers to it in the
-// spec of the release.
-func (in *Input) chartSource(spec map[string]any) *unstructured.Unstructured {
-	helm, chart := in.Addon.Spec.Helm, in.Addon.Spec.Helm.Chart
-	insecure := chart.Insecure != nil && *chart.Insecure
-	if registry, oci := strings.CutPrefix(chart.Repository, "oci://"); oci {
-		repository := map[string]any{
-			"interval": interval(helm), "url": "oci://" + strings.TrimSuffix(registry, "/") + "/" + chart.Name,
-			// A tag cannot contain a plus sign.
-			"ref":           map[string]any{"tag": strings.ReplaceAll(chart.Version, "+", "_")},
-			"layerSelector": map[string]any{"mediaType": ChartMediaType, "operation": "copy"},
-		}
-		if insecure {
-			repository["insecure"] = true
-		}
-		if privateECR.MatchString(registry) {
-			repository["provider"] = "aws"
-		}
-		spec["chartRef"] = map[string]any{"kind": "OCIRepository", "name": in.Addon.Name}
-		return newSource("OCIRepository", helm.Namespace, in.Addon.Name, repository)
-	}
-	spec["chart"] = map[string]any{"spec": map[string]any{
-		"chart": chart.Name, "version": chart.Version, "interval": interval(helm),
-		"sourceRef": map[string]any{"kind": "HelmRepository", "name": in.Addon.Name},
-	}}
-	return newSource("HelmRepository", helm.Namespace, in.Addon.Name, map[string]any{"interval": interval(helm), "url": chart.Repository})
 }
 
 func newSource(kind, namespace, name string, spec map[string]any) *unstructured.Unstructured {

@@ -13,6 +13,7 @@ import (
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	addonrender "github.com/appthrust/capt/internal/addon/render"
 	"github.com/appthrust/capt/internal/kubernetes/manifest"
 	"github.com/appthrust/capt/internal/reconcile/fault"
@@ -37,7 +38,7 @@ func (r *renderer) addons() {
 // Secret is readable, and the values of Secrets in it are masked.
 func (r *renderer) addon(addon *addonsv1.CAPTAddon) {
 	in := addonrender.Input{
-		Addon: addon, Connection: r.Outputs, Sources: map[string]map[string][]byte{},
+		Addon: addon, Connection: r.Outputs, Sources: map[string]map[string][]byte{}, ChartSecrets: map[string]map[string][]byte{},
 		Cluster: addonrender.Cluster{Name: r.Cluster, Namespace: addon.Namespace, KubernetesVersion: r.version(addon.Namespace)},
 	}
 	for _, m := range addon.Spec.Manifests {
@@ -50,6 +51,14 @@ func (r *renderer) addon(addon *addonsv1.CAPTAddon) {
 			return
 		}
 		in.Sources[m.Name] = data
+	}
+	for _, name := range addonrender.ChartSecretNames(addon) {
+		data, found := r.source(addon.Namespace, addonsv1.ManifestSource{SecretRef: &infrav1.LocalReference{Name: name}})
+		if !found {
+			r.note("Secret %[2]s of the chart of CAPTAddon %[1]s is not among the manifests", addon.Name, name)
+			return
+		}
+		in.ChartSecrets[name] = data
 	}
 	rendered, err := addonrender.Render(in)
 	if err != nil {

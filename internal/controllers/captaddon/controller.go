@@ -57,6 +57,12 @@ type Charts interface {
 	CheckPath(ctx context.Context, namespace string, chart addonsv1.ChartSource, targetPath string) error
 }
 
+// Hosts decides from which hosts charts may come.
+type Hosts interface {
+	// CheckName returns an error if a host is not allowed.
+	CheckName(host string) error
+}
+
 // Reconciler installs add-ons.
 type Reconciler struct {
 	Client client.Client
@@ -72,6 +78,8 @@ type Reconciler struct {
 	Versions Versions
 	// Charts, if set, checks the values of Helm releases.
 	Charts Charts
+	// ChartHosts, if set, limits the hosts of charts.
+	ChartHosts Hosts
 	// WatchFilter restricts the controller to objects with the label's value.
 	WatchFilter string
 	Recorder    events.EventRecorder

@@ -87,6 +87,9 @@ func (r *Reconciler) renderOne(ctx context.Context, s *scope, in *installation) 
 	if err := r.checkVersion(s, in); err != nil {
 		return err
 	}
+	if err := r.checkChartHost(s.addon); err != nil {
+		return err
+	}
 	inputs, err := r.inputVersions(ctx, s, in)
 	if err != nil {
 		return err
@@ -128,10 +131,22 @@ func (r *Reconciler) checkVersion(s *scope, in *installation) error {
 	return nil
 }
 
+// checkChartHost returns a fault unless the manager allows the host of the chart.
+func (r *Reconciler) checkChartHost(addon *addonsv1.CAPTAddon) error {
+	if r.ChartHosts == nil || addon.Spec.Helm == nil {
+		return nil
+	}
+	if host := render.ChartHost(addon.Spec.Helm.Chart); r.ChartHosts.CheckName(host) != nil {
+		return fault.Stall(addonsv1.NotAllowedReason, "Add-on %s: the host %q of helm.chart.repository is not in the manager's list --allowed-chart-hosts", addon.Name, host)
+	}
+	return nil
+}
+
 // checkChartPaths returns a fault unless the chart has all values that the add-on
-// sets.
+// sets. The manager has no credentials of repositories, so charts that need them are not
+// checked.
 func (r *Reconciler) checkChartPaths(ctx context.Context, s *scope) error {
-	if r.Charts == nil || s.addon.Spec.Helm == nil {
+	if r.Charts == nil || s.addon.Spec.Helm == nil || len(render.ChartSecretNames(s.addon)) > 0 {
 		return nil
 	}
 	for i, v := range s.addon.Spec.Helm.ValuesFrom {
@@ -178,13 +193,18 @@ func (r *Reconciler) inputVersions(ctx context.Context, s *scope, in *installati
 			return "", err
 		}
 	}
+	for _, name := range render.ChartSecretNames(s.addon) {
+		if err := add("Secret", s.sources(), name, addonsv1.SourceNotFoundReason); err != nil {
+			return "", err
+		}
+	}
 	return strings.Join(versions, "\x00"), nil
 }
 
 // renderData renders the add-on for a cluster, including the manifests.
 func (r *Reconciler) renderData(ctx context.Context, s *scope, in *installation, round int) (*render.Rendered, error) {
 	input := render.Input{
-		Addon: s.addon, Cluster: in.renderCluster(), Round: round, Sources: map[string]map[string][]byte{},
+		Addon: s.addon, Cluster: in.renderCluster(), Round: round, Sources: map[string]map[string][]byte{}, ChartSecrets: map[string]map[string][]byte{},
 	}
 	if render.NeedsConnection(s.addon) {
 		name, err := render.ConnectionSecretName(s.addon, input.Cluster)
@@ -204,6 +224,12 @@ func (r *Reconciler) renderData(ctx context.Context, s *scope, in *installation,
 			input.Sources[m.Name], err = r.secretData(ctx, s.sources(), m.SecretRef.Name, addonsv1.SourceNotFoundReason)
 		}
 		if err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range render.ChartSecretNames(s.addon) {
+		var err error
+		if input.ChartSecrets[name], err = r.secretData(ctx, s.sources(), name, addonsv1.SourceNotFoundReason); err != nil {
 			return nil, err
 		}
 	}

@@ -9,7 +9,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/addon/render"
+	"github.com/appthrust/capt/internal/kubernetes/dial"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
@@ -91,6 +93,34 @@ func TestCheckChartPaths_namesTheEntry(t *testing.T) {
 	s.addon.Spec.Helm = &addonsv1.HelmRelease{ValuesFrom: []addonsv1.OutputValue{{TargetPath: "good"}, {TargetPath: "bad"}}}
 	g.Expect((&Reconciler{}).checkChartPaths(t.Context(), s)).To(Succeed(), "charts are not checked")
 	g.Expect(r.checkChartPaths(t.Context(), s)).To(MatchError("InvalidTargetPath: Add-on flux: helm.valuesFrom[1].targetPath: does not exist"))
+}
+
+func TestCheckChartPaths_skipsChartsThatNeedCredentials(t *testing.T) {
+	s := &scope{addon: newAddon("flux")}
+	s.addon.Spec.Helm = &addonsv1.HelmRelease{
+		Chart: addonsv1.ChartSource{SecretRef: &infrav1.LocalReference{Name: "registry"}}, ValuesFrom: []addonsv1.OutputValue{{TargetPath: "bad"}},
+	}
+	NewWithT(t).Expect((&Reconciler{Charts: unsupported{}}).checkChartPaths(t.Context(), s)).To(Succeed())
+}
+
+func TestCheckChartHost(t *testing.T) {
+	g := NewWithT(t)
+	addon := newAddon("flux")
+	r := &Reconciler{ChartHosts: &dial.Policy{Hosts: []string{"ghcr.io", "*.example.com"}}}
+	g.Expect(r.checkChartHost(addon)).To(Succeed(), "no chart")
+	for repository, allowed := range map[string]bool{
+		"oci://ghcr.io/charts": true, "oci://GHCR.io:443/charts": true, "https://charts.example.com": true,
+		"https://example.com": false, "oci://ghcr.io.example.org/charts": false, "https://ghcr.io@evil.example.org": false,
+	} {
+		addon.Spec.Helm = &addonsv1.HelmRelease{Chart: addonsv1.ChartSource{Repository: repository}}
+		g.Expect((&Reconciler{}).checkChartHost(addon)).To(Succeed(), "hosts are not limited")
+		g.Expect((&Reconciler{ChartHosts: &dial.Policy{}}).checkChartHost(addon)).To(Succeed(), "an empty list allows all")
+		if allowed {
+			g.Expect(r.checkChartHost(addon)).To(Succeed(), repository)
+			continue
+		}
+		g.Expect(r.checkChartHost(addon)).To(MatchError(And(HavePrefix("NotAllowed: Add-on flux: the host "), HaveSuffix(" of helm.chart.repository is not in the manager's list --allowed-chart-hosts"))), repository)
+	}
 }
 
 func TestRender_skipsClustersThatCannotHaveTheAddon(t *testing.T) {

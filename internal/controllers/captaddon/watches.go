@@ -2,6 +2,7 @@ package captaddon
 
 import (
 	"context"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -73,13 +74,17 @@ func concerns(addon *addonsv1.CAPTAddon, cluster client.Object) bool {
 }
 
 // usesSource reports whether an add-on takes manifests from a ConfigMap or Secret
-// of that name, or outputs from a connection Secret of that name. The clusters are
+// of that name, or outputs from a connection Secret of that name, or whether the
+// repository of its chart needs a Secret of that name. The clusters are
 // those with a CAPTControlPlane, by name.
 func usesSource(addon *addonsv1.CAPTAddon, name string, clusters map[string]render.Cluster) bool {
 	for _, m := range addon.Spec.Manifests {
 		if m.ConfigMapRef != nil && m.ConfigMapRef.Name == name || m.SecretRef != nil && m.SecretRef.Name == name {
 			return true
 		}
+	}
+	if slices.Contains(render.ChartSecretNames(addon), name) {
+		return true
 	}
 	for i := range addon.Status.Clusters {
 		cluster, found := clusters[addon.Status.Clusters[i].Name]

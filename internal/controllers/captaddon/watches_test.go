@@ -45,8 +45,12 @@ func TestUsesSource(t *testing.T) {
 		{Name: "m", ConfigMapRef: &infrav1.LocalReference{Name: "manifests"}},
 		{Name: "s", SecretRef: &infrav1.LocalReference{Name: "secrets"}},
 	}
+	addon.Spec.Helm = &addonsv1.HelmRelease{Chart: addonsv1.ChartSource{
+		SecretRef: &infrav1.LocalReference{Name: "registry"}, CertSecretRef: &infrav1.LocalReference{Name: "ca"}, ProxySecretRef: &infrav1.LocalReference{Name: "proxy"},
+	}}
 	clusters := map[string]render.Cluster{"b": {Name: "b", Workspace: "b-1a2b3c4d"}}
 	for name, want := range map[string]bool{
+		"registry": true, "ca": true, "proxy": true,
 		"manifests": true, "secrets": true, "a-eks-connection": true, "b-1a2b3c4d-eks-connection": true, "b-eks-connection": false,
 		"c-eks-connection": false, "a": false, "inline": false,
 	} {

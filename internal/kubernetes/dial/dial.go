@@ -108,7 +108,7 @@ func (p *Policy) CheckHost(ctx context.Context, host string) error {
 	if p == nil || p.isTrusted(host) {
 		return nil
 	}
-	if err := p.checkName(host); err != nil {
+	if err := p.CheckName(host); err != nil {
 		return err
 	}
 	addresses, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
@@ -123,8 +123,8 @@ func (p *Policy) CheckHost(ctx context.Context, host string) error {
 	return nil
 }
 
-// checkName returns an error if a host is not among Hosts.
-func (p *Policy) checkName(host string) error {
+// CheckName returns an error if a host is not among Hosts.
+func (p *Policy) CheckName(host string) error {
 	matches := func(pattern string) bool {
 		matched, err := path.Match(normalized(pattern), normalized(host))
 		return matched && err == nil
@@ -201,7 +201,7 @@ type checked struct {
 func (c checked) RoundTrip(request *http.Request) (*http.Response, error) {
 	host := request.URL.Hostname()
 	if c.policy != nil && !c.policy.isTrusted(host) {
-		if err := c.policy.checkName(host); err != nil {
+		if err := c.policy.CheckName(host); err != nil {
 			return nil, err
 		}
 		if addr, err := netip.ParseAddr(host); err == nil {

@@ -122,10 +122,10 @@ func TestTransport_sendsRequestsToAllowedHostsOnly(t *testing.T) {
 	for host, allowed := range map[string]bool{
 		"ghcr.io": true, "GHCR.io.": true, "charts.example.com": true, "example.com": false, "evil.com": false, "ghcr.io.evil.com": false, "10.0.0.1": false,
 	} {
-		err := p.checkName(host)
+		err := p.CheckName(host)
 		NewWithT(t).Expect(err == nil).To(Equal(allowed), host)
 	}
-	NewWithT(t).Expect((&Policy{}).checkName("any.host")).To(Succeed())
+	NewWithT(t).Expect((&Policy{}).CheckName("any.host")).To(Succeed())
 }
 
 func TestTransport_doesNotAskAProxyForADeniedAddress(t *testing.T) {
