@@ -81,6 +81,9 @@ func (b *backendConfig) record() ([]byte, error) {
 // writeBackend writes the backend's configuration and, if the backend requires no
 // init, its record.
 func (w *Workdir) writeBackend(root string, backend terraform.Backend) error {
+	if err := checkOverrides(root); err != nil {
+		return err
+	}
 	known := w.knownBackend(backend)
 	if known == nil {
 		text := fmt.Sprintf("terraform {\n  backend %q {\n%s\n  }\n}\n", backend.Type, backend.HCL)

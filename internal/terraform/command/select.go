@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -30,26 +31,19 @@ func (e *NotAvailableError) Error() string {
 // toolName matches the names of the tools that Select finds: tofu, terraform-1.9.8.
 var toolName = regexp.MustCompile(`^(tofu|terraform)(-v?\d[0-9A-Za-z.-]*)?$`)
 
-// Select returns the newest of the tools that meets a requirement: that of Find, and the
-// programs beside it and in PATH. Without a requirement it returns that of Find.
+// Select returns the tool that meets a requirement: that of Find if it does, else the newest
+// of the programs beside it and in PATH. Versions of OpenTofu and Terraform do not compare:
+// if the requirement names none of both, the product of Find's tool is preferred. Without a
+// requirement it returns that of Find.
 func Select(ctx context.Context, path string, requirement *terraform.ToolRequirement) (*Tool, error) {
 	configured, err := Find(path)
 	if requirement == nil {
 		return configured, err
 	}
-	var candidates []string
-	dirs := filepath.SplitList(os.Getenv("PATH"))
-	if configured != nil {
-		candidates = append(candidates, configured.Path)
-		dirs = append([]string{filepath.Dir(configured.Path)}, dirs...)
-	}
-	for _, dir := range dirs {
-		candidates = append(candidates, toolsIn(dir)...)
-	}
 	failure := &NotAvailableError{Requirement: *requirement}
 	var best *Tool
-	var newest terraform.ToolVersion
-	for _, candidate := range unique(candidates) {
+	var chosen, preferred Version
+	for _, candidate := range candidates(configured) {
 		tool := &Tool{Path: candidate}
 		found, err := tool.Version(ctx)
 		if err != nil {
@@ -58,20 +52,47 @@ func Select(ctx context.Context, path string, requirement *terraform.ToolRequire
 			}
 			continue
 		}
-		failure.Available = append(failure.Available, fmt.Sprintf("%s %s (%s)", found.Product, found.Number, candidate))
-		version, ok := terraform.ParseToolVersion(found.Number)
-		if !ok || !requirement.Meets(string(found.Product), found.Number) {
-			continue
+		failure.Available = append(failure.Available, fmt.Sprintf("%s (%s)", found, candidate))
+		meets := requirement.Meets(string(found.Product), found.Number)
+		if configured != nil && candidate == configured.Path {
+			if meets {
+				return tool, nil
+			}
+			preferred = found
 		}
-		// The configured one is first, and preferred among equals.
-		if best == nil || version.Compare(newest) > 0 {
-			best, newest = tool, version
+		if meets && (best == nil || found.isBetter(chosen, preferred.Product)) {
+			best, chosen = tool, found
 		}
 	}
 	if best == nil {
 		return nil, failure
 	}
 	return best, nil
+}
+
+// candidates returns the paths of the tools that exist, the configured one first.
+func candidates(configured *Tool) []string {
+	var paths []string
+	dirs := filepath.SplitList(os.Getenv("PATH"))
+	if configured != nil {
+		paths = append(paths, configured.Path)
+		dirs = append([]string{filepath.Dir(configured.Path)}, dirs...)
+	}
+	for _, dir := range dirs {
+		paths = append(paths, toolsIn(dir)...)
+	}
+	return unique(paths)
+}
+
+// isBetter reports whether a tool is to be used instead of another one: because of its
+// product, which is OpenTofu if none is preferred, or because it is newer.
+func (v Version) isBetter(other Version, preferred Product) bool {
+	if v.Product != other.Product {
+		return v.Product == cmp.Or(preferred, OpenTofu)
+	}
+	mine, _ := terraform.ParseToolVersion(v.Number)
+	theirs, _ := terraform.ParseToolVersion(other.Number)
+	return mine.Compare(theirs) > 0
 }
 
 // toolsIn returns the programs of a directory that may be tools.

@@ -57,3 +57,45 @@ func TestSelect_usesTheToolThatMeetsTheRequirement(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(filepath.Base(tool.Path)).To(Equal("tofu-1"))
 }
+
+// fakeTools returns a directory with programs that print a version, by their names.
+func fakeTools(t *testing.T, versions map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, version := range versions {
+		NewWithT(t).Expect(os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\necho '"+version+"'\n"), 0o700)).To(Succeed())
+	}
+	return dir
+}
+
+func TestSelect_prefersTheConfiguredTool(t *testing.T) {
+	versions := map[string]string{
+		"tofu": "OpenTofu v1.10.1", "tofu-1.9.4": "OpenTofu v1.9.4", "tofu-1.10.6": "OpenTofu v1.10.6",
+		"terraform-1.9.8": "Terraform v1.9.8", "terraform-1.13.2": "Terraform v1.13.2",
+	}
+	tests := []struct {
+		name, binary  string
+		product       string
+		version, want string
+	}{
+		{name: "the configured one, although a newer one fits", binary: "tofu-1.9.4", version: ">= 1.9", want: "tofu-1.9.4"},
+		{name: "the default, although a newer one fits", version: ">= 1.9", want: "tofu"},
+		{name: "the newest, if the default does not fit", product: "OpenTofu", version: "~> 1.10, != 1.10.1", want: "tofu-1.10.6"},
+		{name: "the product of the default, whatever the versions of the other one", version: "~> 1.9.0", want: "tofu-1.9.4"},
+		{name: "the product of the configured one", binary: "terraform-1.13.2", version: "~> 1.9.0", want: "terraform-1.9.8"},
+		{name: "the other product, if only that fits", version: ">= 1.11", want: "terraform-1.13.2"},
+		{name: "the product that is required", product: "Terraform", version: "~> 1.9.0", want: "terraform-1.9.8"},
+		{name: "any version of a product", product: "Terraform", want: "terraform-1.13.2"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			g := NewWithT(t)
+			dir := fakeTools(t, versions)
+			t.Setenv("PATH", dir)
+			t.Setenv(BinaryEnv, "")
+			tool, err := Select(t.Context(), tt.binary, &terraform.ToolRequirement{Product: tt.product, Version: tt.version})
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(filepath.Base(tool.Path)).To(Equal(tt.want))
+		})
+	}
+}

@@ -36,6 +36,9 @@ type Version struct {
 	Number string
 }
 
+// String returns the version for messages, such as OpenTofu 1.12.6.
+func (v Version) String() string { return string(v.Product) + " " + v.Number }
+
 // Tool is a binary of OpenTofu or Terraform.
 type Tool struct {
 	// Path is the absolute path of the binary.

@@ -1,0 +1,87 @@
+package command
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclparse"
+
+	"github.com/appthrust/capt/internal/terraform"
+)
+
+var (
+	overrideSchema = &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "terraform"}}}
+	// backendSchema has the blocks of which each replaces the backend.
+	backendSchema = &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{
+		{Type: "backend", LabelNames: []string{"type"}}, {Type: "cloud"}, {Type: "state_store", LabelNames: []string{"type"}},
+	}}
+)
+
+// checkOverrides returns an error if a file of the module would replace the backend of the
+// engine. The tool merges override files in the order of their names, and the last one wins.
+func checkOverrides(root string) error {
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		return fmt.Errorf("reading the module: %w", err)
+	}
+	own := configStem(overrideFile)
+	for _, entry := range entries {
+		name := entry.Name()
+		stem := configStem(name)
+		switch {
+		case entry.IsDir() || !isConfig(name) || name == overrideFile:
+		case stem == own:
+			// OpenTofu loads a .tofu file instead of the .tf file of the same name.
+			return overrideFailure(name, 0, "It has a name that is reserved for CAPT: remove it, or rename it.")
+		case name > overrideFile && (stem == "override" || strings.HasSuffix(stem, "_override")):
+			line, err := backendLine(filepath.Join(root, name))
+			if err != nil {
+				return err
+			}
+			if line > 0 {
+				return overrideFailure(name, line, "It would replace the backend of the workspace, because override files are merged in the order of their names. Remove the block, or rename the file so that it sorts before "+overrideFile+", for example to backend_override.tf: CAPT chooses the backend, by the WorkspaceProviderConfig.")
+			}
+		}
+	}
+	return nil
+}
+
+// configStem returns the name of a configuration file without its extension.
+func configStem(name string) string {
+	name = strings.TrimSuffix(name, ".json")
+	return strings.TrimSuffix(strings.TrimSuffix(name, ".tf"), ".tofu")
+}
+
+// backendLine returns the line of the first block in a file that replaces the backend, or
+// 0. The tool reports a file that is invalid.
+func backendLine(path string) (int, error) {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return 0, fmt.Errorf("reading the module: %w", err)
+	}
+	parse := hclparse.NewParser().ParseHCL
+	if strings.HasSuffix(path, ".json") {
+		parse = hclparse.NewParser().ParseJSON
+	}
+	file, _ := parse(content, filepath.Base(path))
+	if file == nil || file.Body == nil {
+		return 0, nil
+	}
+	found, _, _ := file.Body.PartialContent(overrideSchema)
+	for _, block := range found.Blocks {
+		inner, _, _ := block.Body.PartialContent(backendSchema)
+		for _, backend := range inner.Blocks {
+			return max(backend.DefRange.Start.Line, 1), nil
+		}
+	}
+	return 0, nil
+}
+
+func overrideFailure(name string, line int, detail string) *Failure {
+	return &Failure{Command: "init", ExitCode: 1, Class: terraform.ClassTerminal, Diagnostics: terraform.Diagnostics{{
+		Severity: terraform.SeverityError, Summary: "Module overrides the backend", Detail: detail, File: name, Line: line,
+	}}}
+}
