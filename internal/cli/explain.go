@@ -22,6 +22,9 @@ const interrupted = 130
 func (o *Options) explain(err error) error {
 	var exit *Exit
 	var address *url.Error
+	if _, left := errors.AsType[*shellError](err); left {
+		return errors.New(message.OneLine(err.Error()))
+	}
 	if group, missing := scheme.NotInstalled(err); missing {
 		return fmt.Errorf("the cluster has no API group %s: install Cluster API and CAPT (clusterctl init), or choose another cluster with --context", group)
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -16,7 +17,7 @@ func newHistoryCommand(o *Options) *cobra.Command {
 	var output text.Output
 	cmd := o.workspaceCommand(&cobra.Command{
 		Use:   "history NAME",
-		Short: "List the runs of a workspace",
+		Short: "List the runs and the shells of a workspace",
 		Example: `  captctl history cluster/demo
   captctl history network-a -o json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -39,10 +40,12 @@ type history struct {
 	Workspace string              `json:"workspace"`
 	Current   *infrav1.RunStatus  `json:"current,omitempty"`
 	Finished  []infrav1.RunRecord `json:"finished"`
+	// Shells are those of captctl shell, the newest first.
+	Shells []infrav1.ShellStatus `json:"shells,omitempty"`
 }
 
 func historyOf(apply *infrav1.WorkspaceTemplateApply) history {
-	return history{Workspace: apply.Name, Current: apply.Status.Run, Finished: text.NonNil(apply.Status.History)}
+	return history{Workspace: apply.Name, Current: apply.Status.Run, Finished: text.NonNil(apply.Status.History), Shells: shellsOf(apply)}
 }
 
 func (o *Options) printHistory(apply *infrav1.WorkspaceTemplateApply) error {
@@ -56,15 +59,48 @@ func (o *Options) printHistory(apply *infrav1.WorkspaceTemplateApply) error {
 		table.Add(text.Cell{Text: run.ID}, text.Cell{Text: string(run.Operation)}, text.Cell{Text: "Running", Colour: text.Cyan},
 			text.Cell{Text: text.Age(now, run.StartedAt.Time)}, text.Cell{}, text.Cell{Text: summary})
 	}
+	shells := shellsOf(apply)
 	for _, run := range apply.Status.History {
+		for len(shells) > 0 && shells[0].OpenedAt.After(run.StartedAt.Time) {
+			addShell(table, &shells[0], now)
+			shells = shells[1:]
+		}
 		table.Add(text.Cell{Text: run.ID}, text.Cell{Text: string(run.Operation)}, text.Cell{Text: string(run.Outcome), Colour: outcomeColour(run.Outcome)},
 			text.Cell{Text: text.Age(now, run.StartedAt.Time)}, text.Cell{Text: run.Duration.Round(100 * time.Millisecond).String()}, text.Cell{Text: historySummary(&run)})
 	}
-	if apply.Status.Run == nil && len(apply.Status.History) == 0 {
+	for i := range shells {
+		addShell(table, &shells[i], now)
+	}
+	if apply.Status.Run == nil && len(apply.Status.History) == 0 && apply.Status.Shell == nil {
 		fmt.Fprintf(o.Err, "%s has no runs yet: see kubectl describe wsta %s\n", apply.Name, apply.Name)
 		return nil
 	}
 	return table.Print(o.Out, o.style())
+}
+
+// shellsOf returns the recorded shells, the newest first.
+func shellsOf(apply *infrav1.WorkspaceTemplateApply) []infrav1.ShellStatus {
+	if apply.Status.Shell == nil {
+		return nil
+	}
+	return append([]infrav1.ShellStatus{*apply.Status.Shell}, apply.Status.PastShells...)
+}
+
+// addShell adds a shell to the table: who opened it, for how long, and why.
+func addShell(table *text.Table, shell *infrav1.ShellStatus, now time.Time) {
+	outcome, duration := text.Cell{Text: "Open", Colour: text.Yellow}, now.Sub(shell.OpenedAt.Time)
+	if shell.ClosedAt != nil {
+		outcome, duration = text.Cell{Text: "Closed"}, shell.ClosedAt.Sub(shell.OpenedAt.Time)
+	}
+	summary := cmp.Or(shell.By, "a user")
+	if shell.Host != "" {
+		summary += " on " + shell.Host
+	}
+	if shell.Reason != "" {
+		summary += ": " + shell.Reason
+	}
+	table.Add(text.Cell{Text: shell.ID}, text.Cell{Text: "Shell"}, outcome, text.Cell{Text: text.Age(now, shell.OpenedAt.Time)},
+		text.Cell{Text: duration.Round(time.Second).String()}, text.Cell{Text: message.OneLine(summary)})
 }
 
 // historySummary returns what a run did, after the one-shot operation that it executed.

@@ -1,28 +1,22 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
-	"os/exec"
-	"os/signal"
 	"os/user"
-	"path/filepath"
-	"slices"
-	"strings"
-	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cli/operate"
-	"github.com/appthrust/capt/internal/cli/text"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/command"
+	"github.com/appthrust/capt/internal/terraform/record"
 	"github.com/appthrust/capt/internal/terraform/runner"
 	"github.com/appthrust/capt/internal/terraform/speculate"
 )
@@ -31,6 +25,8 @@ import (
 type shellFlags struct {
 	binary, reason string
 	noWait         bool
+	// recordTimeout is how long the manager has to record the shell.
+	recordTimeout time.Duration
 }
 
 func newShellCommand(o *Options) *cobra.Command {
@@ -48,7 +44,9 @@ who opened the shell and when, in an event and in status.shell. Neither policies
 protected resources are checked.
 
 You must be allowed to read the Secrets of the workspace and to manage secrets/capt. If the
-shell is killed, captctl unlock breaks its lock.`,
+shell is killed, captctl unlock breaks its lock. If the API server is unavailable at the end,
+captctl says so and tries to save the state for half an hour; Ctrl-C ends that, and the
+files with the state are kept.`,
 		Example: `  captctl shell cluster/demo --reason 'repair a resource that is stuck, incident 17'
   captctl shell network-a -- tofu state list`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -68,17 +66,19 @@ shell is killed, captctl unlock breaks its lock.`,
 	cmd.Flags().StringVar(&flags.reason, "reason", "", "Why the shell is needed. It is recorded.")
 	cmd.Flags().StringVar(&flags.binary, "terraform-binary", "", "Path of OpenTofu or Terraform. Defaults to $CAPT_TERRAFORM_BINARY, then tofu or terraform in PATH.")
 	cmd.Flags().BoolVar(&flags.noWait, "no-wait", false, "Do not wait until the manager has recorded the shell, for example because it does not run.")
+	cmd.Flags().DurationVar(&flags.recordTimeout, "record-timeout", time.Minute, "How long to wait until the manager has recorded the shell.")
 	return cmd
 }
 
 // openShell opens a shell and closes it when its command has ended.
 func (o *Options) openShell(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, args []string, flags *shellFlags) (err error) {
-	gone, err := operate.CheckShell(ctx, c, apply)
-	if err != nil {
+	ctx, stop := untilHangup(ctx)
+	defer stop()
+	if err := operate.CheckShell(ctx, c, apply); err != nil {
 		return err
 	}
-	request, err := operate.ShellRequest(ctx, c, apply, gone)
-	if err != nil {
+	// A workspace that cannot have a shell is refused before one is recorded.
+	if _, err := operate.ShellRequest(ctx, c, apply, nil); err != nil {
 		return err
 	}
 	id, err := operate.OpenShell(ctx, c, apply, localUser(), flags.reason)
@@ -86,18 +86,70 @@ func (o *Options) openShell(ctx context.Context, c client.WithWatch, apply *infr
 		return err
 	}
 	defer func() {
+		if left, ok := errors.AsType[*shellError](err); ok && left.unsaved {
+			// A run would create again what is missing in the saved state.
+			return
+		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 		defer cancel()
-		err = errors.Join(err, operate.CloseShell(ctx, c, apply, id))
+		if closeErr := operate.CloseShell(ctx, c, apply, id); closeErr != nil {
+			err = errors.Join(err, &shellError{error: fmt.Errorf("runs wait for shell %s until you run captctl unlock %s: %w", id, apply.Name, closeErr)})
+		}
 	}()
 	if !flags.noWait {
-		if _, err := o.waitUntil(ctx, c, apply, func(a *infrav1.WorkspaceTemplateApply) bool {
-			return a.Status.Shell != nil && a.Status.Shell.ID == id && a.Status.Run == nil
-		}); err != nil {
+		if err := o.awaitShell(ctx, c, apply, id, flags.recordTimeout); err != nil {
 			return err
 		}
 	}
+	// A run may have changed the state and the module since.
+	request, err := currentShellRequest(ctx, c, apply)
+	if err != nil {
+		return err
+	}
 	return o.runShell(ctx, id, request, args, flags.binary)
+}
+
+// currentShellRequest reads the workspace again and returns the request for its shell.
+func currentShellRequest(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply) (*terraform.Request, error) {
+	var current infrav1.WorkspaceTemplateApply
+	if err := c.Get(ctx, client.ObjectKeyFromObject(apply), &current); err != nil {
+		return nil, fmt.Errorf("reading workspace %s: %w", apply.Name, err)
+	}
+	if current.UID != apply.UID {
+		return nil, fmt.Errorf("workspace %s was replaced by another one: open the shell again", apply.Name)
+	}
+	gone, err := operate.ShellLock(ctx, c, &current)
+	if err != nil {
+		return nil, err
+	}
+	return operate.ShellRequest(ctx, c, &current, gone)
+}
+
+// errNotRecorded is why a shell is not opened without --no-wait.
+var errNotRecorded = errors.New("the manager has not recorded the shell")
+
+// awaitShell waits until the manager has recorded the shell, for a limited time, and then
+// until no run is active.
+func (o *Options) awaitShell(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, id string, timeout time.Duration) error {
+	p := o.progress()
+	p.show("Waiting until the manager has recorded the shell")
+	limited, cancel := context.WithTimeoutCause(ctx, timeout, errNotRecorded)
+	defer cancel()
+	err := operate.Watch(limited, c, &infrav1.WorkspaceTemplateApplyList{}, client.ObjectKeyFromObject(apply), func(a *infrav1.WorkspaceTemplateApply) (bool, error) {
+		if meta.IsStatusConditionTrue(a.Status.Conditions, infrav1.PausedCondition) {
+			return false, fmt.Errorf("%s is paused, so the manager does not record the shell: resume it, or pass --no-wait to work without the record", a.Name)
+		}
+		return a.Status.Shell != nil && a.Status.Shell.ID == id, nil
+	})
+	p.end()
+	if err != nil && errors.Is(context.Cause(limited), errNotRecorded) {
+		return fmt.Errorf("%w within %s: it is not running, busy, or older than captctl (see captctl doctor). Pass --no-wait to work without the record; a manager that does not know shells may start runs meanwhile, which the lock stops", errNotRecorded, timeout)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = o.waitUntil(ctx, c, apply, func(a *infrav1.WorkspaceTemplateApply) bool { return a.Status.Run == nil })
+	return err
 }
 
 // localUser returns the user of this machine and its name, as Terraform does for locks.
@@ -112,8 +164,18 @@ func localUser() string {
 	return name + "@" + host
 }
 
+// shellError is the error if a shell left something that the user must know: its state, its
+// lock or its record. No explanation of the cause may replace it.
+type shellError struct {
+	error
+	// unsaved is set if the state is neither in its Secret nor in others.
+	unsaved bool
+}
+
+func (e *shellError) Unwrap() error { return e.error }
+
 // runShell locks the state and runs a command with it.
-func (o *Options) runShell(ctx context.Context, id string, request *terraform.Request, args []string, binary string) (err error) {
+func (o *Options) runShell(ctx context.Context, id string, request *terraform.Request, args []string, binary string) error {
 	config, err := o.Config()
 	if err != nil {
 		return err
@@ -124,102 +186,60 @@ func (o *Options) runShell(ctx context.Context, id string, request *terraform.Re
 	}
 	p := o.progress()
 	p.show(fmt.Sprintf("Locking the state of %s and preparing its module", request.Workspace.Name))
-	var entered bool
+	// The preparation can be cancelled. What follows the shell saves the state.
+	prepare, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	keep := context.AfterFunc(ctx, cancel)
+	wait := newShellWait(o, p, scratch)
+	defer wait.end()
+	var stateFile string
 	var failure error
-	result, err := runner.Shell(context.WithoutCancel(ctx), runner.Config{
+	result, err := runner.Shell(prepare, runner.Config{
 		Namespace: request.Workspace.Namespace, RunID: id, API: config, Binary: binary, WorkDir: scratch, Inherit: withoutOther(ownEnvironment(), request.Env), Sandbox: runner.SandboxOff,
-	}, request, func(_ context.Context, session *command.Session) error {
-		entered = true
-		p.end()
-		failure = o.execShell(ctx, session, request, id, args)
-		return nil
+	}, request, runner.ShellOptions{
+		Print: wait.print, Waiting: wait.waiting, GiveUp: wait.giveUp,
+		Enter: func(_ context.Context, session *command.Session) error {
+			if !keep() {
+				return fmt.Errorf("opening the shell: %w", ctx.Err())
+			}
+			stateFile = session.StateFile()
+			p.end()
+			failure = o.execShell(ctx, session, request, id, args)
+			p.show("Saving the state of " + request.Workspace.Name)
+			return nil
+		},
 	})
 	p.end()
-	if entered && err == nil && result.StateUncertain {
-		err = errors.New("the tool was killed while it wrote the state")
-	}
-	if err != nil && entered {
-		// The state may be only there.
-		return fmt.Errorf("the state could not be saved completely; its files are in %s: %w", scratch, err)
-	}
-	if err = errors.Join(err, remove()); err != nil {
-		return err
+	if stateFile != "" {
+		if err := shellFailure(request.Workspace.Name, scratch, stateFile, result, err); err != nil {
+			return err
+		}
+	} else if left, ok := errors.AsType[*runner.LockLeftError](err); ok {
+		return errors.Join(&shellError{error: fmt.Errorf("the state is still locked: run captctl unlock %s: %w", request.Workspace.Name, left)}, err, remove())
+	} else if err != nil {
+		return errors.Join(err, remove())
 	}
 	fmt.Fprintf(o.Err, "Shell %s ended. %s\n", id, snapshotNote(result))
-	return failure
+	return errors.Join(failure, remove())
 }
 
-// accounts are the prefixes of variables that choose an account together.
-var accounts = []string{"AWS_", "GOOGLE_", "CLOUDSDK_", "ARM_", "AZURE_"}
-
-// withoutOther returns the names of inherited variables without those of a cloud for which
-// the workspace has variables: a session or a profile of the user would change its account.
-func withoutOther(names []string, env map[string]string) []string {
-	return slices.DeleteFunc(names, func(name string) bool {
-		return slices.ContainsFunc(accounts, func(prefix string) bool {
-			return strings.HasPrefix(name, prefix) && slices.ContainsFunc(slices.Collect(maps.Keys(env)), func(own string) bool { return strings.HasPrefix(own, prefix) })
-		})
-	})
-}
-
-// execShell runs a command, or the user's shell if there is none, and returns its exit code
-// as an error. A signal that ends captctl ends the command, whose state is saved then.
-func (o *Options) execShell(ctx context.Context, session *command.Session, request *terraform.Request, id string, args []string) error {
-	stop := syscall.SIGTERM
-	if len(args) == 0 {
-		args, stop = []string{cmp.Or(os.Getenv("SHELL"), "/bin/sh")}, syscall.SIGHUP
-		fmt.Fprintf(o.Err, "The state of %s is locked by %s, and runs wait until you exit.\n", request.Workspace.Name, id)
-	}
-	env := append(session.ShellEnvironment(), "CAPT_SHELL="+id, "CAPT_WORKSPACE="+request.Workspace.Namespace+"/"+request.Workspace.Name)
-	path, err := lookPath(args[0], env)
-	if err != nil {
-		return &Exit{Code: 127, Err: err}
-	}
-	child := &exec.Cmd{Path: path, Args: args, Dir: session.Root, Env: env, Stdin: o.In, Stdout: text.Raw(o.Out), Stderr: text.Raw(o.Err)}
-	// The terminal sends an interrupt to the command as well.
-	hangup := make(chan os.Signal, 1)
-	signal.Notify(hangup, syscall.SIGTERM, syscall.SIGHUP)
-	defer signal.Stop(hangup)
-	if err := child.Start(); err != nil {
-		return fmt.Errorf("starting %s: %w", args[0], err)
-	}
-	ended := make(chan struct{})
-	go func() {
-		done := ctx.Done()
-		if text.IsTerminal(o.In) {
-			done = nil
+// shellFailure returns the error of a shell that was entered and whose state or lock is not
+// as it should be. The files in the directory are kept then.
+func shellFailure(name, dir, stateFile string, result *terraform.Result, err error) error {
+	_, lockLeft := errors.AsType[*runner.LockLeftError](err)
+	switch {
+	case result.StateUncertain && result.Rescued != "" && !lockLeft:
+		return &shellError{error: fmt.Errorf("the state is not saved yet, but stored in Secret %s: start a run with captctl retry %s, which saves it. Its files are in %s: %w", record.ChunkName(result.Rescued, 0), name, dir, err)}
+	case result.StateUncertain:
+		if err == nil {
+			err = errors.New("the tool was killed while it wrote the state")
 		}
-		select {
-		case <-ended:
-			return
-		case <-hangup:
-		case <-done:
-		}
-		_ = child.Process.Signal(stop)
-	}()
-	err = child.Wait()
-	close(ended)
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		return &Exit{Code: max(exit.ExitCode(), 1)}
+		return &shellError{unsaved: true, error: fmt.Errorf("the state could not be saved; its files are in %s. It stays locked, so that no run starts without them. Run captctl state push %s %s, which waits, and captctl unlock %s in another terminal: %w", dir, name, stateFile, name, err)}
+	case lockLeft:
+		return &shellError{error: fmt.Errorf("the state is saved, but still locked: run captctl unlock %s. The files of the shell are in %s: %w", name, dir, err)}
+	case err != nil:
+		return &shellError{error: fmt.Errorf("the state is saved, but the shell did not end as it should; its files are in %s: %w", dir, err)}
+	default:
+		return nil
 	}
-	return err
-}
-
-// lookPath finds a program in the PATH of an environment.
-func lookPath(name string, env []string) (string, error) {
-	if strings.Contains(name, "/") {
-		return name, nil
-	}
-	for _, entry := range env {
-		path, found := strings.CutPrefix(entry, "PATH=")
-		if !found {
-			continue
-		}
-		for _, dir := range filepath.SplitList(path) {
-			if program, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
-				return program, nil
-			}
-		}
-	}
-	return "", fmt.Errorf("%s was not found in PATH", name)
 }

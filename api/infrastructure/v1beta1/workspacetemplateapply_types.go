@@ -333,6 +333,12 @@ type WorkspaceTemplateApplyStatus struct {
 	// +optional
 	Shell *ShellStatus `json:"shell,omitempty"`
 
+	// pastShells are the shells before it, the newest first.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=10
+	PastShells []ShellStatus `json:"pastShells,omitempty"`
+
 	// history are the finished runs, the newest first.
 	// +optional
 	// +listType=atomic

@@ -3122,6 +3122,13 @@ func (in *WorkspaceTemplateApplyStatus) DeepCopyInto(out *WorkspaceTemplateApply
 		*out = new(ShellStatus)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.PastShells != nil {
+		in, out := &in.PastShells, &out.PastShells
+		*out = make([]ShellStatus, len(*in))
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
+	}
 	if in.History != nil {
 		in, out := &in.History, &out.History
 		*out = make([]RunRecord, len(*in))

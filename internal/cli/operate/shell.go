@@ -19,14 +19,13 @@ import (
 )
 
 // CheckShell returns an error if the user cannot open a shell: another one is open, a run
-// holds the lock, or a permission is missing. It returns the lock of a run that is gone,
-// which the shell may take over, or nil.
-func CheckShell(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply) (*Lock, error) {
+// holds the lock, or a permission is missing.
+func CheckShell(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply) error {
 	if err := errors.Join(checkHosted(apply), checkUsesState(apply)); err != nil {
-		return nil, err
+		return err
 	}
 	if other, err := terraform.ParseShell(apply.Annotations[infrav1.ShellAnnotation]); err == nil {
-		return nil, fmt.Errorf("%s has a shell already (%s of %s on %s): wait until it is closed, or end it with captctl unlock %s",
+		return fmt.Errorf("%s has a shell already (%s of %s on %s): wait until it is closed, or end it with captctl unlock %s",
 			apply.Name, other.ID, infrav1.ShellUserOf(apply, other.ID), other.Host, apply.Name)
 	}
 	// Otherwise a changed state could not be saved.
@@ -34,11 +33,18 @@ func CheckShell(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTe
 		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: apply.Namespace, Resource: "secrets", Subresource: "capt", Verb: "manage"},
 	}}
 	if err := c.Create(ctx, review); err != nil {
-		return nil, fmt.Errorf("checking your permissions: %w", err)
+		return fmt.Errorf("checking your permissions: %w", err)
 	}
 	if !review.Status.Allowed {
-		return nil, fmt.Errorf("a shell needs the permission to manage secrets/capt in namespace %s, because it writes the state: use captctl run and captctl state instead, or ask an administrator", apply.Namespace)
+		return fmt.Errorf("a shell needs the permission to manage secrets/capt in namespace %s, because it writes the state: use captctl run and captctl state instead, or ask an administrator", apply.Namespace)
 	}
+	_, err := ShellLock(ctx, c, apply)
+	return err
+}
+
+// ShellLock returns the lock of a run that is gone, which a shell may take over, or nil if
+// the state is not locked. Any other lock, and a state that is not saved, are errors.
+func ShellLock(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply) (*Lock, error) {
 	if err := checkRescued(ctx, c, apply); err != nil {
 		return nil, err
 	}
@@ -112,7 +118,8 @@ func CloseShell(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTe
 }
 
 // ShellRequest returns the request for a shell with the module and the inputs of a
-// workspace. The module has the content of the latest run.
+// workspace. The module has the content of the latest run. Gone is the lock that the shell
+// takes over, or nil.
 func ShellRequest(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply, gone *Lock) (*terraform.Request, error) {
 	request, _, err := requestOf(ctx, c, apply, func(*infrav1.ModuleParameters) {})
 	if err != nil {

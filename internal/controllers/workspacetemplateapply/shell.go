@@ -14,8 +14,9 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 )
 
-// Limits of what a status says about a shell, in bytes.
+// Limits of what a status says about shells: their number, and the size of texts in bytes.
 const (
+	maxPastShells  = 10
 	maxShellHost   = 253
 	maxShellReason = 1024
 )
@@ -31,6 +32,7 @@ func (r *Reconciler) shell(_ context.Context, s *scope) error {
 			Host:   message.Truncate(message.OneLine(opened.Host), maxShellHost),
 			Reason: message.Truncate(message.OneLine(opened.Reason), maxShellReason),
 		}
+		s.apply.Status.PastShells = pastShells(s.apply.Status.PastShells, last, s.now)
 		s.apply.Status.Shell = status
 		r.Recorder.Eventf(s.apply, nil, corev1.EventTypeWarning, infrav1.ShellOpenReason, "OpenShell", "%s%s", shellText(status), quoted(status.Reason))
 	case opened == nil && last.Open():
@@ -38,6 +40,20 @@ func (r *Reconciler) shell(_ context.Context, s *scope) error {
 		r.Recorder.Eventf(s.apply, nil, corev1.EventTypeNormal, infrav1.ShellClosedReason, "CloseShell", "%s closed shell %s", shellUser(last), last.ID)
 	}
 	return nil
+}
+
+// pastShells adds a shell to those of the past. One that was replaced without being closed
+// has ended by then.
+func pastShells(past []infrav1.ShellStatus, last *infrav1.ShellStatus, now time.Time) []infrav1.ShellStatus {
+	if last == nil {
+		return past
+	}
+	ended := *last.DeepCopy()
+	if ended.Open() {
+		ended.ClosedAt = new(metav1.NewTime(now))
+	}
+	past = append([]infrav1.ShellStatus{ended}, past...)
+	return past[:min(len(past), maxPastShells)]
 }
 
 // shellOf returns the shell that the annotation says is open, or nil. That of another

@@ -1,6 +1,7 @@
 package workspacetemplateapply
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -49,4 +50,28 @@ func TestShell_ignoresWhatIsNotOne(t *testing.T) {
 		g.Expect((&Reconciler{}).shell(t.Context(), s)).To(Succeed())
 		g.Expect(s.apply.Status.Shell).To(BeNil(), text)
 	}
+}
+
+func TestShell_keepsTheLatestOnes(t *testing.T) {
+	g := NewWithT(t)
+	r := &Reconciler{Recorder: events.NewFakeRecorder(100)}
+	s := newScope("hello")
+	for i := range maxPastShells + 3 {
+		s.now = s.now.Add(time.Hour)
+		s.apply.Annotations[infrav1.ShellAnnotation] = fmt.Sprintf(`{"id":"shell-%d","uid":"u"}`, i)
+		g.Expect(r.shell(t.Context(), s)).To(Succeed())
+		if i == 0 {
+			// It is replaced before it is closed.
+			continue
+		}
+		delete(s.apply.Annotations, infrav1.ShellAnnotation)
+		s.now = s.now.Add(time.Minute)
+		g.Expect(r.shell(t.Context(), s)).To(Succeed())
+		if i == 1 {
+			g.Expect(s.apply.Status.PastShells).To(ConsistOf(And(HaveField("ID", "shell-0"), HaveField("ClosedAt.Time", s.apply.Status.Shell.OpenedAt.Time))))
+		}
+	}
+	g.Expect(s.apply.Status.Shell.ID).To(Equal("shell-12"))
+	g.Expect(s.apply.Status.PastShells).To(HaveLen(maxPastShells))
+	g.Expect(s.apply.Status.PastShells[0]).To(And(HaveField("ID", "shell-11"), HaveField("ClosedAt", Not(BeNil()))))
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -292,19 +291,4 @@ func initReason(failure *Failure) string {
 		return "the backend configuration changed"
 	}
 	return "modules or providers were missing"
-}
-
-// ShellEnvironment returns the environment in which a user runs the tool by hand: that of
-// the session, with questions and colours, and the tool in PATH.
-func (s *Session) ShellEnvironment() []string {
-	env := slices.DeleteFunc(slices.Clone(s.env), func(entry string) bool {
-		name, _, _ := strings.Cut(entry, "=")
-		return slices.Contains([]string{"TF_INPUT", "TF_IN_AUTOMATION", "NO_COLOR"}, name)
-	})
-	for i, entry := range env {
-		if path, found := strings.CutPrefix(entry, "PATH="); found {
-			env[i] = "PATH=" + filepath.Dir(s.tool.Path) + string(os.PathListSeparator) + path
-		}
-	}
-	return env
 }

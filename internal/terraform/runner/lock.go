@@ -119,22 +119,25 @@ func persist(ctx context.Context, what string, write func(context.Context) error
 	}, write)
 }
 
-// retry calls write until it succeeds, fails permanently or the timeout has passed. A
-// permanentError is always permanent. It ignores the cancellation of ctx.
+// retry calls write until it succeeds, fails permanently, the timeout has passed or the user
+// gives up. A permanentError is always permanent. It ignores the cancellation of ctx.
 func retry(ctx context.Context, timeout time.Duration, what string, isPermanent func(error) bool, write func(context.Context) error) error {
+	user := patienceOf(ctx)
+	timeout = user.limit(timeout)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 10*time.Second) {
-		attempt, stop := context.WithTimeout(ctx, 30*time.Second)
-		err := write(attempt)
-		stop()
+		err := user.attempt(ctx, write)
 		var permanent *permanentError
 		if err == nil || errors.As(err, &permanent) || isPermanent(err) {
 			return wrap(what, err)
 		}
+		user.waitFor(what, err)
 		select {
 		case <-ctx.Done():
 			return wrap(what, fmt.Errorf("giving up after %s: %w", timeout, err))
+		case <-user.gaveUp():
+			return wrap(what, fmt.Errorf("interrupted: %w", err))
 		case <-time.After(wait):
 		}
 	}

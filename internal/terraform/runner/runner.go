@@ -80,6 +80,10 @@ type execution struct {
 	creates bool
 	// enter is what an OperationShell does with the prepared working directory.
 	enter func(ctx context.Context, session *command.Session) error
+	// print, if set, is called with each line of the log that the engine writes, and
+	// lockErr is why the lock was not released: a shell has no other result.
+	print   func(line string)
+	lockErr error
 	// changes are the changes of the plan to apply.
 	changes []terraform.Change
 	// secrets is set by redactor.
@@ -97,6 +101,9 @@ func (run *execution) redactor() *terraform.Redactor {
 func (run *execution) printf(format string, args ...any) {
 	line := run.redactor().Replace(fmt.Sprintf(format, args...))
 	fmt.Fprintf(&run.report.log, "%s %s\n", time.Now().UTC().Format("2006-01-02T15:04:05.000Z"), line)
+	if run.print != nil {
+		run.print(line)
+	}
 }
 
 // Run executes the run and writes its result. It returns an error only if the runner
@@ -214,7 +221,13 @@ func (r *Runner) lockState(ctx context.Context, run *execution) (unlock func(), 
 	}
 	run.locked = true
 	return func() {
-		if err := r.unlock(ctx, run.request); err != nil {
+		err := errNotReleased
+		if run.enter == nil || run.keptState() {
+			err = r.unlock(ctx, run.request)
+		}
+		if err != nil && run.enter != nil {
+			run.lockErr = &LockLeftError{err}
+		} else if err != nil {
 			run.printf("Error: %v", err)
 		}
 	}, nil

@@ -142,7 +142,7 @@ func (r *Runner) closeState(ctx context.Context, run *execution, performErr erro
 		saved := run.state.current()
 		run.incomplete = !slices.ContainsFunc(unsaved, func(state command.UnsavedState) bool { return !sameState(state.Content, saved) })
 	}
-	err = run.state.sync(context.WithoutCancel(ctx))
+	err = patienceOf(ctx).attempt(context.WithoutCancel(ctx), run.state.sync)
 	switch {
 	case err == nil:
 		if run.state.carriedName != "" {

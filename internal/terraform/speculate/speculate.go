@@ -142,7 +142,8 @@ func (p *Plan) Changes(ctx context.Context, emit func(change.Entry) error) error
 }
 
 // Locate returns the directory that contains a root module and all modules that it uses by
-// a relative path, and the path of the root module in it.
+// a relative path, and the path of the root module in it. The directory is copied, so it is
+// an error if it is wider than the Git repository of the root module, or has the user's home.
 func Locate(dir string) (top, root string, err error) {
 	dir, err = filepath.Abs(dir)
 	if err == nil {
@@ -151,14 +152,24 @@ func Locate(dir string) (top, root string, err error) {
 	if err != nil {
 		return "", "", fmt.Errorf("reading the module: %w", err)
 	}
-	used := map[string]bool{}
-	if err := addUsed(dir, used); err != nil {
+	used, err := usedModules(dir)
+	if err != nil {
 		return "", "", err
 	}
+	if isTooWide(dir) {
+		return "", "", fmt.Errorf("the module is in %s, all of which would be copied: put it into a directory of its own", dir)
+	}
+	repository := repositoryOf(dir)
 	top = dir
-	for module := range used {
-		for !isBelow(module, top) {
+	for _, c := range used {
+		for !isBelow(c.dir, top) {
 			top = filepath.Dir(top)
+		}
+		switch {
+		case repository != "" && !isBelow(top, repository):
+			return "", "", fmt.Errorf("%s, which is outside of the repository %s, and all of %s would be copied: move the module into the repository, or use its address in Git or a registry", c, repository, top)
+		case isTooWide(top):
+			return "", "", fmt.Errorf("%s, so all of %s would be copied: put both modules into one directory, or use an address in Git or a registry", c, top)
 		}
 	}
 	root, err = filepath.Rel(top, dir)

@@ -25,6 +25,12 @@ func TestLocate_includesModulesWithRelativePaths(t *testing.T) {
 		},
 		{name: "the JSON syntax", files: map[string]string{"a/b/main.tf.json": `{"module": {"x": {"source": "../c"}}}`, "a/c/main.tf": ""}, top: "a", root: "b"},
 		{name: "a module that does not exist", files: map[string]string{"a/b/main.tf": `module "x" { source = "../../../none" }`}, top: "a/b", root: "."},
+		{name: "a comment", files: map[string]string{"a/b/main.tf": "# module \"x\" { source = \"../c\" }\n/* source = \"../c\" */", "a/c/main.tf": ""}, top: "a/b", root: "."},
+		{name: "a source of something else", files: map[string]string{"a/b/main.tf": "resource \"aws_s3_object\" \"x\" {\n  source = \"../../c\"\n}\nlocals { x = { source = \"../../c\" } }", "c/main.tf": ""}, top: "a/b", root: "."},
+		{name: "a string in several parts", files: map[string]string{"a/b/main.tf": `module "x" { source = "../${"c"}" }`, "a/c/main.tf": ""}, top: "a", root: "b"},
+		{name: "the parent", files: map[string]string{"a/b/main.tf": `module "x" { source = ".." }`, "a/main.tf": ""}, top: "a", root: "b"},
+		{name: "an invalid file", files: map[string]string{"a/b/main.tf": "module {{{", "a/b/x.tf": `module "x" { source = "../c" }`, "a/c/main.tf": ""}, top: "a", root: "b"},
+		{name: "a file instead of a module", files: map[string]string{"a/b/main.tf": `module "x" { source = "../c" }`, "a/c": ""}, top: "a/b", root: "."},
 		{name: "modules that use each other", files: map[string]string{"a/b/main.tf": `module "x" { source = "../c" }`, "a/c/main.tf": `module "x" { source = "../b" }`}, top: "a", root: "b"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -57,4 +63,43 @@ func TestTempDir_isPrivateAndRemoved(t *testing.T) {
 	g.Expect(os.Chmod(filepath.Join(dir, "sealed"), 0o500)).To(Succeed())
 	g.Expect(remove()).To(Succeed())
 	g.Expect(dir).NotTo(BeADirectory())
+}
+
+func TestLocate_copiesNoMoreThanTheRepository(t *testing.T) {
+	write := func(g Gomega, dir, name, content string) {
+		path := filepath.Join(dir, name)
+		g.Expect(os.MkdirAll(filepath.Dir(path), 0o700)).To(Succeed())
+		g.Expect(os.WriteFile(path, []byte(content), 0o600)).To(Succeed())
+	}
+	t.Run("above the repository", func(t *testing.T) {
+		g := NewWithT(t)
+		dir := t.TempDir()
+		// A worktree has a file instead of a directory.
+		write(g, dir, "home/repo/.git", "gitdir: elsewhere")
+		write(g, dir, "home/repo/a/main.tf", "\nmodule \"x\" { source = \"./b\" }")
+		write(g, dir, "home/repo/a/b/main.tf", "module \"x\" {\n  source = \"../../../other\"\n}")
+		write(g, dir, "home/other/main.tf", "")
+		_, _, err := speculate.Locate(filepath.Join(dir, "home/repo/a"))
+		g.Expect(err).To(MatchError(And(
+			HavePrefix(filepath.Join(dir, "home/repo/a/b/main.tf")+":2 uses module ../../../other, which is outside of the repository "+filepath.Join(dir, "home/repo")),
+			ContainSubstring("all of "+filepath.Join(dir, "home")+" would be copied"))))
+	})
+	for name, home := range map[string]string{"the home directory": "home", "above the home directory": "home/u/v"} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			dir := t.TempDir()
+			t.Setenv("HOME", filepath.Join(dir, home))
+			write(g, dir, "home/a/main.tf", `module "x" { source = "../b" }`)
+			write(g, dir, "home/b/main.tf", "")
+			write(g, dir, "home/u/v/main.tf", "")
+			_, _, err := speculate.Locate(filepath.Join(dir, "home/a"))
+			g.Expect(err).To(MatchError(ContainSubstring("all of " + filepath.Join(dir, "home") + " would be copied: put both modules into one directory")))
+			_, _, err = speculate.Locate(filepath.Join(dir, home))
+			g.Expect(err).To(MatchError(ContainSubstring("put it into a directory of its own")))
+		})
+	}
+	t.Run("the root directory", func(t *testing.T) {
+		_, _, err := speculate.Locate("/")
+		NewWithT(t).Expect(err).To(MatchError(ContainSubstring("put it into a directory of its own")))
+	})
 }
