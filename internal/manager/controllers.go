@@ -73,7 +73,7 @@ func setupEngine(ctx context.Context, mgr ctrl.Manager, o *Options, objects cach
 		return err
 	}
 	if err := (&workspacetemplateapply.Reconciler{
-		Client: mgr.GetClient(), Reader: reader, Metadata: objects, Grants: o.grants(mgr), Limits: o.Engine.Limits,
+		Client: mgr.GetClient(), Reader: reader, Metadata: objects, Grants: o.grants(mgr), Limits: o.Engine.Limits, NoClusterPolicies: !o.ClusterPolicies,
 		Artifacts: &flux.Fetcher{Hosts: o.Network.ArtifactHosts, Limit: terraform.MaxArtifact},
 		Runners:   runners, Default: executor, SealKey: sealKeyReader(mgr, &o.Engine), MaxRuns: o.Engine.limits(), RunExits: exits,
 		StartTimeout: o.Engine.StartTimeout, MaxTimeout: o.Engine.MaxRunTimeout,

@@ -25,7 +25,6 @@ import (
 // The election of a leader writes events of the core API, controllers those of events.k8s.io.
 // +kubebuilder:rbac:groups="";events.k8s.io,resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
-// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=get;list;watch
 //
 // References to other namespaces.
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=captreferencegrants,verbs=get;list;watch
@@ -148,7 +147,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, o *Options) (*cachesSynced, er
 	}
 	ready := healthz.Ping
 	if o.WebhookPort != 0 {
-		if err := webhooks.SetupGroups(mgr, o.groups()...); err != nil {
+		if err := webhooks.SetupWith(mgr, webhooks.Settings{Groups: o.groups(), NoClusterPolicies: !o.ClusterPolicies}); err != nil {
 			return nil, fmt.Errorf("setting up the webhooks: %w", err)
 		}
 		ready = mgr.GetWebhookServer().StartedChecker()

@@ -36,6 +36,9 @@ type Options struct {
 	// that a CAPTReferenceGrant allows.
 	NoCrossNamespaceRefs bool
 
+	// ClusterPolicies lets ClusterWorkspacePolicies decide about plans.
+	ClusterPolicies bool
+
 	// AWSOwnIdentity lets the manager use its own AWS identity if a provider config
 	// has no credentials.
 	AWSOwnIdentity bool
@@ -94,6 +97,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Namespace, "namespace", "", "Namespace to watch. Empty watches all namespaces.")
 	fs.StringVar(&o.WatchFilter, "watch-filter", "", "Reconcile only objects whose label cluster.x-k8s.io/watch-filter has this value.")
 	fs.BoolVar(&o.NoCrossNamespaceRefs, "no-cross-namespace-refs", false, "Refuse references to objects of other namespaces, also those that a CAPTReferenceGrant allows. It is on with --namespace.")
+	fs.BoolVar(&o.ClusterPolicies, "cluster-policies", true, "Let ClusterWorkspacePolicies decide about plans. Without it, the manager does not read them, and its webhook refuses them. Turn it off for a manager that has permissions in one namespace only.")
 	fs.IntVar(&o.Concurrency, "concurrency", 10, "Number of objects of each kind that are reconciled at once.")
 	fs.DurationVar(&o.SyncPeriod, "sync-period", 10*time.Hour, "Periodic resync interval.")
 	fs.Float32Var(&o.QPS, "kube-api-qps", 100, "Maximum requests per second to the API server.")

@@ -25,12 +25,27 @@ import (
 
 // Setup registers the webhooks of all kinds with the webhook server of a manager.
 func Setup(mgr ctrl.Manager) error {
-	return SetupGroups(mgr, infrav1.GroupVersion.Group, controlplanev1.GroupVersion.Group, bootstrapv1.GroupVersion.Group, addonsv1.GroupVersion.Group)
+	return SetupWith(mgr, Settings{
+		Groups: []string{infrav1.GroupVersion.Group, controlplanev1.GroupVersion.Group, bootstrapv1.GroupVersion.Group, addonsv1.GroupVersion.Group},
+	})
 }
 
-// SetupGroups registers the webhooks of the kinds of some API groups.
-func SetupGroups(mgr ctrl.Manager, groups ...string) error {
-	r := registry{mgr: mgr, groups: groups}
+// Settings are those of the webhooks of a manager.
+type Settings struct {
+	// Groups are the API groups whose kinds have webhooks.
+	Groups []string
+	// NoClusterPolicies refuses ClusterWorkspacePolicies, because the manager does not read
+	// them.
+	NoClusterPolicies bool
+}
+
+// SetupWith registers the webhooks that the settings select.
+func SetupWith(mgr ctrl.Manager, s Settings) error {
+	r := registry{mgr: mgr, groups: s.Groups}
+	clusterPolicies := clusterWorkspacePolicyRules
+	if s.NoClusterPolicies {
+		clusterPolicies = refusedClusterPolicyRules
+	}
 	return errors.Join(
 		registerValidator(r, &infrav1.CAPTCluster{}, captClusterRules),
 		registerValidator(r, &infrav1.CAPTClusterTemplate{}, captClusterTemplateRules),
@@ -44,7 +59,7 @@ func SetupGroups(mgr ctrl.Manager, groups ...string) error {
 		registerValidator(r, &infrav1.WorkspaceTemplateApply{}, workspaceTemplateApplyRules),
 		registerValidator(r, &infrav1.WorkspaceProviderConfig{}, workspaceProviderConfigRules),
 		registerValidator(r, &infrav1.WorkspacePolicy{}, workspacePolicyRules),
-		registerValidator(r, &infrav1.ClusterWorkspacePolicy{}, clusterWorkspacePolicyRules),
+		registerValidator(r, &infrav1.ClusterWorkspacePolicy{}, clusterPolicies),
 		registerValidator(r, &infrav1.WorkspaceNotification{}, workspaceNotificationRules),
 		registerValidator(r, &controlplanev1.CAPTControlPlane{}, captControlPlaneRules),
 		registerValidator(r, &controlplanev1.CAPTControlPlaneTemplate{}, captControlPlaneTemplateRules),

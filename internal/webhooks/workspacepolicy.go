@@ -28,6 +28,14 @@ var clusterWorkspacePolicyRules = rules[*infrav1.ClusterWorkspacePolicy]{
 	},
 }
 
+// refusedClusterPolicyRules refuse policies that would decide about nothing.
+var refusedClusterPolicyRules = rules[*infrav1.ClusterWorkspacePolicy]{
+	object: func(*infrav1.ClusterWorkspacePolicy) field.ErrorList {
+		return field.ErrorList{field.Forbidden(field.NewPath("spec"),
+			"the manager runs with --cluster-policies=false and would not enforce this policy: write a WorkspacePolicy in its namespace, or let the manager read ClusterWorkspacePolicies")}
+	},
+}
+
 func checkOptionalSelector(path *field.Path, selector *metav1.LabelSelector) field.ErrorList {
 	if selector == nil {
 		return nil

@@ -173,6 +173,34 @@ func TestCAPT_equalsConfig(t *testing.T) {
 	}
 }
 
+// A manager of one namespace may read policies of the cluster only if it has to.
+func TestCAPT_readsClusterPoliciesIfAsked(t *testing.T) {
+	const role, binding = "ClusterRole capt-manager-cluster-policies", "ClusterRoleBinding capt-manager-cluster-policies"
+	for _, test := range []struct {
+		flags   map[string]any
+		granted bool
+		args    []string
+	}{
+		{flags: map[string]any{}},
+		{flags: map[string]any{"namespace": "team-a"}, args: []string{"--cluster-policies=false"}},
+		{flags: map[string]any{"namespace": "team-a", "cluster-policies": false}, args: []string{"--cluster-policies=false"}},
+		{flags: map[string]any{"namespace": "team-a", "cluster-policies": true}, granted: true, args: []string{"--cluster-policies=true"}},
+		{flags: map[string]any{"cluster-policies": true}, args: []string{"--cluster-policies=true"}},
+	} {
+		objects, err := renderCAPT(t, map[string]any{"flags": test.flags})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (objects[role] != nil) != test.granted || (objects[binding] != nil) != test.granted {
+			t.Errorf("%v: the chart has %v and %v", test.flags, objects[role], objects[binding])
+		}
+		args := slices.DeleteFunc(argsOf(t, objects), func(arg string) bool { return !strings.HasPrefix(arg, "--cluster-policies") })
+		if !slices.Equal(args, test.args) {
+			t.Errorf("%v: got %v, want %v", test.flags, args, test.args)
+		}
+	}
+}
+
 func compare(t *testing.T, have, want map[string]manifest) {
 	t.Helper()
 	for id := range have {

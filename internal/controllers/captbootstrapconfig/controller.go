@@ -19,7 +19,7 @@ import (
 	"github.com/appthrust/capt/internal/reconcile"
 )
 
-// +kubebuilder:rbac:groups=bootstrap.cluster.x-k8s.io,resources=captbootstrapconfigs,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=bootstrap.cluster.x-k8s.io,resources=captbootstrapconfigs,verbs=get;list;watch
 // +kubebuilder:rbac:groups=bootstrap.cluster.x-k8s.io,resources=captbootstrapconfigs/status,verbs=patch
 // +kubebuilder:rbac:groups=bootstrap.cluster.x-k8s.io,resources=captbootstrapconfigs/finalizers,verbs=update
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;update;patch

@@ -59,6 +59,8 @@ type Reconciler struct {
 	Metadata cache.Cache
 	// Limits are what workspaces may use.
 	Limits template.Limits
+	// NoClusterPolicies leaves ClusterWorkspacePolicies alone: the manager may not read them.
+	NoClusterPolicies bool
 	// Grants decides about references to objects of other namespaces.
 	Grants *grant.Checker
 	// Artifacts downloads the artifacts of Flux sources.
@@ -114,8 +116,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		return err
 	}
 	secret, configMap := metadata("Secret"), metadata("ConfigMap")
-	var err error
-	r.controller, err = ctrl.NewControllerManagedBy(mgr).
+	setup := ctrl.NewControllerManagedBy(mgr).
 		For(&infrav1.WorkspaceTemplateApply{}).
 		Owns(&corev1.Secret{}).
 		Owns(&batchv1.Job{}).
@@ -124,15 +125,18 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&infrav1.CAPTReferenceGrant{}, handler.EnqueueRequestsFromMapFunc(r.tracker.mapGrants), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&infrav1.WorkspaceProviderConfig{}, handler.EnqueueRequestsFromMapFunc(r.tracker.mapTo("WorkspaceProviderConfig")), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&infrav1.WorkspacePolicy{}, handler.EnqueueRequestsFromMapFunc(r.workspacesOfPolicy), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&infrav1.ClusterWorkspacePolicy{}, handler.EnqueueRequestsFromMapFunc(r.workspacesOfPolicy), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.workspacesOfCluster), builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), ctrl.LoggerFrom(ctx)))).
 		WatchesRawSource(source.Kind(r.Metadata, client.Object(secret), handler.EnqueueRequestsFromMapFunc(r.tracker.mapTo("Secret")))).
 		WatchesRawSource(source.Kind(r.Metadata, client.Object(configMap), handler.EnqueueRequestsFromMapFunc(r.tracker.mapTo("ConfigMap")))).
 		WatchesRawSource(source.Channel(r.granted, &handler.EnqueueRequestForObject{})).
 		WatchesRawSource(source.Channel(r.RunExits, &handler.EnqueueRequestForObject{})).
 		WithOptions(options).
-		Named("workspacetemplateapply").
-		Build(r.router())
+		Named("workspacetemplateapply")
+	if !r.NoClusterPolicies {
+		setup.Watches(&infrav1.ClusterWorkspacePolicy{}, handler.EnqueueRequestsFromMapFunc(r.workspacesOfPolicy), builder.WithPredicates(predicate.GenerationChangedPredicate{}))
+	}
+	var err error
+	r.controller, err = setup.Build(r.router())
 	if err != nil {
 		return fmt.Errorf("setting up the controller: %w", err)
 	}

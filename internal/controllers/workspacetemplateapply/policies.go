@@ -24,11 +24,13 @@ func (r *Reconciler) policiesOf(ctx context.Context, apply *infrav1.WorkspaceTem
 			return nil, fmt.Errorf("reading workspace %s/%s: %w", namespace, name, err)
 		}
 	}
-	var cluster infrav1.ClusterWorkspacePolicyList
-	if err := r.Client.List(ctx, &cluster); err != nil {
-		return nil, fmt.Errorf("listing ClusterWorkspacePolicies: %w", err)
+	if !r.NoClusterPolicies {
+		var cluster infrav1.ClusterWorkspacePolicyList
+		if err := r.Client.List(ctx, &cluster); err != nil {
+			return nil, fmt.Errorf("listing ClusterWorkspacePolicies: %w", err)
+		}
+		sources.Cluster = cluster.Items
 	}
-	sources.Cluster = cluster.Items
 	for _, namespace := range sources.Namespaces() {
 		var list infrav1.WorkspacePolicyList
 		if err := r.Client.List(ctx, &list, client.InNamespace(namespace)); err != nil {
