@@ -42,7 +42,7 @@ func (e *Executor) Observe(ctx context.Context, run terraform.Run) (terraform.Li
 		// other runner can claim the run.
 		return terraform.LivenessGone, nil
 	}
-	return e.observePod(ctx, identity)
+	return e.observePod(ctx, run, identity)
 }
 
 // observeJob returns the liveness of an unclaimed run.
@@ -63,11 +63,29 @@ func (e *Executor) observeJob(ctx context.Context, run terraform.Run, secret *co
 	}
 }
 
-// observePod returns the liveness of the pod of a runner, regardless of its Job.
-func (e *Executor) observePod(ctx context.Context, identity *record.Identity) (terraform.Liveness, error) {
+// observePod returns the liveness of the pod of a runner, regardless of its Job. A module can
+// change the identity of its run: only a pod of the run keeps the run alive, and nothing of
+// other namespaces is read.
+func (e *Executor) observePod(ctx context.Context, run terraform.Run, identity *record.Identity) (terraform.Liveness, error) {
 	var pod corev1.Pod
-	err := e.Reader.Get(ctx, client.ObjectKey{Namespace: identity.PodNamespace, Name: identity.PodName}, &pod)
-	return identity.PodLiveness(&pod, err)
+	if identity.PodName != "" {
+		err := e.Reader.Get(ctx, client.ObjectKey{Namespace: run.Namespace, Name: identity.PodName}, &pod)
+		if client.IgnoreNotFound(err) != nil {
+			return terraform.LivenessUnknown, fmt.Errorf("reading runner pod: %w", err)
+		}
+	}
+	if pod.Labels[batchv1.JobNameLabel] == key(run).Name && string(pod.UID) == identity.PodUID {
+		return identity.PodLiveness(&pod, nil)
+	}
+	ended, err := e.hasNoPod(ctx, run)
+	switch {
+	case err != nil:
+		return terraform.LivenessUnknown, err
+	case ended:
+		return terraform.LivenessGone, nil
+	default:
+		return terraform.LivenessRunning, nil
+	}
 }
 
 func finished(job *batchv1.Job) bool {

@@ -28,11 +28,16 @@ func (f *fixture) end(name string) {
 	f.Expect(env.Client.Status().Update(f.ctx, &j)).To(Succeed())
 }
 
-// pod creates a running pod on a node that does not exist.
-func (f *fixture) pod(name string) *corev1.Pod {
+// pod creates a running pod on a node that does not exist, as the Job controller does for a
+// run.
+func (f *fixture) pod(name string, runs ...terraform.Run) *corev1.Pod {
 	f.t.Helper()
+	labels := map[string]string{}
+	for _, run := range runs {
+		labels[batchv1.JobNameLabel] = "capt-run-" + run.ID
+	}
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: name, Labels: labels},
 		Spec:       corev1.PodSpec{NodeName: "unreachable", Containers: []corev1.Container{{Name: "runner", Image: "example.com/runner:v1"}}},
 	}
 	f.Expect(env.Client.Create(f.ctx, pod)).To(Succeed())
@@ -53,7 +58,7 @@ func TestObserve_trustsOnlyThePod(t *testing.T) {
 	f.Expect(observe()).To(Equal(terraform.LivenessPending))
 	f.Expect(f.executor.Start(f.ctx, run)).To(Succeed())
 	f.Expect(observe()).To(Equal(terraform.LivenessRunning))
-	pod := f.pod("runner")
+	pod := f.pod("runner", run)
 	f.claim(run, pod)
 	f.Expect(observe()).To(Equal(terraform.LivenessRunning))
 
@@ -72,12 +77,32 @@ func TestObserve_trustsOnlyThePod(t *testing.T) {
 	f.Expect(observe()).To(Equal(terraform.LivenessGone), "it is another pod of the same name")
 }
 
+// A module can change what its run says about its pod.
+func TestObserve_trustsNoPodOfOthers(t *testing.T) {
+	f := newFixture(t)
+	elsewhere := *f
+	elsewhere.namespace = env.Namespace(t)
+	for name, claimed := range map[string]*corev1.Pod{
+		"bystander": f.pod("bystander"), "elsewhere": elsewhere.pod("elsewhere"), "nameless": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run := f.run(f.workspace(name))
+			f.Expect(f.executor.Start(f.ctx, run)).To(Succeed())
+			runner := f.pod(name+"-runner", run)
+			f.claim(run, claimed)
+			f.Expect(f.executor.Observe(f.ctx, run)).To(Equal(terraform.LivenessRunning), "its own pod is running")
+			f.Expect(env.Client.Delete(f.ctx, runner, client.GracePeriodSeconds(0))).To(Succeed())
+			f.Expect(f.executor.Observe(f.ctx, run)).To(Equal(terraform.LivenessGone), "a pod of others does not hold the slot")
+		})
+	}
+}
+
 func TestObserve_detectsTheEndOfThePod(t *testing.T) {
 	for _, phase := range []corev1.PodPhase{corev1.PodSucceeded, corev1.PodFailed} {
 		t.Run(string(phase), func(t *testing.T) {
 			f := newFixture(t)
 			run := f.run(f.workspace("phase"))
-			pod := f.pod("runner")
+			pod := f.pod("runner", run)
 			f.claim(run, pod)
 			f.Expect(f.executor.Observe(f.ctx, run)).To(Equal(terraform.LivenessRunning))
 			pod.Status.Phase = phase

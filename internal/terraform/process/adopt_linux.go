@@ -1,6 +1,11 @@
 package process
 
 import (
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/appthrust/capt/internal/terraform"
@@ -33,4 +38,16 @@ func (e *Executor) adopt(run terraform.Run, identity *record.Identity) {
 		}
 		e.exited(run, c)
 	}()
+}
+
+// isAnother reports whether a process is not the runner of a run. A module can change the
+// identity of its run, and the manager must not stop, or wait for, a process of others. An
+// error does not prove anything.
+func isAnother(run terraform.Run, pid int) bool {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+	if err != nil {
+		return os.IsNotExist(err)
+	}
+	args := strings.Split(string(text), "\x00")
+	return !slices.Contains(args, namespaceArg(run)) || !slices.Contains(args, runArg(run))
 }

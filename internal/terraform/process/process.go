@@ -123,7 +123,7 @@ func (e *Executor) start(ctx context.Context, run terraform.Run, kubeconfig []by
 	}
 	defer credentials.Close()
 	cmd := exec.Command(e.Runner,
-		"--namespace="+run.Namespace, "--run="+run.ID, "--work-dir="+e.WorkDir,
+		namespaceArg(run), runArg(run), "--work-dir="+e.WorkDir,
 		"--terraform-binary="+e.Binary, "--kubeconfig-fd=3", "--inherit-env="+e.Inherit,
 		"--hide="+strings.Join(append([]string{e.WorkDir}, e.Hidden...), ","))
 	if e.Sandbox != "" {
@@ -149,6 +149,10 @@ func (e *Executor) start(ctx context.Context, run terraform.Run, kubeconfig []by
 	}()
 	return nil
 }
+
+// namespaceArg and runArg are the arguments that identify the runner of a run.
+func namespaceArg(run terraform.Run) string { return "--namespace=" + run.Namespace }
+func runArg(run terraform.Run) string       { return "--run=" + run.ID }
 
 // request returns the request of a run, or nil if it has already started. It returns an
 // error if the request is not the one with which the manager created the run.
@@ -193,7 +197,7 @@ func (e *Executor) Observe(ctx context.Context, run terraform.Run) (terraform.Li
 	switch {
 	case identity.PodName == "" && identity.Host != hostname:
 		return terraform.LivenessUnknown, nil
-	case identity.Boot != host.BootID() || !identity.Alive():
+	case identity.Boot != host.BootID() || !identity.Alive() || isAnother(run, identity.PID):
 		return terraform.LivenessGone, nil
 	}
 	e.adopt(run, identity)
