@@ -183,6 +183,9 @@ func (n *Node) start(assets string) error {
 // mounted there is unmounted with the environment.
 func (n *Node) PodsDir() string { return filepath.Join(n.dir, "kubelet", "pods") }
 
+// LogsDir returns the directory with the output of all containers.
+func (n *Node) LogsDir() string { return filepath.Join(n.dir, "logs") }
+
 // Build compiles a program of the repository for an image.
 func (n *Node) Build(out, pkg string) error {
 	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", out, pkg)

@@ -38,13 +38,19 @@ func TestMain(m *testing.M) {
 // testTimeout is how long an operation may take on a busy machine.
 const testTimeout = 3 * time.Minute
 
+// diagnostics is the address of the manager's metrics.
+var diagnostics string
+
 // startManager runs the manager for all tests of the package.
 func startManager(e *testenv.Environment) error {
 	account, err := e.SuiteAccount()
 	if err != nil {
 		return err
 	}
-	stop, err := runManager(account.Kubeconfig, filepath.Join(e.Dir, "manager"))
+	if diagnostics, err = testenv.FreeAddress(); err != nil {
+		return err
+	}
+	stop, err := runManager(account.Kubeconfig, filepath.Join(e.Dir, "manager"), "--diagnostics-address="+diagnostics, "--insecure-diagnostics", "-v=5")
 	if err != nil {
 		return err
 	}

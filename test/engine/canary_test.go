@@ -1,15 +1,13 @@
 package engine
 
 import (
-	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,10 +18,8 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/terraform/record"
 	"github.com/appthrust/capt/internal/testenv/canary"
 )
 
@@ -86,15 +82,6 @@ output "address" {
 output "region" { value = "eu-central-1" }
 `
 
-// encodings returns a text as programs print it.
-func encodings(text string) []string {
-	quoted, _ := json.Marshal(text)
-	return []string{
-		text, string(quoted), fmt.Sprintf("%q", text), url.QueryEscape(text), url.PathEscape(text), hex.EncodeToString([]byte(text)),
-		base64.StdEncoding.EncodeToString([]byte(text)), base64.StdEncoding.EncodeToString([]byte("a" + text)), base64.URLEncoding.EncodeToString([]byte("ab" + text)),
-	}
-}
-
 // echo is a server that refuses all requests, and answers with what they contain.
 func echo(t *testing.T) *httptest.Server {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -115,18 +102,7 @@ func TestCanary_noSecretIsAnywhereElse(t *testing.T) {
 	c := w.plant()
 	w.Expect(w.Start()).To(Succeed())
 	var arguments canary.Arguments
-	stop := make(chan struct{})
-	t.Cleanup(func() { close(stop) })
-	go func() {
-		for {
-			select {
-			case <-stop:
-				return
-			case <-time.After(20 * time.Millisecond):
-				arguments.Collect()
-			}
-		}
-	}()
+	arguments.Follow(t)
 
 	w.carelessObjects(c)
 	var shown []string
@@ -230,7 +206,7 @@ func (w *harness) plant() *canary.Set {
 	w.Expect(os.Mkdir(filepath.Join(w.dir, c.Value("generated")), 0o700)).To(Succeed())
 	var printed []string
 	for _, kind := range []string{"token", "nested", "loose", "env", "file", "token file"} {
-		printed = append(printed, encodings(c.Value(kind))...)
+		printed = append(printed, canary.Printed(c.Value(kind))...)
 	}
 	w.Expect(os.WriteFile(filepath.Join(w.dir, "printed"), []byte(strings.Join(printed, "\n")+"\n"), 0o600)).To(Succeed())
 	w.Expect(os.WriteFile(filepath.Join(w.dir, "print.sh"), []byte("cd "+w.dir+`
@@ -339,25 +315,10 @@ func (w *harness) searchAll(c *canary.Set, when string) {
 	for _, path := range runs {
 		places["output of the runner "+filepath.Base(path)] = readFile(w, path)
 	}
-	var secrets corev1.SecretList
-	w.Expect(env.Client.List(w.ctx, &secrets, client.InNamespace(w.namespace), client.MatchingLabels{infrav1.ComponentLabel: "run"})).To(Succeed())
-	w.Expect(secrets.Items).NotTo(BeEmpty())
-	for i := range secrets.Items {
-		run := &secrets.Items[i]
-		// Sensitive values of the plan are masked when the run ends.
-		if text, err := record.Log(run); err == nil && record.Finished(run) {
-			places["log of "+run.Name] = text
-		}
-		if progress, err := record.Progress(run); err == nil {
-			places["progress of "+run.Name], err = json.Marshal(progress)
-			w.Expect(err).NotTo(HaveOccurred())
-		}
-		if result, err := record.Result(run); err == nil && result != nil {
-			result.Outputs = nil
-			places["result of "+run.Name], err = json.Marshal(result)
-			w.Expect(err).NotTo(HaveOccurred())
-		}
-	}
+	reported, err := canary.Runs(w.ctx, env.Client, w.namespace)
+	w.Expect(err).NotTo(HaveOccurred())
+	w.Expect(reported).To(HaveKey(HavePrefix("log of ")))
+	maps.Copy(places, reported)
 	for place, text := range places {
 		if found := c.Find(text); len(found) > 0 {
 			w.t.Errorf("%s: %s: %s", when, place, strings.Join(found, "; "))

@@ -51,16 +51,19 @@ type harness struct {
 	ctx       context.Context
 	env       *testenv.Environment
 	namespace string
+	// log is the log of the manager.
+	log string
 }
 
-func newHarness(t *testing.T) *harness {
+// newHarness starts a manager, with further arguments.
+func newHarness(t *testing.T, args ...string) *harness {
 	t.Helper()
 	testenv.NeedsNode(t)
 	h := &harness{WithT: NewWithT(t), t: t, ctx: t.Context(), env: testenv.New(t, testenv.WithNode())}
 	archive := filepath.Join("images", "capt-runner_linux_"+goruntime.GOARCH+".tar")
 	h.Expect(h.env.Node().ImportImage(h.found(testenv.Built(archive)))).To(Succeed())
 	h.namespace = h.env.Namespace(t)
-	h.startManager()
+	h.startManager(args...)
 	return h
 }
 
@@ -71,14 +74,15 @@ func (h *harness) found(path string, err error) string {
 }
 
 // startManager runs the manager with its permissions in a cluster.
-func (h *harness) startManager() {
+func (h *harness) startManager(args ...string) {
 	h.t.Helper()
-	log := filepath.Join(h.t.TempDir(), "manager.log")
-	out, err := os.Create(log)
+	h.log = filepath.Join(h.t.TempDir(), "manager.log")
+	out, err := os.Create(h.log)
 	h.Expect(err).NotTo(HaveOccurred())
-	cmd := exec.Command(h.found(testenv.Built("manager")),
-		"--namespace="+h.namespace, "--webhook-port=0", "--health-addr=0", "--diagnostics-address=0",
-		"--executor=job", "--runner-image="+image, "-v=1")
+	cmd := exec.Command(h.found(testenv.Built("manager")), append([]string{
+		"--namespace=" + h.namespace, "--webhook-port=0", "--health-addr=0", "--diagnostics-address=0",
+		"--executor=job", "--runner-image=" + image, "-v=1",
+	}, args...)...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+h.kubeconfig())
 	cmd.Stdout, cmd.Stderr = out, out
 	h.Expect(cmd.Start()).To(Succeed())
@@ -86,7 +90,7 @@ func (h *harness) startManager() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()
 		if h.t.Failed() {
-			text, _ := os.ReadFile(log)
+			text, _ := os.ReadFile(h.log)
 			h.t.Logf("manager:\n%s", text)
 		}
 	})

@@ -1,10 +1,13 @@
 package job_test
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -15,7 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/access"
 	"github.com/appthrust/capt/internal/terraform/record"
+	"github.com/appthrust/capt/internal/terraform/template"
 )
 
 // as returns a client with the permissions of a run's service account.
@@ -89,7 +94,7 @@ func TestAccess_ofRunsWithTheSameAccountIsSeparate(t *testing.T) {
 	f.Expect(f.get(&created, "capt-run-mine-r1")).To(Succeed())
 	spec := created.Spec.Template.Spec
 	f.Expect(spec.ServiceAccountName).To(Equal(shared))
-	f.Expect(*spec.AutomountServiceAccountToken).To(BeTrue())
+	f.Expect(spec.AutomountServiceAccountToken).To(BeNil(), "the account decides whether its pods have a token")
 	var stored corev1.Secret
 	f.Expect(f.get(&stored, "capt-token-mine-r1")).To(Succeed())
 	f.Expect(projected(spec)).To(ContainElement(HaveField("Secret.Name", stored.Name)))
@@ -109,6 +114,34 @@ func TestAccess_ofRunsWithTheSameAccountIsSeparate(t *testing.T) {
 	f.Expect(f.executor.Forget(f.ctx, mine)).To(Succeed())
 	f.Expect(apierrors.IsNotFound(f.get(&corev1.Secret{}, "capt-token-mine-r1"))).To(BeTrue())
 	f.Eventually(func() bool { return apierrors.IsUnauthorized(read(run, "capt-run-mine-r1")) }, "30s").Should(BeTrue(), "the token ends with the run")
+}
+
+// A module that reads the token of its run cannot use it elsewhere, for example at AWS.
+func TestToken_isForTheAPIServerOnly(t *testing.T) {
+	f := newFixture(t)
+	run := f.run(f.workspace("audience"), func(r *terraform.Request) { r.Pod.ServiceAccountName = "terraform" })
+	f.Expect(f.executor.Start(f.ctx, run)).To(Succeed())
+	var stored corev1.Secret
+	f.Expect(f.get(&stored, "capt-token-audience-r1")).To(Succeed())
+	review := func(audiences ...string) authenticationv1.TokenReviewStatus {
+		r := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: string(stored.Data["token"]), Audiences: audiences}}
+		f.Expect(env.Client.Create(f.ctx, r)).To(Succeed())
+		return r.Status
+	}
+	own := review()
+	f.Expect(own.Authenticated).To(BeTrue(), own.Error)
+	f.Expect(own.User.Username).To(HaveSuffix(":capt-run-audience-r1"))
+	for _, audience := range []string{"sts.amazonaws.com", "vault", "https://example.com"} {
+		f.Expect(review(audience).Authenticated).To(BeFalse(), audience)
+	}
+
+	plain := f.run(f.workspace("projected"))
+	f.Expect(f.executor.Start(f.ctx, plain)).To(Succeed())
+	var created batchv1.Job
+	f.Expect(f.get(&created, "capt-run-projected-r1")).To(Succeed())
+	f.Expect(projected(created.Spec.Template.Spec)).To(ContainElement(HaveField("ServiceAccountToken", HaveValue(And(
+		HaveField("Audience", BeEmpty()), HaveField("ExpirationSeconds", HaveValue(BeNumerically("<=", 3600))),
+	)))))
 }
 
 // The token of a run is deleted with the workspace, whatever an attempt before has deleted.
@@ -202,6 +235,42 @@ func TestAccess_isNotForgedByARun(t *testing.T) {
 			f.Expect(apierrors.IsNotFound(f.get(&rbacv1.Role{}, "capt-run-mine-r2"))).To(BeTrue())
 		})
 	}
+}
+
+// collision returns two long names that are the same when they are shortened.
+func collision() (first, second string) {
+	prefix, seen := strings.Repeat("long-", 12), map[string]string{}
+	for i := 0; ; i++ {
+		name := fmt.Sprint(prefix, i)
+		short := record.LabelValue(name)
+		if other, exists := seen[short]; exists {
+			return other, name
+		}
+		seen[short] = name
+	}
+}
+
+// Names of states are short, so that a user can find a name for a workspace with the state of
+// another one.
+func TestAccess_stateIsNotThatOfASimilarName(t *testing.T) {
+	f := newFixture(t)
+	first, second := collision()
+	suffix := func(r *terraform.Request) {
+		r.RunID, r.Backend.SecretSuffix = record.NewRunID(r.Workspace.Name, 1), template.StateSuffix(r.Workspace.Name)
+	}
+	victim := f.run(f.workspace(first), suffix)
+	f.Expect(f.executor.Start(f.ctx, victim)).To(Succeed())
+	// The run of the victim has ended, and its record is pruned.
+	f.Expect(f.executor.Forget(f.ctx, victim)).To(Succeed())
+	f.Expect(env.Client.Delete(f.ctx, f.secret(victim))).To(Succeed())
+
+	attacker := f.run(f.workspace(second), suffix)
+	f.Expect(attacker.ID).To(Equal(victim.ID), "the names are the same when they are shortened")
+	f.Expect(f.executor.Start(f.ctx, attacker)).To(Succeed())
+	result, err := record.Result(f.secret(attacker))
+	f.Expect(err).NotTo(HaveOccurred())
+	f.Expect(result).To(HaveField("Outcome", terraform.OutcomeFailed))
+	f.Expect(apierrors.IsNotFound(f.get(&rbacv1.Role{}, access.Name(attacker.ID)))).To(BeTrue(), "it gets no access to the state")
 }
 
 // TestAccess_stateIsNotAToken reserves the name of the state of another workspace, whose

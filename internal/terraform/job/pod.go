@@ -79,10 +79,11 @@ func (e *Executor) pod(run terraform.Run, request *terraform.Request) (*corev1.P
 		return nil, err
 	}
 	// The token of the run's own account is in a volume, which the module does not need.
-	// An account of the user has its token at the usual path, for the module.
-	account, automount, api := name(run.ID), false, ownToken()
+	// An account of the user has its token at the usual path, for the module, unless the account
+	// itself says that its pods have none.
+	account, automount, api := name(run.ID), new(false), ownToken()
 	if request.Pod.ServiceAccountName != "" {
-		account, automount, api = request.Pod.ServiceAccountName, true, storedToken(run)
+		account, automount, api = request.Pod.ServiceAccountName, nil, storedToken(run)
 	}
 	grace := defaultGrace
 	if request.Grace > 0 {
@@ -98,7 +99,7 @@ func (e *Executor) pod(run terraform.Run, request *terraform.Request) (*corev1.P
 	pod := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 		RestartPolicy:                 corev1.RestartPolicyNever,
 		ServiceAccountName:            account,
-		AutomountServiceAccountToken:  &automount,
+		AutomountServiceAccountToken:  automount,
 		EnableServiceLinks:            &no,
 		TerminationGracePeriodSeconds: &gracePeriod,
 		NodeSelector:                  request.Pod.NodeSelector,
@@ -117,10 +118,13 @@ func (e *Executor) pod(run terraform.Run, request *terraform.Request) (*corev1.P
 	return pod, nil
 }
 
-// tokenSeconds is the lifetime of a projected token, which the kubelet renews.
+// tokenSeconds is the lifetime of a projected token, which the kubelet renews. It ends with the
+// pod. A shorter one would end while the API server is not available for some minutes.
 const tokenSeconds = 3600
 
-// ownToken is the token of the pod's account, which is that of the run.
+// ownToken is the token of the pod's account, which is that of the run. It names no audience:
+// Kubernetes then issues it for the API server, which is the only one that the runner calls, and
+// whose audiences only its administrator knows. Others must refuse it.
 func ownToken() corev1.VolumeProjection {
 	seconds := int64(tokenSeconds)
 	return corev1.VolumeProjection{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: access.TokenKey, ExpirationSeconds: &seconds}}

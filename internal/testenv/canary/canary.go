@@ -52,6 +52,17 @@ func (s *Set) Plant(kind, special string) string {
 	return value.String()
 }
 
+// Printed returns a secret as programs print it, for modules that do so. The search does not
+// use it.
+func Printed(secret string) []string {
+	inJSON, _ := json.Marshal(secret) // Strings always encode.
+	encode := base64.StdEncoding.EncodeToString
+	return []string{
+		secret, string(inJSON), strconv.Quote(secret), url.QueryEscape(secret), url.PathEscape(secret), hex.EncodeToString([]byte(secret)),
+		encode([]byte(secret)), encode([]byte("a" + secret)), base64.URLEncoding.EncodeToString([]byte("ab" + secret)),
+	}
+}
+
 // Special are characters that encodings write in another way.
 const Special = `"\<&+/'% ü`
 

@@ -10,13 +10,20 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"testing"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/terraform/record"
 )
 
 // Objects returns the objects of the cluster and of a namespace as JSON, by kind and name:
@@ -26,7 +33,7 @@ func Objects(ctx context.Context, config *rest.Config, namespace string) (map[st
 	if err != nil {
 		return nil, fmt.Errorf("listing kinds: %w", err)
 	}
-	client, err := dynamic.NewForConfig(config)
+	objects, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("creating a client: %w", err)
 	}
@@ -40,9 +47,9 @@ func Objects(ctx context.Context, config *rest.Config, namespace string) (map[st
 			if !slices.Contains(kind.Verbs, "list") || kind.Name == "customresourcedefinitions" {
 				continue
 			}
-			lister := dynamic.ResourceInterface(client.Resource(version.WithResource(kind.Name)))
+			lister := dynamic.ResourceInterface(objects.Resource(version.WithResource(kind.Name)))
 			if kind.Namespaced {
-				lister = client.Resource(version.WithResource(kind.Name)).Namespace(namespace)
+				lister = objects.Resource(version.WithResource(kind.Name)).Namespace(namespace)
 			}
 			list, err := lister.List(ctx, metav1.ListOptions{})
 			if err != nil {
@@ -68,6 +75,34 @@ func addObject(found map[string][]byte, obj *unstructured.Unstructured) error {
 	}
 	found[obj.GetKind()+" "+obj.GetName()] = text
 	return nil
+}
+
+// Runs returns what the runs of a namespace report: their logs, progress and results without
+// the outputs. Sensitive values of a plan are masked in the log when the run ends.
+func Runs(ctx context.Context, reader client.Reader, namespace string) (map[string][]byte, error) {
+	var secrets corev1.SecretList
+	if err := reader.List(ctx, &secrets, client.InNamespace(namespace), client.MatchingLabels{infrav1.ComponentLabel: record.ComponentRun}); err != nil {
+		return nil, fmt.Errorf("listing runs: %w", err)
+	}
+	found := map[string][]byte{}
+	for i := range secrets.Items {
+		run := &secrets.Items[i]
+		if text, err := record.Log(run); err == nil && record.Finished(run) {
+			found["log of "+run.Name] = text
+		}
+		if progress, err := record.Progress(run); err == nil && progress != nil {
+			if found["progress of "+run.Name], err = json.Marshal(progress); err != nil {
+				return nil, fmt.Errorf("encoding the progress of %s: %w", run.Name, err)
+			}
+		}
+		if result, err := record.Result(run); err == nil && result != nil {
+			result.Outputs = nil
+			if found["result of "+run.Name], err = json.Marshal(result); err != nil {
+				return nil, fmt.Errorf("encoding the result of %s: %w", run.Name, err)
+			}
+		}
+	}
+	return found, nil
 }
 
 // Exposed returns the files below a directory that contain a secret and that other users
@@ -119,6 +154,22 @@ func (a *Arguments) Collect() {
 		a.seen[string(text)] = true
 		a.mu.Unlock()
 	}
+}
+
+// Follow collects the arguments until the test ends.
+func (a *Arguments) Follow(t testing.TB) {
+	stop := make(chan struct{})
+	t.Cleanup(func() { close(stop) })
+	go func() {
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(20 * time.Millisecond):
+				a.Collect()
+			}
+		}
+	}()
 }
 
 // Text returns the collected arguments, one process per line.
