@@ -76,6 +76,7 @@ func TestPages_areAccessible(t *testing.T) {
 	pages := []struct{ name, path, text string }{
 		{"fleet", "/", "production"},
 		{"matrix", "/?view=matrix", "cert-manager"},
+		{"workspaces", "/workspaces", "shared-dns"},
 		{"cluster", "/clusters/team-a/staging", "staging-vpc"},
 		{"cluster-new", "/clusters/team-b/new", "new-eks"},
 		{"cluster-upgraded", "/clusters/team-a/tools", "Upgrading"},
@@ -152,6 +153,7 @@ func TestPages_areInTheDocumentation(t *testing.T) {
 			b.shows("forces replacement")
 		}
 		b.script("scrollTo(0, 0)")
+		b.Eventually(func() bool { return value[bool](b, `!!document.querySelector(".link.live")`) }, timeout).Should(BeTrue())
 		content, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
 		b.Expect(err).NotTo(HaveOccurred())
 		file := filepath.Join("docs", "images", image.name+".png")

@@ -6,10 +6,11 @@ import { Events } from "./pages/events";
 import { Fleet } from "./pages/fleet";
 import { Gone } from "./pages/missing";
 import { WorkspacePage } from "./pages/workspace";
+import { Workspaces } from "./pages/workspaces";
 import { address, parse } from "./router";
 import { command, Login, SessionEnded } from "./login";
 import { key, login, logout } from "./session";
-import { stored, toast, useStore } from "./store";
+import { narrow, stored, toast, useStore } from "./store";
 import { crowded, link, session } from "./stream";
 
 const theme = stored("capt-theme", "auto");
@@ -18,13 +19,15 @@ const themes = ["auto", "light", "dark"] as const;
 function Page() {
   const route = parse(useStore(address).split("?")[0]!);
   const words = useWords();
-  const title = "name" in route ? route.name : route.page === "addons" ? words.addons : route.page === "events" ? words.events : words.clusters;
+  const title = "name" in route ? route.name : route.page === "missing" ? "404" : words[route.page === "fleet" ? "clusters" : route.page];
   useEffect(() => {
     document.title = `${title} · CAPT`;
   }, [title]);
   switch (route.page) {
     case "fleet":
       return <Fleet />;
+    case "workspaces":
+      return <Workspaces />;
     case "addons":
       return <AddonsPage />;
     case "events":
@@ -45,6 +48,7 @@ export function App() {
   const path = useStore(address).split("?")[0]!;
   const chosen = useStore(theme);
   const user = useStore(session);
+  const isNarrow = useStore(narrow);
   const state = useStore(link);
   const refusal = useStore(crowded);
   const open = useStore(key) !== "";
@@ -68,11 +72,28 @@ export function App() {
     return () => clearTimeout(timer);
   }, [message]);
   const pages: [string, string, RegExp][] = [
-    ["/", words.clusters, /^\/($|clusters|workspaces)/],
+    ["/", words.clusters, /^\/($|clusters)/],
+    ["/workspaces", words.workspaces, /^\/workspaces/],
     ["/addons", words.addons, /^\/addons/],
     ["/events", words.events, /^\/events/],
   ];
   const nextTheme = themes[(themes.indexOf(chosen as "auto") + 1) % themes.length]!;
+  const who = inCluster && user?.user ? `${user.user} · ${user.context}` : user?.context;
+  const settings = (
+    <>
+      <button type="button" class="plain" title={words.theme[chosen as "auto"]} aria-label={words.theme[chosen as "auto"]} onClick={() => (theme.value = nextTheme)}>
+        <span aria-hidden="true">{chosen === "dark" ? "☾" : chosen === "light" ? "☀" : "◐"}</span>
+      </button>
+      <button type="button" class="plain" lang={current === "ja" ? "en" : "ja"} onClick={() => (language.value = current === "ja" ? "en" : "ja")}>
+        {current === "ja" ? "English" : "日本語"}
+      </button>
+      {inCluster && open && (
+        <button type="button" class="plain" onClick={() => void logout()}>
+          {words.logout}
+        </button>
+      )}
+    </>
+  );
   return (
     <>
       <a class="skip" href="#main" onClick={(e) => (e.preventDefault(), document.querySelector<HTMLElement>("h1")?.focus())}>
@@ -92,20 +113,22 @@ export function App() {
         <span class="end where">
           {open && (
             <span class={"link " + (user?.lost ? "lost" : state)} title={user?.server}>
-              <span class="where-text">{inCluster && user?.user ? `${user.user} · ${user.context}` : user?.context}</span>
+              {!isNarrow && <span class="where-text">{who}</span>}
               <span class="hidden">{user?.lost ? words.clusterLost : state === "live" ? words.live : words.connecting}</span>
             </span>
           )}
-          <button type="button" class="plain" title={words.theme[chosen as "auto"]} aria-label={words.theme[chosen as "auto"]} onClick={() => (theme.value = nextTheme)}>
-            <span aria-hidden="true">{chosen === "dark" ? "☾" : chosen === "light" ? "☀" : "◐"}</span>
-          </button>
-          <button type="button" class="plain" lang={current === "ja" ? "en" : "ja"} onClick={() => (language.value = current === "ja" ? "en" : "ja")}>
-            {current === "ja" ? "English" : "日本語"}
-          </button>
-          {inCluster && open && (
-            <button type="button" class="plain" onClick={() => void logout()}>
-              {words.logout}
-            </button>
+          {isNarrow ? (
+            <>
+              <button type="button" class="plain" aria-label={words.settings} popovertarget="settings">
+                <span aria-hidden="true">⋯</span>
+              </button>
+              <div id="settings" popover="auto">
+                {who && <p>{who}</p>}
+                {settings}
+              </div>
+            </>
+          ) : (
+            settings
           )}
         </span>
       </header>

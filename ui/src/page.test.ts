@@ -4,8 +4,9 @@ import { current, duration, episodes, parseDuration, pathText, sides, symbol } f
 import { en } from "./i18n/en";
 import { ja } from "./i18n/ja";
 import { merge } from "./pages/events";
-import { select, type Filter } from "./pages/fleet";
+import { texts } from "./pages/fleet";
 import { problemText } from "./parts/common";
+import { select, type Filter } from "./parts/filters";
 import { flatten } from "./parts/tree";
 import { visible } from "./parts/virtual";
 import { named, parseReasons } from "./reasons";
@@ -19,6 +20,7 @@ describe("router", () => {
   test.each([
     ["/", { page: "fleet" }],
     ["/addons", { page: "addons" }],
+    ["/workspaces", { page: "workspaces" }],
     ["/clusters/a/b", { page: "cluster", ns: "a", name: "b" }],
     ["/workspaces/a/b%2Fc", { page: "workspace", ns: "a", name: "b/c" }],
     ["/clusters/a", { page: "missing" }],
@@ -58,7 +60,7 @@ describe("stream", () => {
 
 describe("fleet", () => {
   const rows = [row("ready"), row("bad", { state: "Failed" }), row("new", { state: "Unknown", region: "eu-west-1" }), row("b", { ns: "b", state: "Attention", policy: "Deny" })];
-  const names = (filter: Partial<Filter>) => select(rows, { q: "", ns: "", state: "", policy: "", ...filter }).map((r) => r.name);
+  const names = (filter: Partial<Filter>) => select(rows, { q: "", ns: "", state: "", policy: "", ...filter }, texts).map((r) => r.name);
   test("those that need a user come first", () => expect(names({})).toEqual(["bad", "b", "new", "ready"]));
   test("search", () => expect(names({ q: "WEST" })).toEqual(["new"]));
   test("namespace", () => expect(names({ ns: "b" })).toEqual(["b"]));

@@ -2,7 +2,7 @@ import { Store } from "./store";
 
 /** Route is a page with the names in its address. */
 export type Route =
-  | { page: "fleet" | "addons" | "events" | "missing" }
+  | { page: "fleet" | "workspaces" | "addons" | "events" | "missing" }
   | { page: "cluster" | "workspace" | "addon"; ns: string; name: string };
 
 /** parse returns the route of a path. */
@@ -15,7 +15,7 @@ export function parse(path: string): Route {
   }
   const [page, ns, name] = parts;
   if (parts.length === 0) return { page: "fleet" };
-  if (parts.length === 1 && (page === "addons" || page === "events")) return { page };
+  if (parts.length === 1 && (page === "workspaces" || page === "addons" || page === "events")) return { page };
   if (parts.length === 3 && ns && name) {
     if (page === "clusters") return { page: "cluster", ns, name };
     if (page === "workspaces") return { page: "workspace", ns, name };

@@ -61,3 +61,7 @@ if (typeof document !== "undefined") {
 
 /** toast is a message about the last action. */
 export const toast = new Store<{ text: string; bad?: boolean } | null>(null);
+
+/** narrow is true on a phone. */
+export const narrow = new Store(typeof matchMedia !== "undefined" && matchMedia("(max-width: 640px)").matches);
+if (typeof matchMedia !== "undefined") matchMedia("(max-width: 640px)").addEventListener("change", (e) => (narrow.value = e.matches));

@@ -69,6 +69,23 @@ export interface Attention {
   workspace: string;
 }
 
+export interface WorkspaceRow {
+  ns: string;
+  name: string;
+  state: State;
+  reason?: string;
+  message?: string;
+  created: string;
+  cluster?: string;
+  template: string;
+  resources?: number;
+  what?: string;
+  drift?: number;
+  policy?: PolicyAction;
+  paused?: boolean;
+  deleting?: boolean;
+}
+
 export interface Rows {
   rows?: Row[];
   removed?: string[];

@@ -60,11 +60,15 @@ func setStatus(t *testing.T, obj client.Object, edit func()) {
 	}, timeout).Should(Succeed())
 }
 
+// createWorkspace creates a workspace of a Cluster, or one without a Cluster.
 func createWorkspace(t *testing.T, namespace, cluster, name string) *infrav1.WorkspaceTemplateApply {
 	t.Helper()
 	apply := &infrav1.WorkspaceTemplateApply{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: cluster}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec:       infrav1.WorkspaceTemplateApplySpec{TemplateRef: infrav1.TemplateReference{Name: "t"}, Approval: infrav1.ApprovalManual},
+	}
+	if cluster != "" {
+		apply.Labels = map[string]string{clusterv1.ClusterNameLabel: cluster}
 	}
 	NewWithT(t).Expect(env.Client.Create(t.Context(), apply)).To(Succeed())
 	return apply

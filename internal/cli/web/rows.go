@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/annotations"
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
@@ -117,14 +118,19 @@ func isOwnStatus(n *describe.Node) bool {
 
 // statusText returns the status of a node in a few words.
 func statusText(n *describe.Node) string {
-	text := message.OneLine(n.Message)
-	if p := n.Progress; p != nil && p.Total > 0 {
-		text = fmt.Sprintf("%s: %d of %d resources", cmp.Or(p.Phase, p.Operation), p.Done, p.Total)
-	}
+	text := runText(n)
 	if n.Kind == clusterv1.ClusterKind || n.Kind == "Run" || text == "" {
 		return text
 	}
 	return n.Kind + " " + n.Name + ": " + text
+}
+
+// runText returns the progress of a node, or its message.
+func runText(n *describe.Node) string {
+	if p := n.Progress; p != nil && p.Total > 0 {
+		return fmt.Sprintf("%s: %d of %d resources", cmp.Or(p.Phase, p.Operation), p.Done, p.Total)
+	}
+	return message.OneLine(n.Message)
 }
 
 // severity orders states from the best to the worst.
@@ -150,19 +156,51 @@ var attentionNames = map[string]string{
 	infrav1.DriftDetectedReason: "Drift", infrav1.PlanRejectedReason: "Rejected", infrav1.PolicyDeniedReason: "Policy",
 }
 
+// whatWaits returns the short name of why a workspace waits for a user, if it does.
+func whatWaits(n *describe.Node) string {
+	switch n.State {
+	case describe.StateAttention:
+		return cmp.Or(attentionNames[n.Reason], n.Reason)
+	case describe.StateFailed:
+		return "Failed"
+	}
+	return ""
+}
+
 // addAttention adds the workspaces that wait for a user.
 func (r *Row) addAttention(n *describe.Node) {
 	if n.Kind == "Workspace" && len(r.Attention) < maxAttention {
-		switch n.State {
-		case describe.StateAttention:
-			r.Attention = append(r.Attention, Attention{What: cmp.Or(attentionNames[n.Reason], n.Reason), Workspace: n.Name})
-		case describe.StateFailed:
-			r.Attention = append(r.Attention, Attention{What: "Failed", Workspace: n.Name})
+		if what := whatWaits(n); what != "" {
+			r.Attention = append(r.Attention, Attention{What: what, Workspace: n.Name})
 		}
 	}
 	for _, child := range n.Children {
 		r.addAttention(child)
 	}
+}
+
+// newWorkspaceRow returns the row of a workspace in the list of all.
+func newWorkspaceRow(apply *infrav1.WorkspaceTemplateApply) *WorkspaceRow {
+	node := describe.WorkspaceNode(apply, false)
+	worst := worstNode(node)
+	row := &WorkspaceRow{
+		Namespace: apply.Namespace, Name: apply.Name, Created: apply.CreationTimestamp, Template: apply.Spec.TemplateRef.Name,
+		State: worst.State, Reason: worst.Reason, What: whatWaits(node), Policy: decisionOf(apply.Status.Plan),
+		Paused: annotations.HasPaused(apply), Deleting: !apply.DeletionTimestamp.IsZero(),
+	}
+	if worst.State != describe.StateReady {
+		row.Message = message.Truncate(runText(worst), maxMessage)
+	}
+	if cluster, owned := clusterOf(apply); owned {
+		row.Cluster = cluster.Name
+	}
+	if state := apply.Status.State; state != nil {
+		row.Resources = state.Resources
+	}
+	if drift := apply.Status.Drift; drift != nil {
+		row.Drift = len(drift.Resources)
+	}
+	return row
 }
 
 // isClusterAPI reports whether an API version belongs to Cluster API or a provider.

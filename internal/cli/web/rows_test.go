@@ -46,6 +46,29 @@ func fleetWorkspace(name string, ready []metav1.Condition) *infrav1.WorkspaceTem
 	return apply
 }
 
+func TestNewWorkspaceRow_saysWhatItWaitsFor(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	alone := fleetWorkspace("dns", oneCondition("Ready", metav1.ConditionFalse, infrav1.WaitingForApprovalReason, "Plan waits"))
+	alone.Labels, alone.Spec.TemplateRef.Name = nil, "zone"
+	alone.Status.State = &infrav1.StateStatus{Resources: 3}
+	g.Expect(newWorkspaceRow(alone)).To(Equal(&WorkspaceRow{
+		Namespace: "a", Name: "dns", State: describe.StateAttention, Reason: infrav1.WaitingForApprovalReason, Message: "Plan waits",
+		Created: day, Template: "zone", Resources: 3, What: "Approval",
+	}))
+
+	running := fleetWorkspace("net", oneCondition("Ready", metav1.ConditionFalse, infrav1.RunInProgressReason, "Run net-r1"))
+	running.Status.Run = &infrav1.RunStatus{ID: "net-r1", Operation: "Apply", Progress: &infrav1.RunProgress{Phase: "Applying", Done: 3, Total: 14}}
+	row := newWorkspaceRow(running)
+	g.Expect(row.Cluster).To(Equal("demo"))
+	g.Expect(row.Message).To(Equal("Applying: 3 of 14 resources"))
+	g.Expect(row.What).To(BeEmpty())
+
+	ready := newWorkspaceRow(fleetWorkspace("done", oneCondition("Ready", metav1.ConditionTrue, "Applied", "")))
+	g.Expect(ready.State).To(Equal(describe.StateReady))
+	g.Expect(ready.Message).To(BeEmpty())
+}
+
 func TestNewRow_hasTheWorstStateAndItsCause(t *testing.T) {
 	t.Parallel()
 	notReady := func(reason, message string) []metav1.Condition {
@@ -128,7 +151,7 @@ func TestTypes_areThoseOfThePage(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	source, err := os.ReadFile(filepath.Join(root, "ui", "src", "types.ts"))
 	g.Expect(err).NotTo(HaveOccurred())
-	for _, value := range []any{Problem{}, Login{}, Session{}, Denied{}, Loading{}, Row{}, Badge{}, Attention{}, Rows{}, Cluster{}, Condition{}, Workspace{}, Addon{}, AddonCluster{}, Addons{}, Event{}, Span{}, PlanLine{}, PlanEnd{}, Can{}, infrav1.PolicyViolation{}} {
+	for _, value := range []any{Problem{}, Login{}, Session{}, Denied{}, Loading{}, Row{}, Badge{}, Attention{}, Rows[Row]{}, WorkspaceRow{}, Cluster{}, Condition{}, Workspace{}, Addon{}, AddonCluster{}, Addons{}, Event{}, Span{}, PlanLine{}, PlanEnd{}, Can{}, infrav1.PolicyViolation{}} {
 		kind := reflect.TypeOf(value)
 		body := regexp.MustCompile(`(?s)export interface ` + kind.Name() + ` \{\n(.*?)\n\}`).FindSubmatch(source)
 		g.Expect(body).NotTo(BeNil(), kind.Name())

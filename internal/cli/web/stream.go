@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"hash/maphash"
 	"net/http"
 	"strings"
 	"sync"
@@ -108,7 +107,9 @@ func newView(ctx context.Context, user *identity, name string) (view, bool) {
 	named := found && namespace != "" && object != "" && !strings.Contains(object, "/")
 	switch {
 	case name == "fleet":
-		return &fleetView{sent: map[key]uint64{}, seed: maphash.MakeSeed()}, true
+		return newFleetView(), true
+	case name == "workspaces":
+		return newWorkspacesView(), true
 	case name == "addons":
 		return &addonsView{}, true
 	case name == "events":

@@ -76,7 +76,7 @@ func (s *received) rows() map[string]Row {
 		case "reset":
 			clear(rows)
 		case "rows":
-			var change Rows
+			var change Rows[Row]
 			_ = json.Unmarshal([]byte(data), &change)
 			for _, row := range change.Rows {
 				rows[row.Namespace+"/"+row.Name] = row
@@ -181,6 +181,18 @@ func TestFleet_streamsChanges(t *testing.T) {
 	p.Eventually(s.rows, timeout).Should(BeEmpty())
 }
 
+func TestWorkspaces_streamsThoseWithoutAClusterToo(t *testing.T) {
+	t.Parallel()
+	namespace := env.Namespace(t)
+	createWorkspace(t, namespace, "demo", "net")
+	alone := createWorkspace(t, namespace, "", "dns")
+	p := start(t, Options{Config: env.Config, Namespace: namespace})
+	stream := p.stream("/api/v1/stream?view=workspaces")
+	p.Eventually(stream.rows, timeout).Should(And(HaveKey(namespace+"/net"), HaveKey(namespace+"/dns")))
+	p.Expect(env.Client.Delete(t.Context(), alone)).To(Succeed())
+	p.Eventually(stream.rows, timeout).ShouldNot(HaveKey(namespace + "/dns"))
+}
+
 func TestCluster_streamsTreeAndEvents(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
@@ -246,7 +258,7 @@ func TestStream_slowReaderCatchesUp(t *testing.T) {
 		line, err := reader.ReadString('\n')
 		p.Expect(err).NotTo(HaveOccurred())
 		if data, found := strings.CutPrefix(line, "data: "); found && strings.Contains(data, `"rows"`) {
-			var rows Rows
+			var rows Rows[Row]
 			p.Expect(json.Unmarshal([]byte(data), &rows)).To(Succeed())
 			for _, row := range rows.Rows {
 				if strings.HasSuffix(row.Message, last) {

@@ -104,9 +104,30 @@ type Attention struct {
 	Workspace string `json:"workspace"`
 }
 
+// WorkspaceRow is a workspace in the list of all: event rows.
+type WorkspaceRow struct {
+	Namespace string         `json:"ns"`
+	Name      string         `json:"name"`
+	State     describe.State `json:"state"`
+	Reason    string         `json:"reason,omitempty"`
+	Message   string         `json:"message,omitempty"`
+	Created   metav1.Time    `json:"created"`
+	// Cluster is empty for a workspace of its own.
+	Cluster  string `json:"cluster,omitempty"`
+	Template string `json:"template"`
+	// Resources is the number of resources in the state.
+	Resources int32 `json:"resources,omitempty"`
+	// What is why it waits for a user.
+	What     string               `json:"what,omitempty"`
+	Drift    int                  `json:"drift,omitempty"`
+	Policy   infrav1.PolicyAction `json:"policy,omitempty"`
+	Paused   bool                 `json:"paused,omitempty"`
+	Deleting bool                 `json:"deleting,omitempty"`
+}
+
 // Rows are changed and removed rows.
-type Rows struct {
-	Rows    []Row    `json:"rows,omitempty"`
+type Rows[T any] struct {
+	Rows    []T      `json:"rows,omitempty"`
 	Removed []string `json:"removed,omitempty"`
 }
 

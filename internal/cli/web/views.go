@@ -19,25 +19,48 @@ import (
 	"github.com/appthrust/capt/internal/message"
 )
 
-// fleetView shows a row for each Cluster.
-type fleetView struct {
+// rowsView shows a row for each object of a kind.
+type rowsView[T any] struct {
+	kind string
+	keys func(*objects) []key
+	// row returns nil if the object does not exist.
+	row func(*objects, key) *T
 	// sent are the hashes of the rows that the client has.
 	sent map[key]uint64
 	seed maphash.Seed
 }
 
-func (v *fleetView) wants(t topic) bool { return t.kind == topicCluster }
+func newRowsView[T any](kind string, keys func(*objects) []key, row func(*objects, key) *T) *rowsView[T] {
+	return &rowsView[T]{kind: kind, keys: keys, row: row, sent: map[key]uint64{}, seed: maphash.MakeSeed()}
+}
 
-func (v *fleetView) events(o *objects, changed map[topic]struct{}, all bool) []event {
-	keys := changedKeys(changed, topicCluster)
+// newFleetView shows a row for each Cluster.
+func newFleetView() view {
+	return newRowsView(topicCluster, func(o *objects) []key { return sortedKeys(o.clusters) }, (*objects).row)
+}
+
+// newWorkspacesView shows a row for each workspace, with and without a Cluster.
+func newWorkspacesView() view {
+	return newRowsView(topicWorkspace, func(o *objects) []key { return sortedKeys(o.workspaces) }, func(o *objects, id key) *WorkspaceRow {
+		if apply := o.workspaces[id]; apply != nil {
+			return newWorkspaceRow(apply)
+		}
+		return nil
+	})
+}
+
+func (v *rowsView[T]) wants(t topic) bool { return t.kind == v.kind }
+
+func (v *rowsView[T]) events(o *objects, changed map[topic]struct{}, all bool) []event {
+	keys := changedKeys(changed, v.kind)
 	if all {
 		clear(v.sent)
-		keys = sortedKeys(o.clusters)
+		keys = v.keys(o)
 	}
 	var events []event
-	var rows Rows
+	var rows Rows[T]
 	for _, id := range keys {
-		row := o.row(id)
+		row := v.row(o, id)
 		if row == nil {
 			if _, known := v.sent[id]; known {
 				delete(v.sent, id)
@@ -55,7 +78,7 @@ func (v *fleetView) events(o *objects, changed map[topic]struct{}, all bool) []e
 		}
 		if len(rows.Rows) == batch {
 			events = append(events, event{"rows", rows})
-			rows = Rows{}
+			rows = Rows[T]{}
 		}
 	}
 	if len(rows.Rows)+len(rows.Removed) > 0 {

@@ -27,7 +27,7 @@ export function AddonsPage() {
               </span>
               <Meter value={addon.ready} max={addon.matched} label={`${addon.name}: ${words.readyIn(addon.ready, addon.matched)}`} state={addon.state} />
               <span class="quiet">{words.readyIn(addon.ready, addon.matched)}</span>
-              {addon.message && addon.state !== "Ready" && <span class="message">{addon.message}</span>}
+              {addon.message && addon.state !== "Ready" && <span class="message" lang="en">{addon.message}</span>}
             </a>
           </li>
         ))}
@@ -75,7 +75,7 @@ export function AddonPage({ ns, name }: { ns: string; name: string }) {
                 <span class="quiet">
                   <Age since={c.since} /> {!!c.attempts && c.state !== "Ready" && words.attempts(c.attempts)}
                 </span>
-                {c.state !== "Ready" && <span class="message">{c.message}</span>}
+                {c.state !== "Ready" && <span class="message" lang="en">{c.message}</span>}
               </span>
             </li>
           ))}

@@ -45,7 +45,7 @@ export function EventList({ events, ns }: { events: Event[]; ns?: string }) {
                 <Age since={event.last} suffix />
                 {(event.count ?? 0) > 1 && ` ${words.times(event.count!)}`}
               </span>
-              <span class="message">{event.message}</span>
+              <span class="message" lang="en">{event.message}</span>
             </span>
           </li>
         );

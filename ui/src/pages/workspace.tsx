@@ -184,7 +184,7 @@ function History({ workspace }: { workspace: Workspace }) {
               <span class="history-bar" aria-hidden="true">
                 <span class={outcomes[r.outcome] ?? "Ready"} style={{ width: `max(2px, ${(100 * parseDuration(r.duration)) / longest}%)` }} />
               </span>
-              {r.summary && <span class="message">{r.summary}</span>}
+              {r.summary && <span class="message" lang="en">{r.summary}</span>}
             </span>
           </li>
         ))}

@@ -157,7 +157,7 @@ export function Conditions({ conditions, subject }: { conditions: Condition[]; s
                 {c.type} <Age since={c.since} />
               </span>
             </div>
-            {c.message && <p class="message">{c.message}</p>}
+            {c.message && <p class="message" lang="en">{c.message}</p>}
             {help && (
               <dl class="help">
                 {help.cause && (

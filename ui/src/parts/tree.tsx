@@ -121,7 +121,7 @@ export function Tree({ root, ns }: { root: Node; ns: string }) {
               )}{" "}
               {line.node.state && line.node.state !== "Ready" && line.node.reason && <span class="reason">{line.node.reason}</span>}{" "}
               {line.node.state && <span class="quiet"><Age since={line.node.since} /></span>}
-              {line.node.message && <span class="tree-message">{line.node.message}</span>}
+              {line.node.message && <span class="tree-message" lang="en">{line.node.message}</span>}
               {line.node.progress && line.node.progress.total > 0 && (
                 <span class="tree-progress">
                   <Meter value={line.node.progress.done} max={line.node.progress.total} label={title} />
