@@ -86,8 +86,8 @@ export interface WorkspaceRow {
   deleting?: boolean;
 }
 
-export interface Rows {
-  rows?: Row[];
+export interface Rows<T> {
+  rows?: T[];
   removed?: string[];
 }
 

@@ -153,8 +153,12 @@ func TestTypes_areThoseOfThePage(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	for _, value := range []any{Problem{}, Login{}, Session{}, Denied{}, Loading{}, Row{}, Badge{}, Attention{}, Rows[Row]{}, WorkspaceRow{}, Cluster{}, Condition{}, Workspace{}, Addon{}, AddonCluster{}, Addons{}, Event{}, Span{}, PlanLine{}, PlanEnd{}, Can{}, infrav1.PolicyViolation{}} {
 		kind := reflect.TypeOf(value)
-		body := regexp.MustCompile(`(?s)export interface ` + kind.Name() + ` \{\n(.*?)\n\}`).FindSubmatch(source)
-		g.Expect(body).NotTo(BeNil(), kind.Name())
+		typeName, _, generic := strings.Cut(kind.Name(), "[")
+		if generic {
+			typeName += "<T>"
+		}
+		body := regexp.MustCompile(`(?s)export interface ` + typeName + ` \{\n(.*?)\n\}`).FindSubmatch(source)
+		g.Expect(body).NotTo(BeNil(), typeName)
 		var want []string
 		for field := range kind.Fields() {
 			name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
@@ -167,6 +171,6 @@ func TestTypes_areThoseOfThePage(t *testing.T) {
 		for _, field := range regexp.MustCompile(`(?m)^  (\w+\??): `).FindAllSubmatch(body[1], -1) {
 			have = append(have, string(field[1]))
 		}
-		g.Expect(have).To(Equal(want), kind.Name())
+		g.Expect(have).To(Equal(want), typeName)
 	}
 }

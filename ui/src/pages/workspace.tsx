@@ -141,8 +141,14 @@ function LogPanel({ workspace, path }: { workspace: Workspace; path: string }) {
   const words = useWords();
   const runs = [...(workspace.run ? [workspace.run.id] : []), ...(workspace.history ?? []).map((r) => r.id)];
   const [chosen, choose] = useState("");
-  // A run in progress is followed; the log of a finished one is read when it is wanted.
-  const run = chosen || workspace.run?.id || "";
+  // A run in progress is followed, and its log stays when it has ended; that of an earlier
+  // run is read when it is wanted.
+  const [followed, follow] = useState("");
+  const current = workspace.run?.id;
+  useEffect(() => {
+    if (current) follow(current);
+  }, [current]);
+  const run = chosen || current || followed;
   if (!runs.length) return null;
   return (
     <Section
