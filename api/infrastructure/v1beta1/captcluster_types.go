@@ -138,7 +138,9 @@ type CAPTClusterSpec struct {
 // InitializationStatus is part of Cluster API's contract.
 // +kubebuilder:validation:MinProperties=1
 type InitializationStatus struct {
-	// provisioned becomes true once, when the infrastructure exists.
+	// provisioned becomes true once, when the infrastructure exists. A CAPTCluster with a
+	// CAPTControlPlane reports it when that is initialized: Cluster API then connects to
+	// the cluster.
 	// +optional
 	Provisioned *bool `json:"provisioned,omitempty"`
 }

@@ -1,7 +1,9 @@
 package desired
 
 import (
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/workspace"
@@ -76,6 +78,14 @@ func (n *Network) variables(template *infrav1.WorkspaceTemplate) (map[string]inf
 	return values.Result()
 }
 
+// NetworkExists reports whether the VPC of a CAPTCluster was ready once. The zones are
+// known from then on, whatever happens to the VPC later. The CAPTCluster is provisioned
+// later, with its control plane.
+func NetworkExists(infra *infrav1.CAPTCluster) bool {
+	known := ptr.Deref(infra.Status.Initialization.Provisioned, false) || conditions.IsTrue(infra, infrav1.FailureDomainsKnownCondition)
+	return known && infra.Status.VPCID != ""
+}
+
 // keepZones offers the zones of an existing VPC in their order. A module that chooses
 // zones may choose others when the cloud adds or closes one, and the position of a zone
 // can decide the networks of its subnets: they would be replaced.
@@ -91,7 +101,7 @@ func (n *Network) keepZones(values *workspace.Values) error {
 	}
 	// A new cluster does not wait for a further run. With a list in the template, the
 	// module chooses no zones.
-	if provisioned := n.Infra.Status.Initialization.Provisioned; provisioned == nil || !*provisioned || values.Effective("azs") != "null" {
+	if !NetworkExists(n.Infra) || values.Effective("azs") != "null" {
 		return nil
 	}
 	var zones []string

@@ -105,7 +105,7 @@ func TestNetwork_keepsTheZonesOfAnExistingVPC(t *testing.T) {
 			g := NewWithT(t)
 			network := newNetwork(c.spec)
 			network.Existing = c.existing
-			network.Infra.Status.Initialization.Provisioned = new(!c.absent)
+			network.Infra.Status.Initialization.Provisioned, network.Infra.Status.VPCID = new(!c.absent), "vpc-1"
 			template := inspectedTemplate("azs")
 			template.Status.Variables[0].Default = cmp.Or(c.fixed, "null")
 			got, err := network.Workspace(template)

@@ -7,6 +7,7 @@ import (
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cluster/desired"
 	"github.com/appthrust/capt/internal/reconcile"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
@@ -28,7 +29,7 @@ func (r *Reconciler) infrastructure(ctx context.Context, s *scope) error {
 		return err
 	}
 	s.infra = infra
-	if done := infra.Status.Initialization.Provisioned; done == nil || !*done || infra.Status.VPCID == "" {
+	if !desired.NetworkExists(infra) {
 		return fault.Wait(controlplanev1.WaitingForInfrastructureReason, "CAPTCluster %s has no VPC yet", ref.Name)
 	}
 	return nil
