@@ -24,6 +24,7 @@ import (
 	"github.com/appthrust/capt/internal/host"
 	"github.com/appthrust/capt/internal/kubernetes/flux"
 	"github.com/appthrust/capt/internal/reconcile/cachedreader"
+	"github.com/appthrust/capt/internal/reconcile/fault"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/job"
 	"github.com/appthrust/capt/internal/terraform/process"
@@ -89,7 +90,17 @@ func setupTemplates(ctx context.Context, mgr ctrl.Manager, o *Options, objects c
 	if err := usage.Index(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	users := usage.Finder{Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: o.Namespace}
+	grants := o.grants(mgr)
+	users := usage.Finder{
+		Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: o.Namespace,
+		Granted: func(ctx context.Context, namespace string, template client.ObjectKey) (bool, error) {
+			err := grants.Check(ctx, namespace, infrav1.GrantedWorkspaceTemplate, template)
+			if fault.Is(err) {
+				return false, nil
+			}
+			return err == nil, err
+		},
+	}
 	options := controller.Options{MaxConcurrentReconciles: o.Concurrency}
 	if err := (&workspacetemplate.Reconciler{
 		Client: mgr.GetClient(), Usage: users,

@@ -105,7 +105,13 @@ func (r *Reconciler) recall(ctx context.Context, s *scope) error {
 		if lent.Name != s.addon.Name || lender(lent) != s.addon.Namespace {
 			continue
 		}
-		namespaces = append(namespaces, lent.Namespace)
+		held, err := r.holds(ctx, s.addon, lent)
+		if err != nil {
+			return err
+		}
+		if held {
+			namespaces = append(namespaces, lent.Namespace)
+		}
 		if !lent.DeletionTimestamp.IsZero() {
 			continue
 		}
@@ -118,6 +124,18 @@ func (r *Reconciler) recall(ctx context.Context, s *scope) error {
 	}
 	slices.Sort(namespaces)
 	return fault.WaitFor(recallInterval, addonsv1.RemovingReason, "Waiting for the deletion of the copies in namespaces %s", message.List(namespaces, 5))
+}
+
+// holds reports whether the deletion of an add-on waits for a copy: one that is lent, or that has
+// been installed. A user may write the annotation of a copy, and add finalizers to it.
+func (r *Reconciler) holds(ctx context.Context, addon, lent *addonsv1.CAPTAddon) (bool, error) {
+	switch err := r.Grants.Check(ctx, lent.Namespace, infrav1.GrantedCAPTAddon, client.ObjectKeyFromObject(addon)); {
+	case err == nil:
+		return true, nil
+	case !fault.Is(err):
+		return false, err
+	}
+	return len(lent.Status.Clusters) > 0, nil
 }
 
 func (s *scope) isCopy() bool { return lender(s.addon) != "" }

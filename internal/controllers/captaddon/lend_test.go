@@ -115,6 +115,13 @@ func TestBorrow_followsTheAddonThatIsLent(t *testing.T) {
 	g.Expect(apierrors.IsNotFound(r.Client.Get(t.Context(), client.ObjectKeyFromObject(lent), &addonsv1.CAPTAddon{}))).To(BeTrue())
 	g.Expect(r.recall(t.Context(), &scope{addon: addon})).To(Succeed())
 
+	t.Log("a forged copy does not hold the deletion, whatever it has as finalizers")
+	held := forged("team-b")
+	held.Finalizers = []string{"example.com/never"}
+	g.Expect(r.Client.Create(t.Context(), held)).To(Succeed())
+	g.Expect(r.recall(t.Context(), &scope{addon: addon})).To(Succeed())
+	g.Expect(r.Client.Get(t.Context(), client.ObjectKeyFromObject(held), &addonsv1.CAPTAddon{})).To(Succeed(), "its finalizer keeps it")
+
 	t.Log("and only then: an add-on that is missing may be about to be restored")
 	restored := forged("team-a")
 	g.Expect(r.Client.Create(t.Context(), restored)).To(Succeed())

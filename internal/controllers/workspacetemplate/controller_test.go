@@ -3,6 +3,7 @@ package workspacetemplate
 import (
 	"context"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,6 +22,9 @@ import (
 
 var env *testenv.Environment
 
+// granted has the namespaces to which all templates are granted.
+var granted sync.Map
+
 func TestMain(m *testing.M) {
 	os.Exit(testenv.Run(m, &env, testenv.WithManager(func(mgr ctrl.Manager) error {
 		if err := usage.Index(context.Background(), mgr.GetFieldIndexer()); err != nil {
@@ -28,7 +32,10 @@ func TestMain(m *testing.M) {
 		}
 		return (&Reconciler{
 			Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder("capt-template"),
-			Usage: usage.Finder{Cache: mgr.GetClient(), Live: mgr.GetAPIReader()},
+			Usage: usage.Finder{Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Granted: func(_ context.Context, namespace string, _ client.ObjectKey) (bool, error) {
+				_, granted := granted.Load(namespace)
+				return granted, nil
+			}},
 		}).SetupWithManager(mgr, controller.Options{})
 	})))
 }
@@ -128,8 +135,10 @@ func TestTemplate_isDeletedIfUnused(t *testing.T) {
 
 func TestTemplate_isNotDeletedWhileWorkspacesUseIt(t *testing.T) {
 	g := NewWithT(t)
-	home, away := env.Namespace(t), env.Namespace(t)
+	home, away, stranger := env.Namespace(t), env.Namespace(t), env.Namespace(t)
+	granted.Store(away, true)
 	template := newTemplate(t, home, "shared", emptyModule)
+	newApply(t, stranger, "stranger", infrav1.TemplateReference{Name: "shared", Namespace: home})
 	newTemplate(t, home, "next", emptyModule)
 	local := newApply(t, home, "local", infrav1.TemplateReference{Name: "shared"})
 	remote := newApply(t, away, "remote", infrav1.TemplateReference{Name: "shared", Namespace: home})
@@ -140,7 +149,7 @@ func TestTemplate_isNotDeletedWhileWorkspacesUseIt(t *testing.T) {
 
 	c := waitFor(t, template, infrav1.DeletableCondition, metav1.ConditionFalse)
 	g.Expect(c.Reason).To(Equal(infrav1.InUseReason))
-	g.Expect(c.Message).To(And(ContainSubstring(home+"/local"), ContainSubstring(away+"/remote"), Not(ContainSubstring("namesake"))))
+	g.Expect(c.Message).To(And(ContainSubstring(home+"/local"), ContainSubstring(away+"/remote"), Not(ContainSubstring("namesake")), Not(ContainSubstring("stranger"))))
 	ready := meta.FindStatusCondition(template.Status.Conditions, infrav1.ReadyCondition)
 	g.Expect(ready).To(HaveField("Reason", infrav1.DeletingReason))
 
@@ -155,6 +164,27 @@ func TestTemplate_isNotDeletedWhileWorkspacesUseIt(t *testing.T) {
 	local.Spec.TemplateRef.Name = "next"
 	g.Expect(env.Client.Update(t.Context(), local)).To(Succeed())
 	waitForDeletion(t, template)
+}
+
+// Everybody may name a template of others. What has been applied with it keeps it, also without
+// a grant.
+func TestTemplate_isNotKeptByWorkspacesWithoutAGrant(t *testing.T) {
+	g := NewWithT(t)
+	home, stranger := env.Namespace(t), env.Namespace(t)
+	template, used := newTemplate(t, home, "shared", emptyModule), newTemplate(t, home, "used", emptyModule)
+	newApply(t, stranger, "names", infrav1.TemplateReference{Name: "shared", Namespace: home})
+	applied := newApply(t, stranger, "applied", infrav1.TemplateReference{Name: "used", Namespace: home})
+	applied.Status.OutputsSource = &infrav1.OutputsSource{TemplateRef: infrav1.ObjectReference{Namespace: home, Name: "used"}}
+	g.Expect(env.Client.Status().Update(t.Context(), applied)).To(Succeed())
+	for _, obj := range []*infrav1.WorkspaceTemplate{template, used} {
+		waitFor(t, obj, infrav1.ReadyCondition, metav1.ConditionTrue)
+		g.Expect(env.Client.Delete(t.Context(), obj)).To(Succeed())
+	}
+	waitForDeletion(t, template)
+	c := waitFor(t, used, infrav1.DeletableCondition, metav1.ConditionFalse)
+	g.Expect(c.Message).To(HaveSuffix(stranger + "/applied"))
+	g.Expect(env.Client.Delete(t.Context(), applied)).To(Succeed())
+	waitForDeletion(t, used)
 }
 
 func TestTemplate_doesNotInspectWhilePaused(t *testing.T) {

@@ -2,11 +2,14 @@ package workspacetemplate
 
 import (
 	"context"
+	"slices"
+	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/reconcile/fault"
 	"github.com/appthrust/capt/internal/terraform/usage"
 )
 
@@ -16,8 +19,17 @@ func (r *Reconciler) unused(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	return usage.Wait(users)
+	waits := usage.Wait(users)
+	if waiting, ok := fault.AsWaiting(waits); ok && slices.ContainsFunc(users, func(user client.ObjectKey) bool { return user.Namespace != s.template.Namespace }) {
+		// A grant that is withdrawn is no event of a workspace.
+		return fault.WaitFor(grantInterval, waiting.Reason, "%s", waiting.Message())
+	}
+	return waits
 }
+
+// grantInterval is how often a template that is being deleted is checked while workspaces of
+// other namespaces use it.
+const grantInterval = 30 * time.Second
 
 // deletingTemplate returns the template of a workspace if it is being deleted.
 // Other templates do not wait for their workspaces, and the start of a deletion

@@ -47,18 +47,37 @@ type Finder struct {
 	// Namespace is the namespace that the manager is restricted to; empty means
 	// all namespaces.
 	Namespace string
+	// Granted reports whether a template is granted to a namespace. Nil grants none.
+	Granted func(ctx context.Context, namespace string, template client.ObjectKey) (bool, error)
 }
 
-// OfTemplate returns the workspaces that use a template, in all namespaces.
+// OfTemplate returns the workspaces that use a template, in all namespaces. A workspace of
+// another namespace that only names the template, without a grant, does not use it: everybody
+// could keep the templates of others.
 func (f Finder) OfTemplate(ctx context.Context, template client.ObjectKey) ([]client.ObjectKey, error) {
 	uses := func(apply *infrav1.WorkspaceTemplateApply) (bool, error) {
-		return apply.Spec.TemplateRef.Key(apply.Namespace) == template, nil
+		if apply.Spec.TemplateRef.Key(apply.Namespace) != template {
+			return false, nil
+		}
+		if apply.Namespace == template.Namespace || hasApplied(apply, template) {
+			return true, nil
+		}
+		if f.Granted == nil {
+			return false, nil
+		}
+		return f.Granted(ctx, apply.Namespace, template)
 	}
 	found, err := list(ctx, f.Cache, uses, client.MatchingFields{templateIndex: template.String()}, client.UnsafeDisableDeepCopy)
 	if err != nil || len(found) > 0 {
 		return found, err
 	}
 	return list(ctx, f.Live, uses, client.InNamespace(f.Namespace))
+}
+
+// hasApplied reports whether a run of a workspace has applied a template.
+func hasApplied(apply *infrav1.WorkspaceTemplateApply, template client.ObjectKey) bool {
+	source := apply.Status.OutputsSource
+	return source != nil && source.TemplateRef.Namespace == template.Namespace && source.TemplateRef.Name == template.Name
 }
 
 // OfProviderConfig returns the workspaces that use a provider config: those in
