@@ -41,7 +41,7 @@ var (
 // Values of variables in unknown are not known, or all that are not given if
 // unknownDefaults is set. Conditions that depend on anything else are left to the tool.
 func CheckConditions(module terraform.Module, values Values, unknown map[string]bool, unknownDefaults bool) []Problem {
-	c := &conditions{module: module, seen: map[string]bool{}}
+	c := &conditions{module: module, seen: map[string]bool{}, budget: newBudget()}
 	root := Inline(module)
 	scope := map[string]cty.Value{}
 	for name, variable := range root.Variables {
@@ -66,6 +66,8 @@ type conditions struct {
 	module   terraform.Module
 	seen     map[string]bool
 	problems []Problem
+	// budget limits the evaluation of all modules.
+	budget *budget
 }
 
 // unknown returns an unknown value of the variable's type.
@@ -97,7 +99,7 @@ func (c *conditions) check(m *Module, dir string, variables map[string]cty.Value
 	if m.overridden || m.Diagnostics.HasErrors() || depth > maxModuleDepth {
 		return
 	}
-	e := &evaluator{context: &hcl.EvalContext{Functions: functions, Variables: map[string]cty.Value{"var": cty.ObjectVal(variables)}}}
+	e := &evaluator{budget: c.budget, context: &hcl.EvalContext{Functions: functions, Variables: map[string]cty.Value{"var": cty.ObjectVal(variables)}}}
 	var blocks hcl.Blocks
 	for _, body := range m.bodies {
 		content, _, _ := body.PartialContent(bodySchema)
@@ -197,7 +199,10 @@ func (c *conditions) conditions(e *evaluator, dir, variable string, body hcl.Bod
 }
 
 // evaluator evaluates expressions of a module.
-type evaluator struct{ context *hcl.EvalContext }
+type evaluator struct {
+	context *hcl.EvalContext
+	budget  *budget
+}
 
 // addLocals evaluates the local values, which may depend on each other. One that
 // depends on anything but variables is unknown.
@@ -253,7 +258,8 @@ func dependsOn(expr hcl.Expression, locals map[string]hcl.Expression) bool {
 }
 
 // value returns the value of an expression. It is unknown if the expression refers to
-// anything but variables and local values, calls an unknown function, or fails.
+// anything but variables and local values, calls an unknown function, fails, or would take too
+// much: the tool decides about it.
 func (e *evaluator) value(expr hcl.Expression) cty.Value {
 	syntax, ok := expr.(hclsyntax.Expression)
 	if !ok {
@@ -277,8 +283,8 @@ func (e *evaluator) value(expr hcl.Expression) cty.Value {
 	if !evaluable {
 		return cty.DynamicVal
 	}
-	value, diagnostics := expr.Value(e.context)
-	if diagnostics.HasErrors() {
+	value, diagnostics, ok := e.budget.value(expr, e.context)
+	if !ok || diagnostics.HasErrors() {
 		return cty.DynamicVal
 	}
 	value, _ = value.UnmarkDeep()

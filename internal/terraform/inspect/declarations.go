@@ -32,6 +32,10 @@ func (m *Module) read(parser *hclparse.Parser, name string, content []byte, over
 	if strings.HasSuffix(name, ".json") {
 		parse = parser.ParseJSON
 	}
+	if isTooDeep(name, content) {
+		m.diagnose(tooComplex(name))
+		return
+	}
 	file, diagnostics := parse(content, name)
 	m.diagnose(diagnostics)
 	if file == nil || file.Body == nil {
@@ -82,7 +86,7 @@ func (m *Module) readVariable(block *hcl.Block, override bool) {
 	m.readBool(content.Attributes["sensitive"], &variable.Sensitive)
 	m.readBool(content.Attributes["nullable"], &variable.Nullable)
 	if attribute, ok := content.Attributes["default"]; ok {
-		m.diagnose(variable.readDefault(attribute))
+		m.diagnose(variable.readDefault(attribute, m.budget))
 	}
 }
 
@@ -111,9 +115,12 @@ func (v *Variable) readType(expr hcl.Expression) hcl.Diagnostics {
 	return diagnostics
 }
 
-func (v *Variable) readDefault(attribute *hcl.Attribute) hcl.Diagnostics {
+func (v *Variable) readDefault(attribute *hcl.Attribute, budget *budget) hcl.Diagnostics {
 	v.Required = false
-	value, diagnostics := attribute.Expr.Value(nil)
+	value, diagnostics, ok := budget.value(attribute.Expr, nil)
+	if !ok {
+		return tooComplex(attribute.Range.Filename)
+	}
 	if diagnostics.HasErrors() {
 		return diagnostics
 	}
@@ -187,8 +194,8 @@ func readProvider(expr hcl.Expression) Provider {
 // constant returns the value of an expression that is a constant string, or an empty
 // string.
 func constant(expr hcl.Expression) string {
-	value, diagnostics := expr.Value(nil)
-	if diagnostics.HasErrors() || value.IsNull() || value.Type() != cty.String {
+	value, diagnostics, ok := smallBudget().value(expr, nil)
+	if !ok || diagnostics.HasErrors() || value.IsNull() || value.Type() != cty.String {
 		return ""
 	}
 	return value.AsString()
@@ -206,8 +213,8 @@ func (m *Module) readBool(attribute *hcl.Attribute, into *bool) {
 	if attribute == nil {
 		return
 	}
-	value, diagnostics := attribute.Expr.Value(nil)
-	if diagnostics.HasErrors() {
+	value, diagnostics, ok := smallBudget().value(attribute.Expr, nil)
+	if !ok || diagnostics.HasErrors() {
 		return
 	}
 	if value, err := convert.Convert(value, cty.Bool); err == nil && value.IsKnown() && !value.IsNull() {

@@ -34,6 +34,8 @@ type Module struct {
 	// files change them.
 	bodies     []hcl.Body
 	overridden bool
+	// budget limits the evaluation of its expressions.
+	budget *budget
 }
 
 // Variable is an input of a module.
@@ -115,6 +117,7 @@ func Files(files map[string][]byte) *Module {
 		Outputs:   map[string]*Output{},
 		Providers: map[string]Provider{},
 		Provided:  map[string]bool{},
+		budget:    newBudget(),
 	}
 	primary, overrides := configNames(files)
 	parser := hclparse.NewParser()

@@ -3,6 +3,7 @@ package inspect
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -41,6 +42,9 @@ func FromJSON(encoded map[string]json.RawMessage) (Values, []Problem) {
 }
 
 func decodeJSON(text []byte) (cty.Value, error) {
+	if isTooDeepData(text) {
+		return cty.NilVal, errors.New("it is nested too deeply")
+	}
 	implied, err := ctyjson.ImpliedType(text)
 	if err != nil {
 		return cty.NilVal, err
@@ -57,6 +61,13 @@ func ParseVarFile(name string, content []byte, format terraform.Format, placehol
 			Severity: terraform.SeverityError, File: name,
 			Summary: "Invalid variables file", Detail: "The file is not valid UTF-8.",
 		}}
+	}
+	syntax := name
+	if format == terraform.FormatJSON {
+		syntax += ".json"
+	}
+	if isTooDeep(syntax, content) {
+		return nil, convertDiagnostics(tooComplex(name))
 	}
 	var file *hcl.File
 	var diagnostics hcl.Diagnostics
@@ -76,9 +87,15 @@ func ParseVarFile(name string, content []byte, format terraform.Format, placehol
 			scope.Variables[name] = cty.StringVal(value)
 		}
 	}
-	values := Values{}
+	values, budget := Values{}, newBudget()
+	if format == terraform.FormatJSON && scope != nil && !budget.spendJSON(content, scope) {
+		return nil, convertDiagnostics(tooComplex(name))
+	}
 	for _, variable := range slices.Sorted(maps.Keys(attributes)) {
-		value, more := attributes[variable].Expr.Value(scope)
+		value, more, ok := budget.value(attributes[variable].Expr, scope)
+		if !ok {
+			more = tooComplex(name)
+		}
 		diagnostics = append(diagnostics, more...)
 		if !more.HasErrors() {
 			values[variable] = value
@@ -93,12 +110,15 @@ func parseText(text string) (cty.Value, bool) {
 	if value, err := decodeJSON(bytes.TrimSpace([]byte(text))); err == nil {
 		return value, true
 	}
+	if isTooDeep("value", []byte(text)) {
+		return cty.NilVal, false
+	}
 	expr, diagnostics := hclsyntax.ParseExpression([]byte(text), "value", hcl.InitialPos)
 	if diagnostics.HasErrors() {
 		return cty.NilVal, false
 	}
-	value, diagnostics := expr.Value(nil)
-	return value, !diagnostics.HasErrors()
+	value, diagnostics, ok := newBudget().value(expr, nil)
+	return value, ok && !diagnostics.HasErrors()
 }
 
 // looksComplex reports whether a string should be parsed as a list, map or object

@@ -1,0 +1,273 @@
+package inspect
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// The manager parses and evaluates what users write. HCL itself has no limits: brackets that
+// are nested deeply exhaust the stack, which ends the process, and loops or values that contain
+// each other exhaust the memory.
+const (
+	// maxDepth limits how deep expressions and blocks are nested.
+	maxDepth = 500
+	// maxCost limits what the evaluation of one expression processes, and maxTotal that of all
+	// expressions of a module or file: about the bytes that their values may have.
+	maxCost, maxTotal = 1 << 23, 1 << 25
+	// elementSize is the size of an element apart from its text.
+	elementSize = 32
+)
+
+// isTooDeep reports whether a configuration or variables file is nested too deeply to be parsed.
+func isTooDeep(name string, content []byte) bool {
+	if strings.HasSuffix(name, ".json") {
+		return isTooDeepJSON(content)
+	}
+	tokens, _ := hclsyntax.LexConfig(content, name, hcl.InitialPos)
+	return areTooDeep(tokens)
+}
+
+// nesting is an open bracket or string. Operators within it nest expressions as well.
+type nesting struct {
+	isTemplate, isBlock bool
+	operators           int
+}
+
+// areTooDeep reports whether the expressions of tokens are nested too deeply. It counts at least
+// the depth of each expression.
+func areTooDeep(tokens hclsyntax.Tokens) bool {
+	open, operators := []nesting{{isBlock: true}}, 0
+	for _, token := range tokens {
+		top := &open[len(open)-1]
+		switch token.Type {
+		case hclsyntax.TokenOBrace, hclsyntax.TokenOBrack, hclsyntax.TokenOParen, hclsyntax.TokenTemplateInterp, hclsyntax.TokenTemplateControl,
+			hclsyntax.TokenOQuote, hclsyntax.TokenOHeredoc:
+			// An index or a call nests what is before it. The parts of a template are a list.
+			if !top.isTemplate || token.Type == hclsyntax.TokenTemplateControl {
+				top.operators++
+				operators++
+			}
+			open = append(open, nesting{
+				isTemplate: token.Type == hclsyntax.TokenOQuote || token.Type == hclsyntax.TokenOHeredoc, isBlock: token.Type == hclsyntax.TokenOBrace,
+			})
+		case hclsyntax.TokenCBrace, hclsyntax.TokenCBrack, hclsyntax.TokenCParen, hclsyntax.TokenTemplateSeqEnd, hclsyntax.TokenCQuote, hclsyntax.TokenCHeredoc:
+			if len(open) > 1 {
+				operators -= top.operators
+				open = open[:len(open)-1]
+			}
+		case hclsyntax.TokenNewline, hclsyntax.TokenComma:
+			if top.isBlock || token.Type == hclsyntax.TokenComma {
+				operators -= top.operators
+				top.operators = 0
+			}
+		case hclsyntax.TokenStar, hclsyntax.TokenSlash, hclsyntax.TokenPlus, hclsyntax.TokenMinus, hclsyntax.TokenPercent,
+			hclsyntax.TokenEqualOp, hclsyntax.TokenNotEqual, hclsyntax.TokenLessThan, hclsyntax.TokenLessThanEq,
+			hclsyntax.TokenGreaterThan, hclsyntax.TokenGreaterThanEq, hclsyntax.TokenAnd, hclsyntax.TokenOr, hclsyntax.TokenBang, hclsyntax.TokenQuestion:
+			top.operators++
+			operators++
+		}
+		if len(open)+operators > maxDepth {
+			return true
+		}
+	}
+	return false
+}
+
+// isTooDeepJSON reports whether JSON, or a template in one of its strings, is nested too deeply.
+func isTooDeepJSON(content []byte) bool {
+	return isTooDeepData(content) || slices.ContainsFunc(templatesOf(content), func(text string) bool {
+		tokens, _ := hclsyntax.LexTemplate([]byte(text), "", hcl.InitialPos)
+		return areTooDeep(tokens)
+	})
+}
+
+// isTooDeepData reports whether JSON without templates is nested too deeply.
+func isTooDeepData(content []byte) bool {
+	depth, inString := 0, false
+	for i := 0; i < len(content); i++ {
+		switch c := content[i]; {
+		case inString && c == '\\':
+			i++
+		case c == '"':
+			inString = !inString
+		case !inString && (c == '[' || c == '{'):
+			if depth++; depth > maxDepth {
+				return true
+			}
+		case !inString && (c == ']' || c == '}'):
+			depth--
+		}
+	}
+	return false
+}
+
+// templatesOf returns the strings of JSON that are templates.
+func templatesOf(content []byte) []string {
+	var found []string
+	for decoder := json.NewDecoder(bytes.NewReader(content)); ; {
+		token, err := decoder.Token()
+		if err != nil {
+			return found
+		}
+		if text, ok := token.(string); ok && (strings.Contains(text, "${") || strings.Contains(text, "%{")) {
+			found = append(found, text)
+		}
+	}
+}
+
+// budget is what evaluations may still process.
+type budget struct{ left float64 }
+
+func newBudget() *budget { return &budget{left: maxTotal} }
+
+// smallBudget is that of a constant, of which a module may have many.
+func smallBudget() *budget { return &budget{left: 1 << 17} }
+
+// tooComplex is the error of a file that is not parsed or evaluated.
+func tooComplex(name string) hcl.Diagnostics {
+	return hcl.Diagnostics{{
+		Severity: hcl.DiagError, Summary: "Too complex",
+		Detail:  "Expressions are nested too deeply, or their values are too large: simplify them.",
+		Subject: &hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos},
+	}}
+}
+
+// spend reports whether an expression may be evaluated.
+func (b *budget) spend(expr hclsyntax.Expression, scope *hcl.EvalContext) bool {
+	cost := costOf(expr, scope)
+	if cost > maxCost || cost > b.left {
+		b.left -= min(cost, maxCost)
+		return false
+	}
+	b.left -= cost
+	return true
+}
+
+// value evaluates an expression. It returns false if that would take too much.
+func (b *budget) value(expr hcl.Expression, scope *hcl.EvalContext) (value cty.Value, diagnostics hcl.Diagnostics, ok bool) {
+	if syntax, native := expr.(hclsyntax.Expression); native && !b.spend(syntax, scope) {
+		return cty.DynamicVal, nil, false
+	}
+	value, diagnostics = expr.Value(scope)
+	return value, diagnostics, true
+}
+
+// spendJSON reports whether the templates in the strings of JSON may be evaluated.
+func (b *budget) spendJSON(content []byte, scope *hcl.EvalContext) bool {
+	for _, text := range templatesOf(content) {
+		expr, diagnostics := hclsyntax.ParseTemplate([]byte(text), "", hcl.InitialPos)
+		if !diagnostics.HasErrors() && !b.spend(expr, scope) {
+			return false
+		}
+	}
+	return true
+}
+
+// costOf returns a bound for the size of the values that the evaluation of an expression creates.
+func costOf(expr hclsyntax.Expression, scope *hcl.EvalContext) float64 {
+	at := expr.Range()
+	m := &meter{size: at.End.Byte - at.Start.Byte}
+	_ = hclsyntax.Walk(expr, m)
+	for _, traversal := range expr.Variables() {
+		if scope == nil {
+			break
+		}
+		if value, diagnostics := traversal.TraverseAbs(scope); !diagnostics.HasErrors() {
+			m.add(value)
+		}
+		if m.size > maxCost {
+			break
+		}
+	}
+	elements := m.elements
+	if m.splits {
+		elements = m.size
+	}
+	return float64(m.size) * float64(m.groups+1) * math.Pow(float64(elements+1), float64(m.deepest))
+}
+
+// meter measures an expression and the values to which it refers.
+type meter struct {
+	// size is the number of bytes, and elements that of values.
+	size, elements int
+	// loops are the variables of the loops around a node. deepest is the largest number of
+	// loops around one that each repeat everything.
+	loops           [][]string
+	repeat, deepest int
+	// splits is set if a function makes elements out of bytes, and groups is the number of
+	// texts that a regular expression may make out of one.
+	splits bool
+	groups int
+}
+
+// repeats reports whether a node repeats one of its parts for each element of another. A loop over
+// a part of an element of another loop does not: together, they repeat for each part once.
+func (m *meter) repeats(node hclsyntax.Node) bool {
+	switch node := node.(type) {
+	case *hclsyntax.ForExpr:
+		part, ok := node.CollExpr.(*hclsyntax.ScopeTraversalExpr)
+		return !ok || !slices.ContainsFunc(m.loops, func(variables []string) bool { return slices.Contains(variables, part.Traversal.RootName()) })
+	case *hclsyntax.FunctionCallExpr:
+		return node.Name == "join"
+	default:
+		return false
+	}
+}
+
+// Enter implements hclsyntax.Walker.
+func (m *meter) Enter(node hclsyntax.Node) hcl.Diagnostics {
+	m.elements++
+	if m.repeats(node) {
+		m.repeat++
+		m.deepest = max(m.deepest, m.repeat)
+	}
+	switch node := node.(type) {
+	case *hclsyntax.ForExpr:
+		m.loops = append(m.loops, []string{node.KeyVar, node.ValVar})
+	case *hclsyntax.FunctionCallExpr:
+		m.splits = m.splits || slices.Contains([]string{"split", "regexall", "jsondecode"}, node.Name)
+	case *hclsyntax.LiteralValueExpr:
+		if node.Val.Type() == cty.String && node.Val.IsKnown() && !node.Val.IsNull() {
+			m.groups += strings.Count(node.Val.AsString(), "(")
+		}
+	}
+	return nil
+}
+
+// Exit implements hclsyntax.Walker.
+func (m *meter) Exit(node hclsyntax.Node) hcl.Diagnostics {
+	if _, ok := node.(*hclsyntax.ForExpr); ok {
+		m.loops = m.loops[:len(m.loops)-1]
+	}
+	if m.repeats(node) {
+		m.repeat--
+	}
+	return nil
+}
+
+// add adds a value. Values may contain each other many times, so it ends with the limit.
+func (m *meter) add(value cty.Value) {
+	m.elements++
+	m.size += elementSize
+	value, _ = value.Unmark()
+	switch {
+	case m.size > maxCost || !value.IsKnown() || value.IsNull():
+	case value.Type() == cty.String:
+		m.size += len(value.AsString())
+	case value.CanIterateElements():
+		for it := value.ElementIterator(); it.Next() && m.size <= maxCost; {
+			key, element := it.Element()
+			if key.Type() == cty.String && key.IsKnown() && !key.IsNull() {
+				m.size += len(key.AsString())
+			}
+			m.add(element)
+		}
+	}
+}

@@ -1,0 +1,167 @@
+package inspect_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/inspect"
+)
+
+// deep are expressions that exhaust the stack of the parser.
+func deep() map[string]string {
+	const n = 100_000
+	nested := map[string]string{}
+	for _, open := range []string{"(", "[", "{", "!", "-", "\"${", "a[", "f(", "true ? ", "1 + ", "a[*]", "a[0]"} {
+		nested[open] = strings.Repeat(open, n)
+	}
+	nested["control"] = "\"" + strings.Repeat("%{ if true }", n) + "\""
+	nested["lines"] = "(" + strings.Repeat("true ?\n", n)
+	return nested
+}
+
+// finishes fails if f takes long, and would so use much memory.
+func finishes(t *testing.T, f func()) {
+	t.Helper()
+	start := time.Now()
+	f()
+	NewWithT(t).Expect(time.Since(start)).To(BeNumerically("<", 20*time.Second))
+}
+
+// A module, a file or a value that is nested deeply does not end the manager.
+func TestLimits_ofNesting(t *testing.T) {
+	for name, text := range deep() {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			m := inspect.Inline(terraform.Module{Content: "locals {\n  a = " + text + "\n}\n"})
+			g.Expect(m.Diagnostics.HasErrors()).To(BeTrue())
+			g.Expect(m.Diagnostics[0].Summary).To(Equal("Too complex"))
+			_, diagnostics := inspect.ParseVarFile("vars", []byte("a = "+text), terraform.FormatHCL, map[string]string{"X": "y"})
+			g.Expect(diagnostics.HasErrors()).To(BeTrue())
+			inJSON, err := json.Marshal(map[string]any{"locals": map[string]string{"a": "${" + text + "}"}})
+			g.Expect(err).NotTo(HaveOccurred())
+			inspect.CheckConditions(terraform.Module{Content: string(inJSON), Format: terraform.FormatJSON}, nil, nil, true)
+			inspect.ParseVarFile("vars", inJSON, terraform.FormatJSON, map[string]string{"X": "y"})
+			list := inspect.Inline(terraform.Module{Content: `variable "a" { type = list(string) }`})
+			values, problems := inspect.FromJSON(map[string]json.RawMessage{"a": must(json.Marshal("[" + text + "]"))})
+			g.Expect(problems).To(BeEmpty())
+			g.Expect(inspect.Check(list, values, nil)).NotTo(BeEmpty())
+		})
+	}
+	t.Run("JSON", func(t *testing.T) {
+		g := NewWithT(t)
+		text := strings.Repeat("[", 9000) + strings.Repeat("]", 9000)
+		_, problems := inspect.FromJSON(map[string]json.RawMessage{"a": json.RawMessage(text)})
+		g.Expect(problems).To(HaveLen(1))
+		m := inspect.Inline(terraform.Module{Content: `{"locals":{"a":` + strings.Repeat(text, 20) + `}}`, Format: terraform.FormatJSON})
+		g.Expect(m.Diagnostics.HasErrors()).To(BeTrue())
+	})
+}
+
+func must(text []byte, err error) json.RawMessage {
+	if err != nil {
+		panic(err)
+	}
+	return text
+}
+
+// bombs are local values whose evaluation would need much memory or time.
+func bombs() map[string]string {
+	var text, lists, long strings.Builder
+	text.WriteString("v0 = \"0123456789\"\n")
+	lists.WriteString("v0 = [1]\n")
+	for i := range 60 {
+		fmt.Fprintf(&text, "v%d = \"${local.v%d}${local.v%d}\"\n", i+1, i, i)
+		fmt.Fprintf(&lists, "v%d = [local.v%d, local.v%d]\n", i+1, i, i)
+	}
+	long.WriteString("v0 = \"" + strings.Repeat("x", 100_000) + "\"\nv1 = \"" + strings.Repeat("${local.v0}", 30_000) + "\"\n")
+	numbers := "[" + strings.Repeat("1,", 1000) + "]"
+	loops := numbers
+	for range 5 {
+		loops = "[for x in " + numbers + " : " + loops + "]"
+	}
+	return map[string]string{
+		"strings": text.String(), "lists": lists.String(), "references": long.String(), "loops": "v60 = " + loops,
+		"separator": "v60 = join(\"" + strings.Repeat("x", 100_000) + "\", split(\",\", \"" + strings.Repeat(",", 100_000) + "\"))",
+	}
+}
+
+// What does not end, or needs more memory than there is, is left to the tool, and refused where
+// only constants are allowed.
+func TestLimits_ofEvaluation(t *testing.T) {
+	for name, locals := range bombs() {
+		t.Run(name, func(t *testing.T) {
+			module := terraform.Module{Content: "locals {\n" + locals + "}\nvariable \"a\" {\n  validation {\n    condition = length(local.v60) > 0\n    error_message = \"No.\"\n  }\n}\n"}
+			finishes(t, func() {
+				NewWithT(t).Expect(inspect.CheckConditions(module, nil, nil, true)).To(BeEmpty())
+			})
+		})
+	}
+	g := NewWithT(t)
+	loops := strings.TrimPrefix(bombs()["loops"], "v60 = ")
+	finishes(t, func() {
+		_, diagnostics := inspect.ParseVarFile("vars", []byte("a = "+loops), terraform.FormatHCL, nil)
+		g.Expect(diagnostics.HasErrors()).To(BeTrue())
+		_, diagnostics = inspect.ParseVarFile("vars", must(json.Marshal(map[string]string{"a": "${" + loops + "}"})), terraform.FormatJSON, map[string]string{"X": "y"})
+		g.Expect(diagnostics.HasErrors()).To(BeTrue())
+		m := inspect.Inline(terraform.Module{Content: "variable \"a\" {\n  default = " + loops + "\n}\n"})
+		g.Expect(m.Diagnostics.HasErrors()).To(BeTrue())
+		values, _ := inspect.FromJSON(map[string]json.RawMessage{"b": must(json.Marshal(loops))})
+		list := inspect.Inline(terraform.Module{Content: `variable "b" { type = list(any) }`})
+		g.Expect(inspect.Check(list, values, nil)).NotTo(BeEmpty())
+	})
+}
+
+// Modules that are large, but not complex, are read and evaluated as before.
+func TestLimits_allowLargeModules(t *testing.T) {
+	g := NewWithT(t)
+	var module strings.Builder
+	for i := range 2000 {
+		fmt.Fprintf(&module, "resource \"terraform_data\" \"r%d\" {\n  input = { name = \"${var.name}-%d\", tags = [\"a\", \"b\"] }\n}\n", i, i)
+	}
+	module.WriteString("locals {\n  script = <<-EOT\n" + strings.Repeat("    case \"$x\" in (a) echo ${var.name} ;; esac; y=$(( (1 + 2) * 3 ))\n", 2000) + "  EOT\n")
+	module.WriteString("  sum = " + strings.Repeat("1 + ", 200) + "1\n}\n")
+	module.WriteString(`
+variable "name" { type = string }
+variable "subnets" {
+  type = list(object({ id = string, zones = list(string) }))
+  validation {
+    condition     = alltrue(flatten([for s in var.subnets : [for z in s.zones : can(regex("^zone-", z))]]))
+    error_message = "A zone is wrong."
+  }
+}
+`)
+	values := map[string]any{}
+	for i := range 40 {
+		list, _ := values["subnets"].([]any)
+		values["subnets"] = append(list, map[string]any{"id": fmt.Sprintf("subnet-%017d", i), "zones": []string{"zone-a", "zone-b", "other"}})
+	}
+	decoded, problems := inspect.FromJSON(map[string]json.RawMessage{"subnets": must(json.Marshal(values["subnets"])), "name": json.RawMessage(`"x"`)})
+	g.Expect(problems).To(BeEmpty())
+	m := inspect.Inline(terraform.Module{Content: module.String()})
+	g.Expect(m.Diagnostics.HasErrors()).To(BeFalse(), "%v", m.Diagnostics)
+	g.Expect(inspect.CheckConditions(terraform.Module{Content: module.String()}, decoded, nil, false)).To(ConsistOf(HaveField("Message", ContainSubstring("A zone is wrong."))))
+}
+
+// The modules of the repository are far from the limits.
+func TestLimits_allowTheShippedModules(t *testing.T) {
+	g := NewWithT(t)
+	dirs, err := filepath.Glob("../../../modules/*")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(dirs).NotTo(BeEmpty())
+	for _, dir := range dirs {
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			continue
+		}
+		m, err := inspect.Dir(dir)
+		g.Expect(err).NotTo(HaveOccurred(), dir)
+		g.Expect(m.Diagnostics.HasErrors()).To(BeFalse(), "%s: %v", dir, m.Diagnostics)
+	}
+}
