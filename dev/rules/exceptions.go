@@ -5,4 +5,16 @@ package main
 var exceptions = map[permission]string{
 	{"addons.cluster.x-k8s.io", "clusterresourcesets", "create"}:              "a server-side apply, which the log has as a patch, creates the object",
 	{"infrastructure.cluster.x-k8s.io", "workspacetemplateapplies", "create"}: "a server-side apply, which the log has as a patch, creates the object",
+	{"infrastructure.cluster.x-k8s.io", "captmachinepools", "delete"}:         "a deleted control plane deletes pools without a MachinePool, which no integration test has",
+	{"source.toolkit.fluxcd.io", "gitrepositories", "get"}:                    testFlux,
+	{"source.toolkit.fluxcd.io", "gitrepositories", "list"}:                   testFlux,
+	{"source.toolkit.fluxcd.io", "gitrepositories", "watch"}:                  testFlux,
+	{"source.toolkit.fluxcd.io", "ocirepositories", "get"}:                    testFlux,
+	{"source.toolkit.fluxcd.io", "ocirepositories", "list"}:                   testFlux,
+	{"source.toolkit.fluxcd.io", "ocirepositories", "watch"}:                  testFlux,
+	{"source.toolkit.fluxcd.io", "buckets", "get"}:                            testFlux,
+	{"source.toolkit.fluxcd.io", "buckets", "list"}:                           testFlux,
+	{"source.toolkit.fluxcd.io", "buckets", "watch"}:                          testFlux,
 }
+
+const testFlux = "only make test-flux has the kinds of Flux"

@@ -11,6 +11,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -110,6 +111,11 @@ func TestCatalogue_needsOneObject(t *testing.T) {
 	t.Log("the cluster is deleted when the grant is in force again")
 	granted.ResourceVersion, granted.UID = "", ""
 	platform.create(granted)
+	t.Log("a copy is deleted with its add-on, and removed from the cluster")
+	platform.delete(get(platform, "baseline", &addonsv1.CAPTAddon{}))
+	team.Eventually(func() bool {
+		return apierrors.IsNotFound(env.Client.Get(t.Context(), client.ObjectKey{Namespace: team.namespace, Name: "baseline"}, &addonsv1.CAPTAddon{}))
+	}, testTimeout, 200*time.Millisecond).Should(BeTrue())
 	created := team.cluster(name)
 	team.delete(created)
 	team.waitDeleted(created)
