@@ -81,7 +81,7 @@ func newPlanCommand(o *Options) *cobra.Command {
 			}
 			switch output {
 			case markdown:
-				return printMarkdown(o.Out, plan, read)
+				return printMarkdown(o.Out, plan, read, commentLimit)
 			case "":
 				return printPlan(o.Out, plan, read, o.style(), time.Now())
 			}
@@ -192,41 +192,6 @@ func listResources(plan *operate.Plan, style text.Style) string {
 		fmt.Fprintf(&out, "    and %d more\n", plan.OmittedChanges)
 	}
 	return out.String()
-}
-
-// printMarkdown prints a plan for a comment on a pull request.
-func printMarkdown(w io.Writer, plan *operate.Plan, read changeReader) error {
-	document := &changes.Markdown{Protected: plan.Blocked}
-	detailed, err := read(func(entry change.Entry) error {
-		document.Add(entry)
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	body := document.String()
-	if !detailed {
-		if list := listResources(plan, text.Style{}); list != "" {
-			body = "```\n" + list + "```\n"
-		}
-	}
-	if note := unchangedNote(plan); note != "" {
-		body += note + "\n"
-	}
-	request := ""
-	if plan.Request != nil {
-		request = ", `" + strings.ReplaceAll(strings.Trim(planRequest(plan), " ()"), "`", "'") + "`"
-	}
-	origin := fmt.Sprintf("`%s`, made by run `%s`%s%s", plan.ID, plan.Run, request, planState(plan))
-	if plan.Directory != "" {
-		origin = fmt.Sprintf("Module in `%s`", strings.ReplaceAll(plan.Directory, "`", "'"))
-	}
-	_, err = fmt.Fprintf(w, "### %s of %s: %s\n\n%s\n\n%s%s",
-		planTitle(plan), plan.Workspace, planCounts(plan), origin, markdownViolations(plan.Violations), body)
-	if err != nil {
-		return fmt.Errorf("writing the plan: %w", err)
-	}
-	return nil
 }
 
 // planTitle returns the kind of a plan.

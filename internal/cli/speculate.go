@@ -94,15 +94,19 @@ func (o *Options) speculate(ctx context.Context, args []string, flags *speculate
 		},
 	}
 	var plans []*speculative
+	page := &comment{left: commentLimit, plans: len(workspaces)}
 	for i, apply := range workspaces {
 		plan := planner.plan(ctx, o, apply, filepath.Join(scratch, fmt.Sprint(i)))
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		plans = append(plans, plan)
-		if err := o.printSpeculative(plan, output, short); err != nil {
+		if err := o.printSpeculative(plan, output, short, page); err != nil {
 			return err
 		}
+	}
+	if err := page.end(o.Out); err != nil {
+		return err
 	}
 	if output == string(text.JSON) || output == string(text.YAML) {
 		var shown any = plans
@@ -189,7 +193,7 @@ func (s *speculator) run(ctx context.Context, apply *infrav1.WorkspaceTemplateAp
 }
 
 // printSpeculative prints a plan, or collects its changes for a structured output.
-func (o *Options) printSpeculative(plan *speculative, output string, short bool) error {
+func (o *Options) printSpeculative(plan *speculative, output string, short bool, page *comment) error {
 	read := plan.changes
 	if short || read == nil {
 		read = func(func(change.Entry) error) (bool, error) { return false, nil }
@@ -201,13 +205,10 @@ func (o *Options) printSpeculative(plan *speculative, output string, short bool)
 			return nil
 		})
 		return err
-	case plan.Error != "" && output == markdown:
-		_, err := fmt.Fprintf(o.Out, "### %s of %s failed\n\n```\n%s\n```\n\n", planTitle(&plan.Plan), plan.Workspace, strings.ReplaceAll(text.Clean(plan.Error), "```", "'''"))
-		return err
+	case output == markdown:
+		return page.add(o.Out, plan, read)
 	case plan.Error != "":
 		return nil
-	case output == markdown:
-		return errors.Join(printMarkdown(o.Out, &plan.Plan, read), endSection(o.Out))
 	default:
 		return errors.Join(printPlan(o.Out, &plan.Plan, read, o.style(), time.Now()), endSection(o.Out))
 	}

@@ -176,7 +176,7 @@ func TestPrint_removesControlCharacters(t *testing.T) {
 	hostile := `{"resource_changes":[{"address":"a.b[\"\u001b]52;c;x\u0007\"]","type":"a","name":"b","change":{"actions":["create"],"after":{"x":"\u009b31m\u202e","y":"line\n\u001b[2Jgone"}}}]}`
 	var out bytes.Buffer
 	printer := &changes.Printer{Out: &out}
-	document := &changes.Markdown{}
+	document := &changes.Markdown{Limit: 60_000}
 	read(t, hostile, func(e change.Entry) {
 		g.Expect(printer.Print(e)).To(Succeed())
 		document.Add(e)
@@ -191,13 +191,13 @@ func TestPrint_removesControlCharacters(t *testing.T) {
 
 func TestMarkdown_isADiffThatCannotBeLeft(t *testing.T) {
 	g := NewWithT(t)
-	document := &changes.Markdown{}
+	document := &changes.Markdown{Limit: 60_000}
 	read(t, plan, document.Add)
 	g.Expect(document.String()).To(HavePrefix("```diff\nChanges outside the module"))
 	g.Expect(document.String()).To(ContainSubstring("\n!      ~ cidr_block = \"10.0.0.0/16\" -> \"10.1.0.0/16\" # forces replacement\n"))
 	g.Expect(document.String()).To(ContainSubstring("\n+        cidr  = \"10.0.0.0/24\"\n"))
 
-	quoted := &changes.Markdown{}
+	quoted := &changes.Markdown{Limit: 60_000}
 	read(t, "{\"resource_changes\":[{\"address\":\"a.b\",\"type\":\"a\",\"name\":\"b\",\"change\":{\"actions\":[\"create\"],\"after\":{\"x\":\"1\\n```\\n# hello\\n\"}}}]}", quoted.Add)
 	g.Expect(quoted.String()).To(HavePrefix("````diff\n"))
 	g.Expect(quoted.String()).To(HaveSuffix("\n````\n"))
@@ -205,7 +205,7 @@ func TestMarkdown_isADiffThatCannotBeLeft(t *testing.T) {
 
 func TestMarkdown_fitsIntoAComment(t *testing.T) {
 	g := NewWithT(t)
-	document := &changes.Markdown{}
+	document := &changes.Markdown{Limit: 60_000}
 	for range 3000 {
 		read(t, `{"resource_changes":[{"address":"a.b","type":"a","name":"b","change":{"actions":["create"],"after":{"x":"`+strings.Repeat("x", 100)+`"}}}]}`, document.Add)
 	}

@@ -88,14 +88,15 @@ func (p *Printer) write(content string) {
 	}
 }
 
-// maxMarkdown is the size that a comment on a pull request may have, less what
-// surrounds the changes.
-const maxMarkdown = 60_000
+// markdownFence is the room for what surrounds the changes.
+const markdownFence = 100
 
 // Markdown collects the changes of a plan for a comment on a pull request.
 type Markdown struct {
 	// Protected are the addresses of resources that the plan must not destroy.
 	Protected []string
+	// Limit is the size of the document in bytes. Further changes are only counted.
+	Limit int
 
 	content strings.Builder
 	section string
@@ -116,7 +117,7 @@ func (m *Markdown) Add(entry change.Entry) {
 	for _, l := range lines {
 		block.WriteString(diffLine(l) + "\n")
 	}
-	if m.content.Len()+block.Len() > maxMarkdown || m.omitted > 0 {
+	if m.content.Len()+block.Len()+markdownFence > m.Limit || m.omitted > 0 {
 		m.omitted++
 		return
 	}
@@ -151,7 +152,10 @@ func (m *Markdown) String() string {
 	for strings.Contains(content, fence) {
 		fence += "`"
 	}
-	out := fence + "diff\n" + content + "\n" + fence + "\n"
+	var out string
+	if content != "" {
+		out = fence + "diff\n" + content + "\n" + fence + "\n"
+	}
 	if m.omitted > 0 {
 		out += fmt.Sprintf("\n%s not shown.\n", text.Count(m.omitted, "more change"))
 	}
