@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/zclconf/go-cty/cty"
@@ -82,7 +83,8 @@ func (w *Workdir) fetchOnce(ctx context.Context, request *terraform.Request, dir
 		return "", "", fmt.Errorf("clearing the directory for fetching: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(scratch) }()
-	if err := writeFile(filepath.Join(scratch, inlineHCL), fetchConfig(request.Module)); err != nil {
+	module := w.resolve(ctx, request)
+	if err := writeFile(filepath.Join(scratch, inlineHCL), fetchConfig(module)); err != nil {
 		return "", "", err
 	}
 	// Files such as .netrc and .terraformrc may contain the credentials.
@@ -104,8 +106,28 @@ func (w *Workdir) fetchOnce(ctx context.Context, request *terraform.Request, dir
 	if root, revision, err = fetchedModule(scratch); err != nil {
 		return "", "", err
 	}
+	if revision == "" && module.Pin != nil && ociDigest.MatchString(module.Pin.Revision) {
+		revision = module.Pin.Revision
+	}
 	root, err = copyModule(scratch, dir, filepath.Join(root, filepath.FromSlash(request.Module.Entrypoint)))
 	return root, revision, err
+}
+
+// resolve returns the module with the digest to which the tag of an OCI registry points, so
+// that exactly that is fetched. If it is not known, the tool resolves the tag.
+func (w *Workdir) resolve(ctx context.Context, request *terraform.Request) terraform.Module {
+	module := request.Module
+	if !strings.HasPrefix(module.Address, ociScheme) || module.Pin != nil && module.Pin.Revision != "" {
+		return module
+	}
+	digest, err := ociRevision(ctx, module)
+	switch {
+	case err != nil:
+		newRunLog(w.Log, request.Redactor()).print(time.Time{}, fmt.Sprintf("Warning: the revision of the module is unknown: %v", err))
+	case ociDigest.MatchString(digest):
+		module.Pin = &terraform.ModuleContent{Revision: digest}
+	}
+	return module
 }
 
 func fetchConfig(module terraform.Module) []byte {
@@ -128,6 +150,8 @@ func pinAddress(module terraform.Module) (address, version string) {
 	switch {
 	case revision == "":
 		return module.Address, module.Version
+	case ociDigest.MatchString(revision):
+		return pinOCI(module.Address, revision), module.Version
 	case !commit.MatchString(revision):
 		return module.Address, revision
 	}

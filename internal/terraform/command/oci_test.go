@@ -5,11 +5,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -37,6 +39,10 @@ func ociRegistry(t *testing.T) *httptest.Server {
 	}))
 	t.Cleanup(server.Close)
 	trust(t, server)
+	// The certificates of the system are read once per process.
+	previous := http.DefaultTransport
+	http.DefaultTransport = server.Client().Transport
+	t.Cleanup(func() { http.DefaultTransport = previous })
 	return server
 }
 
@@ -78,18 +84,63 @@ func TestPrepare_fetchesFromAnOCIRegistry(t *testing.T) {
 	g.Expect(string(applied.Outputs["v"].Value)).To(Equal(`"first"`))
 	expectNowhere(t, w.Dir, base64.StdEncoding.EncodeToString([]byte("u:"+moduleToken)))
 	pin := *session.Content
-	g.Expect(pin.Immutable).To(BeFalse(), "a tag can move")
+	g.Expect(pin.Revision).To(Equal(digest), "the tag is resolved")
+	g.Expect(pin.Immutable).To(BeFalse(), "a registry may delete it")
 	g.Expect(w.ArchiveFile()).To(BeAnExistingFile(), "so the files are kept")
 
-	pushModule(t, server, "1.0.0", `output "v" { value = "second" }`)
+	moved := pushModule(t, server, "1.0.0", `output "v" { value = "second" }`)
+	latest, _ := workdir(t, tofu(t))
+	session, applied = apply(t, latest, request)
+	g.Expect(string(applied.Outputs["v"].Value)).To(Equal(`"second"`))
+	g.Expect(session.Content.Revision).To(Equal(moved))
 	request.Module.Pin = &pin
 	other, _ := workdir(t, tofu(t))
-	_, err := Prepare(context.Background(), other, request)
-	g.Expect(err).To(MatchError(ContainSubstring("Module changed")), "a tag that moved is not applied instead")
+	_, applied = apply(t, other, request)
+	g.Expect(string(applied.Outputs["v"].Value)).To(Equal(`"first"`), "a tag that moved is not applied instead")
+
+	// A registry without digests: the tool resolves the tag, and the content is compared.
+	request.Module.Pin = &terraform.ModuleContent{Digest: pin.Digest}
+	unknown, _ := workdir(t, tofu(t))
+	_, err := Prepare(context.Background(), unknown, request)
+	g.Expect(err).To(MatchError(ContainSubstring("Module changed")))
 
 	request.Module.Pin, request.Module.Address = nil, "oci://"+host+"/modules/network?digest="+digest
 	fixed, _ := workdir(t, tofu(t))
 	session, applied = apply(t, fixed, request)
 	g.Expect(string(applied.Outputs["v"].Value)).To(Equal(`"first"`))
 	g.Expect(session.Content.Immutable).To(BeTrue())
+	g.Expect(session.Content.Revision).To(Equal(digest))
+}
+
+func TestPrepare_fetchesATagWithoutItsDigest(t *testing.T) {
+	g := NewWithT(t)
+	server := ociRegistry(t)
+	host := strings.TrimPrefix(server.URL, "https://")
+	pushModule(t, server, "1.0.0", `output "v" { value = "first" }`)
+	// The runner does not reach the registry. The tool has a proxy of its own.
+	http.DefaultTransport = &http.Transport{Proxy: func(*http.Request) (*url.URL, error) { return nil, errors.New("no route") }}
+	request := inline("")
+	request.Module = terraform.Module{
+		Source: terraform.SourceRemote, Address: "oci://" + host + "/modules/network?tag=1.0.0",
+		Auth: &terraform.ModuleAuth{Method: terraform.AuthOCI, Host: host, DockerConfig: fmt.Sprintf(`{"auths":{%q:{"auth":%q}}}`, host, base64.StdEncoding.EncodeToString([]byte("u:"+moduleToken)))},
+	}
+	w, log := workdir(t, tofu(t))
+	session, applied := apply(t, w, request)
+	g.Expect(string(applied.Outputs["v"].Value)).To(Equal(`"first"`))
+	g.Expect(session.Content.Revision).To(BeEmpty())
+	g.Expect(log.String()).To(And(ContainSubstring("Warning: the revision of the module is unknown"), Not(ContainSubstring(moduleToken))))
+}
+
+func TestPinOCI(t *testing.T) {
+	g := NewWithT(t)
+	digest := "sha256:" + strings.Repeat("a", 64)
+	for address, want := range map[string]string{
+		"oci://h/r?tag=1":               "oci://h/r?digest=" + digest,
+		"oci://h/r":                     "oci://h/r?digest=" + digest,
+		"oci://h/r//sub?tag=1":          "oci://h/r//sub?digest=" + digest,
+		"oci://h/r?digest=sha256:other": "oci://h/r?digest=" + digest,
+	} {
+		got, _ := pinAddress(terraform.Module{Address: address, Pin: &terraform.ModuleContent{Revision: digest}})
+		g.Expect(got).To(Equal(want), address)
+	}
 }
