@@ -150,6 +150,11 @@ type NotificationFailure struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	SecretVersion string `json:"secretVersion,omitempty"`
+
+	// retryAt is when the destination wants the next attempt, at the earliest: it answered
+	// with Retry-After, and its answer counts for up to an hour.
+	// +optional
+	RetryAt *metav1.Time `json:"retryAt,omitempty"`
 }
 
 // WorkspaceNotificationStatus is the observed state of the deliveries.

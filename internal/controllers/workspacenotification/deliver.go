@@ -66,6 +66,10 @@ func (r *Reconciler) deliverOne(ctx context.Context, s *scope, m message) error 
 			attempts += status.LastFailure.Attempts
 		}
 		status.LastFailure = &infrav1.NotificationFailure{At: now, Message: err.Error(), Attempts: attempts, SecretVersion: s.secret.ResourceVersion}
+		var busy *busyError
+		if errors.As(err, &busy) {
+			status.LastFailure.RetryAt = new(metav1.NewTime(now.Add(busy.after)))
+		}
 		return s.waitAfterFailure(s.backoff(now.Time))
 	}
 	settle(status, m.mark(), now.Time)
@@ -78,11 +82,20 @@ func (s *scope) backoff(now time.Time) time.Duration {
 	if failure == nil || failure.Attempts == 0 || failure.SecretVersion != s.secret.ResourceVersion {
 		return 0
 	}
-	return failure.At.Add(reconcile.Backoff(minBackoff, maxBackoff, failure.Attempts-1)).Sub(now)
+	return nextAttempt(failure).Sub(now)
+}
+
+// nextAttempt returns when a message is sent again: after the backoff, and not before the
+// destination wants it.
+func nextAttempt(failure *infrav1.NotificationFailure) time.Time {
+	next := failure.At.Add(reconcile.Backoff(minBackoff, maxBackoff, failure.Attempts-1))
+	if wanted := failure.RetryAt; wanted != nil && wanted.After(next) {
+		return wanted.Time
+	}
+	return next
 }
 
 func (s *scope) waitAfterFailure(wait time.Duration) error {
 	failure := s.notification.Status.LastFailure
-	next := failure.At.Add(reconcile.Backoff(minBackoff, maxBackoff, failure.Attempts-1))
-	return fault.WaitFor(wait, infrav1.DeliveryFailedReason, "Attempt %d failed: %s. The next attempt is at %s", failure.Attempts, failure.Message, next.UTC().Format(time.RFC3339))
+	return fault.WaitFor(wait, infrav1.DeliveryFailedReason, "Attempt %d failed: %s. The next attempt is at %s", failure.Attempts, failure.Message, nextAttempt(failure).UTC().Format(time.RFC3339))
 }

@@ -53,7 +53,38 @@ func (r *Reconciler) send(ctx context.Context, to *destination, format infrav1.N
 		return describe(err)
 	}
 	_ = response.Body.Close()
-	return judge(response.StatusCode)
+	err = judge(response.StatusCode)
+	if after := retryAfter(response, r.Now()); err != nil && after > 0 {
+		return &busyError{error: err, after: after}
+	}
+	return err
+}
+
+// busyError is the error of a destination that wants the message later.
+type busyError struct {
+	error
+	after time.Duration
+}
+
+func (e *busyError) Unwrap() error { return e.error }
+
+// maxRetryAfter limits how long a destination can defer messages.
+const maxRetryAfter = time.Hour
+
+// retryAfter returns how long a destination with too many requests wants to be left alone,
+// or zero. It is a number of seconds or a time.
+func retryAfter(response *http.Response, now time.Time) time.Duration {
+	if response.StatusCode != http.StatusTooManyRequests && response.StatusCode != http.StatusServiceUnavailable {
+		return 0
+	}
+	header := response.Header.Get("Retry-After")
+	var after time.Duration
+	if seconds, err := strconv.ParseUint(header, 10, 32); err == nil {
+		after = time.Duration(seconds) * time.Second
+	} else if at, err := http.ParseTime(header); err == nil {
+		after = at.Sub(now)
+	}
+	return min(max(after, 0), maxRetryAfter)
 }
 
 // client returns a client that connects only to allowed addresses and follows no redirect.

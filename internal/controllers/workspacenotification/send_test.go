@@ -41,8 +41,9 @@ type receiver struct {
 	*httptest.Server
 	mu       sync.Mutex
 	requests []received
-	// status is the status of the answers, 204 by default.
-	status int
+	// status is the status of the answers, 204 by default, and retryAfter their header.
+	status     int
+	retryAfter string
 }
 
 func newReceiver(t *testing.T) *receiver {
@@ -55,6 +56,9 @@ func newReceiver(t *testing.T) *receiver {
 		r.requests = append(r.requests, received{request.URL.Path, request.Header, body})
 		if r.status == http.StatusFound {
 			w.Header().Set("Location", "https://169.254.169.254/latest")
+		}
+		if r.retryAfter != "" {
+			w.Header().Set("Retry-After", r.retryAfter)
 		}
 		w.WriteHeader(r.status)
 		_, _ = io.WriteString(w, "hunter2 is the answer")
