@@ -24,7 +24,7 @@ var functions = map[string]function.Function{
 	"setintersection": stdlib.SetIntersectionFunc, "setsubtract": stdlib.SetSubtractFunc, "setunion": stdlib.SetUnionFunc,
 	"join": stdlib.JoinFunc, "split": stdlib.SplitFunc, "lower": stdlib.LowerFunc, "upper": stdlib.UpperFunc, "trimspace": stdlib.TrimSpaceFunc,
 	"trimprefix": stdlib.TrimPrefixFunc, "trimsuffix": stdlib.TrimSuffixFunc, "regex": stdlib.RegexFunc, "regexall": stdlib.RegexAllFunc,
-	"jsondecode": stdlib.JSONDecodeFunc,
+	"jsondecode": jsonDecodeFunc,
 	"tobool":     stdlib.MakeToFunc(cty.Bool), "tonumber": stdlib.MakeToFunc(cty.Number), "tostring": stdlib.MakeToFunc(cty.String),
 	"tolist": stdlib.MakeToFunc(cty.List(cty.DynamicPseudoType)), "toset": stdlib.MakeToFunc(cty.Set(cty.DynamicPseudoType)),
 	"tomap": stdlib.MakeToFunc(cty.Map(cty.DynamicPseudoType)),
@@ -95,6 +95,19 @@ var lengthFunc = function.New(&function.Spec{
 		}
 		return value.Length(), nil
 	},
+})
+
+// jsonDecodeFunc decodes JSON that is not nested deeply, for which the one of the tool has no
+// limit.
+var jsonDecodeFunc = function.New(&function.Spec{
+	Params: []function.Parameter{{Name: "str", Type: cty.String}},
+	Type: func(args []cty.Value) (cty.Type, error) {
+		if args[0].IsKnown() && isTooDeepData([]byte(args[0].AsString())) {
+			return cty.NilType, function.NewArgErrorf(0, "nested too deeply")
+		}
+		return stdlib.JSONDecodeFunc.ReturnTypeForValues(args)
+	},
+	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) { return stdlib.JSONDecodeFunc.Call(args) },
 })
 
 // leadingZero matches addresses that the tool accepts and Go does not.

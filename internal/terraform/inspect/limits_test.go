@@ -17,8 +17,8 @@ import (
 
 // deep are expressions that exhaust the stack of the parser.
 func deep() map[string]string {
-	const n = 100_000
-	nested := map[string]string{}
+	const n = 5_000
+	nested := map[string]string{"stack": strings.Repeat("(", 100_000)}
 	for _, open := range []string{"(", "[", "{", "!", "-", "\"${", "a[", "f(", "true ? ", "1 + ", "a[*]", "a[0]"} {
 		nested[open] = strings.Repeat(open, n)
 	}
@@ -50,11 +50,15 @@ func TestLimits_ofNesting(t *testing.T) {
 			inspect.CheckConditions(terraform.Module{Content: string(inJSON), Format: terraform.FormatJSON}, nil, nil, true)
 			inspect.ParseVarFile("vars", inJSON, terraform.FormatJSON, map[string]string{"X": "y"})
 			list := inspect.Inline(terraform.Module{Content: `variable "a" { type = list(string) }`})
-			values, problems := inspect.FromJSON(map[string]json.RawMessage{"a": must(json.Marshal("[" + text + "]"))})
+			values, problems := inspect.FromJSON(map[string]json.RawMessage{"a": must(json.Marshal("[a, " + text + "]"))})
 			g.Expect(problems).To(BeEmpty())
 			g.Expect(inspect.Check(list, values, nil)).NotTo(BeEmpty())
 		})
 	}
+	t.Run("decoded JSON", func(t *testing.T) {
+		module := terraform.Module{Content: "variable \"a\" {\n  validation {\n    condition = jsondecode(\"" + strings.Repeat("[", 4_000_000) + "\") == null\n    error_message = \"No.\"\n  }\n}\n"}
+		NewWithT(t).Expect(inspect.CheckConditions(module, nil, nil, true)).To(BeEmpty())
+	})
 	t.Run("JSON", func(t *testing.T) {
 		g := NewWithT(t)
 		text := strings.Repeat("[", 9000) + strings.Repeat("]", 9000)
