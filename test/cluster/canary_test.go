@@ -27,6 +27,7 @@ import (
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/aws/awstest"
+	"github.com/appthrust/capt/internal/terraform/runnertest"
 	"github.com/appthrust/capt/internal/testenv/canary"
 )
 
@@ -187,7 +188,7 @@ func (h *harness) searchAll(c *canary.Set, when string) {
 	h.Expect(err).NotTo(HaveOccurred())
 	h.Expect(places).To(HaveKey("CAPTControlPlane refused"))
 	h.Expect(places).To(HaveKey(HavePrefix("Event ")))
-	runs, err := canary.Runs(h.ctx, h.env.Client, h.namespace)
+	runs, err := runnertest.Reports(h.ctx, h.env.Client, h.namespace)
 	h.Expect(err).NotTo(HaveOccurred())
 	h.Expect(runs).To(HaveKey(HavePrefix("log of ")))
 	maps.Copy(places, runs)

@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/terraform/runnertest"
 	"github.com/appthrust/capt/internal/testenv/canary"
 )
 
@@ -315,7 +316,7 @@ func (w *harness) searchAll(c *canary.Set, when string) {
 	for _, path := range runs {
 		places["output of the runner "+filepath.Base(path)] = readFile(w, path)
 	}
-	reported, err := canary.Runs(w.ctx, env.Client, w.namespace)
+	reported, err := runnertest.Reports(w.ctx, env.Client, w.namespace)
 	w.Expect(err).NotTo(HaveOccurred())
 	w.Expect(reported).To(HaveKey(HavePrefix("log of ")))
 	maps.Copy(places, reported)

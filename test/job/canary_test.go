@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/terraform/runnertest"
 	"github.com/appthrust/capt/internal/testenv"
 	"github.com/appthrust/capt/internal/testenv/canary"
 )
@@ -278,7 +279,7 @@ func (h *harness) searchAll(c *canary.Set, seen *transient, when string) {
 	h.Expect(err).NotTo(HaveOccurred())
 	h.Expect(places).To(HaveKey("WorkspaceTemplateApply manual"))
 	h.Expect(places).To(HaveKey(HavePrefix("Event ")))
-	runs, err := canary.Runs(h.ctx, h.env.Client, h.namespace)
+	runs, err := runnertest.Reports(h.ctx, h.env.Client, h.namespace)
 	h.Expect(err).NotTo(HaveOccurred())
 	h.Expect(runs).To(HaveKey(HavePrefix("log of ")))
 	maps.Copy(places, runs)

@@ -166,7 +166,7 @@ func TestTemplate_isNotDeletedWhileWorkspacesUseIt(t *testing.T) {
 	waitForDeletion(t, template)
 }
 
-// Everybody may name a template of others. What has been applied with it keeps it, also without
+// Each user may name a template of others. What has been applied with it keeps it, also without
 // a grant.
 func TestTemplate_isNotKeptByWorkspacesWithoutAGrant(t *testing.T) {
 	g := NewWithT(t)

@@ -21,7 +21,7 @@ func (r *Reconciler) unused(ctx context.Context, s *scope) error {
 	}
 	waits := usage.Wait(users)
 	if waiting, ok := fault.AsWaiting(waits); ok && slices.ContainsFunc(users, func(user client.ObjectKey) bool { return user.Namespace != s.template.Namespace }) {
-		// A grant that is withdrawn is no event of a workspace.
+		// No event of a workspace follows when a grant is withdrawn.
 		return fault.WaitFor(grantInterval, waiting.Reason, "%s", waiting.Message())
 	}
 	return waits

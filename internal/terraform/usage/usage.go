@@ -52,8 +52,8 @@ type Finder struct {
 }
 
 // OfTemplate returns the workspaces that use a template, in all namespaces. A workspace of
-// another namespace that only names the template, without a grant, does not use it: everybody
-// could keep the templates of others.
+// another namespace that only names the template, without a grant, does not use it: each
+// user could keep the templates of others.
 func (f Finder) OfTemplate(ctx context.Context, template client.ObjectKey) ([]client.ObjectKey, error) {
 	uses := func(apply *infrav1.WorkspaceTemplateApply) (bool, error) {
 		if apply.Spec.TemplateRef.Key(apply.Namespace) != template {

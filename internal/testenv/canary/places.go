@@ -13,17 +13,12 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/terraform/record"
 )
 
 // Objects returns the objects of the cluster and of a namespace as JSON, by kind and name:
@@ -75,34 +70,6 @@ func addObject(found map[string][]byte, obj *unstructured.Unstructured) error {
 	}
 	found[obj.GetKind()+" "+obj.GetName()] = text
 	return nil
-}
-
-// Runs returns what the runs of a namespace report: their logs, progress and results without
-// the outputs. Sensitive values of a plan are masked in the log when the run ends.
-func Runs(ctx context.Context, reader client.Reader, namespace string) (map[string][]byte, error) {
-	var secrets corev1.SecretList
-	if err := reader.List(ctx, &secrets, client.InNamespace(namespace), client.MatchingLabels{infrav1.ComponentLabel: record.ComponentRun}); err != nil {
-		return nil, fmt.Errorf("listing runs: %w", err)
-	}
-	found := map[string][]byte{}
-	for i := range secrets.Items {
-		run := &secrets.Items[i]
-		if text, err := record.Log(run); err == nil && record.Finished(run) {
-			found["log of "+run.Name] = text
-		}
-		if progress, err := record.Progress(run); err == nil && progress != nil {
-			if found["progress of "+run.Name], err = json.Marshal(progress); err != nil {
-				return nil, fmt.Errorf("encoding the progress of %s: %w", run.Name, err)
-			}
-		}
-		if result, err := record.Result(run); err == nil && result != nil {
-			result.Outputs = nil
-			if found["result of "+run.Name], err = json.Marshal(result); err != nil {
-				return nil, fmt.Errorf("encoding the result of %s: %w", run.Name, err)
-			}
-		}
-	}
-	return found, nil
 }
 
 // Exposed returns the files below a directory that contain a secret and that other users
