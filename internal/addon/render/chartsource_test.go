@@ -158,35 +158,43 @@ func TestChartSource_refusesSecretsThatFluxCannotUse(t *testing.T) {
 		want               string
 	}{
 		"not a pull secret": {
-			"oci://r.example.com/c", "registry", map[string]string{"username": "u", "password": "hunter2"},
+			"oci://r.example.com/c", "registry",
+			map[string]string{"username": "u", "password": "hunter2"},
 			"MissingKey: Add-on karpenter: helm.chart.secretRef: Secret registry has no key .dockerconfigjson: create it with kubectl create secret docker-registry",
 		},
 		"not JSON": {
-			"oci://r.example.com/c", "registry", map[string]string{".dockerconfigjson": "hunter2"},
+			"oci://r.example.com/c", "registry",
+			map[string]string{".dockerconfigjson": "hunter2"},
 			`InvalidSecret: Add-on karpenter: helm.chart.secretRef: .dockerconfigjson of Secret registry is not a configuration of Docker with "auths"`,
 		},
 		"no password": {
-			"https://c.example.com", "registry", map[string]string{"username": "u"},
+			"https://c.example.com", "registry",
+			map[string]string{"username": "u"},
 			"MissingKey: Add-on karpenter: helm.chart.secretRef: Secret registry has no key password: a Helm repository needs username and password",
 		},
 		"no certificate": {
-			"https://c.example.com", "ca", map[string]string{"ca.pem": "x"},
+			"https://c.example.com", "ca",
+			map[string]string{"ca.pem": "x"},
 			"MissingKey: Add-on karpenter: helm.chart.certSecretRef: Secret ca has no key ca.crt, and not both tls.crt and tls.key",
 		},
 		"half a key pair": {
-			"https://c.example.com", "ca", map[string]string{"ca.crt": certificate, "tls.crt": certificate},
+			"https://c.example.com", "ca",
+			map[string]string{"ca.crt": certificate, "tls.crt": certificate},
 			"MissingKey: Add-on karpenter: helm.chart.certSecretRef: Secret ca has only one of tls.crt and tls.key: add the other",
 		},
 		"not a certificate": {
-			"https://c.example.com", "ca", map[string]string{"ca.crt": "hunter2"},
+			"https://c.example.com", "ca",
+			map[string]string{"ca.crt": "hunter2"},
 			"InvalidSecret: Add-on karpenter: helm.chart.certSecretRef: ca.crt of Secret ca is not a certificate in PEM format",
 		},
 		"no address": {
-			"oci://r.example.com/c", "proxy", map[string]string{"username": "u"},
+			"oci://r.example.com/c", "proxy",
+			map[string]string{"username": "u"},
 			"MissingKey: Add-on karpenter: helm.chart.proxySecretRef: Secret proxy has no key address: add one, for example http://proxy.example.com:3128",
 		},
 		"not an address": {
-			"oci://r.example.com/c", "proxy", map[string]string{"address": "hunter2"},
+			"oci://r.example.com/c", "proxy",
+			map[string]string{"address": "hunter2"},
 			"InvalidSecret: Add-on karpenter: helm.chart.proxySecretRef: address of Secret proxy is not a URL such as http://proxy.example.com:3128",
 		},
 	} {
