@@ -37,6 +37,13 @@ func (e *eks) createCluster(c *call) (values, error) {
 	if err := e.checkTwoZones(c, strs(vpc["subnetIds"])); err != nil {
 		return nil, err
 	}
+	defaultTo(c.body, "accessConfig", values{"authenticationMode": "CONFIG_MAP"})
+	if err := checkAutoMode(c.body); err != nil {
+		return nil, err
+	}
+	if err := e.checkIPv6(c, strs(vpc["subnetIds"])); err != nil {
+		return nil, err
+	}
 	group, network, err := e.createSecurityGroup(c, name, strs(vpc["subnetIds"]))
 	if err != nil {
 		return nil, err
@@ -54,10 +61,13 @@ func (e *eks) createCluster(c *call) (values, error) {
 	body := c.body
 	defaultTo(body, "kubernetesNetworkConfig", values{})
 	services := child(body, "kubernetesNetworkConfig")
-	defaultTo(services, "serviceIpv4Cidr", "172.20.0.0/16")
 	defaultTo(services, "ipFamily", "ipv4")
+	if services["ipFamily"] == "ipv6" {
+		services["serviceIpv6Cidr"] = "fd00:ec2:abcd::/108"
+	} else {
+		defaultTo(services, "serviceIpv4Cidr", "172.20.0.0/16")
+	}
 	defaultTo(services, "elasticLoadBalancing", values{"enabled": false})
-	defaultTo(body, "accessConfig", values{"authenticationMode": "CONFIG_MAP"})
 	defaultTo(body, "upgradePolicy", values{"supportType": "EXTENDED"})
 	defaultTo(body, "deletionProtection", false)
 	id := strings.ToUpper(rand.Text())
@@ -72,7 +82,7 @@ func (e *eks) createCluster(c *call) (values, error) {
 	if err := e.add(keyOf(c, name), &object{body: body, arn: text(body, "arn")}, false); err != nil {
 		return nil, err
 	}
-	return values{"cluster": body}, nil
+	return values{"cluster": body}, e.addAutoModeEntry(c, name, body)
 }
 
 func (e *eks) describeCluster(c *call) (values, error) {
@@ -131,6 +141,9 @@ func (e *eks) updateClusterConfig(c *call) (values, error) {
 	t, err := e.active(keyOf(c, c.PathValue("cluster")))
 	if err != nil {
 		return nil, err
+	}
+	if c.body["computeConfig"] != nil || c.body["storageConfig"] != nil || c.body["kubernetesNetworkConfig"] != nil {
+		return e.updateAutoMode(c, t)
 	}
 	what := ""
 	for name := range c.body {

@@ -91,6 +91,37 @@ func (e *eks) checkTwoZones(c *call, subnets []string) error {
 	return nil
 }
 
+// checkIPv6 rejects a cluster of the IP family IPv6 in subnets without IPv6, or with a
+// network of services of its own.
+func (e *eks) checkIPv6(c *call, subnets []string) error {
+	network := child(c.body, "kubernetesNetworkConfig")
+	if text(network, "ipFamily") != "ipv6" {
+		return nil
+	}
+	if network["serviceIpv4Cidr"] != nil {
+		return invalid("serviceIpv4Cidr is not supported with ipFamily ipv6")
+	}
+	var found struct {
+		Subnets []struct {
+			Assigned bool     `xml:"assignIpv6AddressOnCreation"`
+			Networks []string `xml:"ipv6CidrBlockAssociationSet>item>ipv6CidrBlock"`
+		} `xml:"subnetSet>item"`
+	}
+	query := url.Values{}
+	for i, subnet := range subnets {
+		query.Set(fmt.Sprintf("SubnetId.%d", i+1), subnet)
+	}
+	if err := e.inEC2(c).do(c.Context(), "DescribeSubnets", query, &found); err != nil {
+		return err
+	}
+	for _, subnet := range found.Subnets {
+		if !subnet.Assigned || len(subnet.Networks) == 0 {
+			return invalid("The subnets must have IPv6 CIDR blocks and assign IPv6 addresses on creation")
+		}
+	}
+	return nil
+}
+
 // checkPrivate rejects a Fargate profile in a subnet whose route table leads to an internet
 // gateway.
 func (e *eks) checkPrivate(c *call, subnets []string) error {
@@ -183,8 +214,12 @@ func (e *eks) created(place string, t *object) string {
 	return "DEGRADED"
 }
 
-// hasNodes reports whether a cluster has a node group with nodes.
+// hasNodes reports whether a cluster has a node group with nodes, or Auto Mode, which
+// creates them for pods.
 func (e *eks) hasNodes(cluster string) bool {
+	if t, err := e.find(cluster); err == nil && autoMode(t.body) {
+		return true
+	}
 	for _, name := range e.childNames(cluster + "/" + nodeGroups.path) {
 		if group, err := e.active(cluster + "/" + nodeGroups.path + "/" + name); err == nil && desiredSize(group.body) > 0 {
 			return true

@@ -15,6 +15,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"sigs.k8s.io/yaml"
 )
 
 func main() {
@@ -107,15 +109,19 @@ func render(root, source string) (string, error) {
 	}
 	header := fmt.Sprintf("# Generated from %s and templates/source by `make generate`: change those instead.\n", dir)
 	rendered := header + source[:match[0]] + strings.TrimSuffix(block.String(), "\n") + source[match[1]:]
-	if len(rendered) > maxTemplate {
-		return "", fmt.Errorf("the template has %d bytes, and kubectl apply accepts %d: make its module smaller", len(rendered), maxTemplate)
+	encoded, err := yaml.YAMLToJSON([]byte(rendered))
+	if err != nil {
+		return "", fmt.Errorf("encoding the template: %w", err)
+	}
+	if len(encoded) > maxTemplate {
+		return "", fmt.Errorf("the template has %d bytes as JSON, and kubectl apply accepts %d: make its module smaller", len(encoded), maxTemplate)
 	}
 	return rendered, nil
 }
 
 // maxTemplate is the limit of all annotations, one of which contains the object that
-// kubectl apply applied, with room for what its encoding adds.
-const maxTemplate = 262144 - 32768
+// kubectl apply applied, as JSON, with room for other annotations.
+const maxTemplate = 262144 - 8192
 
 // writeBlock writes an indented text of several lines.
 func writeBlock(block *strings.Builder, indent, text string) {

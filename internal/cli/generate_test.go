@@ -57,7 +57,7 @@ func TestGenerateCluster_writesManifests(t *testing.T) {
 		"a file":            {args: []string{"demo", "--from", own, "--kubernetes-version", "v1.33.0"}, want: "name: demo\nversion: v1.33.0\n"},
 		"standard input":    {stdin: "a: ${CLUSTER_NAME}", args: []string{"demo", "--from", "-"}, want: "a: demo"},
 		"variables":         {args: []string{"--flavor", "eks-existing-vpc", "--list-variables"}, want: "VPC_ID                   (required)"},
-		"flavors":           {args: []string{"--list-flavors"}, want: "eks\neks-class\neks-existing-vpc\neks-node-group\nlocal\n"},
+		"flavors":           {args: []string{"--list-flavors"}, want: "eks\neks-auto-mode\neks-class\neks-existing-vpc\neks-node-group\nlocal\n"},
 		"no name":           {code: 2, want: "expected the name of the cluster"},
 		"a bad name":        {args: []string{"Demo_1"}, code: 2, want: `"Demo_1" is not a valid cluster name`},
 		"a missing value":   {args: []string{"demo", "--flavor", "eks-existing-vpc"}, code: 2, want: "no value for VPC_ID: pass --set VPC_ID=VALUE"},

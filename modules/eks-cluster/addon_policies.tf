@@ -252,10 +252,33 @@ locals {
     },
   ] : statement if length(var.ebs_csi_kms_key_arns) > 0]
 
+  vpc_cni_statements = [
+    {
+      Sid      = "AssignIPv6"
+      Effect   = "Allow"
+      Resource = "*"
+      Action = [
+        "ec2:AssignIpv6Addresses",
+        "ec2:DescribeInstances",
+        "ec2:DescribeInstanceTypes",
+        "ec2:DescribeNetworkInterfaces",
+        "ec2:DescribeSubnets",
+        "ec2:DescribeTags",
+      ]
+    },
+    {
+      Sid      = "TagInterfaces"
+      Effect   = "Allow"
+      Resource = "${local.ec2}:network-interface/*"
+      Action   = ["ec2:CreateTags"]
+    },
+  ]
+
   addon_statements = {
     ebs_csi_driver               = local.ebs_csi_statements
     aws_load_balancer_controller = local.load_balancer_statements
     external_dns                 = local.external_dns_statements
     cert_manager                 = local.cert_manager_statements
+    vpc_cni                      = local.vpc_cni_statements
   }
 }

@@ -16,13 +16,16 @@ locals {
     aws_load_balancer_controller = { namespace = "kube-system", name = "aws-load-balancer-controller" }
     external_dns                 = { namespace = "external-dns", name = "external-dns" }
     cert_manager                 = { namespace = "cert-manager", name = "cert-manager" }
+    vpc_cni                      = { namespace = "kube-system", name = "aws-node" }
   }
-  addon_suffixes = { ebs_csi_driver = "ebs-csi", aws_load_balancer_controller = "elb", external_dns = "dns", cert_manager = "cert" }
+  addon_suffixes = { ebs_csi_driver = "ebs-csi", aws_load_balancer_controller = "elb", external_dns = "dns", cert_manager = "cert", vpc_cni = "cni" }
   addon_switches = {
     ebs_csi_driver               = var.ebs_csi_driver
     aws_load_balancer_controller = var.aws_load_balancer_controller_role
     external_dns                 = var.external_dns_role
     cert_manager                 = var.cert_manager_role
+    # The policy of AWS, which nodes have, does not include IPv6.
+    vpc_cni = var.ip_family == "ipv6" && contains(keys(var.cluster_addons), "vpc-cni")
   }
 
   addon_roles = {
@@ -121,7 +124,7 @@ resource "aws_eks_pod_identity_association" "addon" {
 
   lifecycle {
     precondition {
-      condition     = contains(keys(local.cluster_addons), "eks-pod-identity-agent")
+      condition     = local.auto_mode_enabled || contains(keys(local.cluster_addons), "eks-pod-identity-agent")
       error_message = "Roles with addon_identity = PodIdentity need the add-on eks-pod-identity-agent: add it to cluster_addons, or set addon_identity to IRSA."
     }
   }

@@ -20,7 +20,11 @@ locals {
     try(var.cluster_addons["aws-ebs-csi-driver"], {}),
     var.ebs_csi_driver && var.addon_identity == "IRSA" ? { service_account_role_arn = aws_iam_role.addon["ebs_csi_driver"].arn } : {},
   )
-  cluster_addons = merge(var.cluster_addons, { for name in ["aws-ebs-csi-driver"] : name => local.ebs_csi_driver if var.ebs_csi_driver })
+  vpc_cni = {
+    for name in ["vpc-cni"] : name => merge(var.cluster_addons[name], { service_account_role_arn = aws_iam_role.addon["vpc_cni"].arn })
+    if contains(keys(local.addon_roles), "vpc_cni") && var.addon_identity == "IRSA"
+  }
+  cluster_addons = merge(var.cluster_addons, local.vpc_cni, { for name in ["aws-ebs-csi-driver"] : name => local.ebs_csi_driver if var.ebs_csi_driver })
 
   before_compute = { for name, addon in local.cluster_addons : name => coalesce(addon.before_compute, contains(local.node_addons, name)) }
 

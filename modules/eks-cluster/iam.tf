@@ -1,5 +1,6 @@
 locals {
-  role_arn = var.iam_role_arn != null ? var.iam_role_arn : aws_iam_role.cluster[0].arn
+  create_role = coalesce(var.create_iam_role, var.iam_role_arn == null)
+  role_arn    = local.create_role ? aws_iam_role.cluster[0].arn : var.iam_role_arn
 
   cluster_trust = {
     Version = "2012-10-17"
@@ -7,7 +8,8 @@ locals {
       Sid       = "EKSControlPlane"
       Effect    = "Allow"
       Principal = { Service = "eks.amazonaws.com" }
-      Action    = "sts:AssumeRole"
+      # Auto Mode tags its sessions.
+      Action = concat(["sts:AssumeRole"], local.auto_mode_exists ? ["sts:TagSession"] : [])
     }]
   }
 
@@ -28,7 +30,7 @@ locals {
 }
 
 resource "aws_iam_role" "cluster" {
-  count = var.iam_role_arn == null ? 1 : 0
+  count = local.create_role ? 1 : 0
 
   name                 = local.role_name
   description          = "Control plane of the EKS cluster ${var.cluster_name}"
@@ -44,14 +46,14 @@ resource "aws_iam_role" "cluster" {
 }
 
 resource "aws_iam_role_policy_attachment" "cluster" {
-  count = var.iam_role_arn == null ? 1 : 0
+  count = local.create_role ? 1 : 0
 
   role       = aws_iam_role.cluster[0].name
   policy_arn = "arn:${data.aws_partition.current.partition}:iam::aws:policy/AmazonEKSClusterPolicy"
 }
 
 resource "aws_iam_role_policy" "secrets" {
-  count = var.iam_role_arn == null ? 1 : 0
+  count = local.create_role ? 1 : 0
 
   name   = "encrypt-secrets"
   role   = aws_iam_role.cluster[0].name
@@ -59,11 +61,12 @@ resource "aws_iam_role_policy" "secrets" {
 }
 
 locals {
-  kms_key_arn = var.kms_key_arn != null ? var.kms_key_arn : aws_kms_key.secrets[0].arn
+  create_key  = coalesce(var.create_kms_key, var.kms_key_arn == null)
+  kms_key_arn = local.create_key ? aws_kms_key.secrets[0].arn : var.kms_key_arn
 }
 
 resource "aws_kms_key" "secrets" {
-  count = var.kms_key_arn == null ? 1 : 0
+  count = local.create_key ? 1 : 0
 
   region = var.region
 
@@ -75,7 +78,7 @@ resource "aws_kms_key" "secrets" {
 }
 
 resource "aws_kms_alias" "secrets" {
-  count = var.kms_key_arn == null ? 1 : 0
+  count = local.create_key ? 1 : 0
 
   region = var.region
 

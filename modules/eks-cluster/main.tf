@@ -47,8 +47,35 @@ resource "aws_eks_cluster" "this" {
   }
 
   kubernetes_network_config {
-    ip_family         = "ipv4"
+    ip_family         = var.ip_family
     service_ipv4_cidr = var.service_ipv4_cidr
+
+    dynamic "elastic_load_balancing" {
+      for_each = local.auto_mode
+      content {
+        enabled = elastic_load_balancing.value.enabled
+      }
+    }
+  }
+
+  # EKS accepts compute, load balancing and storage of Auto Mode only together.
+  dynamic "compute_config" {
+    for_each = local.auto_mode
+    content {
+      enabled    = compute_config.value.enabled
+      node_pools = local.auto_mode_pools
+      # EKS takes a role only for its own pools.
+      node_role_arn = length(local.auto_mode_pools) > 0 ? local.auto_mode_node_role_arn : null
+    }
+  }
+
+  dynamic "storage_config" {
+    for_each = local.auto_mode
+    content {
+      block_storage {
+        enabled = storage_config.value.enabled
+      }
+    }
   }
 
   encryption_config {
@@ -86,6 +113,15 @@ resource "aws_eks_cluster" "this" {
       error_message = "Set endpoint_public_access or endpoint_private_access to true, or the API server is unreachable."
     }
     precondition {
+      condition     = var.ip_family != "ipv6" || var.service_ipv4_cidr == null
+      error_message = "With ip_family = ipv6 EKS chooses the network of services: remove service_ipv4_cidr."
+    }
+    # Without its blocks Auto Mode would stay as it is, and keep its nodes.
+    postcondition {
+      condition     = local.auto_mode_enabled || !try(self.compute_config[0].enabled, false)
+      error_message = "EKS Auto Mode is still enabled, with its nodes and load balancers: to disable it, set auto_mode to { enabled = false }."
+    }
+    precondition {
       condition     = !var.endpoint_public_access || var.endpoint_public_access_cidrs != null
       error_message = "endpoint_public_access needs endpoint_public_access_cidrs: name the networks that may reach the API server, for example [\"203.0.113.0/24\"]."
     }
@@ -98,6 +134,8 @@ resource "aws_eks_cluster" "this" {
   # Without the policies EKS could not remove its resources when the cluster is deleted.
   depends_on = [
     aws_cloudwatch_log_group.this,
+    aws_iam_role_policy_attachment.auto_mode,
+    aws_iam_role_policy_attachment.auto_mode_node,
     aws_iam_role_policy_attachment.cluster,
     aws_iam_role_policy.secrets,
   ]

@@ -4,6 +4,8 @@ output "cluster_name" {
   depends_on = [
     aws_eks_access_policy_association.creator,
     aws_eks_addon.before_compute,
+    aws_eks_pod_identity_association.addon,
+    aws_iam_role_policy.addon,
     aws_vpc_security_group_ingress_rule.cluster,
     aws_vpc_security_group_ingress_rule.node,
   ]
@@ -36,7 +38,7 @@ output "cluster_certificate_authority_data" {
 
 output "cluster_service_cidr" {
   description = "Network of the cluster's services."
-  value       = aws_eks_cluster.this.kubernetes_network_config[0].service_ipv4_cidr
+  value       = var.ip_family == "ipv6" ? aws_eks_cluster.this.kubernetes_network_config[0].service_ipv6_cidr : aws_eks_cluster.this.kubernetes_network_config[0].service_ipv4_cidr
 }
 
 output "cluster_security_group_id" {

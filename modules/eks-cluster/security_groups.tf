@@ -117,6 +117,19 @@ resource "aws_vpc_security_group_egress_rule" "node" {
   tags = var.tags
 }
 
+resource "aws_vpc_security_group_egress_rule" "node_ipv6" {
+  count = var.ip_family == "ipv6" ? 1 : 0
+
+  region = var.region
+
+  security_group_id = aws_security_group.node.id
+  description       = "Everywhere"
+  ip_protocol       = "-1"
+  cidr_ipv6         = "::/0"
+
+  tags = var.tags
+}
+
 resource "aws_vpc_security_group_ingress_rule" "cluster" {
   for_each = local.cluster_rules
 

@@ -106,6 +106,18 @@ variable "private_access_cidrs" {
   }
 }
 
+variable "ip_family" {
+  description = "Addresses of pods and services: ipv4 or ipv6. With ipv6 the subnets need IPv6 networks and must assign addresses (ipv6 of modules/network), and the VPC CNI gets a role that may assign IPv6 addresses. Cannot be changed later."
+  type        = string
+  default     = "ipv4"
+  nullable    = false
+
+  validation {
+    condition     = contains(["ipv4", "ipv6"], var.ip_family)
+    error_message = "ip_family must be ipv4 or ipv6."
+  }
+}
+
 variable "service_ipv4_cidr" {
   description = "Network of the cluster's services. Null lets EKS choose. Cannot be changed later."
   type        = string
@@ -192,6 +204,12 @@ variable "kms_key_arn" {
     condition     = var.kms_key_arn == null || can(regex("^arn:[a-z-]+:kms:[a-z0-9-]+:[0-9]{12}:key/", var.kms_key_arn))
     error_message = "kms_key_arn must be the ARN of a KMS key, for example arn:aws:kms:eu-central-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab; an alias is not supported."
   }
+}
+
+variable "create_kms_key" {
+  description = "Whether to create the KMS key. Defaults to true without kms_key_arn. Set it if kms_key_arn is known only after the apply."
+  type        = bool
+  default     = null
 }
 
 variable "kms_deletion_window_days" {
@@ -367,7 +385,7 @@ variable "cert_manager_hosted_zones" {
 }
 
 variable "addon_service_accounts" {
-  description = "Service accounts of the roles, if they differ from the defaults: ebs_csi_driver (kube-system/ebs-csi-controller-sa), aws_load_balancer_controller (kube-system/aws-load-balancer-controller), external_dns (external-dns/external-dns), cert_manager (cert-manager/cert-manager)."
+  description = "Service accounts of the roles, if they differ from the defaults: ebs_csi_driver (kube-system/ebs-csi-controller-sa), vpc_cni (kube-system/aws-node), aws_load_balancer_controller (kube-system/aws-load-balancer-controller), external_dns (external-dns/external-dns), cert_manager (cert-manager/cert-manager)."
   type = map(object({
     namespace = string
     name      = string
@@ -376,8 +394,8 @@ variable "addon_service_accounts" {
   nullable = false
 
   validation {
-    condition     = alltrue([for name in keys(var.addon_service_accounts) : contains(["ebs_csi_driver", "aws_load_balancer_controller", "external_dns", "cert_manager"], name)])
-    error_message = "Keys of addon_service_accounts must be ebs_csi_driver, aws_load_balancer_controller, external_dns or cert_manager."
+    condition     = alltrue([for name in keys(var.addon_service_accounts) : contains(["ebs_csi_driver", "aws_load_balancer_controller", "external_dns", "cert_manager", "vpc_cni"], name)])
+    error_message = "Keys of addon_service_accounts must be ebs_csi_driver, aws_load_balancer_controller, external_dns, cert_manager or vpc_cni."
   }
 
   validation {
@@ -436,6 +454,12 @@ variable "iam_role_arn" {
     condition     = var.iam_role_arn == null || can(regex("^arn:[a-z-]+:iam::[0-9]{12}:role/", var.iam_role_arn))
     error_message = "iam_role_arn must be the ARN of an IAM role, for example arn:aws:iam::123456789012:role/eks-control-plane."
   }
+}
+
+variable "create_iam_role" {
+  description = "Whether to create the role of the control plane. Defaults to true without iam_role_arn. Set it if iam_role_arn is known only after the apply, as that of a role in the same configuration."
+  type        = bool
+  default     = null
 }
 
 variable "permissions_boundary_arn" {

@@ -5,7 +5,10 @@
 data "aws_region" "current" {}
 
 locals {
+  auto_mode = var.compute == "AutoMode"
+
   addons = merge({
+    # Auto Mode runs them itself.
     for name in var.default_addons : name => {
       version                     = null
       most_recent                 = false
@@ -16,7 +19,7 @@ locals {
       preserve                    = false
       resolve_conflicts_on_create = "OVERWRITE"
       resolve_conflicts_on_update = "OVERWRITE"
-    }
+    } if !local.auto_mode
   }, var.cluster_addons)
 
   # CoreDNS has to request Fargate itself.
@@ -57,6 +60,7 @@ module "cluster" {
   subnet_ids               = var.subnet_ids
   control_plane_subnet_ids = var.control_plane_subnet_ids
   service_ipv4_cidr        = var.service_ipv4_cidr
+  ip_family                = var.ip_family
 
   endpoint_public_access       = var.endpoint_public_access
   endpoint_private_access      = var.endpoint_private_access
@@ -69,6 +73,7 @@ module "cluster" {
   access_entries        = var.access_entries
 
   kms_key_arn              = var.kms_key_arn
+  create_kms_key           = var.create_kms_key
   kms_deletion_window_days = var.kms_deletion_window_days
   log_types                = var.log_types
   log_retention_days       = var.log_retention_days
@@ -87,6 +92,8 @@ module "cluster" {
   cert_manager_hosted_zones         = var.cert_manager_hosted_zones
   addon_service_accounts            = var.addon_service_accounts
 
+  auto_mode = local.auto_mode ? { enabled = true, node_pools = var.auto_mode_node_pools } : var.disable_auto_mode ? { enabled = false, node_pools = toset([]) } : null
+
   compute        = [module.node_group[*].node_group_arn, [for group in module.node_groups : group.node_group_arn], [for profile in module.fargate_profile : profile.fargate_profile_arn]]
   compute_exists = var.compute != "None" || var.nodes_ready || length(var.node_groups) > 0
 
@@ -94,6 +101,7 @@ module "cluster" {
   node_security_group_rules    = var.node_security_group_rules
 
   iam_role_arn             = var.iam_role_arn
+  create_iam_role          = var.create_iam_role
   permissions_boundary_arn = var.permissions_boundary_arn
   deletion_protection      = var.deletion_protection
   force_update             = var.force_update

@@ -5,3 +5,8 @@ moved {
   from = module.karpenter_iam
   to   = module.karpenter.module.iam
 }
+
+moved {
+  from = module.karpenter_iam[0]
+  to   = module.karpenter_iam
+}

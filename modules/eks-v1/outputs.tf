@@ -135,6 +135,10 @@ output "karpenter_iam_role_arn" {
     condition     = var.compute != "Fargate" || contains(var.fargate_namespaces, var.karpenter_namespace)
     error_message = "With compute = Fargate karpenter_namespace must be one of fargate_namespaces, or Karpenter cannot run."
   }
+  precondition {
+    condition     = var.compute != "AutoMode" && coalesce(var.create_karpenter, true)
+    error_message = "This module installs Karpenter: use eks-controlplane-template-v2 (modules/eks) for compute = AutoMode and create_karpenter = false."
+  }
 }
 
 output "karpenter_queue_name" {

@@ -1,7 +1,12 @@
+locals {
+  create_karpenter = coalesce(var.create_karpenter, !local.auto_mode)
+}
+
 # The AWS resources that Karpenter needs. Flux installs its chart, with the outputs of
 # this module as values.
 module "karpenter_iam" {
   source = "../karpenter-iam"
+  count  = local.create_karpenter ? 1 : 0
 
   cluster_name      = module.cluster.cluster_name
   region            = var.region

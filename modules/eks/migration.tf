@@ -1,7 +1,7 @@
 # From modules/eks-v1, where Terraform installed Karpenter's chart. The release is
 # removed from the state and keeps running, for Flux to adopt; the IAM resources of
 # modules/Karpenter move to this module. Nothing is destroyed. Without an earlier v1,
-# neither block does anything.
+# no block does anything.
 
 removed {
   from = module.karpenter.helm_release.karpenter
@@ -14,4 +14,9 @@ removed {
 moved {
   from = module.karpenter.module.iam
   to   = module.karpenter_iam
+}
+
+moved {
+  from = module.karpenter_iam
+  to   = module.karpenter_iam[0]
 }

@@ -150,7 +150,7 @@ locals {
   node_class_spec = merge(
     {
       # A role would need calls of IAM, which a VPC without internet access cannot make.
-      instanceProfile  = module.karpenter_iam.karpenter_instance_profile_name
+      instanceProfile  = one(module.karpenter_iam[*].karpenter_instance_profile_name)
       amiSelectorTerms = [for term in concat([for id in local.node_class.ami_ids : { id = id, alias = null }], [{ id = null, alias = local.node_class.ami_alias }]) : { for name, value in term : name => value if value != null } if term.id != null || length(local.node_class.ami_ids) == 0]
       # The cluster's own subnets and security group, by id: those of an existing VPC
       # have no tag karpenter.sh/discovery.

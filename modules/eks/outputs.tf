@@ -124,8 +124,8 @@ output "fargate_profile_names" {
 }
 
 output "karpenter_iam_role_arn" {
-  description = "ARN of the role of Karpenter's controller, for its service account's annotation eks.amazonaws.com/role-arn."
-  value       = module.karpenter_iam.karpenter_iam_role_arn
+  description = "ARN of the role of Karpenter's controller, for its service account's annotation eks.amazonaws.com/role-arn. This and the other outputs of Karpenter are null without it."
+  value       = one(module.karpenter_iam[*].karpenter_iam_role_arn)
 
   precondition {
     condition     = !(var.compute == "Fargate" && var.karpenter_identity == "PodIdentity")
@@ -139,12 +139,12 @@ output "karpenter_iam_role_arn" {
 
 output "karpenter_identity" {
   description = "How Karpenter's controller gets its role: IRSA or PodIdentity."
-  value       = var.karpenter_identity
+  value       = local.create_karpenter ? var.karpenter_identity : null
 }
 
 output "karpenter_irsa_role_arn" {
   description = "ARN of the role of Karpenter's controller with IRSA. Null with Pod Identity: an annotation eks.amazonaws.com/role-arn of the service account would override it."
-  value       = var.karpenter_identity == "IRSA" ? module.karpenter_iam.karpenter_iam_role_arn : null
+  value       = var.karpenter_identity == "IRSA" ? one(module.karpenter_iam[*].karpenter_iam_role_arn) : null
 }
 
 output "karpenter_subnet_selector_terms" {
@@ -154,32 +154,32 @@ output "karpenter_subnet_selector_terms" {
 
 output "karpenter_node_pool_spec" {
   description = "Spec of Karpenter's NodePool, for CAPT's add-on karpenter-nodepool."
-  value       = local.node_pool_spec
+  value       = local.create_karpenter ? local.node_pool_spec : null
 }
 
 output "karpenter_node_class_spec" {
   description = "Spec of Karpenter's EC2NodeClass, for CAPT's add-on karpenter-nodepool."
-  value       = local.node_class_spec
+  value       = local.create_karpenter ? local.node_class_spec : null
 }
 
 output "karpenter_queue_name" {
   description = "Name of the interruption queue, for Karpenter's setting interruptionQueue. Empty without a queue."
-  value       = module.karpenter_iam.karpenter_queue_name
+  value       = one(module.karpenter_iam[*].karpenter_queue_name)
 }
 
 output "karpenter_node_role_arn" {
   description = "ARN of the role of Karpenter's nodes."
-  value       = module.karpenter_iam.karpenter_node_role_arn
+  value       = one(module.karpenter_iam[*].karpenter_node_role_arn)
 }
 
 output "karpenter_node_role_name" {
   description = "Name of the role of Karpenter's nodes, for spec.role of an EC2NodeClass."
-  value       = module.karpenter_iam.karpenter_node_role_name
+  value       = one(module.karpenter_iam[*].karpenter_node_role_name)
 }
 
 output "karpenter_instance_profile_name" {
   description = "Name of the instance profile of Karpenter's nodes, for spec.instanceProfile of an EC2NodeClass."
-  value       = module.karpenter_iam.karpenter_instance_profile_name
+  value       = one(module.karpenter_iam[*].karpenter_instance_profile_name)
 
   precondition {
     condition     = !(var.karpenter_create_instance_profile && var.karpenter_instance_profile_name != null)
@@ -195,4 +195,9 @@ output "karpenter_namespace" {
 output "karpenter_service_account" {
   description = "Service account of Karpenter's controller."
   value       = var.karpenter_service_account
+}
+
+output "auto_mode_node_role_arn" {
+  description = "Role of the nodes of EKS Auto Mode, for spec.role of a NodeClass. Null without Auto Mode."
+  value       = module.cluster.auto_mode_node_role_arn
 }

@@ -117,6 +117,18 @@ variable "private_access_cidrs" {
   }
 }
 
+variable "ip_family" {
+  description = "Addresses of pods and services: ipv4 or ipv6. With ipv6 the subnets need IPv6 networks and must assign addresses (ipv6 of modules/network), and the VPC CNI gets a role that may assign IPv6 addresses. Cannot be changed later."
+  type        = string
+  default     = "ipv4"
+  nullable    = false
+
+  validation {
+    condition     = contains(["ipv4", "ipv6"], var.ip_family)
+    error_message = "ip_family must be ipv4 or ipv6."
+  }
+}
+
 variable "service_ipv4_cidr" {
   description = "Network of the cluster's services. Null lets EKS choose. Cannot be changed later."
   type        = string
@@ -203,6 +215,12 @@ variable "kms_key_arn" {
     condition     = var.kms_key_arn == null || can(regex("^arn:[a-z-]+:kms:[a-z0-9-]+:[0-9]{12}:key/", var.kms_key_arn))
     error_message = "kms_key_arn must be the ARN of a KMS key, for example arn:aws:kms:eu-central-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab; an alias is not supported."
   }
+}
+
+variable "create_kms_key" {
+  description = "Whether to create the KMS key. Defaults to true without kms_key_arn. Set it if kms_key_arn is known only after the apply."
+  type        = bool
+  default     = null
 }
 
 variable "kms_deletion_window_days" {
@@ -355,13 +373,23 @@ variable "cert_manager_hosted_zones" {
 }
 
 variable "addon_service_accounts" {
-  description = "Service accounts of the roles, if they differ from the defaults: ebs_csi_driver (kube-system/ebs-csi-controller-sa), aws_load_balancer_controller (kube-system/aws-load-balancer-controller), external_dns (external-dns/external-dns), cert_manager (cert-manager/cert-manager)."
+  description = "Service accounts of the roles, if they differ from the defaults: ebs_csi_driver (kube-system/ebs-csi-controller-sa), vpc_cni (kube-system/aws-node), aws_load_balancer_controller (kube-system/aws-load-balancer-controller), external_dns (external-dns/external-dns), cert_manager (cert-manager/cert-manager)."
   type = map(object({
     namespace = string
     name      = string
   }))
   default  = {}
   nullable = false
+
+  validation {
+    condition     = alltrue([for name in keys(var.addon_service_accounts) : contains(["ebs_csi_driver", "aws_load_balancer_controller", "external_dns", "cert_manager", "vpc_cni"], name)])
+    error_message = "Keys of addon_service_accounts must be ebs_csi_driver, aws_load_balancer_controller, external_dns, cert_manager or vpc_cni."
+  }
+
+  validation {
+    condition     = alltrue([for a in values(var.addon_service_accounts) : can(regex("^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", a.namespace)) && can(regex("^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$", a.name))])
+    error_message = "addon_service_accounts must have the names of a namespace and a service account, without wildcards, for example { namespace = \"external-dns\", name = \"external-dns\" }."
+  }
 }
 
 variable "cluster_security_group_rules" {
@@ -401,6 +429,12 @@ variable "iam_role_arn" {
     condition     = var.iam_role_arn == null || can(regex("^arn:[a-z-]+:iam::[0-9]{12}:role/", var.iam_role_arn))
     error_message = "iam_role_arn must be the ARN of an IAM role, for example arn:aws:iam::123456789012:role/eks-control-plane."
   }
+}
+
+variable "create_iam_role" {
+  description = "Whether to create the role of the control plane. Defaults to true without iam_role_arn. Set it if iam_role_arn is known only after the apply, as that of a role in the same configuration."
+  type        = bool
+  default     = null
 }
 
 variable "permissions_boundary_arn" {
@@ -454,15 +488,29 @@ variable "timeouts" {
 }
 
 variable "compute" {
-  description = "Compute for Flux and Karpenter before Karpenter creates nodes: ManagedNodeGroup (a small node group), Fargate (profiles for their namespaces and CoreDNS) or None (you provide nodes)."
+  description = "Compute for Flux and Karpenter before Karpenter creates nodes: ManagedNodeGroup (a small node group), Fargate (profiles for their namespaces and CoreDNS) or None (you provide nodes). AutoMode is EKS Auto Mode instead of Karpenter: EKS creates all nodes, and runs CoreDNS, the network of pods, the EBS driver and the load balancer controller itself."
   type        = string
   default     = "ManagedNodeGroup"
   nullable    = false
 
   validation {
-    condition     = contains(["ManagedNodeGroup", "Fargate", "None"], var.compute)
-    error_message = "compute must be ManagedNodeGroup, Fargate or None."
+    condition     = contains(["ManagedNodeGroup", "Fargate", "AutoMode", "None"], var.compute)
+    error_message = "compute must be ManagedNodeGroup, Fargate, AutoMode or None."
   }
+}
+
+variable "auto_mode_node_pools" {
+  description = "Node pools of EKS, with compute = AutoMode: general-purpose, system or both, or none if you create a NodeClass and NodePools yourself."
+  type        = set(string)
+  default     = ["general-purpose", "system"]
+  nullable    = false
+}
+
+variable "disable_auto_mode" {
+  description = "Whether to disable EKS Auto Mode in a cluster that had compute = AutoMode: EKS terminates its nodes and deletes its load balancers. Set it with the new compute."
+  type        = bool
+  default     = false
+  nullable    = false
 }
 
 variable "nodes_ready" {
@@ -542,6 +590,12 @@ variable "fargate_namespaces" {
   type        = set(string)
   default     = ["flux-system", "karpenter"]
   nullable    = false
+}
+
+variable "create_karpenter" {
+  description = "Whether to create the AWS resources that Karpenter needs. Defaults to true, and to false with compute = AutoMode. Set it to true to keep Karpenter beside Auto Mode, for example during a migration."
+  type        = bool
+  default     = null
 }
 
 variable "karpenter_version" {

@@ -8,7 +8,8 @@ locals {
   partition = data.aws_partition.current.partition
   region    = coalesce(var.region, data.aws_region.current.region)
 
-  role_arn = var.pod_execution_role_arn != null ? var.pod_execution_role_arn : aws_iam_role.this[0].arn
+  create_role = coalesce(var.create_pod_execution_role, var.pod_execution_role_arn == null)
+  role_arn    = local.create_role ? aws_iam_role.this[0].arn : var.pod_execution_role_arn
 
   # IAM is global: clusters of one name in two regions have two roles. Names end at 64
   # characters.
@@ -33,7 +34,7 @@ locals {
 }
 
 resource "aws_iam_role" "this" {
-  count = var.pod_execution_role_arn == null ? 1 : 0
+  count = local.create_role ? 1 : 0
 
   name                 = local.role_name
   description          = "Fargate profile ${var.name} of the EKS cluster ${var.cluster_name}"
@@ -49,7 +50,7 @@ resource "aws_iam_role" "this" {
 }
 
 resource "aws_iam_role_policy_attachment" "this" {
-  count = var.pod_execution_role_arn == null ? 1 : 0
+  count = local.create_role ? 1 : 0
 
   role       = aws_iam_role.this[0].name
   policy_arn = "arn:${local.partition}:iam::aws:policy/AmazonEKSFargatePodExecutionRolePolicy"

@@ -72,6 +72,12 @@ variable "pod_execution_role_arn" {
   }
 }
 
+variable "create_pod_execution_role" {
+  description = "Whether to create the role of the pods. Defaults to true without pod_execution_role_arn. Set it if pod_execution_role_arn is known only after the apply."
+  type        = bool
+  default     = null
+}
+
 variable "permissions_boundary_arn" {
   description = "Permissions boundary of the role that the module creates. Defaults to none."
   type        = string

@@ -3,7 +3,7 @@ data "aws_partition" "current" {}
 data "aws_region" "current" {}
 
 locals {
-  create_role = var.instance_profile_name == null
+  create_role = coalesce(var.create_instance_profile, var.instance_profile_name == null)
 
   instance_profile_name = local.create_role ? aws_iam_instance_profile.node[0].name : var.instance_profile_name
 

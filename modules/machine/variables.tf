@@ -210,6 +210,12 @@ variable "instance_profile_name" {
   default     = null
 }
 
+variable "create_instance_profile" {
+  description = "Whether to create the instance profile and its role. Defaults to true without instance_profile_name. Set it if instance_profile_name is known only after the apply."
+  type        = bool
+  default     = null
+}
+
 variable "cni_policy" {
   description = "Whether the role that the module creates has the permissions of the VPC CNI. Set it to false if the add-on vpc-cni has its own role."
   type        = bool

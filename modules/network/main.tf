@@ -33,6 +33,12 @@ locals {
   public_cidrs  = { for zone, i in local.zones : zone => cidrsubnet(var.cidr, 6, 48 + i) }
   intra_cidrs   = { for zone, i in local.zones : zone => cidrsubnet(var.cidr, 8, 208 + i) }
 
+  # Each subnet has one of the 256 networks that a VPC has room for.
+  ipv6_cidr          = var.ipv6 ? aws_vpc.this.ipv6_cidr_block : null
+  private_ipv6_cidrs = { for zone, i in local.zones : zone => var.ipv6 ? cidrsubnet(local.ipv6_cidr, 8, i) : null }
+  public_ipv6_cidrs  = { for zone, i in local.zones : zone => var.ipv6 ? cidrsubnet(local.ipv6_cidr, 8, 16 + i) : null }
+  intra_ipv6_cidrs   = { for zone, i in local.zones : zone => var.ipv6 ? cidrsubnet(local.ipv6_cidr, 8, 32 + i) : null }
+
   nat_zones = {
     Single  = slice(local.azs, 0, 1)
     PerZone = local.azs
@@ -57,6 +63,8 @@ resource "aws_vpc" "this" {
   enable_dns_support   = true
   enable_dns_hostnames = true
 
+  assign_generated_ipv6_cidr_block = var.ipv6 ? true : null
+
   tags = merge(var.tags, local.cluster_tags, { Name = var.name })
 }
 
@@ -76,6 +84,9 @@ resource "aws_subnet" "private" {
   availability_zone = each.key
   cidr_block        = local.private_cidrs[each.key]
 
+  ipv6_cidr_block                 = local.private_ipv6_cidrs[each.key]
+  assign_ipv6_address_on_creation = var.ipv6 ? true : null
+
   tags = merge(var.tags, local.cluster_tags, local.discovery_tags, {
     Name                              = "${var.name}-private-${each.key}"
     "kubernetes.io/role/internal-elb" = "1"
@@ -93,6 +104,9 @@ resource "aws_subnet" "public" {
   cidr_block              = local.public_cidrs[each.key]
   map_public_ip_on_launch = false
 
+  ipv6_cidr_block                 = local.public_ipv6_cidrs[each.key]
+  assign_ipv6_address_on_creation = var.ipv6 ? true : null
+
   tags = merge(var.tags, local.cluster_tags, {
     Name                     = "${var.name}-public-${each.key}"
     "kubernetes.io/role/elb" = "1"
@@ -107,6 +121,9 @@ resource "aws_subnet" "intra" {
   vpc_id            = aws_vpc.this.id
   availability_zone = each.key
   cidr_block        = local.intra_cidrs[each.key]
+
+  ipv6_cidr_block                 = local.intra_ipv6_cidrs[each.key]
+  assign_ipv6_address_on_creation = var.ipv6 ? true : null
 
   tags = merge(var.tags, { Name = "${var.name}-intra-${each.key}" })
 }

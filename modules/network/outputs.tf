@@ -8,6 +8,11 @@ output "vpc_cidr" {
   value       = aws_vpc.this.cidr_block
 }
 
+output "vpc_ipv6_cidr" {
+  description = "IPv6 network of the VPC. Null without one."
+  value       = local.ipv6_cidr
+}
+
 output "azs" {
   description = "Zones of the subnets, in the order of the subnets."
   value       = local.azs

@@ -42,6 +42,15 @@ resource "aws_route" "public_internet" {
   gateway_id             = aws_internet_gateway.this.id
 }
 
+resource "aws_route" "public_internet_ipv6" {
+  count = var.ipv6 ? 1 : 0
+
+  region                      = var.region
+  route_table_id              = aws_route_table.public.id
+  destination_ipv6_cidr_block = "::/0"
+  gateway_id                  = aws_internet_gateway.this.id
+}
+
 resource "aws_route_table_association" "public" {
   for_each = local.zones
 
@@ -68,6 +77,29 @@ resource "aws_route" "private_internet" {
   route_table_id         = aws_route_table.private[each.key].id
   destination_cidr_block = "0.0.0.0/0"
   nat_gateway_id         = aws_nat_gateway.this[each.value].id
+}
+
+# IPv6 has no address translation: this gateway lets connections out, and none in.
+resource "aws_egress_only_internet_gateway" "this" {
+  count = local.ipv6_egress ? 1 : 0
+
+  region = var.region
+  vpc_id = aws_vpc.this.id
+
+  tags = merge(var.tags, { Name = var.name })
+}
+
+locals {
+  ipv6_egress = var.ipv6 && var.nat_gateway != "None"
+}
+
+resource "aws_route" "private_internet_ipv6" {
+  for_each = { for zone, i in local.zones : zone => i if local.ipv6_egress }
+
+  region                      = var.region
+  route_table_id              = aws_route_table.private[each.key].id
+  destination_ipv6_cidr_block = "::/0"
+  egress_only_gateway_id      = aws_egress_only_internet_gateway.this[0].id
 }
 
 resource "aws_route_table_association" "private" {

@@ -32,6 +32,13 @@ variable "cidr" {
   }
 }
 
+variable "ipv6" {
+  description = "Whether the VPC and its subnets also have IPv6 networks, from Amazon's addresses, as clusters with ip_family = ipv6 need them. Private subnets reach the internet over IPv6 through an egress-only gateway, unless nat_gateway is None. A VPC without IPv6 gets it in place; do not remove it again."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
 variable "azs" {
   description = "Zones of the subnets, two or three. Defaults to the first three of the region. Add a zone only at the end: its position decides its networks."
   type        = list(string)

@@ -3,7 +3,8 @@ data "aws_partition" "current" {}
 data "aws_region" "current" {}
 
 locals {
-  node_role_arn = var.node_role_arn != null ? var.node_role_arn : aws_iam_role.node[0].arn
+  create_role   = coalesce(var.create_node_role, var.node_role_arn == null)
+  node_role_arn = local.create_role ? aws_iam_role.node[0].arn : var.node_role_arn
 
   # IAM is global: clusters of one name in two regions have two roles. Names end at 64
   # characters.
@@ -20,7 +21,7 @@ locals {
     }]
   }
 
-  node_policies = var.node_role_arn != null ? [] : concat(
+  node_policies = !local.create_role ? [] : concat(
     ["AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly"],
     var.cni_policy ? ["AmazonEKS_CNI_Policy"] : [],
     var.ssm_policy ? ["AmazonSSMManagedInstanceCore"] : [],
@@ -28,7 +29,7 @@ locals {
 }
 
 resource "aws_iam_role" "node" {
-  count = var.node_role_arn == null ? 1 : 0
+  count = local.create_role ? 1 : 0
 
   name                 = local.role_name
   description          = "Nodes of the group ${var.name} of the EKS cluster ${var.cluster_name}"

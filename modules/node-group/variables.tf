@@ -305,6 +305,12 @@ variable "node_role_arn" {
   }
 }
 
+variable "create_node_role" {
+  description = "Whether to create the role of the nodes. Defaults to true without node_role_arn. Set it if node_role_arn is known only after the apply."
+  type        = bool
+  default     = null
+}
+
 variable "cni_policy" {
   description = "Whether the role that the module creates has the permissions of the VPC CNI. Set it to false if the add-on vpc-cni has its own role."
   type        = bool

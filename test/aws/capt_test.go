@@ -43,6 +43,8 @@ type management struct {
 	cluster string
 	// states is the bucket of the states, or nil.
 	states *statetest.S3
+	// tags are tags of the VPC and the control plane of ship.
+	tags map[string]any
 }
 
 // Creation and deletion of a Cluster: modules/network and modules/eks as templates, run

@@ -17,6 +17,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -68,6 +69,7 @@ func TestFlavors_liveAndLeaveNothing(t *testing.T) {
 		"eks-pod-identity": {
 			flavor: "eks", set: []string{"ENDPOINT_PUBLIC_CIDRS=192.0.2.0/24"}, variables: map[string]string{"karpenter_identity": `"PodIdentity"`},
 		},
+		"eks-auto-mode":  {flavor: "eks-auto-mode", set: []string{"ENDPOINT_PUBLIC_CIDRS=192.0.2.0/24"}},
 		"eks-class":      {flavor: "eks-class", set: []string{"ENDPOINT_PUBLIC_CIDRS=192.0.2.0/24"}},
 		"eks-node-group": {flavor: "eks-node-group", set: []string{"ENDPOINT_PUBLIC_CIDRS=192.0.2.0/24"}},
 		// CoreDNS waits for the nodes of the pool, which waits for the control plane.
@@ -95,6 +97,7 @@ func TestExamples_liveAndLeaveNothing(t *testing.T) {
 			cluster: "staging", region: region, examples: []string{"cluster-existing-vpc"}, vpc: true, role: "arn:aws:iam::123456789012:role/capt",
 		},
 		"cluster-class":         {cluster: "topology", region: "us-west-2", examples: []string{"cluster-class"}},
+		"cluster-class-ipv6":    {cluster: "topology-ipv6", region: "eu-west-1", examples: []string{"cluster-class-ipv6"}},
 		"cluster-class-workers": {cluster: "topology-workers", region: "ap-northeast-1", examples: []string{"cluster-class-workers"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -197,7 +200,7 @@ func (s shipped) lives(t *testing.T) {
 		}, testTimeout, time.Second).Should(Succeed())
 		steps.done("%T deleted", obj)
 	}
-	e.Expect(slices.DeleteFunc(e.resources(), func(name string) bool { return name == spotRole })).To(Equal(before), "only the account's role for Spot is left")
+	e.Expect(e.withoutSpotRole()).To(Equal(before), "only the account's role for Spot is left")
 }
 
 // addZone adds a zone to the VPC of a cluster, and waits for its subnets.
@@ -394,6 +397,9 @@ func (m *management) ship(s shipped, replace map[string]string) {
 		objects, err := manifest.Parse(text)
 		m.Expect(err).NotTo(HaveOccurred())
 		for _, obj := range objects {
+			if kind := obj.GetKind(); len(m.tags) > 0 && (kind == "CAPTCluster" || kind == "CAPTControlPlane") {
+				m.Expect(unstructured.SetNestedMap(obj.Object, m.tags, "spec", "additionalTags")).To(Succeed())
+			}
 			m.create(obj)
 		}
 	}

@@ -47,6 +47,8 @@ type emulator struct {
 	log string
 	// region is the region of requests of the test itself.
 	region string
+	// administrator are calls that an administrator makes in place of CAPT.
+	administrator []string
 }
 
 func startEmulator(t *testing.T, args ...string) *emulator {
@@ -146,13 +148,19 @@ func (r *root) try(args ...string) (out string, code int) {
 	return string(text), cmd.ProcessState.ExitCode()
 }
 
-// apply applies the variables with changes, and checks that the next plan is empty.
-func (r *root) apply(changes map[string]any) {
+// write writes the variables with changes.
+func (r *root) write(changes map[string]any) {
 	r.t.Helper()
 	maps.Copy(r.vars, changes)
 	text, err := json.Marshal(r.vars)
 	r.Expect(err).NotTo(HaveOccurred())
 	r.Expect(os.WriteFile(filepath.Join(r.dir, "terraform.tfvars.json"), text, 0o600)).To(Succeed())
+}
+
+// apply applies the variables with changes, and checks that the next plan is empty.
+func (r *root) apply(changes map[string]any) {
+	r.t.Helper()
+	r.write(changes)
 	r.tofu("apply", "-auto-approve", "-input=false", "-no-color")
 	out, code := r.try("plan", "-detailed-exitcode", "-input=false", "-no-color")
 	r.Expect(code).To(BeZero(), "a plan after the apply of %s has differences:\n%s", r.name, out)

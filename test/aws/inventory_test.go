@@ -24,7 +24,7 @@ type query struct {
 }
 
 var (
-	ec2IDs  = regexp.MustCompile(`\b(vpc|subnet|rtb|igw|eipalloc|sg|sgr|lt)-[0-9a-f]{8,}\b`)
+	ec2IDs  = regexp.MustCompile(`\b(vpc|subnet|rtb|igw|eigw|eipalloc|sg|sgr|lt)-[0-9a-f]{8,}\b`)
 	iamARNs = regexp.MustCompile(`arn:aws:iam::[0-9]{12}:[^<]+`)
 )
 
@@ -34,7 +34,7 @@ var (
 func inventory() []query {
 	var all []query
 	for _, action := range []string{
-		"DescribeVpcs", "DescribeSubnets", "DescribeRouteTables", "DescribeInternetGateways", "DescribeAddresses",
+		"DescribeVpcs", "DescribeSubnets", "DescribeRouteTables", "DescribeInternetGateways", "DescribeEgressOnlyInternetGateways", "DescribeAddresses",
 		"DescribeSecurityGroups", "DescribeSecurityGroupRules", "DescribeLaunchTemplates",
 	} {
 		all = append(all, query{service: "ec2", action: action, form: url.Values{"Version": {"2016-11-15"}}, found: ec2IDs})
@@ -75,6 +75,12 @@ func (e *emulator) resources() []string {
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
+}
+
+// withoutSpotRole returns the resources except the account's role for Spot, which stays.
+func (e *emulator) withoutSpotRole() []string {
+	e.t.Helper()
+	return slices.DeleteFunc(e.resources(), func(name string) bool { return name == spotRole })
 }
 
 // call calls an action.

@@ -143,6 +143,35 @@ func TestEKS_isCreatedUpgradedAndDestroyed(t *testing.T) {
 }
 
 // The permissions of CAPT are created and destroyed like any module.
+// A cluster enters and leaves Auto Mode in place. It does not stay in Auto Mode unnoticed.
+func TestEKSCluster_entersAndLeavesAutoMode(t *testing.T) {
+	needsEmulator(t)
+	e := startEmulator(t)
+	before := e.resources()
+	vpc := e.network("demo")
+	cluster := e.module("eks-cluster", object{
+		"cluster_name": "demo", "kubernetes_version": "1.35", "region": region, "cluster_addons": object{},
+		"vpc_id": output[string](vpc, "vpc_id"), "subnet_ids": output[[]string](vpc, "private_subnets"),
+	})
+	cluster.apply(nil)
+	cluster.apply(map[string]any{"auto_mode": object{"enabled": true}})
+	e.Expect(e.eks("GET", "/clusters/demo", "")).To(ContainSubstring(`"computeConfig":{"enabled":true`))
+	e.Expect(e.resources()).To(ContainElement(HaveSuffix(":role/demo-" + region + "-auto-node")))
+
+	cluster.write(map[string]any{"auto_mode": nil})
+	out, code := cluster.try("apply", "-auto-approve", "-input=false", "-no-color")
+	e.Expect(code).To(Equal(1), out)
+	e.Expect(strings.Join(strings.Fields(out), " ")).To(ContainSubstring("EKS Auto Mode is still enabled"))
+
+	cluster.apply(map[string]any{"auto_mode": object{"enabled": false}})
+	e.Expect(e.eks("GET", "/clusters/demo", "")).To(ContainSubstring(`"computeConfig":{"enabled":false`))
+	cluster.apply(map[string]any{"auto_mode": nil})
+	e.Expect(e.resources()).NotTo(ContainElement(HaveSuffix("-auto-node")))
+	cluster.destroy()
+	vpc.destroy()
+	e.Expect(e.resources()).To(Equal(before))
+}
+
 func TestCAPTIAM_isCreatedChangedAndDestroyed(t *testing.T) {
 	needsEmulator(t)
 	e := startEmulator(t)

@@ -22,7 +22,7 @@ func TestFlavors_areValid(t *testing.T) {
 	g := NewWithT(t)
 	names, err := flavor.Names()
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(names).To(ContainElements("local", "eks", "eks-class", "eks-existing-vpc", "eks-node-group"))
+	g.Expect(names).To(ContainElements("local", "eks", "eks-auto-mode", "eks-class", "eks-existing-vpc", "eks-node-group"))
 	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
 			NewWithT(t).Expect(check(t, name, nil)).To(BeEmpty())
@@ -147,5 +147,5 @@ func TestTemplate_suggestsTheNearestFlavor(t *testing.T) {
 	_, err := flavor.Template("locla")
 	g.Expect(err).To(MatchError("unknown flavor locla: did you mean local?"))
 	_, err = flavor.Template("something")
-	g.Expect(err).To(MatchError(ContainSubstring("use one of eks, eks-class, eks-existing-vpc, eks-node-group, local")))
+	g.Expect(err).To(MatchError(ContainSubstring("use one of eks, eks-auto-mode, eks-class, eks-existing-vpc, eks-node-group, local")))
 }

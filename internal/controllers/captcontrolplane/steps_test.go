@@ -684,6 +684,18 @@ func TestDeleteFromWorkload(t *testing.T) {
 	g.Expect(r.deleteNodes(t.Context(), s)).To(Succeed(), "a cluster that was never available has no nodes")
 }
 
+// EKS terminates the nodes of Auto Mode with the cluster, and creates its pools again.
+func TestDeleteNodes_leavesThoseOfAutoMode(t *testing.T) {
+	g := NewWithT(t)
+	pool, claim := karpenter("NodePool", "general-purpose"), karpenter("NodeClaim", "general-purpose-1")
+	g.Expect(unstructured.SetNestedField(pool.Object, "eks.amazonaws.com", "spec", "template", "spec", "nodeClassRef", "group")).To(Succeed())
+	g.Expect(unstructured.SetNestedField(claim.Object, "eks.amazonaws.com", "spec", "nodeClassRef", "group")).To(Succeed())
+	r := reconciler(t, newTemplate())
+	s := deletedScope(g, r, workloadCluster(g, pool, claim, karpenter("NodePool", "own")))
+	err := r.deleteNodes(t.Context(), s)
+	g.Expect(err).To(MatchError(HaveSuffix("Waiting for the deletion of NodePool own")))
+}
+
 func TestDeleteNodes_endsADrainThatIsBlocked(t *testing.T) {
 	g := NewWithT(t)
 	objects := workloadCluster(g, karpenter("NodePool", "default"), karpenter("NodeClaim", "one"))

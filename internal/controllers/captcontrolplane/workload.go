@@ -89,6 +89,7 @@ func (r *Reconciler) deleteNodes(ctx context.Context, s *scope) error {
 		if err != nil {
 			return nil, err
 		}
+		objects = slices.DeleteFunc(objects, workloadObject.isAutoMode)
 		if s.now.Sub(s.waitingSince(controlplanev1.NodesGoneCondition)) > s.deletionTimeout()/2 {
 			for _, obj := range objects {
 				if err := obj.endDrain(ctx, c, s.now); err != nil {
@@ -224,6 +225,22 @@ func (o workloadObject) suspend(ctx context.Context, c client.Writer) error {
 		return fmt.Errorf("suspending %s: %w", o, err)
 	}
 	return nil
+}
+
+// isAutoMode reports whether a node pool or a node claim belongs to EKS Auto Mode. EKS
+// terminates its nodes with the cluster, and creates its own pools again.
+func (o workloadObject) isAutoMode() bool {
+	content, ok := o.Object.(*unstructured.Unstructured)
+	if !ok {
+		return false
+	}
+	const autoMode = "eks.amazonaws.com"
+	for _, path := range [][]string{{"spec", "nodeClassRef", "group"}, {"spec", "template", "spec", "nodeClassRef", "group"}} {
+		if group, _, _ := unstructured.NestedString(content.Object, path...); group == autoMode {
+			return true
+		}
+	}
+	return false
 }
 
 // terminationAnnotation is when Karpenter deletes the instance of a node claim that is

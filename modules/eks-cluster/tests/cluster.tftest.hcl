@@ -69,7 +69,7 @@ run "defaults" {
     error_message = "Access entries grant access to the cluster; its creator has access."
   }
   assert {
-    condition     = jsondecode(aws_iam_role.cluster[0].assume_role_policy).Statement == [{ Action = "sts:AssumeRole", Effect = "Allow", Principal = { Service = "eks.amazonaws.com" }, Sid = "EKSControlPlane" }]
+    condition     = jsondecode(aws_iam_role.cluster[0].assume_role_policy).Statement == [{ Action = ["sts:AssumeRole"], Effect = "Allow", Principal = { Service = "eks.amazonaws.com" }, Sid = "EKSControlPlane" }]
     error_message = "Only EKS may assume the control plane's role."
   }
   assert {
@@ -128,6 +128,133 @@ run "outputs_of_several_clusters" {
   assert {
     condition     = output.eks_cluster_oidc_provider_arn["main"] == output.oidc_provider_arn && output.eks_cluster_oidc_issuer_url["main"] == output.oidc_provider_url
     error_message = "Its issuer is main's."
+  }
+}
+
+run "ipv6" {
+  command = plan
+
+  variables {
+    ip_family = "ipv6"
+  }
+
+  assert {
+    condition     = aws_eks_cluster.this.kubernetes_network_config[0].ip_family == "ipv6" && aws_vpc_security_group_egress_rule.node_ipv6[0].cidr_ipv6 == "::/0"
+    error_message = "Pods and services have IPv6 addresses, and nodes reach the internet over IPv6."
+  }
+  assert {
+    condition     = aws_iam_role.addon["vpc_cni"].name == "demo-eu-central-1-cni" && contains(jsondecode(aws_iam_role_policy.addon["vpc_cni"].policy).Statement[0].Action, "ec2:AssignIpv6Addresses") && aws_eks_pod_identity_association.addon["vpc_cni"].service_account == "aws-node"
+    error_message = "The VPC CNI may assign IPv6 addresses."
+  }
+}
+
+run "ipv6_with_irsa" {
+  command = plan
+
+  variables {
+    ip_family      = "ipv6"
+    addon_identity = "IRSA"
+    cluster_addons = { vpc-cni = { version = "v1.20.0-eksbuild.1" }, kube-proxy = {} }
+  }
+
+  assert {
+    condition     = aws_eks_addon.before_compute["vpc-cni"].service_account_role_arn == aws_iam_role.addon["vpc_cni"].arn && aws_eks_addon.before_compute["vpc-cni"].addon_version == "v1.20.0-eksbuild.1" && aws_eks_addon.before_compute["kube-proxy"].service_account_role_arn == null
+    error_message = "The add-on has the role, and keeps its settings."
+  }
+}
+
+# What is known only after the apply cannot decide how many resources there are.
+run "roles_and_keys_of_the_same_configuration" {
+  command = plan
+
+  module {
+    source = "./tests/unknown"
+  }
+
+  assert {
+    condition     = output.names == ["demo", "apps"]
+    error_message = "The modules can be planned."
+  }
+}
+
+run "no_auto_mode_by_default" {
+  command = plan
+
+  assert {
+    condition     = length(aws_iam_role.auto_mode_node) == 0 && length(aws_iam_role_policy_attachment.auto_mode) == 0 && output.auto_mode_node_role_arn == null
+    error_message = "Nothing of Auto Mode is created."
+  }
+}
+
+run "auto_mode" {
+  command = plan
+
+  variables {
+    auto_mode      = { enabled = true }
+    cluster_addons = {}
+  }
+
+  assert {
+    condition     = aws_eks_cluster.this.compute_config[0].enabled && aws_eks_cluster.this.storage_config[0].block_storage[0].enabled && aws_eks_cluster.this.kubernetes_network_config[0].elastic_load_balancing[0].enabled
+    error_message = "Compute, storage and load balancing are enabled together."
+  }
+  assert {
+    condition     = aws_eks_cluster.this.compute_config[0].node_pools == toset(["general-purpose", "system"]) && aws_eks_cluster.this.compute_config[0].node_role_arn == aws_iam_role.auto_mode_node[0].arn && aws_eks_cluster.this.bootstrap_self_managed_addons == false
+    error_message = "EKS's own pools create nodes with the role of the module."
+  }
+  assert {
+    condition     = jsondecode(aws_iam_role.cluster[0].assume_role_policy).Statement[0].Action == ["sts:AssumeRole", "sts:TagSession"]
+    error_message = "The control plane tags its sessions."
+  }
+  assert {
+    condition     = toset([for a in aws_iam_role_policy_attachment.auto_mode : a.policy_arn]) == toset([for p in ["BlockStorage", "Compute", "LoadBalancing", "Networking"] : "arn:aws:iam::aws:policy/AmazonEKS${p}Policy"])
+    error_message = "The control plane has the policies of Auto Mode."
+  }
+  assert {
+    condition     = toset([for a in aws_iam_role_policy_attachment.auto_mode_node : a.policy_arn]) == toset(["arn:aws:iam::aws:policy/AmazonEC2ContainerRegistryPullOnly", "arn:aws:iam::aws:policy/AmazonEKSWorkerNodeMinimalPolicy"]) && aws_iam_role.auto_mode_node[0].name == "demo-eu-central-1-auto-node"
+    error_message = "Nodes pull images and register, and can do nothing else."
+  }
+  assert {
+    condition     = length(aws_eks_access_entry.auto_mode_node) == 0 && length(aws_eks_addon.before_compute) == 0 && length(aws_eks_addon.this) == 0
+    error_message = "EKS creates the access entry of its own pools, and runs what the add-ons would."
+  }
+}
+
+run "auto_mode_with_pools_of_your_own" {
+  command = plan
+
+  variables {
+    auto_mode = { enabled = true, node_pools = [], node_role_arn = "arn:aws:iam::123456789012:role/auto" }
+  }
+
+  assert {
+    condition     = length(aws_eks_cluster.this.compute_config[0].node_pools) == 0 && aws_eks_cluster.this.compute_config[0].node_role_arn == null
+    error_message = "EKS refuses a role without its own pools."
+  }
+  assert {
+    condition     = length(aws_iam_role.auto_mode_node) == 0 && aws_eks_access_entry.auto_mode_node[0].principal_arn == "arn:aws:iam::123456789012:role/auto" && aws_eks_access_entry.auto_mode_node[0].type == "EC2"
+    error_message = "Nodes with the existing role may join."
+  }
+  assert {
+    condition     = aws_eks_access_policy_association.auto_mode_node[0].policy_arn == "arn:aws:eks::aws:cluster-access-policy/AmazonEKSAutoNodePolicy" && output.auto_mode_node_role_arn == "arn:aws:iam::123456789012:role/auto"
+    error_message = "Nodes have the access policy of Auto Mode."
+  }
+}
+
+run "auto_mode_is_disabled" {
+  command = plan
+
+  variables {
+    auto_mode = { enabled = false }
+  }
+
+  assert {
+    condition     = !aws_eks_cluster.this.compute_config[0].enabled && !aws_eks_cluster.this.storage_config[0].block_storage[0].enabled && !aws_eks_cluster.this.kubernetes_network_config[0].elastic_load_balancing[0].enabled
+    error_message = "Compute, storage and load balancing are disabled together."
+  }
+  assert {
+    condition     = length(aws_eks_cluster.this.compute_config[0].node_pools) == 0 && aws_eks_cluster.this.compute_config[0].node_role_arn == null && length(aws_iam_role.auto_mode_node) == 1
+    error_message = "The role stays while nodes end."
   }
 }
 

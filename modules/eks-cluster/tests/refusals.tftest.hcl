@@ -399,3 +399,40 @@ run "a_policy_without_a_name" {
   # Says: Set policy_arn or policy_name
   expect_failures = [var.access_entries]
 }
+
+run "an_unknown_pool_of_auto_mode" {
+  command = plan
+  variables {
+    auto_mode = { enabled = true, node_pools = ["gpu"] }
+  }
+  # Says: node_pools of auto_mode must contain general-purpose, system or both
+  expect_failures = [var.auto_mode]
+}
+
+run "a_name_as_role_of_auto_mode" {
+  command = plan
+  variables {
+    auto_mode = { enabled = true, node_role_arn = "auto" }
+  }
+  # Says: node_role_arn of auto_mode must be the ARN of an IAM role
+  expect_failures = [var.auto_mode]
+}
+
+run "an_unknown_ip_family" {
+  command = plan
+  variables {
+    ip_family = "dual"
+  }
+  # Says: ip_family must be ipv4 or ipv6
+  expect_failures = [var.ip_family]
+}
+
+run "services_of_ipv4_with_ipv6" {
+  command = plan
+  variables {
+    ip_family         = "ipv6"
+    service_ipv4_cidr = "172.20.0.0/16"
+  }
+  # Says: With ip_family = ipv6 EKS chooses the network of services
+  expect_failures = [aws_eks_cluster.this]
+}

@@ -147,6 +147,55 @@ run "fargate" {
   }
 }
 
+run "auto_mode" {
+  command = plan
+
+  variables {
+    compute        = "AutoMode"
+    cluster_addons = { metrics-server = {} }
+  }
+
+  assert {
+    condition     = output.auto_mode_node_role_arn != null && output.node_group_name == null && length(output.fargate_profile_names) == 0
+    error_message = "EKS creates the nodes."
+  }
+  assert {
+    condition     = toset(keys(output.cluster_addons)) == toset(["metrics-server"])
+    error_message = "EKS runs the default add-ons itself; others are installed."
+  }
+  assert {
+    condition     = length(module.karpenter_iam) == 0 && output.karpenter_iam_role_arn == null && output.karpenter_queue_name == null && output.karpenter_node_class_spec == null && output.karpenter_node_pool_spec == null && output.karpenter_identity == null
+    error_message = "Nothing is created for Karpenter, and its add-ons wait for outputs that do not exist."
+  }
+}
+
+run "karpenter_beside_auto_mode" {
+  command = plan
+
+  variables {
+    compute          = "AutoMode"
+    create_karpenter = true
+  }
+
+  assert {
+    condition     = output.auto_mode_node_role_arn != null && output.karpenter_node_class_spec != null && output.karpenter_queue_name == "Karpenter-demo"
+    error_message = "Karpenter stays, for example during a migration."
+  }
+}
+
+run "auto_mode_is_disabled" {
+  command = plan
+
+  variables {
+    disable_auto_mode = true
+  }
+
+  assert {
+    condition     = output.auto_mode_node_role_arn == null && output.node_group_name != null && output.karpenter_queue_name != null && contains(keys(output.cluster_addons), "coredns")
+    error_message = "The cluster has a node group, Karpenter and the default add-ons."
+  }
+}
+
 run "an_existing_instance_profile" {
   command = plan
 
@@ -376,7 +425,7 @@ run "pod_identity" {
   }
 
   assert {
-    condition     = module.karpenter_iam.iam_roles["karpenter_controller"].taken_by == "PodIdentity" && module.karpenter_iam.karpenter_iam_role_name == "Karpenter" && output.karpenter_queue_name == ""
+    condition     = module.karpenter_iam[0].iam_roles["karpenter_controller"].taken_by == "PodIdentity" && module.karpenter_iam[0].karpenter_iam_role_name == "Karpenter" && output.karpenter_queue_name == ""
     error_message = "Karpenter can have its role through Pod Identity."
   }
   assert {

@@ -83,7 +83,7 @@ run "an_unknown_compute" {
   variables {
     compute = "Nodes"
   }
-  # Says: compute must be ManagedNodeGroup, Fargate or None
+  # Says: compute must be ManagedNodeGroup, Fargate, AutoMode or None
   expect_failures = [var.compute]
 }
 

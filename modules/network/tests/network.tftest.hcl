@@ -31,6 +31,64 @@ override_resource {
   values = { id = "rtb-intra" }
 }
 
+run "no_ipv6_by_default" {
+  command = plan
+
+  assert {
+    condition     = output.vpc_ipv6_cidr == null && length(aws_egress_only_internet_gateway.this) == 0 && length(aws_route.public_internet_ipv6) == 0 && length(aws_route.private_internet_ipv6) == 0
+    error_message = "Nothing of IPv6 is created."
+  }
+}
+
+run "ipv6" {
+  command = plan
+
+  variables {
+    ipv6 = true
+  }
+
+  override_resource {
+    target = aws_vpc.this
+    values = { ipv6_cidr_block = "2600:1f14:abcd:ef00::/56" }
+  }
+
+  assert {
+    condition     = aws_vpc.this.assign_generated_ipv6_cidr_block && output.vpc_ipv6_cidr == "2600:1f14:abcd:ef00::/56"
+    error_message = "The VPC has a network of Amazon's."
+  }
+  assert {
+    condition     = [for zone in local.azs : aws_subnet.private[zone].ipv6_cidr_block][0] == "2600:1f14:abcd:ef00::/64" && [for zone in local.azs : aws_subnet.public[zone].ipv6_cidr_block][0] == "2600:1f14:abcd:ef10::/64" && [for zone in local.azs : aws_subnet.intra[zone].ipv6_cidr_block][0] == "2600:1f14:abcd:ef20::/64"
+    error_message = "Each subnet has a network of its own."
+  }
+  assert {
+    condition     = alltrue([for s in merge(aws_subnet.private, aws_subnet.public, aws_subnet.intra) : s.assign_ipv6_address_on_creation])
+    error_message = "What starts in a subnet has an IPv6 address."
+  }
+  assert {
+    condition     = aws_route.public_internet_ipv6[0].gateway_id == aws_internet_gateway.this.id && alltrue([for r in aws_route.private_internet_ipv6 : r.egress_only_gateway_id == aws_egress_only_internet_gateway.this[0].id]) && length(aws_route.private_internet_ipv6) == length(local.azs)
+    error_message = "Public subnets are reached over IPv6, private ones are not, and reach the internet."
+  }
+}
+
+run "ipv6_without_internet" {
+  command = plan
+
+  variables {
+    ipv6        = true
+    nat_gateway = "None"
+  }
+
+  override_resource {
+    target = aws_vpc.this
+    values = { ipv6_cidr_block = "2600:1f14:abcd:ef00::/56" }
+  }
+
+  assert {
+    condition     = length(aws_egress_only_internet_gateway.this) == 0 && length(aws_route.private_internet_ipv6) == 0
+    error_message = "Private subnets do not reach the internet over IPv6 either."
+  }
+}
+
 run "defaults" {
   command = plan
 
