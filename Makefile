@@ -171,8 +171,36 @@ modules: ## Check the Terraform modules: fmt, validate and tofu test, with the r
 # provider.
 AWS_PARALLEL ?= 4
 
+# REAL=1 needs the account, the region and what it may cost, in USD. The programs read them
+# from the environment: neither make nor a shell expands their text.
+REAL    ?=
+ACCOUNT ?=
+REGION  ?=
+BUDGET  ?=
+RUN     ?=
+e2e-aws e2e-aws-real e2e-aws-sweep: override export CAPT_E2E_ACCOUNT := $(value ACCOUNT)
+e2e-aws e2e-aws-real e2e-aws-sweep: override export CAPT_E2E_REGION := $(value REGION)
+e2e-aws e2e-aws-real e2e-aws-sweep: override export CAPT_E2E_BUDGET := $(value BUDGET)
+e2e-aws-sweep: override export CAPT_E2E_RUN := $(value RUN)
+
 .PHONY: e2e-aws
-e2e-aws: parts-test build ## Apply, change and destroy the modules with the real AWS provider on an emulator, alone and through CAPT; needs Python 3 and PyPI.
+e2e-aws: $(if $(filter 1,$(REAL)),e2e-aws-real,e2e-aws-emulator) ## Apply, change and destroy the modules with the real AWS provider on an emulator, alone and through CAPT; needs Python 3 and PyPI. REAL=1 ACCOUNT=… REGION=… BUDGET=… creates, changes and deletes a cluster in that AWS account instead, with your credentials, for up to BUDGET USD.
+
+# Whatever happens to the test, what it created is swept.
+.PHONY: e2e-aws-real
+e2e-aws-real:
+	@go build -o bin/ ./test/aws/real
+	@trap : INT TERM; run=$$(bin/real check) || exit 1; code=0; \
+	  { $(MAKE) --no-print-directory parts-test build && (cd dev && go run ./parts -link ../$(PARTS) modules) && \
+	    CAPT_TEST_AWS_REAL=1 CAPT_E2E_RUN=$$run go test $(TEST_FLAGS) -count=1 -v -timeout 60h -run '^TestReal_' ./test/aws; } || code=1; \
+	  bin/real sweep $$run || code=1; exit $$code
+
+.PHONY: e2e-aws-sweep
+e2e-aws-sweep: ## Delete everything that a run of e2e-aws REAL=1 left in an AWS account; needs RUN=…, ACCOUNT=…, REGION=… and BUDGET=….
+	@go run ./test/aws/real sweep "$$CAPT_E2E_RUN"
+
+.PHONY: e2e-aws-emulator
+e2e-aws-emulator: parts-test build
 	@cd dev && go run ./parts -link ../$(PARTS) modules
 	@rm -f out/e2e-aws.json
 	CAPT_TEST_AWS=1 go test $(TEST_FLAGS) -count=1 -v -parallel $(AWS_PARALLEL) -timeout 120m ./test/aws

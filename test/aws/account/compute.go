@@ -1,0 +1,175 @@
+package account
+
+import (
+	"context"
+	"encoding/xml"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+)
+
+// instances returns the instances in the VPCs of a run, also those of Karpenter.
+func (a *Account) instances(ctx context.Context, run Run) ([]resource, error) {
+	return a.inVPCs(ctx, run, "vpc-id", func(in types.Filter) ([]resource, error) {
+		out, err := a.ec2.DescribeInstances(ctx, &ec2.DescribeInstancesInput{Filters: []types.Filter{in, filter("instance-state-name", "pending", "running", "stopping", "stopped", "shutting-down")}})
+		if err != nil {
+			return nil, err
+		}
+		var found []resource
+		for _, reservation := range out.Reservations {
+			for _, instance := range reservation.Instances {
+				found = append(found, resource{"instance " + *instance.InstanceId, func(ctx context.Context) error {
+					_, err := a.ec2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{*instance.InstanceId}})
+					return err
+				}})
+			}
+		}
+		return found, nil
+	})
+}
+
+// interfaces returns the network interfaces that nothing uses any more. Others end with
+// their owner.
+func (a *Account) interfaces(ctx context.Context, run Run) ([]resource, error) {
+	return a.inVPCs(ctx, run, "vpc-id", func(in types.Filter) ([]resource, error) {
+		out, err := a.ec2.DescribeNetworkInterfaces(ctx, &ec2.DescribeNetworkInterfacesInput{Filters: []types.Filter{in, filter("status", "available")}})
+		if err != nil {
+			return nil, err
+		}
+		var found []resource
+		for _, each := range out.NetworkInterfaces {
+			found = append(found, resource{"network interface " + *each.NetworkInterfaceId, func(ctx context.Context) error {
+				_, err := a.ec2.DeleteNetworkInterface(ctx, &ec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: each.NetworkInterfaceId})
+				return err
+			}})
+		}
+		return found, nil
+	})
+}
+
+// securityGroups returns the security groups of the VPCs. Groups that refer to each other
+// are deleted without their rules.
+func (a *Account) securityGroups(ctx context.Context, run Run) ([]resource, error) {
+	return a.inVPCs(ctx, run, "vpc-id", func(in types.Filter) ([]resource, error) {
+		out, err := a.ec2.DescribeSecurityGroups(ctx, &ec2.DescribeSecurityGroupsInput{Filters: []types.Filter{in}})
+		if err != nil {
+			return nil, err
+		}
+		var found []resource
+		for _, group := range out.SecurityGroups {
+			if aws.ToString(group.GroupName) == "default" {
+				continue
+			}
+			found = append(found, resource{"security group " + *group.GroupId, func(ctx context.Context) error {
+				if len(group.IpPermissions) > 0 {
+					if _, err := a.ec2.RevokeSecurityGroupIngress(ctx, &ec2.RevokeSecurityGroupIngressInput{GroupId: group.GroupId, IpPermissions: group.IpPermissions}); err != nil && !isGone(err) {
+						return err
+					}
+				}
+				_, err := a.ec2.DeleteSecurityGroup(ctx, &ec2.DeleteSecurityGroupInput{GroupId: group.GroupId})
+				return err
+			}})
+		}
+		return found, nil
+	})
+}
+
+func (a *Account) launchTemplates(ctx context.Context, run Run) ([]resource, error) {
+	found := map[string]resource{}
+	for _, tag := range []types.Filter{filter("tag:"+TagKey, run.ID), filter("tag:eks:eks-cluster-name", run.Cluster()), filter("tag:karpenter.k8s.aws/cluster", run.Cluster())} {
+		out, err := a.ec2.DescribeLaunchTemplates(ctx, &ec2.DescribeLaunchTemplatesInput{Filters: []types.Filter{tag}})
+		if err != nil {
+			return nil, fmt.Errorf("listing launch templates: %w", err)
+		}
+		for _, template := range out.LaunchTemplates {
+			found[*template.LaunchTemplateId] = resource{"launch template " + *template.LaunchTemplateId, func(ctx context.Context) error {
+				_, err := a.ec2.DeleteLaunchTemplate(ctx, &ec2.DeleteLaunchTemplateInput{LaunchTemplateId: template.LaunchTemplateId})
+				return err
+			}}
+		}
+	}
+	return sorted(values(found)), nil
+}
+
+func values(of map[string]resource) []resource {
+	var all []resource
+	for _, r := range of {
+		all = append(all, r)
+	}
+	return all
+}
+
+// volumes returns the volumes of nodes and of PersistentVolumes.
+func (a *Account) volumes(ctx context.Context, run Run) ([]resource, error) {
+	found := map[string]resource{}
+	for _, tag := range []types.Filter{filter("tag:"+TagKey, run.ID), filter("tag-key", "kubernetes.io/cluster/"+run.Cluster()), filter("tag:KubernetesCluster", run.Cluster())} {
+		out, err := a.ec2.DescribeVolumes(ctx, &ec2.DescribeVolumesInput{Filters: []types.Filter{tag}})
+		if err != nil {
+			return nil, fmt.Errorf("listing volumes: %w", err)
+		}
+		for _, volume := range out.Volumes {
+			found[*volume.VolumeId] = resource{"volume " + *volume.VolumeId, func(ctx context.Context) error {
+				_, err := a.ec2.DeleteVolume(ctx, &ec2.DeleteVolumeInput{VolumeId: volume.VolumeId})
+				return err
+			}}
+		}
+	}
+	return sorted(values(found)), nil
+}
+
+// loadBalancers returns the load balancers in the VPCs of a run.
+func (a *Account) loadBalancers(ctx context.Context, run Run) ([]resource, error) {
+	ids, err := a.vpcIDs(ctx, run)
+	if err != nil || len(ids) == 0 {
+		return nil, err
+	}
+	var found []resource
+	for _, kind := range []struct{ version, text, key string }{{"2015-12-01", "load balancer", "LoadBalancerArn"}, {"2012-06-01", "classic load balancer", "LoadBalancerName"}} {
+		var answer struct {
+			V2 []struct {
+				ARN string `xml:"LoadBalancerArn"`
+				VPC string `xml:"VpcId"`
+			} `xml:"DescribeLoadBalancersResult>LoadBalancers>member"`
+			Classic []struct {
+				Name string `xml:"LoadBalancerName"`
+				VPC  string `xml:"VPCId"`
+			} `xml:"DescribeLoadBalancersResult>LoadBalancerDescriptions>member"`
+		}
+		if err := a.query(ctx, kind.version, url.Values{"Action": {"DescribeLoadBalancers"}}, &answer); err != nil {
+			return nil, err
+		}
+		add := func(name, vpc string) {
+			if !slices.Contains(ids, vpc) {
+				return
+			}
+			found = append(found, resource{kind.text + " " + name, func(ctx context.Context) error {
+				return a.query(ctx, kind.version, url.Values{"Action": {"DeleteLoadBalancer"}, kind.key: {name}}, nil)
+			}})
+		}
+		for _, balancer := range answer.V2 {
+			add(balancer.ARN, balancer.VPC)
+		}
+		for _, balancer := range answer.Classic {
+			add(balancer.Name, balancer.VPC)
+		}
+	}
+	return sorted(found), nil
+}
+
+// query calls an action of Elastic Load Balancing, whose protocol is XML.
+func (a *Account) query(ctx context.Context, version string, form url.Values, into any) error {
+	form.Set("Version", version)
+	answer, err := a.send(ctx, plainCall{service: "elasticloadbalancing", method: http.MethodPost, path: "/"}, []byte(form.Encode()), "application/x-www-form-urlencoded; charset=utf-8")
+	if err != nil || into == nil {
+		return err
+	}
+	if err := xml.Unmarshal(answer, into); err != nil {
+		return fmt.Errorf("reading the response of elasticloadbalancing: %w", err)
+	}
+	return nil
+}
