@@ -1,0 +1,102 @@
+package aws
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/appthrust/capt/internal/cluster/aws/awstest"
+	"github.com/appthrust/capt/internal/kubernetes/kubeversion"
+	"github.com/appthrust/capt/internal/testenv"
+)
+
+// administratorCalls are what the reader of docs/aws.md does as an administrator.
+var administratorCalls = []string{
+	"iam:CreateUser", "iam:AttachUserPolicy", "iam:CreateAccessKey", "iam:DetachUserPolicy", "iam:DeleteAccessKey", "iam:DeleteUser",
+	"iam:ListGroupsForUser", "iam:CreatePolicy", "iam:GetPolicy", "iam:GetPolicyVersion", "iam:ListPolicyVersions", "iam:DeletePolicy", "tagging:GetResources",
+}
+
+// between are commands after the block of an index that the reader does not run: they
+// stand for parts of the page that the test replaces.
+func between(e *emulator, account *awstest.Server) map[int]string {
+	keys := account.Env()
+	return map[int]string{
+		// Only the keys of the fake of STS are accepted by the API server.
+		1: fmt.Sprintf(`CREATED=$KEY; KEY='{"AccessKey":{"AccessKeyId":%q,"SecretAccessKey":%q}}'`, keys["AWS_ACCESS_KEY_ID"], keys["AWS_SECRET_ACCESS_KEY"]),
+		// Runs reach the emulator. The templates are those of the tree, not of a release.
+		2: `kubectl patch secret aws-credentials -p '{"stringData":{"endpoint":"` + e.url + `"}}'
+kubectl patch workspaceproviderconfig aws --type=json -p '[{"op":"add","path":"/spec/credentials/-","value":{"env":"AWS_ENDPOINT_URL","secretRef":{"name":"aws-credentials","key":"endpoint"}}}]'
+kubectl apply -f capt/templates`,
+		// The roles that the page adds to the file.
+		3: `sed -i 's/^  controlPlaneConfig:$/&\n    addonRoles:\n    - name: EBSCSIDriver\n    - name: AWSLoadBalancerController/' demo.yaml
+grep -q EBSCSIDriver demo.yaml`,
+		8: `KEY=$CREATED`,
+	}
+}
+
+// The commands of docs/aws.md, in one shell, with the emulator in place of AWS and a local
+// management cluster in place of kind.
+func TestDocs_leadFromAnAccountToAClusterAndBack(t *testing.T) {
+	needsEmulator(t)
+	for _, program := range []string{"aws", "jq"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("the page needs %s: %v", program, err)
+		}
+	}
+	initial, err := kubeversion.Parse(kubeversion.EKSDefault)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	account := awstest.New(t)
+	server := startAPIServer(t, awstest.NewAuthenticator(t, account, "demo"), initial.String())
+	e := startEmulator(t, "-cluster-endpoint", server.endpoint, "-cluster-ca", server.ca)
+	e.administrator = administratorCalls
+	account.URL = e.url
+	env, err := sharedEnvironment()
+	e.Expect(err).NotTo(HaveOccurred())
+	top, err := testenv.Root()
+	e.Expect(err).NotTo(HaveOccurred())
+	before := e.resources()
+
+	home := t.TempDir()
+	for _, dir := range []string{"bin", ".kube"} {
+		e.Expect(os.MkdirAll(filepath.Join(home, dir), 0o755)).To(Succeed())
+	}
+	e.Expect(os.Symlink(top, filepath.Join(home, "capt"))).To(Succeed())
+	kubeconfig, err := os.ReadFile(env.Kubeconfig)
+	e.Expect(err).NotTo(HaveOccurred())
+	e.Expect(os.WriteFile(filepath.Join(home, ".kube", "config"), kubeconfig, 0o600)).To(Succeed())
+	// The address of the reader, as AWS sees it.
+	e.Expect(os.WriteFile(filepath.Join(home, "bin", "curl"), []byte("#!/bin/sh\necho 203.0.113.7\n"), 0o755)).To(Succeed())
+	mirror, err := writeMirror(home)
+	e.Expect(err).NotTo(HaveOccurred())
+
+	page, err := os.ReadFile(filepath.Join(top, "docs", "aws.md"))
+	e.Expect(err).NotTo(HaveOccurred())
+	blocks, hidden := testenv.Blocks(string(page), "aws"), between(e, account)
+	e.Expect(blocks).To(HaveLen(10), "between has the indexes of blocks")
+	var script []string
+	for i, block := range blocks {
+		script = append(script, block, hidden[i])
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*testTimeout)
+	defer cancel()
+	shell := exec.CommandContext(ctx, "bash", "-euxo", "pipefail", "-c", strings.Join(script, "\n"))
+	shell.Dir = home
+	path := []string{filepath.Join(home, "bin"), filepath.Join(top, "bin"), filepath.Join(top, "bin", "parts"), os.Getenv("PATH")}
+	shell.Env = []string{
+		"PATH=" + strings.Join(path, string(os.PathListSeparator)), "HOME=" + home, "TF_CLI_CONFIG_FILE=" + mirror,
+		"TF_CLI_ARGS_apply=-auto-approve", "TF_CLI_ARGS_destroy=-auto-approve",
+	}
+	for key, value := range e.settings() {
+		shell.Env = append(shell.Env, key+"="+value)
+	}
+	out, err := shell.CombinedOutput()
+	e.Expect(err).NotTo(HaveOccurred(), string(out))
+	t.Logf("%s", out)
+	e.Expect(e.withoutSpotRole()).To(Equal(before), "only the account's role for Spot is left")
+}
