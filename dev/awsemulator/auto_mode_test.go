@@ -62,3 +62,15 @@ func TestCluster_ofIPv6(t *testing.T) {
 	r.must(400, "serviceIpv4Cidr", "POST", "/clusters", strings.Replace(cluster, `"ipFamily":"ipv6"`, `"ipFamily":"ipv6","serviceIpv4Cidr":"172.20.0.0/16"`, 1))
 	r.must(200, `"serviceIpv6Cidr":"fd`, "POST", "/clusters", cluster)
 }
+
+func TestShowIPv6States(t *testing.T) {
+	for given, want := range map[string]string{
+		"<state>{'State': 'associated'}</state>":   "<state>associated</state>",
+		"<state>available</state>":                 "<state>available</state>",
+		"<a><state>{'State': 'x'}</state><b/></a>": "<a><state>x</state><b/></a>",
+	} {
+		if got, err := showIPv6States([]byte(given)); err != nil || string(got) != want {
+			t.Errorf("%s: got %s, %v", given, got, err)
+		}
+	}
+}

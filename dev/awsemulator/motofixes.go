@@ -24,6 +24,9 @@ import (
 //     later changes of them are not returned at all;
 //   - an instance cannot have the image's disk without a size;
 //   - the names that instances get in DNS are not returned; these are the default;
+//   - a gateway endpoint that got further route tables cannot be deleted, because they have
+//     no routes to it;
+//   - the state of a subnet's IPv6 network is not a word;
 //   - deleted NAT gateways and terminated instances keep their network interfaces;
 //   - objects are deleted although others depend on them.
 func fillGaps(moto string, next http.Handler) http.Handler {
@@ -43,6 +46,8 @@ func fillGaps(moto string, next http.Handler) http.Handler {
 			giveSizes(form)
 		case "DescribeInstances":
 			follow = showNameOptions
+		case "AssociateSubnetCidrBlock", "CreateSubnet", "DescribeSubnets", "DisassociateSubnetCidrBlock":
+			follow = showIPv6States
 		case "DeleteNatGateway":
 			follow = e.releaseGateway(r, form)
 		case "TerminateInstances":
@@ -58,6 +63,9 @@ func fillGaps(moto string, next http.Handler) http.Handler {
 			return
 		}
 		response := forward(next, r, form)
+		for form.Get("Action") == "DeleteVpcEndpoints" && e.dropTable(r, form, response) {
+			response = forward(next, r, form)
+		}
 		if response.status == http.StatusOK {
 			if response.text, err = follow(response.text); err != nil {
 				http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -111,6 +119,26 @@ func givePorts(form url.Values) {
 			form.Set(rule+"ToPort", "-1")
 		}
 	}
+}
+
+var withoutRoute = regexp.MustCompile(`InvalidRoute\.NotFound[\s\S]*in route table (rtb-[0-9a-f]+)`)
+
+// dropTable removes the route table without a route from the endpoint that could not be
+// deleted. It reports whether there was one.
+func (e ec2) dropTable(r *http.Request, form url.Values, refused *recorder) bool {
+	match := withoutRoute.FindSubmatch(refused.text)
+	if refused.status == http.StatusOK || match == nil {
+		return false
+	}
+	change := url.Values{"VpcEndpointId": {form.Get("VpcEndpointId.1")}, "RemoveRouteTableId.1": {string(match[1])}}
+	return e.do(r.Context(), "ModifyVpcEndpoint", change, nil) == nil
+}
+
+// ipv6State matches the state of an IPv6 network as moto returns it: as text of Python.
+var ipv6State = regexp.MustCompile(`<state>\{[^<]*State[^<]*?: [^<a-z]*([a-z]+)[^<a-z]*\}</state>`)
+
+func showIPv6States(answer []byte) ([]byte, error) {
+	return ipv6State.ReplaceAll(answer, []byte("<state>$1</state>")), nil
 }
 
 // giveSizes sets the size of disks that have that of the image's snapshot.

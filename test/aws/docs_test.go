@@ -90,7 +90,7 @@ func TestDocs_leadFromAnAccountToAClusterAndBack(t *testing.T) {
 	path := []string{filepath.Join(home, "bin"), filepath.Join(top, "bin"), filepath.Join(top, "bin", "parts"), os.Getenv("PATH")}
 	shell.Env = []string{
 		"PATH=" + strings.Join(path, string(os.PathListSeparator)), "HOME=" + home, "TF_CLI_CONFIG_FILE=" + mirror,
-		"TF_CLI_ARGS_apply=-auto-approve", "TF_CLI_ARGS_destroy=-auto-approve",
+		"AWS_DEFAULT_REGION=" + region, "TF_CLI_ARGS_apply=-auto-approve", "TF_CLI_ARGS_destroy=-auto-approve",
 	}
 	for key, value := range e.settings() {
 		shell.Env = append(shell.Env, key+"="+value)

@@ -166,7 +166,7 @@ func TestEKSCluster_entersAndLeavesAutoMode(t *testing.T) {
 	cluster.apply(map[string]any{"auto_mode": object{"enabled": false}})
 	e.Expect(e.eks("GET", "/clusters/demo", "")).To(ContainSubstring(`"computeConfig":{"enabled":false`))
 	cluster.apply(map[string]any{"auto_mode": nil})
-	e.Expect(e.resources()).NotTo(ContainElement(HaveSuffix("-auto-node")))
+	e.Expect(e.resources()).NotTo(ContainElement(And(HavePrefix("iam "), HaveSuffix("-auto-node"))))
 	cluster.destroy()
 	vpc.destroy()
 	e.Expect(e.resources()).To(Equal(before))
