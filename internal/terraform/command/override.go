@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hclparse"
 
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/inspect"
 )
 
 var (
@@ -62,15 +62,15 @@ func backendLine(path string) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("reading the module: %w", err)
 	}
-	parse := hclparse.NewParser().ParseHCL
-	if strings.HasSuffix(path, ".json") {
-		parse = hclparse.NewParser().ParseJSON
+	name := filepath.Base(path)
+	body, tooDeep := inspect.Parse(name, content)
+	if tooDeep {
+		return 0, overrideFailure(name, 0, "It is nested so deeply that CAPT cannot check whether it replaces the backend of the workspace: simplify it.")
 	}
-	file, _ := parse(content, filepath.Base(path))
-	if file == nil || file.Body == nil {
+	if body == nil {
 		return 0, nil
 	}
-	found, _, _ := file.Body.PartialContent(overrideSchema)
+	found, _, _ := body.PartialContent(overrideSchema)
 	for _, block := range found.Blocks {
 		inner, _, _ := block.Body.PartialContent(backendSchema)
 		for _, backend := range inner.Blocks {

@@ -3,6 +3,7 @@ package command
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -21,6 +22,7 @@ func TestPrepare_keepsItsBackend(t *testing.T) {
 		"the JSON syntax":                             {name: "zzz_override.tf.json", content: `{"terraform": {"backend": {"local": {"path": "elsewhere.tfstate"}}}}`, line: 1},
 		"the name of CAPT's file in JSON":             {name: "zz_capt_override.tf.json", content: `{}`},
 		"OpenTofu's form of CAPT's file":              {name: "zz_capt_override.tofu", content: ""},
+		"a file that is nested too deeply":            {name: "zzz_override.tf", content: "locals {\n  a = " + strings.Repeat("[", 100_000) + "\n}\n"},
 		"a cloud block":                               {name: "zzz_override.tf", content: "terraform {\n  cloud {\n    organization = \"x\"\n  }\n}\n", line: 2},
 		"a block that is not the first of its file":   {name: "zzz_override.tf", content: "terraform {\n  required_version = \">= 1\"\n}\n" + backend, line: 5},
 		"a name with a byte above those of letters":   {name: "~_override.tf", content: backend, line: 2},

@@ -1,4 +1,4 @@
-package inspect
+package inspect_test
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/command"
 	"github.com/appthrust/capt/internal/terraform/command/commandtest"
+	"github.com/appthrust/capt/internal/terraform/inspect"
 )
 
 // The real tool receives every value unchanged.
@@ -73,12 +74,12 @@ func TestEncodeEnv_roundTrip(t *testing.T) {
 		}
 		t.Run(product, func(t *testing.T) {
 			g := NewWithT(t)
-			read := Inline(terraform.Module{Content: module.String(), Format: terraform.FormatHCL})
+			read := inspect.Inline(terraform.Module{Content: module.String(), Format: terraform.FormatHCL})
 			g.Expect(read.Diagnostics).To(BeEmpty())
-			values, problems := FromJSON(encoded)
+			values, problems := inspect.FromJSON(encoded)
 			g.Expect(problems).To(BeEmpty())
-			g.Expect(Check(read, values, nil)).To(BeEmpty())
-			env, problems := EncodeEnv(read, values)
+			g.Expect(inspect.Check(read, values, nil)).To(BeEmpty())
+			env, problems := inspect.EncodeEnv(read, values)
 			g.Expect(problems).To(BeEmpty())
 
 			outputs := outputsOf(t, path, module.String(), env)

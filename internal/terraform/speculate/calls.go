@@ -7,10 +7,9 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hclparse"
-	"github.com/zclconf/go-cty/cty"
 
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/inspect"
 )
 
 var (
@@ -64,19 +63,18 @@ func localCalls(dir string) ([]call, error) {
 			continue
 		}
 		path := filepath.Join(dir, entry.Name())
-		parse := hclparse.NewParser().ParseHCL
-		if strings.HasSuffix(path, ".json") {
-			parse = hclparse.NewParser().ParseJSON
-		}
 		content, err := os.ReadFile(path)
 		if err != nil {
 			return nil, fmt.Errorf("reading the module: %w", err)
 		}
-		file, _ := parse(content, path)
-		if file == nil || file.Body == nil {
+		body, tooDeep := inspect.Parse(path, content)
+		if tooDeep {
+			return nil, fmt.Errorf("%s is nested too deeply: simplify it", path)
+		}
+		if body == nil {
 			continue
 		}
-		found, _, _ := file.Body.PartialContent(callsSchema)
+		found, _, _ := body.PartialContent(callsSchema)
 		for _, block := range found.Blocks {
 			if c, ok := localCall(dir, path, block); ok {
 				calls = append(calls, c)
@@ -93,11 +91,7 @@ func localCall(dir, file string, block *hcl.Block) (call, bool) {
 	if !found {
 		return call{}, false
 	}
-	value, diagnostics := source.Expr.Value(nil)
-	if diagnostics.HasErrors() || value.IsNull() || !value.IsKnown() || value.Type() != cty.String {
-		return call{}, false
-	}
-	text := value.AsString()
+	text := inspect.Constant(source.Expr)
 	if !strings.HasPrefix(text, "./") && !strings.HasPrefix(text, "../") && text != "." && text != ".." {
 		return call{}, false
 	}

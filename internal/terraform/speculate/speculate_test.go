@@ -3,6 +3,7 @@ package speculate_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -98,6 +99,13 @@ func TestLocate_copiesNoMoreThanTheRepository(t *testing.T) {
 			g.Expect(err).To(MatchError(ContainSubstring("put it into a directory of its own")))
 		})
 	}
+	t.Run("a file that is nested too deeply", func(t *testing.T) {
+		g := NewWithT(t)
+		dir := t.TempDir()
+		write(g, dir, "main.tf", "locals {\n  a = "+strings.Repeat("[", 100_000)+"\n}\n")
+		_, _, err := speculate.Locate(dir)
+		g.Expect(err).To(MatchError(ContainSubstring("is nested too deeply")))
+	})
 	t.Run("the root directory", func(t *testing.T) {
 		_, _, err := speculate.Locate("/")
 		NewWithT(t).Expect(err).To(MatchError(ContainSubstring("put it into a directory of its own")))
