@@ -20,6 +20,9 @@ var (
 	}}
 )
 
+// maxOverride is the size of an override file that is checked.
+const maxOverride = 16 << 20
+
 // checkOverrides returns an error if a file of the module would replace the backend of the
 // engine. The tool merges override files in the order of their names, and the last one wins.
 func checkOverrides(root string) error {
@@ -58,11 +61,19 @@ func configStem(name string) string {
 // backendLine returns the line of the first block in a file that replaces the backend, or
 // 0. The tool reports a file that is invalid.
 func backendLine(path string) (int, error) {
+	name := filepath.Base(path)
+	// Code of the module may have created it: a pipe or a device would never end.
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0, fmt.Errorf("reading the module: %w", err)
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxOverride {
+		return 0, overrideFailure(name, 0, "It is not a file, or too large, so that CAPT cannot check whether it replaces the backend of the workspace: remove it.")
+	}
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return 0, fmt.Errorf("reading the module: %w", err)
 	}
-	name := filepath.Base(path)
 	body, tooDeep := inspect.Parse(name, content)
 	if tooDeep {
 		return 0, overrideFailure(name, 0, "It is nested so deeply that CAPT cannot check whether it replaces the backend of the workspace: simplify it.")

@@ -76,3 +76,12 @@ func TestPrepare_refusesAModuleThatReplacesTheBackend(t *testing.T) {
 		g.Expect(elsewhere).NotTo(BeAnExistingFile())
 	})
 }
+
+func TestCheckOverrides_doesNotReadDevices(t *testing.T) {
+	for _, target := range []string{"/dev/zero", "/dev/tty"} {
+		g := NewWithT(t)
+		root := t.TempDir()
+		g.Expect(os.Symlink(target, filepath.Join(root, "zzz_override.tf"))).To(Succeed())
+		g.Expect(checkOverrides(root)).To(MatchError(ContainSubstring("It is not a file")))
+	}
+}
