@@ -122,7 +122,7 @@ export function App() {
               <button type="button" class="plain" aria-label={words.settings} popovertarget="settings">
                 <span aria-hidden="true">⋯</span>
               </button>
-              <div id="settings" popover="auto">
+              <div id="settings" popover="auto" role="group" aria-label={words.settings}>
                 {who && <p>{who}</p>}
                 {settings}
               </div>

@@ -110,6 +110,9 @@ func setStatus(n *Node, obj client.Object) {
 		if n.State == StateReady || n.State == StateUnknown {
 			n.State = StateWaiting
 		}
+		if c := destroyedCondition(obj); c != nil && StateFor(c.Reason) != StateWaiting {
+			n.State, n.Reason, n.Message, n.Since = StateFor(c.Reason), c.Reason, c.Message, c.LastTransitionTime
+		}
 	}
 	if c := pausedCondition(obj); c != nil && n.State != StateReady {
 		n.State, n.Reason, n.Since = StateAttention, clusterv1.PausedReason, c.LastTransitionTime
@@ -120,6 +123,15 @@ func setStatus(n *Node, obj client.Object) {
 // pausedCondition returns the Paused condition if it is True, else nil.
 func pausedCondition(obj client.Object) *metav1.Condition {
 	if c := meta.FindStatusCondition(conditionsOf(obj), clusterv1.PausedCondition); c != nil && c.Status == metav1.ConditionTrue {
+		return c
+	}
+	return nil
+}
+
+// destroyedCondition returns the condition of the resources' destruction if it is
+// False, else nil.
+func destroyedCondition(obj client.Object) *metav1.Condition {
+	if c := meta.FindStatusCondition(conditionsOf(obj), infrav1.DestroyedCondition); c != nil && c.Status == metav1.ConditionFalse {
 		return c
 	}
 	return nil

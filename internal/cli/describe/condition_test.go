@@ -81,6 +81,7 @@ func TestSetStatus_deletionAndPauseOverrideTheCondition(t *testing.T) {
 	at := func(minute int) metav1.Time { return metav1.Date(2026, 1, 2, 3, minute, 0, 0, time.UTC) }
 	ready := metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Ready", Message: "all is well", LastTransitionTime: at(1)}
 	failed := metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: infrav1.RunFailedReason, Message: "no capacity", LastTransitionTime: at(2)}
+	deleting := metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: infrav1.DeletingReason, Message: "Run r2 is destroying", LastTransitionTime: at(2)}
 	paused := metav1.Condition{Type: clusterv1.PausedCondition, Status: metav1.ConditionTrue, LastTransitionTime: at(3)}
 	notPaused := metav1.Condition{Type: clusterv1.PausedCondition, Status: metav1.ConditionFalse, LastTransitionTime: at(3)}
 	for name, tc := range map[string]struct {
@@ -88,11 +89,19 @@ func TestSetStatus_deletionAndPauseOverrideTheCondition(t *testing.T) {
 		deleted    bool
 		want       Node
 	}{
-		"ready":                        {conditions: []metav1.Condition{ready}, want: Node{State: StateReady, Reason: "Ready", Since: at(1)}},
-		"failed":                       {conditions: []metav1.Condition{failed, notPaused}, want: Node{State: StateFailed, Reason: infrav1.RunFailedReason, Message: "no capacity", Since: at(2)}},
-		"no condition":                 {want: Node{State: StateUnknown, Reason: notReported, Since: at(0)}},
-		"deleting":                     {conditions: []metav1.Condition{ready}, deleted: true, want: Node{State: StateWaiting, Reason: infrav1.DeletingReason, Since: at(4)}},
-		"deleting, no condition":       {deleted: true, want: Node{State: StateWaiting, Reason: infrav1.DeletingReason, Since: at(4)}},
+		"ready":                  {conditions: []metav1.Condition{ready}, want: Node{State: StateReady, Reason: "Ready", Since: at(1)}},
+		"failed":                 {conditions: []metav1.Condition{failed, notPaused}, want: Node{State: StateFailed, Reason: infrav1.RunFailedReason, Message: "no capacity", Since: at(2)}},
+		"no condition":           {want: Node{State: StateUnknown, Reason: notReported, Since: at(0)}},
+		"deleting":               {conditions: []metav1.Condition{ready}, deleted: true, want: Node{State: StateWaiting, Reason: infrav1.DeletingReason, Since: at(4)}},
+		"deleting, no condition": {deleted: true, want: Node{State: StateWaiting, Reason: infrav1.DeletingReason, Since: at(4)}},
+		"destruction waits": {
+			conditions: []metav1.Condition{deleting, {Type: infrav1.DestroyedCondition, Status: metav1.ConditionFalse, Reason: infrav1.WaitingForApprovalReason, Message: "Plan plan-1 waits", LastTransitionTime: at(5)}},
+			deleted:    true, want: Node{State: StateAttention, Reason: infrav1.WaitingForApprovalReason, Message: "Plan plan-1 waits", Since: at(5)},
+		},
+		"destruction runs": {
+			conditions: []metav1.Condition{deleting, {Type: infrav1.DestroyedCondition, Status: metav1.ConditionFalse, Reason: infrav1.RunInProgressReason, Message: "Run r2", LastTransitionTime: at(5)}},
+			deleted:    true, want: Node{State: StateWaiting, Reason: infrav1.DeletingReason, Message: "Run r2 is destroying", Since: at(4)},
+		},
 		"deleting failed":              {conditions: []metav1.Condition{failed}, deleted: true, want: Node{State: StateFailed, Reason: infrav1.DeletingReason, Message: "no capacity", Since: at(4)}},
 		"paused":                       {conditions: []metav1.Condition{failed, paused}, want: Node{State: StateAttention, Reason: clusterv1.PausedReason, Message: "Reconciliation is paused. no capacity", Since: at(3)}},
 		"paused, no message":           {conditions: []metav1.Condition{paused}, want: Node{State: StateAttention, Reason: clusterv1.PausedReason, Message: "Reconciliation is paused.", Since: at(3)}},

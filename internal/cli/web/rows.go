@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/annotations"
+	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
@@ -154,6 +154,7 @@ func (r *Row) addAddons(tree *describe.Node) {
 var attentionNames = map[string]string{
 	infrav1.WaitingForApprovalReason: "Approval", infrav1.ProtectedResourceReason: "Protected", infrav1.LockHeldReason: "Lock",
 	infrav1.DriftDetectedReason: "Drift", infrav1.PlanRejectedReason: "Rejected", infrav1.PolicyDeniedReason: "Policy",
+	clusterv1.PausedReason: "Paused",
 }
 
 // whatWaits returns the short name of why a workspace waits for a user, if it does.
@@ -186,7 +187,7 @@ func newWorkspaceRow(apply *infrav1.WorkspaceTemplateApply) *WorkspaceRow {
 	row := &WorkspaceRow{
 		Namespace: apply.Namespace, Name: apply.Name, Created: apply.CreationTimestamp, Template: apply.Spec.TemplateRef.Name,
 		State: worst.State, Reason: worst.Reason, What: whatWaits(node), Policy: decisionOf(apply.Status.Plan),
-		Paused: annotations.HasPaused(apply), Deleting: !apply.DeletionTimestamp.IsZero(),
+		Paused: conditions.IsTrue(apply, clusterv1.PausedCondition), Deleting: !apply.DeletionTimestamp.IsZero(),
 	}
 	if worst.State != describe.StateReady {
 		row.Message = message.Truncate(runText(worst), maxMessage)

@@ -64,6 +64,10 @@ func TestNewWorkspaceRow_saysWhatItWaitsFor(t *testing.T) {
 	g.Expect(row.Message).To(Equal("Applying: 3 of 14 resources"))
 	g.Expect(row.What).To(BeEmpty())
 
+	paused := fleetWorkspace("paused", append(oneCondition("Ready", metav1.ConditionTrue, "Applied", ""), oneCondition(clusterv1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason, "")...))
+	trim(paused)
+	g.Expect(newWorkspaceRow(paused).Paused).To(BeTrue())
+
 	ready := newWorkspaceRow(fleetWorkspace("done", oneCondition("Ready", metav1.ConditionTrue, "Applied", "")))
 	g.Expect(ready.State).To(Equal(describe.StateReady))
 	g.Expect(ready.Message).To(BeEmpty())

@@ -31,7 +31,7 @@ export function ClusterPage({ ns, name }: { ns: string; name: string }) {
         {row.paused && <span class="badge">{words.paused}</span>}
         {row.deleting && <span class="badge">{words.deleting}</span>}
       </header>
-      {row.state !== "Ready" && row.message && <p class="lead">{row.message}</p>}
+      {row.state !== "Ready" && row.message && <p class="lead" lang="en">{row.message}</p>}
       <Facts facts={facts} />
       {!!row.attention?.length && (
         <Section title={words.waitsForYou} class="attention">

@@ -1,8 +1,8 @@
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { act, explain, get, send } from "../api";
 import { age, duration, parseDuration, symbol } from "../format";
 import { useWords } from "../i18n";
-import { Age, Button, Conditions, Confirm, Facts, Heading, Mark, Meter, Section, StateBadge, type Fact } from "../parts/common";
+import { Age, Button, Conditions, Confirm, Facts, Heading, Mark, Meter, Section, StateBadge, useProblem, type Fact } from "../parts/common";
 import { Log } from "../parts/log";
 import { clusterPath } from "../router";
 import { now, useStore } from "../store";
@@ -13,7 +13,13 @@ import { approver, PlanPanel } from "./plan";
 
 export function WorkspacePage({ ns, name }: { ns: string; name: string }) {
   const words = useWords();
-  const workspace = useOne<Workspace>(`workspace/${ns}/${name}`, "workspace");
+  const live = useOne<Workspace>(`workspace/${ns}/${name}`, "workspace");
+  // What was shown stays when the workspace is deleted: the end of its log is read then.
+  const last = useRef<Workspace | undefined>(undefined);
+  if (live) last.current = live;
+  const hidden = useProblem("WorkspaceTemplateApply");
+  const deleted = live === null;
+  const workspace = live ?? (hidden ? live : (last.current ?? live));
   const path = `workspaces/${encodeURIComponent(ns)}/${encodeURIComponent(name)}`;
   const [can, setCan] = useState<Can | undefined>();
   useEffect(() => {
@@ -36,7 +42,7 @@ export function WorkspacePage({ ns, name }: { ns: string; name: string }) {
         <Heading>{name}</Heading>
         <StateBadge state={node.state ?? ""} text={node.state === "Ready" ? undefined : node.reason} />
         <span class="end buttons">
-          {run ? (
+          {deleted ? null : run ? (
             <Button disabled={can && !can.change} onClick={() => act(path + "/cancel", { run: run.id }, words.cancelled, words.needs)}>
               {words.cancelRun}
             </Button>
@@ -53,11 +59,16 @@ export function WorkspacePage({ ns, name }: { ns: string; name: string }) {
           )}
         </span>
       </header>
-      {can && !can.change && <p class="quiet">{words.mayNotChange("capt-editor")}</p>}
-      {node.state !== "Ready" && node.message && <p class="lead">{node.message}</p>}
+      {deleted && (
+        <p class="note" role="status">
+          {words.gone}
+        </p>
+      )}
+      {!deleted && can && !can.change && <p class="quiet">{words.mayNotChange("capt-editor")}</p>}
+      {node.state !== "Ready" && node.message && <p class="lead" lang="en">{node.message}</p>}
       <Facts facts={facts} />
-      {run && <Running run={run} />}
-      <PlanPanel workspace={workspace} path={path} can={can} />
+      {run && !deleted && <Running run={run} />}
+      {!deleted && <PlanPanel workspace={workspace} path={path} can={can} />}
       <LogPanel workspace={workspace} path={path} />
       <div class="columns">
         <Section title={words.problems}>
@@ -74,7 +85,7 @@ export function WorkspacePage({ ns, name }: { ns: string; name: string }) {
         </Section>
       </div>
       <div class="columns">
-        <SnapshotPanel path={path} can={can} />
+        {!deleted && <SnapshotPanel path={path} can={can} />}
         <Section title={words.module}>
           <Facts
             facts={[
@@ -149,14 +160,16 @@ function LogPanel({ workspace, path }: { workspace: Workspace; path: string }) {
     if (current) follow(current);
   }, [current]);
   const run = chosen || current || followed;
-  if (!runs.length) return null;
+  const all = [...new Set([...(run ? [run] : []), ...runs])];
+  if (!all.length) return null;
   return (
     <Section
       title={words.log}
       extra={
-        run && runs.length > 1 ? (
-          <select aria-label={words.run} value={run} onChange={(e) => choose(e.currentTarget.value)}>
-            {[...new Set([run, ...runs])].map((id) => (
+        run && all.length > 1 ? (
+          <select aria-label={words.run} value={chosen} onChange={(e) => choose(e.currentTarget.value)}>
+            <option value="">{words.latestRun}</option>
+            {all.map((id) => (
               <option key={id}>{id}</option>
             ))}
           </select>

@@ -66,10 +66,16 @@ function Line({ row }: { row: WorkspaceRow }) {
         <strong>{row.name}</strong> <span class="quiet">{row.ns}</span>
       </span>
       <RowStatus row={row} what={row.what} />
-      <span class="wide">{row.cluster || <span class="quiet">–</span>}</span>
-      <span class="wide">{row.template}</span>
+      <span class="wide">
+        <span class="hidden">{words.cluster} </span>
+        {row.cluster || <span class="quiet">–</span>}
+      </span>
+      <span class="wide">
+        <span class="hidden">{words.template} </span>
+        {row.template}
+      </span>
       <span class="wide number" title={words.inState}>
-        {row.resources ?? "–"}
+        {row.resources ?? "–"} <span class="hidden">{words.inState}</span>
       </span>
       <span class="number quiet">
         <Age since={row.created} />

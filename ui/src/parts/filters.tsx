@@ -35,8 +35,11 @@ export function select<T extends Listed>(rows: Iterable<T>, filter: Filter, text
         (!filter.policy || row.policy === filter.policy) &&
         (!q || [row.ns, row.name, ...texts(row)].some((text) => text?.toLowerCase().includes(q))),
     )
-    .sort((a, b) => severity(a.state) - severity(b.state) || a.ns.localeCompare(b.ns) || a.name.localeCompare(b.name));
+    .sort((a, b) => severity(a.state) - severity(b.state) || compare(a.ns, b.ns) || compare(a.name, b.name));
 }
+
+/** compare orders names, which are ASCII: collation would take most of the time of a long list. */
+const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
 /** group returns the counter that a state belongs to. */
 export const group = (state: State): State => (state === "Unknown" ? "Waiting" : state);
@@ -88,14 +91,14 @@ export function Search({ filter, label }: { filter: Filter; label: string }) {
 /** Selections choose a namespace and a result of policies, where there are several. */
 export function Selections({ rows, filter }: { rows: Listed[]; filter: Filter }) {
   const words = useWords();
-  const namespaces = useMemo(() => [...new Set(rows.map((row) => row.ns))].sort(), [rows]);
+  const namespaces = useMemo(() => [...new Set([...rows.map((row) => row.ns), filter.ns])].filter(Boolean).sort(), [rows, filter.ns]);
   const decisions = useMemo(
     () => policyActions.filter((action) => action === filter.policy || rows.some((row) => row.policy === action && (!filter.ns || row.ns === filter.ns))),
     [rows, filter.ns, filter.policy],
   );
   return (
     <>
-      {(namespaces.length > 1 || filter.ns) && (
+      {namespaces.length > (filter.ns ? 0 : 1) && (
         <select aria-label={words.namespace} value={filter.ns} onChange={(e) => setQuery("ns", e.currentTarget.value)}>
           <option value="">{words.allNamespaces}</option>
           {namespaces.map((ns) => (
@@ -149,7 +152,7 @@ export function RowStatus({ row, what }: { row: Special; what?: string }) {
       {row.state === "Ready" ? <span class="quiet">{words.state.Ready}</span> : <StateBadge state={row.state} text={text ?? words.state[row.state]} />}
       {policy && <PolicyBadge action={policy} />}
       {!!row.drift && what !== "Drift" && <span class="badge Attention">{words.drift(row.drift)}</span>}
-      {row.paused && <span class="badge">{words.paused}</span>}
+      {row.paused && what !== "Paused" && <span class="badge">{words.paused}</span>}
       {row.deleting && <span class="badge">{words.deleting}</span>}
       {row.state !== "Ready" && <span class="quiet clip" lang="en">{row.message || row.reason}</span>}
     </span>

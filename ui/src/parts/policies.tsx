@@ -26,7 +26,7 @@ export function Violations({ plan }: { plan: PlanStatus }) {
             <PolicyBadge action={v.action} /> {v.message}{" "}
             <span class="quiet">{words.violationOf(v.kind, v.policy, v.rule)}</span>
             {!!shown.length && (
-              <span class="message" lang="en">
+              <span class="message">
                 {shown.map((address) => (
                   <code key={address}>{address} </code>
                 ))}
