@@ -129,9 +129,15 @@ func failureDomainsAreUnique(c *check) {
 func infraIsProvisioned(c *check) {
 	h := c.on(fixture.in(c))
 	infra := get(h, "demo", emptyInfra())
+	controlPlanes := historyOf(h, get(h, "demo", emptyControlPlane()), emptyControlPlane)
 	for _, version := range historyOf(h, infra, emptyInfra) {
 		if isTrue(version.Status.Initialization.Provisioned) {
 			c.Expect(version.Status.VPCID).NotTo(BeEmpty(), "it is not reported before the VPC exists")
+			initialized := slices.IndexFunc(controlPlanes, func(v *controlplanev1.CAPTControlPlane) bool {
+				return isTrue(v.Status.Initialization.ControlPlaneInitialized)
+			})
+			c.Expect(initialized).To(BeNumerically(">=", 0))
+			c.Expect(revision(c, version)).To(BeNumerically(">", revision(c, controlPlanes[initialized])), "there is a cluster to connect to")
 		}
 	}
 	c.Expect(infra.Status.Initialization.Provisioned).To(HaveValue(BeTrue()))

@@ -138,16 +138,15 @@ type CAPTClusterSpec struct {
 // InitializationStatus is part of Cluster API's contract.
 // +kubebuilder:validation:MinProperties=1
 type InitializationStatus struct {
-	// provisioned becomes true once, when the infrastructure exists. A CAPTCluster with a
-	// CAPTControlPlane reports it when that is initialized: Cluster API then connects to
-	// the cluster.
+	// provisioned becomes true once, when the infrastructure exists.
 	// +optional
 	Provisioned *bool `json:"provisioned,omitempty"`
 }
 
 // CAPTClusterStatus is the observed state of the infrastructure of a cluster.
 type CAPTClusterStatus struct {
-	// initialization is part of Cluster API's contract.
+	// initialization is part of Cluster API's contract. With a CAPTControlPlane, provisioned
+	// becomes true when that is initialized, because Cluster API then connects to the cluster.
 	// +optional
 	Initialization InitializationStatus `json:"initialization,omitempty,omitzero"`
 
@@ -200,7 +199,7 @@ type CAPTClusterStatus struct {
 // +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.metadata.labels['cluster\.x-k8s\.io/cluster-name']`,description="Cluster this belongs to"
 // +kubebuilder:printcolumn:name="Region",type=string,JSONPath=`.spec.region`,description="Region"
 // +kubebuilder:printcolumn:name="VPC",type=string,JSONPath=`.status.vpcId`,description="VPC of the cluster"
-// +kubebuilder:printcolumn:name="Provisioned",type=string,JSONPath=`.status.initialization.provisioned`,description="Whether the infrastructure exists"
+// +kubebuilder:printcolumn:name="Provisioned",type=string,JSONPath=`.status.initialization.provisioned`,description="Whether Cluster API may connect to the cluster"
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the infrastructure is as wanted"
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why it is not"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since creation"

@@ -105,7 +105,10 @@ func TestNetwork_keepsTheZonesOfAnExistingVPC(t *testing.T) {
 			g := NewWithT(t)
 			network := newNetwork(c.spec)
 			network.Existing = c.existing
-			network.Infra.Status.Initialization.Provisioned, network.Infra.Status.VPCID = new(!c.absent), "vpc-1"
+			network.Infra.Status.VPCID = "vpc-1"
+			if !c.absent {
+				network.Infra.Status.Conditions = []metav1.Condition{{Type: infrav1.FailureDomainsKnownCondition, Status: metav1.ConditionTrue}}
+			}
 			template := inspectedTemplate("azs")
 			template.Status.Variables[0].Default = cmp.Or(c.fixed, "null")
 			got, err := network.Workspace(template)

@@ -82,9 +82,9 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.CAPTCluster, scope] {
 		Finalizer:   infrav1.CAPTClusterFinalizer,
 		Scope:       r.scope,
 		Steps: []reconcile.Step[scope]{
+			{Run: r.provisioned, RequeueAfter: noticedIn},
 			{Condition: infrav1.VPCReadyCondition, Run: r.vpc, Message: vpcMessage},
 			{Condition: infrav1.FailureDomainsKnownCondition, Run: setFailureDomains, Message: zonesMessage},
-			{Run: setProvisioned},
 		},
 		Delete: []reconcile.Step[scope]{
 			{Condition: infrav1.ControlPlaneGoneCondition, Run: r.waitForControlPlane},

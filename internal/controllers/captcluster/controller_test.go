@@ -12,9 +12,9 @@ func TestFrame_order(t *testing.T) {
 	g := NewWithT(t)
 	frame := (&Reconciler{}).frame()
 	g.Expect(frame.Steps).To(HaveExactElements(
+		HaveField("Condition", BeEmpty()),
 		HaveField("Condition", infrav1.VPCReadyCondition),
 		HaveField("Condition", infrav1.FailureDomainsKnownCondition),
-		HaveField("Condition", BeEmpty()),
 	), "the cluster is provisioned when all else is known")
 	g.Expect(frame.Steps).To(HaveEach(HaveField("ContinueIf", BeNil())), "no step runs before the previous one is done")
 	g.Expect(frame.Delete).To(HaveExactElements(

@@ -157,36 +157,6 @@ func TestSetFailureDomains_listsEachZoneOnce(t *testing.T) {
 	g.Expect(zonesMessage(&scope{infra: newInfra()})).To(ContainSubstring("add an output azs"))
 }
 
-func TestSetProvisioned_waitsForAControlPlaneOfCAPT(t *testing.T) {
-	t.Parallel()
-	initialized := newCluster("CAPTControlPlane")
-	initialized.Status.Initialization.ControlPlaneInitialized = new(true)
-	without := newCluster("")
-	without.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{}
-	other := newCluster("KubeadmControlPlane")
-	other.Spec.ControlPlaneRef.APIGroup = "controlplane.cluster.x-k8s.io"
-	for name, test := range map[string]struct {
-		cluster *clusterv1.Cluster
-		before  *bool
-		want    *bool
-	}{
-		"not initialized":           {newCluster("CAPTControlPlane"), nil, nil},
-		"initialized":               {initialized, nil, new(true)},
-		"it is never reset":         {newCluster("CAPTControlPlane"), new(true), new(true)},
-		"no control plane":          {without, nil, new(true)},
-		"another kind waits for it": {other, nil, new(true)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := NewWithT(t)
-			s := &scope{infra: newInfra(), cluster: test.cluster}
-			s.infra.Status.Initialization.Provisioned = test.before
-			g.Expect(setProvisioned(t.Context(), s)).To(Succeed())
-			g.Expect(s.infra.Status.Initialization.Provisioned).To(Equal(test.want))
-		})
-	}
-}
-
 func TestVPCMessage(t *testing.T) {
 	g := NewWithT(t)
 	s := &scope{infra: newInfra(func(i *infrav1.CAPTCluster) { i.Status.VPCID, i.Status.SubnetIDs = "vpc-1", []string{"a", "b"} })}

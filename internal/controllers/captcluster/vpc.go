@@ -6,10 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/desired"
 	"github.com/appthrust/capt/internal/cluster/workspace"
@@ -86,25 +84,6 @@ func setFailureDomains(_ context.Context, s *scope) error {
 // sortedZones returns each zone once, in alphabetical order.
 func (s *scope) sortedZones() []string {
 	return slices.Compact(slices.Sorted(slices.Values(s.zones)))
-}
-
-// setProvisioned reports to Cluster API that the infrastructure exists. The field
-// is never reset.
-//
-// Cluster API then connects to the workload cluster, and repeats an attempt that
-// failed only after 30 seconds. A CAPT control plane needs only the VPC, so the
-// report waits until there is something to connect to.
-func setProvisioned(_ context.Context, s *scope) error {
-	if !s.awaitsControlPlane() {
-		s.infra.Status.Initialization.Provisioned = new(true)
-	}
-	return nil
-}
-
-// awaitsControlPlane reports whether the control plane is one of CAPT that is not
-// initialized yet.
-func (s *scope) awaitsControlPlane() bool {
-	return controlplanev1.IsCAPTControlPlane(s.cluster.Spec.ControlPlaneRef) && !ptr.Deref(s.cluster.Status.Initialization.ControlPlaneInitialized, false)
 }
 
 func vpcMessage(s *scope) string {

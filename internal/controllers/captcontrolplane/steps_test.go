@@ -170,9 +170,9 @@ func TestInfrastructure(t *testing.T) {
 		want    string
 		message string
 	}{
-		"provisioned":                   {newCluster(), newInfra(), "", "VPC vpc-1"},
-		"missing":                       {newCluster(), nil, waits, ""},
-		"not provisioned":               {newCluster(), newInfra(func(i *infrav1.CAPTCluster) { i.Status.Initialization.Provisioned = nil }), waits, "VPC vpc-1"},
+		"provisioned":     {newCluster(), newInfra(), "", "VPC vpc-1"},
+		"missing":         {newCluster(), nil, waits, ""},
+		"not provisioned": {newCluster(), newInfra(func(i *infrav1.CAPTCluster) { i.Status.Initialization.Provisioned = nil }), waits, "VPC vpc-1"},
 		"VPC exists": {newCluster(), newInfra(func(i *infrav1.CAPTCluster) {
 			i.Status.Initialization.Provisioned = nil
 			i.Status.Conditions = []metav1.Condition{{Type: infrav1.FailureDomainsKnownCondition, Status: metav1.ConditionTrue}, {Type: infrav1.VPCReadyCondition, Status: metav1.ConditionFalse}}
