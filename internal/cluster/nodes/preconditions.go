@@ -31,10 +31,10 @@ func (p Preconditions) Check() error {
 		return fault.Wait(infrav1.DeletingReason, "Cluster %s is being deleted: no nodes are created", p.Cluster.Name)
 	case p.OwnerDeleting:
 		return fault.Wait(infrav1.DeletingReason, "%s is being deleted: no nodes are created", p.Owner)
+	case p.Owner != "" && !ptr.Deref(status.InfrastructureProvisioned, false):
+		return fault.Wait(infrav1.WaitingForInfrastructureReason, "Cluster %s is not provisioned yet: it has no infrastructure, or no control plane of CAPT", p.Cluster.Name)
 	case !p.ControlPlane && !ptr.Deref(status.ControlPlaneInitialized, false):
 		return fault.Wait(infrav1.WaitingForControlPlaneReason, "The control plane of Cluster %s is not initialized yet", p.Cluster.Name)
-	case p.Owner != "" && !ptr.Deref(status.InfrastructureProvisioned, false):
-		return fault.Wait(infrav1.WaitingForInfrastructureReason, "The infrastructure of Cluster %s is not provisioned yet", p.Cluster.Name)
 	case p.Owner != "" && p.BootstrapSecret == nil:
 		return fault.Wait(infrav1.WaitingForBootstrapDataReason, "%s has no bootstrap data yet", p.Owner)
 	}
