@@ -49,13 +49,18 @@ module "fargate_profile" {
 module "machine" {
   source = "../../../machine"
 
-  name                    = "one"
-  cluster_name            = "demo"
-  kubernetes_version      = "1.33"
-  region                  = "eu-central-1"
-  subnet_ids              = ["subnet-a"]
-  security_group_ids      = ["sg-nodes"]
-  instance_type           = "m6i.large"
+  name               = "one"
+  cluster_name       = "demo"
+  kubernetes_version = "1.33"
+  region             = "eu-central-1"
+  subnet_ids         = ["subnet-a"]
+  security_group_ids = ["sg-nodes"]
+  instance_type      = "m6i.large"
+
+  cluster_endpoint                   = "https://ABCD.gr7.eu-central-1.eks.amazonaws.com"
+  cluster_certificate_authority_data = "Q0E="
+  cluster_service_cidr               = "172.20.0.0/16"
+
   instance_profile_name   = terraform_data.name.id
   create_instance_profile = false
 }
