@@ -112,6 +112,8 @@ func (m *management) deleteCluster(steps *progress, a *account.Account, run acco
 func TestSweep_removesAnAbandonedRun(t *testing.T) {
 	needsEmulator(t)
 	e := startEmulator(t)
+	// The sweep runs with the credentials of the user, not with those of CAPT.
+	e.administrator = []string{"events:ListRules", "iam:ListOpenIDConnectProviderTags", "iam:ListOpenIDConnectProviders", "iam:ListPolicies", "sqs:ListQueues"}
 	a, err := account.Open(t.Context(), region, config.WithBaseEndpoint(e.url),
 		config.WithCredentialsProvider(credentials.NewStaticCredentialsProvider("emulated", "emulated", "")))
 	e.Expect(err).NotTo(HaveOccurred())
