@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -76,6 +77,62 @@ func TestPolicy_deniesThenRequiresApproval(t *testing.T) {
 	runs = a.Status.Runs
 	w.changePolicy(guard, func(p *infrav1.WorkspacePolicy) { p.Spec.Rules[0].Action = infrav1.PolicyDeny })
 	w.Consistently(func() int64 { return w.get("hello").Status.Runs }, 2*time.Second, 100*time.Millisecond).Should(Equal(runs), "a policy starts no run")
+}
+
+// A policy that is created between the plan and its approval decides about it.
+func TestPolicy_decidesAboutAPlanThatWaits(t *testing.T) {
+	w := newHarness(t)
+	w.template("database", database)
+	w.apply("hello", "database", manual, variables(map[string]string{"dir": w.dir, "size": "1"}))
+	w.waitReason("hello", infrav1.AppliedCondition, infrav1.WaitingForApprovalReason)
+	plan := w.get("hello").Status.Plan
+	w.Expect(plan.Violations).To(BeEmpty())
+	guard := w.policy("guard", infrav1.PolicyRule{Name: "no-databases", Action: infrav1.PolicyDeny, Expression: `resource.name == "db"`, Message: "No databases."})
+	w.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.ApprovedPlan = plan.ID })
+	denied := w.waitReason("hello", infrav1.AppliedCondition, infrav1.PolicyDeniedReason)
+	w.Expect(denied.Message).To(ContainSubstring("WorkspacePolicy guard, rule no-databases"))
+	w.Expect(filepath.Join(w.dir, "size")).NotTo(BeAnExistingFile(), "nothing is applied")
+	w.Expect(w.captctl("approve", "hello", "--plan", w.get("hello").Status.Plan.ID).err).To(ContainSubstring("a policy denies plan"))
+
+	// The approval was for a plan about which other policies decided.
+	w.Expect(env.Client.Delete(w.ctx, guard)).To(Succeed())
+	w.waitReason("hello", infrav1.AppliedCondition, infrav1.WaitingForApprovalReason)
+	w.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.ApprovedPlan = a.Status.Plan.ID })
+	w.waitReady("hello")
+	w.Expect(w.file("size")).To(Equal("1"))
+}
+
+// A rule about the whole plan sees that only a part of it is planned.
+func TestPolicy_seesThatAPlanIsPartial(t *testing.T) {
+	w := newHarness(t)
+	w.template("database", database)
+	w.apply("hello", "database", manual, variables(map[string]string{"dir": w.dir, "size": "1"}))
+	w.waitReason("hello", infrav1.AppliedCondition, infrav1.WaitingForApprovalReason)
+	w.policy("whole", infrav1.PolicyRule{Name: "no-parts", Match: infrav1.PolicyMatchPlan, Action: infrav1.PolicyDeny, Expression: `plan.partial`, Message: "Plan everything."})
+	w.waitReason("hello", infrav1.AppliedCondition, infrav1.WaitingForApprovalReason)
+	denied := w.captctl("run", "hello", "--target", "terraform_data.db")
+	w.Expect(denied.out + denied.err).To(ContainSubstring("Plan everything"))
+	w.Expect(w.get("hello").Status.History[0]).To(HaveField("Outcome", BeEquivalentTo("Denied")))
+}
+
+func TestPolicy_selectsWorkspacesByLabel(t *testing.T) {
+	w := newHarness(t)
+	p := &infrav1.WorkspacePolicy{ObjectMeta: w.meta("guard"), Spec: infrav1.WorkspacePolicySpec{
+		Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"stage": "production"}},
+		Rules:    []infrav1.PolicyRule{{Name: "none", Action: infrav1.PolicyDeny, Expression: `true`, Message: "Nothing changes in production."}},
+	}}
+	w.create(p)
+	w.template("database", database)
+	w.apply("test", "database", variables(map[string]string{"dir": w.dir, "size": "1"}))
+	w.waitReady("test")
+	w.change("test", func(a *infrav1.WorkspaceTemplateApply) {
+		metav1.SetMetaDataLabel(&a.ObjectMeta, "stage", "production")
+		a.Spec.Variables["size"] = infrav1.StringValue("2")
+	})
+	w.waitReason("test", infrav1.AppliedCondition, infrav1.PolicyDeniedReason)
+	w.change("test", func(a *infrav1.WorkspaceTemplateApply) { delete(a.Labels, "stage") })
+	w.waitReady("test")
+	w.Expect(w.file("size")).To(Equal("2"), "the plan is decided again without the label")
 }
 
 func TestPolicy_holdsADeletionBack(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
@@ -171,6 +172,57 @@ func TestReconcile_policyRequiresApproval(t *testing.T) {
 	c.finish("hello-r2", applied)
 	c.reconcile()
 	c.expect(infrav1.AppliedCondition, "True "+infrav1.AppliedCondition)
+}
+
+// A policy is created after a plan that waits, and denies it when it is applied.
+func TestReconcile_reportsAPlanThatIsDeniedWhenItIsApplied(t *testing.T) {
+	c := newTestController(t, append(values(), newApply(), newPolicy(infrav1.PolicyRequireApproval, func(p *infrav1.WorkspacePolicy) { p.Name = "at-apply" }))...)
+	count := func(action infrav1.PolicyAction) float64 {
+		return testutil.ToFloat64(policyViolations.WithLabelValues("WorkspacePolicy", "at-apply", string(action)))
+	}
+	by := func(outcome terraform.Outcome, action terraform.PolicyAction) terraform.Result {
+		result := violated(outcome, action)
+		result.Violations[0].Policy = "at-apply"
+		return result
+	}
+	recorded := c.reconciler.Recorder.(*events.FakeRecorder).Events
+	c.reconcile()
+	c.finish("hello-r1", by(terraform.OutcomePlanned, terraform.PolicyRequireApproval))
+	c.reconcile()
+	c.Eventually(recorded).Should(Receive(ContainSubstring("PolicyViolated RequireApproval: WorkspacePolicy at-apply")))
+	c.Expect([]float64{count(infrav1.PolicyRequireApproval), count(infrav1.PolicyDeny)}).To(Equal([]float64{1, 0}))
+	c.change(func(a *infrav1.WorkspaceTemplateApply) { a.Spec.ApprovedPlan = planID })
+	c.reconcile()
+	denied := by(terraform.OutcomeDenied, terraform.PolicyDeny)
+	denied.Plan = nil
+	c.finish("hello-r2", denied)
+	c.reconcile()
+	c.expect(infrav1.AppliedCondition, "False "+infrav1.PolicyDeniedReason)
+	c.Eventually(recorded).Should(Receive(ContainSubstring("PolicyViolated Deny: WorkspacePolicy at-apply")))
+	c.Expect([]float64{count(infrav1.PolicyRequireApproval), count(infrav1.PolicyDeny)}).To(Equal([]float64{1, 1}))
+	c.reconcile()
+	c.Expect(count(infrav1.PolicyDeny)).To(BeEquivalentTo(1), "a run is counted once")
+}
+
+func TestReconcile_countsAViolationOfARunOnce(t *testing.T) {
+	c := newTestController(t, append(values(), newApply(), newPolicy(infrav1.PolicyRequireApproval, func(p *infrav1.WorkspacePolicy) { p.Name = "counted" }))...)
+	counter := policyViolations.WithLabelValues("WorkspacePolicy", "counted", string(infrav1.PolicyRequireApproval))
+	c.reconcile()
+	planned := violated(terraform.OutcomePlanned, terraform.PolicyRequireApproval)
+	planned.Violations[0].Policy = "counted"
+	// A run may report anything.
+	planned.Violations = append(planned.Violations, terraform.PolicyViolation{Kind: "WorkspacePolicy", Policy: "invented", Rule: "r", Action: terraform.PolicyWarn, Message: "m"})
+	c.finish("hello-r1", planned)
+	c.reconcile()
+	c.Expect(testutil.ToFloat64(counter)).To(BeEquivalentTo(1))
+	c.change(func(a *infrav1.WorkspaceTemplateApply) { a.Spec.ApprovedPlan = planID })
+	c.reconcile()
+	applied := violated(terraform.OutcomeSucceeded, terraform.PolicyRequireApproval)
+	applied.Plan, applied.Violations[0].Policy = nil, "counted"
+	c.finish("hello-r2", applied)
+	c.reconcile()
+	c.Expect(testutil.ToFloat64(counter)).To(BeEquivalentTo(1), "the apply of an approved plan is no further violation")
+	c.Expect(policyViolations.DeleteLabelValues("WorkspacePolicy", "invented", string(infrav1.PolicyWarn))).To(BeFalse(), "it has no counter")
 }
 
 func TestReconcile_withdrawsARunWhosePoliciesChanged(t *testing.T) {

@@ -62,10 +62,11 @@ func recordViolations(plan *infrav1.PlanStatus, run *runRecord, result *terrafor
 const maxEventNote = 1000
 
 // reportViolations counts the violations of a run and writes an event about them. The
-// names are those of policies that exist: a run may report anything.
+// names are those of policies that exist: a run may report anything. An apply repeats what
+// was reported for its plan, unless it is denied.
 func (r *Reconciler) reportViolations(s *scope, run *runRecord) {
-	plan := s.apply.Status.Plan
-	if plan == nil || plan.Run != run.id {
+	plan, result := s.apply.Status.Plan, run.result()
+	if plan == nil || plan.Run != run.id && (result == nil || !result.Operation.AppliesPlan() || result.Outcome != terraform.OutcomeDenied) {
 		return
 	}
 	var texts []string
