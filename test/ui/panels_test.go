@@ -5,6 +5,9 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 )
 
 // panel returns the text of a part of the page with a heading.
@@ -53,6 +56,23 @@ func TestWorkspaces_areFoundWithoutACluster(t *testing.T) {
 	b.script(`document.querySelector("a.fleet-row").click()`)
 	b.shows("aws_route53_record.www")
 	b.Expect(value[string](b, "location.pathname")).To(Equal("/workspaces/team-a/shared-dns"))
+}
+
+func TestWorkspace_staysOnThePageWhenItIsDeleted(t *testing.T) {
+	b := open(t, serve(t, env.Config, "default"))
+	b.shows("production")
+	apply := &infrav1.WorkspaceTemplateApply{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "team-b", Name: "short-lived"},
+		Spec:       infrav1.WorkspaceTemplateApplySpec{TemplateRef: infrav1.TemplateReference{Name: "vpc"}},
+	}
+	b.Expect(env.Client.Create(t.Context(), apply)).To(Succeed())
+	apply.Status.History = []infrav1.RunRecord{{ID: "short-lived-r1", Operation: "Destroy", Outcome: "Succeeded", StartedAt: metav1.Now(), Summary: "7 destroyed"}}
+	b.Expect(env.Client.Status().Update(t.Context(), apply)).To(Succeed())
+	b.goTo("/workspaces/team-b/short-lived")
+	b.shows("7 destroyed")
+	b.Expect(env.Client.Delete(t.Context(), apply)).To(Succeed())
+	b.shows("This object does not exist, or was deleted.")
+	b.Expect(b.text()).To(And(ContainSubstring("7 destroyed"), Not(ContainSubstring("Run again"))))
 }
 
 // The settings have a menu of their own where the header has no room for them.
