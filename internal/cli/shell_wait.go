@@ -54,7 +54,7 @@ func (w *shellWait) waiting(what string, err error) {
 	w.print(fmt.Sprintf("Waiting: %s: %v. Press Ctrl-C to give up; the files with the state are in %s and are kept", what, err, w.dir))
 }
 
-// arm lets the next signal end the wait. A closed terminal does not: nobody is there to use
+// arm lets the next signal end the wait. A closed terminal does not: no user could use
 // the files.
 func (w *shellWait) arm() {
 	if w.signals != nil {

@@ -66,8 +66,7 @@ func (r *Reconciler) deliverOne(ctx context.Context, s *scope, m message) error 
 			attempts += status.LastFailure.Attempts
 		}
 		status.LastFailure = &infrav1.NotificationFailure{At: now, Message: err.Error(), Attempts: attempts, SecretVersion: s.secret.ResourceVersion}
-		var busy *busyError
-		if errors.As(err, &busy) {
+		if busy, found := errors.AsType[*busyError](err); found {
 			status.LastFailure.RetryAt = new(metav1.NewTime(now.Add(busy.after)))
 		}
 		return s.waitAfterFailure(s.backoff(now.Time))

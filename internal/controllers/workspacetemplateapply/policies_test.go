@@ -221,7 +221,7 @@ func TestReconcile_countsAViolationOfARunOnce(t *testing.T) {
 	applied.Plan, applied.Violations[0].Policy = nil, "counted"
 	c.finish("hello-r2", applied)
 	c.reconcile()
-	c.Expect(testutil.ToFloat64(counter)).To(BeEquivalentTo(1), "the apply of an approved plan is no further violation")
+	c.Expect(testutil.ToFloat64(counter)).To(BeEquivalentTo(1), "the apply of an approved plan does not count again")
 	c.Expect(policyViolations.DeleteLabelValues("WorkspacePolicy", "invented", string(infrav1.PolicyWarn))).To(BeFalse(), "it has no counter")
 }
 

@@ -27,7 +27,7 @@ const (
 var ociDigest = regexp.MustCompile(`^sha(256:[0-9a-f]{64}|512:[0-9a-f]{128})$`)
 
 // ociRevision returns the digest of a module in an OCI registry, to which its tag points
-// now. The tool does not tell which one it has fetched.
+// now. The tool does not report the one that it has fetched.
 func ociRevision(ctx context.Context, module terraform.Module) (string, error) {
 	base, query, _ := strings.Cut(strings.TrimPrefix(module.Address, ociScheme), "?")
 	values, err := url.ParseQuery(query)

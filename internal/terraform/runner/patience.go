@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// patience is how a user waits for an API server that is unavailable. Runs have none: they
-// wait as long as they may, and nobody watches.
+// patience is how a user waits for an API server that is unavailable. Runs have none, because
+// no user watches them: they wait as long as they may.
 type patience struct {
 	// waiting is called after each failed attempt, with what is tried and why it failed.
 	waiting func(what string, err error)
