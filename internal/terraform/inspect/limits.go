@@ -44,9 +44,13 @@ type nesting struct {
 // the depth of each expression.
 func areTooDeep(tokens hclsyntax.Tokens) bool {
 	open, operators := []nesting{{isBlock: true}}, 0
-	for _, token := range tokens {
+	for i, token := range tokens {
 		top := &open[len(open)-1]
 		switch token.Type {
+		case hclsyntax.TokenNumberLit:
+			if isHugeNumber(token.Bytes) {
+				return true
+			}
 		case hclsyntax.TokenOBrace, hclsyntax.TokenOBrack, hclsyntax.TokenOParen, hclsyntax.TokenTemplateInterp, hclsyntax.TokenTemplateControl,
 			hclsyntax.TokenOQuote, hclsyntax.TokenOHeredoc:
 			// An index or a call nests what is before it. The parts of a template are a list.
@@ -55,15 +59,17 @@ func areTooDeep(tokens hclsyntax.Tokens) bool {
 				operators++
 			}
 			open = append(open, nesting{
-				isTemplate: token.Type == hclsyntax.TokenOQuote || token.Type == hclsyntax.TokenOHeredoc, isBlock: token.Type == hclsyntax.TokenOBrace,
+				isTemplate: token.Type == hclsyntax.TokenOQuote || token.Type == hclsyntax.TokenOHeredoc, isBlock: token.Type == hclsyntax.TokenOBrace && !isLoop(tokens[i+1:]),
 			})
 		case hclsyntax.TokenCBrace, hclsyntax.TokenCBrack, hclsyntax.TokenCParen, hclsyntax.TokenTemplateSeqEnd, hclsyntax.TokenCQuote, hclsyntax.TokenCHeredoc:
 			if len(open) > 1 {
 				operators -= top.operators
 				open = open[:len(open)-1]
 			}
-		case hclsyntax.TokenNewline, hclsyntax.TokenComma:
-			if top.isBlock || token.Type == hclsyntax.TokenComma {
+		case hclsyntax.TokenNewline, hclsyntax.TokenComma, hclsyntax.TokenComment:
+			// A comment until the end of a line contains the newline.
+			ends := token.Type != hclsyntax.TokenComment || bytes.HasSuffix(token.Bytes, []byte("\n"))
+			if top.isBlock && ends || token.Type == hclsyntax.TokenComma {
 				operators -= top.operators
 				top.operators = 0
 			}
@@ -80,6 +86,26 @@ func areTooDeep(tokens hclsyntax.Tokens) bool {
 	return false
 }
 
+// isLoop reports whether the tokens after a brace are those of a loop, in which newlines
+// separate nothing.
+func isLoop(tokens hclsyntax.Tokens) bool {
+	for _, token := range tokens {
+		switch token.Type {
+		case hclsyntax.TokenNewline, hclsyntax.TokenComment:
+		default:
+			return token.Type == hclsyntax.TokenIdent && string(token.Bytes) == "for"
+		}
+	}
+	return false
+}
+
+// isHugeNumber reports whether a number has an exponent of more than three digits: as text, it
+// would have as many digits as its exponent says.
+func isHugeNumber(text []byte) bool {
+	at := bytes.IndexAny(text, "eE")
+	return at >= 0 && len(bytes.TrimLeft(text[at+1:], "+-0")) > 3
+}
+
 // isTooDeepJSON reports whether JSON, or a template in one of its strings, is nested too deeply.
 func isTooDeepJSON(content []byte) bool {
 	return isTooDeepData(content) || slices.ContainsFunc(templatesOf(content), func(text string) bool {
@@ -88,7 +114,8 @@ func isTooDeepJSON(content []byte) bool {
 	})
 }
 
-// isTooDeepData reports whether JSON without templates is nested too deeply.
+// isTooDeepData reports whether JSON without templates is nested too deeply, or has a number that
+// is too large.
 func isTooDeepData(content []byte) bool {
 	depth, inString := 0, false
 	for i := 0; i < len(content); i++ {
@@ -103,6 +130,14 @@ func isTooDeepData(content []byte) bool {
 			}
 		case !inString && (c == ']' || c == '}'):
 			depth--
+		case !inString && (c == 'e' || c == 'E') && i > 0 && content[i-1] >= '0' && content[i-1] <= '9':
+			rest := content[i:]
+			if end := bytes.IndexAny(rest, ",]} \t\r\n"); end >= 0 {
+				rest = rest[:end]
+			}
+			if isHugeNumber(rest) {
+				return true
+			}
 		}
 	}
 	return false
@@ -215,7 +250,8 @@ func (m *meter) repeats(node hclsyntax.Node) bool {
 		part, ok := node.CollExpr.(*hclsyntax.ScopeTraversalExpr)
 		return !ok || !slices.ContainsFunc(m.loops, func(variables []string) bool { return slices.Contains(variables, part.Traversal.RootName()) })
 	case *hclsyntax.FunctionCallExpr:
-		return node.Name == "join"
+		// distinct compares each element with each other one.
+		return node.Name == "join" || node.Name == "distinct"
 	default:
 		return false
 	}
@@ -261,6 +297,9 @@ func (m *meter) add(value cty.Value) {
 	case m.size > maxCost || !value.IsKnown() || value.IsNull():
 	case value.Type() == cty.String:
 		m.size += len(value.AsString())
+	case value.Type() == cty.Number:
+		// As text, a number has about as many digits as a third of its binary exponent.
+		m.size += max(value.AsBigFloat().MantExp(nil), -value.AsBigFloat().MantExp(nil)) / 3
 	case value.CanIterateElements():
 		for it := value.ElementIterator(); it.Next() && m.size <= maxCost; {
 			key, element := it.Element()

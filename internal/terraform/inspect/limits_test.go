@@ -24,6 +24,9 @@ func deep() map[string]string {
 	}
 	nested["control"] = "\"" + strings.Repeat("%{ if true }", n) + "\""
 	nested["lines"] = "(" + strings.Repeat("true ?\n", n)
+	nested["lines of a loop"] = "{for k, v in {} : k => " + strings.Repeat("!\n", n) + "true}"
+	nested["lines of a loop after a comment"] = "{ // loop\n for k, v in {} : k => " + strings.Repeat("!\n", n) + "true}"
+	nested["number"] = "\"${1e600000000}\""
 	return nested
 }
 
@@ -59,6 +62,12 @@ func TestLimits_ofNesting(t *testing.T) {
 		module := terraform.Module{Content: "variable \"a\" {\n  validation {\n    condition = jsondecode(\"" + strings.Repeat("[", 4_000_000) + "\") == null\n    error_message = \"No.\"\n  }\n}\n"}
 		NewWithT(t).Expect(inspect.CheckConditions(module, nil, nil, true)).To(BeEmpty())
 	})
+	t.Run("numbers in JSON", func(t *testing.T) {
+		for text, refused := range map[string]bool{`{"a":1e600000000}`: true, `[1E-99999]`: true, `1.5e+1000`: true, `{"a":1e100,"b":"1e600000000"}`: false} {
+			_, problems := inspect.FromJSON(map[string]json.RawMessage{"a": json.RawMessage(text)})
+			NewWithT(t).Expect(len(problems) > 0).To(Equal(refused), text)
+		}
+	})
 	t.Run("JSON", func(t *testing.T) {
 		g := NewWithT(t)
 		text := strings.Repeat("[", 9000) + strings.Repeat("]", 9000)
@@ -69,11 +78,34 @@ func TestLimits_ofNesting(t *testing.T) {
 	})
 }
 
+// Long files without deep expressions are not refused.
+func TestLimits_allowLongFiles(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("locals {\n  accounts = {\n")
+	for i := range 3_000 {
+		fmt.Fprintf(&text, "    \"name-%d\" = \"${1e10}-%d\" # ticket %d\n", i, i, i)
+	}
+	text.WriteString("  }\n}\n")
+	m := inspect.Inline(terraform.Module{Content: text.String()})
+	NewWithT(t).Expect(m.Diagnostics.HasErrors()).To(BeFalse(), "%v", m.Diagnostics)
+}
+
 func must(text []byte, err error) json.RawMessage {
 	if err != nil {
 		panic(err)
 	}
 	return text
+}
+
+// numbersThatGrow returns numbers whose exponents grow with each other.
+func numbersThatGrow() string {
+	var text strings.Builder
+	text.WriteString("v0 = 1e900\n")
+	for i := range 59 {
+		fmt.Fprintf(&text, "v%d = local.v%d * local.v%d\n", i+1, i, i)
+	}
+	text.WriteString("v60 = \"${local.v59}\"\n")
+	return text.String()
 }
 
 // bombs are local values whose evaluation would need much memory or time.
@@ -93,6 +125,8 @@ func bombs() map[string]string {
 	}
 	return map[string]string{
 		"strings": text.String(), "lists": lists.String(), "references": long.String(), "loops": "v60 = " + loops,
+		"numbers":   numbersThatGrow(),
+		"distinct":  "v60 = distinct(split(\",\", \"" + strings.Repeat("1,", 200_000) + "\"))",
 		"separator": "v60 = join(\"" + strings.Repeat("x", 100_000) + "\", split(\",\", \"" + strings.Repeat(",", 100_000) + "\"))",
 	}
 }
