@@ -197,7 +197,8 @@ func (h *harness) searchAll(c *canary.Set, when string) {
 	h.Expect(err).NotTo(HaveOccurred())
 	h.Expect(string(log)).To(ContainSubstring(h.namespace))
 	places["log of the manager"] = log
-	response, err := http.Get("http://" + diagnostics + "/metrics") //nolint:noctx // A test.
+	address, _ := diagnostics.Load(h.env)
+	response, err := http.Get(fmt.Sprintf("http://%s/metrics", address)) //nolint:noctx // A test.
 	h.Expect(err).NotTo(HaveOccurred())
 	defer response.Body.Close()
 	metrics, err := io.ReadAll(response.Body)

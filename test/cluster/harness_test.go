@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -38,8 +39,8 @@ func TestMain(m *testing.M) {
 // testTimeout is how long an operation may take on a busy machine.
 const testTimeout = 3 * time.Minute
 
-// diagnostics is the address of the manager's metrics.
-var diagnostics string
+// diagnostics has the address of the manager's metrics for each environment.
+var diagnostics sync.Map
 
 // startManager runs the manager for all tests of the package.
 func startManager(e *testenv.Environment) error {
@@ -47,10 +48,12 @@ func startManager(e *testenv.Environment) error {
 	if err != nil {
 		return err
 	}
-	if diagnostics, err = testenv.FreeAddress(); err != nil {
+	address, err := testenv.FreeAddress()
+	if err != nil {
 		return err
 	}
-	stop, err := runManager(account.Kubeconfig, filepath.Join(e.Dir, "manager"), "--diagnostics-address="+diagnostics, "--insecure-diagnostics", "-v=5")
+	diagnostics.Store(e, address)
+	stop, err := runManager(account.Kubeconfig, filepath.Join(e.Dir, "manager"), "--diagnostics-address="+address, "--insecure-diagnostics", "-v=5")
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 
 const (
 	// Timeout is how long an expectation may take on a busy machine.
-	Timeout = 30 * time.Second
+	Timeout = 2 * time.Minute
 	// Interval is how often an expectation is checked.
 	Interval = 50 * time.Millisecond
 )
