@@ -156,10 +156,10 @@ func Locate(dir string) (top, root string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	if isTooWide(dir) {
+	repository := repositoryOf(dir)
+	if dir != repository && isTooWide(dir) {
 		return "", "", fmt.Errorf("the module is in %s, all of which would be copied: put it into a directory of its own", dir)
 	}
-	repository := repositoryOf(dir)
 	top = dir
 	for _, c := range used {
 		for !isBelow(c.dir, top) {
@@ -168,7 +168,7 @@ func Locate(dir string) (top, root string, err error) {
 		switch {
 		case repository != "" && !isBelow(top, repository):
 			return "", "", fmt.Errorf("%s, which is outside of the repository %s, and all of %s would be copied: move the module into the repository, or use its address in Git or a registry", c, repository, top)
-		case isTooWide(top):
+		case top != repository && isTooWide(top):
 			return "", "", fmt.Errorf("%s, so all of %s would be copied: put both modules into one directory, or use an address in Git or a registry", c, top)
 		}
 	}

@@ -99,6 +99,17 @@ func TestLocate_copiesNoMoreThanTheRepository(t *testing.T) {
 			g.Expect(err).To(MatchError(ContainSubstring("put it into a directory of its own")))
 		})
 	}
+	t.Run("a repository in the home directory of a CI job", func(t *testing.T) {
+		g := NewWithT(t)
+		dir := t.TempDir()
+		t.Setenv("HOME", dir)
+		write(g, dir, ".git/HEAD", "")
+		write(g, dir, "envs/prod/main.tf", `module "x" { source = "../../modules/x" }`)
+		write(g, dir, "modules/x/main.tf", "")
+		top, root, err := speculate.Locate(filepath.Join(dir, "envs/prod"))
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect([]string{top, root}).To(Equal([]string{dir, "envs/prod"}))
+	})
 	t.Run("a file that is nested too deeply", func(t *testing.T) {
 		g := NewWithT(t)
 		dir := t.TempDir()
