@@ -118,7 +118,7 @@ func TestEKS_passesEveryInputToItsModules(t *testing.T) {
 		// other are inputs that are not passed on under their own name.
 		other []string
 	}{
-		{"eks/cluster.tf", "cluster", "eks-cluster", []string{"cluster_addons", "compute", "compute_exists"}},
+		{"eks/cluster.tf", "cluster", "eks-cluster", []string{"auto_mode", "cluster_addons", "compute", "compute_exists"}},
 		{"eks/karpenter.tf", "karpenter_iam", "karpenter-iam", []string{
 			"cluster_name", "oidc_provider_arn", "oidc_issuer_url", "service_accounts", "iam_roles", "iam_roles_attachments", "create_node_role", "node_role_name",
 			"node_role_arn", "create_instance_profile", "node_instance_profile_name", "node_policy_arns", "cni_policy", "ssm_policy", "create_access_entry", "interruption_queue", "queue_name",
