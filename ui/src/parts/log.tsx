@@ -57,7 +57,9 @@ export function Log({ path, run }: { path: string; run: string }) {
     if (follow && ref.current) ref.current.scrollTop = ref.current.scrollHeight;
   }, [parts, follow]);
   const scrolled = () => {
-    const pre = ref.current!;
+    const pre = ref.current;
+    // The log of a page that was left may still scroll.
+    if (!pre) return;
     setFollow(pre.scrollHeight - pre.scrollTop - pre.clientHeight < 40);
   };
   const download = () => {
