@@ -110,28 +110,19 @@ func setStatus(n *Node, obj client.Object) {
 		if n.State == StateReady || n.State == StateUnknown {
 			n.State = StateWaiting
 		}
-		if c := destroyedCondition(obj); c != nil && StateFor(c.Reason) != StateWaiting {
+		if c := conditionWith(obj, infrav1.DestroyedCondition, metav1.ConditionFalse); c != nil && StateFor(c.Reason) != StateWaiting {
 			n.State, n.Reason, n.Message, n.Since = StateFor(c.Reason), c.Reason, c.Message, c.LastTransitionTime
 		}
 	}
-	if c := pausedCondition(obj); c != nil && n.State != StateReady {
+	if c := conditionWith(obj, clusterv1.PausedCondition, metav1.ConditionTrue); c != nil && n.State != StateReady {
 		n.State, n.Reason, n.Since = StateAttention, clusterv1.PausedReason, c.LastTransitionTime
 		n.Message = strings.TrimSpace("Reconciliation is paused. " + n.Message)
 	}
 }
 
-// pausedCondition returns the Paused condition if it is True, else nil.
-func pausedCondition(obj client.Object) *metav1.Condition {
-	if c := meta.FindStatusCondition(conditionsOf(obj), clusterv1.PausedCondition); c != nil && c.Status == metav1.ConditionTrue {
-		return c
-	}
-	return nil
-}
-
-// destroyedCondition returns the condition of the resources' destruction if it is
-// False, else nil.
-func destroyedCondition(obj client.Object) *metav1.Condition {
-	if c := meta.FindStatusCondition(conditionsOf(obj), infrav1.DestroyedCondition); c != nil && c.Status == metav1.ConditionFalse {
+// conditionWith returns the condition of a type if it has a status, else nil.
+func conditionWith(obj client.Object, name string, status metav1.ConditionStatus) *metav1.Condition {
+	if c := meta.FindStatusCondition(conditionsOf(obj), name); c != nil && c.Status == status {
 		return c
 	}
 	return nil

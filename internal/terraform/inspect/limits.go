@@ -299,7 +299,8 @@ func (m *meter) add(value cty.Value) {
 		m.size += len(value.AsString())
 	case value.Type() == cty.Number:
 		// As text, a number has about as many digits as a third of its binary exponent.
-		m.size += max(value.AsBigFloat().MantExp(nil), -value.AsBigFloat().MantExp(nil)) / 3
+		exponent := value.AsBigFloat().MantExp(nil)
+		m.size += max(exponent, -exponent) / 3
 	case value.CanIterateElements():
 		for it := value.ElementIterator(); it.Next() && m.size <= maxCost; {
 			key, element := it.Element()
