@@ -10,9 +10,12 @@ locals {
     length(var.security_group_ids) == 0,
   ])
 
-  endpoint     = var.cluster_endpoint != null ? var.cluster_endpoint : data.aws_eks_cluster.this[0].endpoint
-  certificate  = var.cluster_certificate_authority_data != null ? var.cluster_certificate_authority_data : data.aws_eks_cluster.this[0].certificate_authority[0].data
-  service_cidr = var.cluster_service_cidr != null ? var.cluster_service_cidr : data.aws_eks_cluster.this[0].kubernetes_network_config[0].service_ipv4_cidr
+  endpoint    = var.cluster_endpoint != null ? var.cluster_endpoint : data.aws_eks_cluster.this[0].endpoint
+  certificate = var.cluster_certificate_authority_data != null ? var.cluster_certificate_authority_data : data.aws_eks_cluster.this[0].certificate_authority[0].data
+
+  # A cluster has services of one family. EKS does not name a network of the other.
+  networks     = one(data.aws_eks_cluster.this[*].kubernetes_network_config[0])
+  service_cidr = var.cluster_service_cidr != null ? var.cluster_service_cidr : local.networks.ip_family == "ipv6" ? local.networks.service_ipv6_cidr : local.networks.service_ipv4_cidr
 
   security_group_ids = length(var.security_group_ids) > 0 ? var.security_group_ids : [data.aws_eks_cluster.this[0].vpc_config[0].cluster_security_group_id]
 

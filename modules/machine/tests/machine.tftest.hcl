@@ -251,3 +251,30 @@ run "the_remaining_options" {
     error_message = "The spelling of AWS is understood."
   }
 }
+
+run "lookup_of_ipv6_services" {
+  command = plan
+
+  variables {
+    cluster_service_cidr = null
+    os                   = "Bottlerocket"
+  }
+
+  override_data {
+    target = data.aws_eks_cluster.this
+    values = {
+      endpoint                  = "https://LOOKED.UP"
+      certificate_authority     = [{ data = "TE9PS0VE" }]
+      kubernetes_network_config = [{ service_ipv4_cidr = "", service_ipv6_cidr = "fd12:3456::/108", ip_family = "ipv6", elastic_load_balancing = [] }]
+    }
+  }
+
+  assert {
+    condition     = local.service_cidr == "fd12:3456::/108"
+    error_message = "The services of a cluster with IPv6 have an IPv6 network."
+  }
+  assert {
+    condition     = strcontains(base64decode(aws_instance.this.user_data_base64), "cluster-dns-ip = \"fd12:3456::a\"\n")
+    error_message = "The DNS server of the cluster has the tenth address of this network."
+  }
+}
