@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 )
@@ -50,15 +51,22 @@ func (e *eks) instances(c *call, group values) ([]string, error) {
 	return found.IDs, err
 }
 
-// startInstance starts an instance in one of the subnets of a node group, with the
-// security groups of its launch template or those of the cluster.
+// eksImage is the image of nodes whose launch template does not name one.
+const eksImage = "ami-12c6146b"
+
+// startInstance starts an instance in one of the subnets of a node group, with the image
+// and the security groups of its launch template, or those of EKS and of the cluster.
 func (e *eks) startInstance(c *call, group values, number int) error {
 	subnets, types := strs(group["subnets"]), strs(group["instanceTypes"])
 	if len(subnets) == 0 {
 		return invalid("Subnets are required")
 	}
+	template, err := e.launchTemplateOf(c, group)
+	if err != nil {
+		return err
+	}
 	form := url.Values{
-		"MinCount": {"1"}, "MaxCount": {"1"}, "ImageId": {"ami-12c6146b"}, "SubnetId": {subnets[number%len(subnets)]},
+		"MinCount": {"1"}, "MaxCount": {"1"}, "ImageId": {cmp.Or(template.Image, eksImage)}, "SubnetId": {subnets[number%len(subnets)]},
 		"TagSpecification.1.ResourceType": {"instance"},
 	}
 	if len(types) > 0 {
@@ -72,7 +80,7 @@ func (e *eks) startInstance(c *call, group values, number int) error {
 		form.Set(fmt.Sprintf("TagSpecification.1.Tag.%d.Key", i+1), tag[0])
 		form.Set(fmt.Sprintf("TagSpecification.1.Tag.%d.Value", i+1), tag[1])
 	}
-	groups, err := e.securityGroups(c, group)
+	groups, err := e.securityGroups(c, group, template)
 	if err != nil {
 		return err
 	}
@@ -83,17 +91,9 @@ func (e *eks) startInstance(c *call, group values, number int) error {
 }
 
 // securityGroups returns the security groups of the nodes of a node group.
-func (e *eks) securityGroups(c *call, group values) ([]string, error) {
-	if template := child(group, "launchTemplate"); template != nil {
-		var found struct {
-			Groups []string `xml:"launchTemplateVersionSet>item>launchTemplateData>securityGroupIdSet>item"`
-		}
-		err := e.inEC2(c).do(c.Context(), "DescribeLaunchTemplateVersions", url.Values{
-			"LaunchTemplateId": {text(template, "id")}, "LaunchTemplateVersion.1": {text(template, "version")},
-		}, &found)
-		if err != nil || len(found.Groups) > 0 {
-			return found.Groups, err
-		}
+func (e *eks) securityGroups(c *call, group values, template launchTemplate) ([]string, error) {
+	if len(template.Groups) > 0 {
+		return template.Groups, nil
 	}
 	cluster, err := e.find(keyOf(c, text(group, "clusterName")))
 	if err != nil {

@@ -83,6 +83,9 @@ func (e *eks) createNodeGroup(c *call) (values, error) {
 	}
 	body := c.body
 	body["clusterName"] = cluster
+	if err := e.setImage(c, owner.body, body, c.body); err != nil {
+		return nil, err
+	}
 	defaultTo(body, "version", owner.body["version"])
 	if body["version"] != owner.body["version"] {
 		return nil, invalid("Requested Nodegroup version %v is not the cluster's", body["version"])
@@ -171,6 +174,9 @@ func (e *eks) updateNodeGroupVersion(c *call) (values, error) {
 	}
 	t, err := e.active(keyOf(c, c.PathValue("cluster"), nodeGroups.path, c.PathValue("id")))
 	if err != nil {
+		return nil, err
+	}
+	if err := e.setImage(c, owner.body, t.body, c.body); err != nil {
 		return nil, err
 	}
 	if version := c.text("version"); version != "" {

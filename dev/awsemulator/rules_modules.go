@@ -29,7 +29,13 @@ func (e *eks) checkNodeGroup(c *call, group values) error {
 		return err
 	}
 	image, wanted := text(group, "amiType"), "x86_64"
-	if strings.Contains(image, "_ARM_64") {
+	switch {
+	case image == customImage:
+		var err error
+		if wanted, err = e.architecture(c, text(group, "releaseVersion")); err != nil {
+			return err
+		}
+	case strings.Contains(image, "_ARM_64"):
 		wanted = "arm64"
 	}
 	for _, t := range found.Items {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -19,7 +20,7 @@ import (
 // administratorCalls are what the reader of docs/aws.md does as an administrator.
 var administratorCalls = []string{
 	"iam:CreateUser", "iam:AttachUserPolicy", "iam:CreateAccessKey", "iam:DetachUserPolicy", "iam:DeleteAccessKey", "iam:DeleteUser",
-	"iam:ListGroupsForUser", "iam:CreatePolicy", "iam:GetPolicy", "iam:GetPolicyVersion", "iam:ListPolicyVersions", "iam:DeletePolicy", "tagging:GetResources",
+	"iam:ListGroupsForUser", "iam:CreatePolicy", "iam:GetPolicy", "iam:GetPolicyVersion", "iam:ListPolicyVersions", "iam:DeletePolicy", "tag:GetResources",
 }
 
 // between are commands after the block of an index that the reader does not run: they
@@ -98,5 +99,8 @@ func TestDocs_leadFromAnAccountToAClusterAndBack(t *testing.T) {
 	out, err := shell.CombinedOutput()
 	e.Expect(err).NotTo(HaveOccurred(), string(out))
 	t.Logf("%s", out)
+	for _, resource := range regexp.MustCompile(`"ResourceARN": "[^"]+"`).FindAllString(string(out), -1) {
+		e.Expect(resource).To(ContainSubstring(":instance/"), "the page says that only terminated instances have the tag")
+	}
 	e.Expect(e.withoutSpotRole()).To(Equal(before), "only the account's role for Spot is left")
 }

@@ -16,10 +16,8 @@ import (
 	. "github.com/onsi/gomega"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
@@ -43,6 +41,8 @@ type shipped struct {
 	vpc bool
 	// role is the ARN in the examples of a role that the kubeconfig uses.
 	role string
+	// image is the ID in the examples of an image of the user's own.
+	image string
 	// zone is a zone that the VPC gets later.
 	zone string
 	// states reports whether the states are in S3, encrypted, as in
@@ -96,6 +96,7 @@ func TestExamples_liveAndLeaveNothing(t *testing.T) {
 		"cluster-existing-vpc": {
 			cluster: "staging", region: region, examples: []string{"cluster-existing-vpc"}, vpc: true, role: "arn:aws:iam::123456789012:role/capt",
 		},
+		"cluster-node-groups":   {cluster: "fleet", region: "eu-west-1", examples: []string{"cluster-node-groups"}, image: "ami-0123456789abcdef0"},
 		"cluster-class":         {cluster: "topology", region: "us-west-2", examples: []string{"cluster-class"}},
 		"cluster-class-ipv6":    {cluster: "topology-ipv6", region: "eu-west-1", examples: []string{"cluster-class-ipv6"}},
 		"cluster-class-workers": {cluster: "topology-workers", region: "ap-northeast-1", examples: []string{"cluster-class-workers"}},
@@ -125,6 +126,9 @@ func (s shipped) lives(t *testing.T) {
 		maps.Copy(replace, map[string]string{
 			"ap-northeast-1": region, "vpc-0123456789abcdef0": id, "subnet-0123456789abcdef0": subnets[0], "subnet-0123456789abcdef1": subnets[1],
 		})
+	}
+	if s.image != "" {
+		replace[s.image] = ownImages[0]
 	}
 	before := e.resources()
 	if s.orphan {
@@ -185,10 +189,16 @@ func (s shipped) lives(t *testing.T) {
 	m.wait(plane, infrav1.ReadyCondition)
 	m.available(cluster)
 	e.Expect(m.nodeGroups()).To(Equal(groups), "no node group is replaced")
+	if s.image != "" {
+		m.nodesHaveImage(ownImages[0])
+	}
 	steps.done("changed")
 
 	next := initial.Next()
 	m.upgrade(cluster, plane, server, next.String())
+	if s.image != "" {
+		m.nodesHaveImage(ownImages[1])
+	}
 	steps.done("upgraded to %s", next)
 
 	gone := []conditioned{plane, infra, cluster}
@@ -214,14 +224,6 @@ func (m *management) addZone(infra *infrav1.CAPTCluster, zone string) {
 		g.Expect(infra.Status.SubnetIDs).To(HaveLen(len(infra.Spec.VPCConfig.AvailabilityZones)), "%v", infra.Status.Conditions)
 	}, testTimeout, time.Second).Should(Succeed())
 	m.wait(infra, infrav1.ReadyCondition)
-}
-
-// nodeGroups returns the names of the node groups.
-func (m *management) nodeGroups() []string {
-	m.t.Helper()
-	var list struct{ NodeGroups []string }
-	m.Expect(json.Unmarshal([]byte(m.eks("GET", "/clusters/"+m.cluster+"/node-groups", "")), &list)).To(Succeed())
-	return list.NodeGroups
 }
 
 func asJSON(value any) string {
@@ -277,6 +279,7 @@ func (m *management) upgrade(cluster *clusterv1.Cluster, plane *controlplanev1.C
 		for _, pool := range m.pools() {
 			m.change(&pool, func() { pool.Spec.Template.Spec.Version = version })
 		}
+		m.changeImages(ownImages[1])
 		for _, deployment := range m.deployments() {
 			m.change(&deployment, func() { deployment.Spec.Template.Spec.Version = version })
 		}
@@ -292,71 +295,6 @@ func (m *management) upgrade(cluster *clusterv1.Cluster, plane *controlplanev1.C
 	}, testTimeout, time.Second).Should(Succeed())
 	m.workersHave(next)
 	m.available(cluster)
-}
-
-// workersHave waits until every node group and every machine of a CAPTMachineDeployment
-// has a version, and the runs of the machine pools have ended.
-func (m *management) workersHave(version string) {
-	m.t.Helper()
-	m.Eventually(func(g Gomega) {
-		for _, group := range m.nodeGroups() {
-			found, err := m.version(m.t.Context(), group)
-			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(found).To(Equal(version), group)
-		}
-		var pools infrav1.CAPTMachinePoolList
-		g.Expect(m.env.Client.List(m.t.Context(), &pools, client.InNamespace(m.namespace))).To(Succeed())
-		for i := range pools.Items {
-			ready := conditions.Get(&pools.Items[i], infrav1.NodeGroupReadyCondition)
-			g.Expect(ready).To(HaveValue(HaveField("Status", metav1.ConditionTrue)), pools.Items[i].Name)
-		}
-		var deployments infrav1.CAPTMachineDeploymentList
-		g.Expect(m.env.Client.List(m.t.Context(), &deployments, client.InNamespace(m.namespace))).To(Succeed())
-		for i := range deployments.Items {
-			current := conditions.Get(&deployments.Items[i], infrav1.VersionCurrentCondition)
-			g.Expect(current).To(HaveValue(HaveField("Status", metav1.ConditionTrue)), deployments.Items[i].Name)
-		}
-		var machines infrav1.CAPTMachineList
-		g.Expect(m.env.Client.List(m.t.Context(), &machines, client.InNamespace(m.namespace))).To(Succeed())
-		for _, machine := range machines.Items {
-			if owner := metav1.GetControllerOf(&machine); owner != nil && owner.Kind == "CAPTMachineSet" {
-				g.Expect(machine.Status.Version).To(HavePrefix("v"+version), machine.Name)
-			}
-		}
-	}, testTimeout, time.Second).Should(Succeed())
-}
-
-// available waits until the Cluster and all workers are available.
-func (m *management) available(cluster *clusterv1.Cluster) {
-	m.t.Helper()
-	m.wait(cluster, clusterv1.AvailableCondition)
-	m.Eventually(func(g Gomega) {
-		for _, pool := range m.pools() {
-			g.Expect(pool.Status.ReadyReplicas).To(HaveValue(Equal(*pool.Spec.Replicas)), "MachinePool %s: %v", pool.Name, pool.Status.Conditions)
-		}
-		for _, deployment := range m.deployments() {
-			g.Expect(deployment.Status.AvailableReplicas).To(HaveValue(Equal(*deployment.Spec.Replicas)), "MachineDeployment %s: %v", deployment.Name, deployment.Status.Conditions)
-		}
-		var own infrav1.CAPTMachineDeploymentList
-		g.Expect(m.env.Client.List(m.t.Context(), &own, client.InNamespace(m.namespace))).To(Succeed())
-		for _, deployment := range own.Items {
-			g.Expect(deployment.Status.AvailableReplicas).To(HaveValue(Equal(*deployment.Spec.Replicas)), "CAPTMachineDeployment %s: %v", deployment.Name, deployment.Status.Conditions)
-		}
-	}, testTimeout, time.Second).Should(Succeed())
-}
-
-func (m *management) pools() []clusterv1.MachinePool {
-	m.t.Helper()
-	var list clusterv1.MachinePoolList
-	m.Expect(m.env.Client.List(m.t.Context(), &list, client.InNamespace(m.namespace))).To(Succeed())
-	return list.Items
-}
-
-func (m *management) deployments() []clusterv1.MachineDeployment {
-	m.t.Helper()
-	var list clusterv1.MachineDeploymentList
-	m.Expect(m.env.Client.List(m.t.Context(), &list, client.InNamespace(m.namespace))).To(Succeed())
-	return list.Items
 }
 
 // ship creates the templates of this tree and the cluster, as a user does: captctl

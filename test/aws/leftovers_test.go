@@ -46,7 +46,7 @@ func specification(kind string, tags ...string) []string {
 }
 
 // leave creates in the account what controllers of a cluster create: the cloud controller
-// manager, the AWS Load Balancer Controller, the VPC CNI and Karpenter. nodeGroup is the
+// manager, the AWS Load Balancer Controller, EKS Auto Mode, the VPC CNI and Karpenter. nodeGroup is the
 // security group of the nodes, to which the controllers add rules.
 func (e *emulator) leave(cluster, vpc string, subnets []string, nodeGroup string) {
 	e.t.Helper()
@@ -57,7 +57,8 @@ func (e *emulator) leave(cluster, vpc string, subnets []string, nodeGroup string
 	}
 	classic := group("k8s-elb-a1"+cluster, owned...)
 	backend := group("k8s-traffic-"+cluster, "elbv2.k8s.aws/cluster", cluster)
-	for _, id := range []string{classic, backend} {
+	auto := group("k8s-auto-"+cluster, "eks:eks-cluster-name", cluster)
+	for _, id := range []string{classic, backend, auto} {
 		e.accepts("AuthorizeSecurityGroupIngress", "GroupId", nodeGroup, "IpPermissions.1.IpProtocol", "tcp", "IpPermissions.1.FromPort", "30000",
 			"IpPermissions.1.ToPort", "32767", "IpPermissions.1.Groups.1.GroupId", id)
 	}
@@ -70,6 +71,7 @@ func (e *emulator) leave(cluster, vpc string, subnets []string, nodeGroup string
 	}, tagForm("Tags.member", "elbv2.k8s.aws/cluster", cluster, "service.k8s.aws/stack", "default/web")...)...)
 	e.elb(elbV2, "CreateTargetGroup", append([]string{"Name", "k8s-web-" + cluster, "Protocol", "HTTP", "Port", "80", "VpcId", vpc},
 		tagForm("Tags.member", "elbv2.k8s.aws/cluster", cluster)...)...)
+	e.leaveAutoMode(cluster, vpc, subnets, auto)
 	e.create("networkInterfaceId", "CreateNetworkInterface", append([]string{
 		"SubnetId", subnets[0], "SecurityGroupId.1", nodeGroup, "Description", "aws-K8S-i-0123456789abcdef0",
 	}, specification("network-interface", "cluster.k8s.amazonaws.com/name", cluster)...)...)
@@ -96,6 +98,16 @@ func (e *emulator) leave(cluster, vpc string, subnets []string, nodeGroup string
 	if status, _ := e.attempt(query{service: "iam", action: "GetRole", form: form("RoleName", role)}); status == http.StatusOK {
 		e.call(query{service: "iam", action: "AddRoleToInstanceProfile", form: form("InstanceProfileName", profile, "RoleName", role)})
 	}
+}
+
+// leaveAutoMode creates a network load balancer as EKS Auto Mode does, with its tags.
+func (e *emulator) leaveAutoMode(cluster, vpc string, subnets []string, group string) {
+	e.t.Helper()
+	tags := tagForm("Tags.member", "eks:eks-cluster-name", cluster, "service.eks.amazonaws.com/stack", "default/web", "service.eks.amazonaws.com/resource", "LoadBalancer")
+	e.elb(elbV2, "CreateLoadBalancer", append([]string{
+		"Name", "k8s-auto-" + cluster, "Type", "network", "Subnets.member.1", subnets[0], "Subnets.member.2", subnets[1], "SecurityGroups.member.1", group,
+	}, tags...)...)
+	e.elb(elbV2, "CreateTargetGroup", append([]string{"Name", "k8s-auto-" + cluster, "Protocol", "TCP", "Port", "80", "VpcId", vpc}, tags...)...)
 }
 
 // volume creates the volume of a PersistentVolume.
@@ -165,7 +177,7 @@ func TestLeftovers_areDeletedAndForeignOnesStay(t *testing.T) {
 
 	found, err := aws.SweepLeftovers(t.Context(), config, question)
 	e.Expect(err).NotTo(HaveOccurred())
-	e.Expect(found.Remaining).To(HaveLen(10), strings.Join(found.Remaining, "\n"))
+	e.Expect(found.Remaining).To(HaveLen(13), strings.Join(found.Remaining, "\n"))
 	e.Expect(found.Retained).To(HaveExactElements(ContainSubstring(volume)))
 	e.Expect(found.Unread).To(BeEmpty())
 	all := e.everything()

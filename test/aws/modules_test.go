@@ -142,7 +142,6 @@ func TestEKS_isCreatedUpgradedAndDestroyed(t *testing.T) {
 	e.Expect(e.resources()).To(Equal(before))
 }
 
-// The permissions of CAPT are created and destroyed like any module.
 // A cluster enters and leaves Auto Mode in place. It does not stay in Auto Mode unnoticed.
 func TestEKSCluster_entersAndLeavesAutoMode(t *testing.T) {
 	needsEmulator(t)
@@ -172,6 +171,7 @@ func TestEKSCluster_entersAndLeavesAutoMode(t *testing.T) {
 	e.Expect(e.resources()).To(Equal(before))
 }
 
+// The permissions of CAPT are created and destroyed like any module.
 func TestCAPTIAM_isCreatedChangedAndDestroyed(t *testing.T) {
 	needsEmulator(t)
 	e := startEmulator(t)

@@ -38,6 +38,8 @@ func (i *instance) tag(key string) string {
 	return ""
 }
 
+func (i *instance) providerID() string { return "aws:///" + i.Zone + "/" + i.ID }
+
 // joinNodes keeps the nodes of the workload cluster those of its instances, as their
 // kubelets and the cloud controller manager do, until the test ends.
 func joinNodes(m *management, server *apiServer) {
@@ -70,8 +72,9 @@ func (m *management) repeat(do func(ctx context.Context)) {
 	})
 }
 
-// updateNodes creates the nodes of new instances and deletes those of terminated ones.
-func (m *management) updateNodes(ctx context.Context, workload kubernetes.Interface) error {
+// instances returns the running instances of the cluster. pairs are parameters of further
+// filters.
+func (m *management) instances(ctx context.Context, pairs ...string) ([]instance, error) {
 	var found struct {
 		Instances []instance `xml:"reservationSet>item>instancesSet>item"`
 	}
@@ -80,15 +83,25 @@ func (m *management) updateNodes(ctx context.Context, workload kubernetes.Interf
 		"Filter.1.Name": {"tag:kubernetes.io/cluster/" + m.cluster}, "Filter.1.Value.1": {"owned"},
 		"Filter.2.Name": {"instance-state-name"}, "Filter.2.Value.1": {"running"},
 	}
+	for i := 0; i < len(pairs); i += 2 {
+		form.Set(pairs[i], pairs[i+1])
+	}
 	_, text, err := m.send(ctx, http.MethodPost, "/", "ec2", "application/x-www-form-urlencoded", "", form.Encode())
+	if err != nil {
+		return nil, err
+	}
+	err = xml.Unmarshal([]byte(text), &found)
+	return found.Instances, err
+}
+
+// updateNodes creates the nodes of new instances and deletes those of terminated ones.
+func (m *management) updateNodes(ctx context.Context, workload kubernetes.Interface) error {
+	found, err := m.instances(ctx)
 	if err != nil {
 		return err
 	}
-	if err := xml.Unmarshal([]byte(text), &found); err != nil {
-		return err
-	}
 	running := map[string]bool{}
-	for _, i := range found.Instances {
+	for _, i := range found {
 		running[i.DNS] = true
 		if err := m.joinNode(ctx, workload, i); err != nil {
 			return err
@@ -139,7 +152,7 @@ func (m *management) joinNode(ctx context.Context, workload kubernetes.Interface
 	}
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: i.DNS, Labels: map[string]string{corev1.LabelHostname: i.DNS, corev1.LabelTopologyZone: i.Zone}},
-		Spec:       corev1.NodeSpec{ProviderID: "aws:///" + i.Zone + "/" + i.ID},
+		Spec:       corev1.NodeSpec{ProviderID: i.providerID()},
 	}
 	if group := i.tag("eks:nodegroup-name"); group != "" {
 		node.Labels["eks.amazonaws.com/nodegroup"] = group
