@@ -41,6 +41,8 @@ type shipped struct {
 	vpc bool
 	// role is the ARN in the examples of a role that the kubeconfig uses.
 	role string
+	// privateCharts reports whether the cluster gets examples/addon-private-chart.yaml.
+	privateCharts bool
 	// image is the ID in the examples of an image of the user's own.
 	image string
 	// zone is a zone that the VPC gets later.
@@ -94,7 +96,7 @@ func TestExamples_liveAndLeaveNothing(t *testing.T) {
 			examples: []string{"cluster", "machine-pool", "machine-deployment", "machine-deployment-cluster-api"},
 		},
 		"cluster-existing-vpc": {
-			cluster: "staging", region: region, examples: []string{"cluster-existing-vpc"}, vpc: true, role: "arn:aws:iam::123456789012:role/capt",
+			cluster: "staging", region: region, examples: []string{"cluster-existing-vpc"}, vpc: true, role: "arn:aws:iam::123456789012:role/capt", privateCharts: true,
 		},
 		"cluster-node-groups":   {cluster: "fleet", region: "eu-west-1", examples: []string{"cluster-node-groups"}, image: "ami-0123456789abcdef0"},
 		"cluster-class":         {cluster: "topology", region: "us-west-2", examples: []string{"cluster-class"}},
@@ -172,6 +174,10 @@ func (s shipped) lives(t *testing.T) {
 		state, err := m.states.Get(t.Context(), m.stateKey(plane.Status.WorkspaceRef.Name))
 		e.Expect(err).NotTo(HaveOccurred())
 		e.Expect(string(state)).To(And(ContainSubstring("encrypted_data"), Not(ContainSubstring("aws_eks_cluster"))))
+	}
+	if s.privateCharts {
+		m.installPrivateCharts(server)
+		steps.done("add-ons with private charts installed")
 	}
 	groups := m.nodeGroups()
 	if s.zone != "" {
