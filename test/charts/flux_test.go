@@ -29,8 +29,9 @@ func sorted(versions []string) []string {
 	return versions
 }
 
-// flux installs the manifests of make addons and runs Flux's controllers.
-func (h *harness) flux() {
+// flux installs the manifests of make addons and runs Flux's controllers, with further
+// environment variables.
+func (h *harness) flux(env ...string) {
 	h.t.Helper()
 	for _, obj := range h.objects(read(h, h.built("addons", "fluxcd.yaml"))) {
 		if obj.GetKind() != "ConfigMap" {
@@ -42,7 +43,7 @@ func (h *harness) flux() {
 			h.create(manifests)
 		}
 	}
-	kubeconfig := []string{"KUBECONFIG=" + h.env.Kubeconfig, "RUNTIME_NAMESPACE=flux-system"}
+	kubeconfig := append([]string{"KUBECONFIG=" + h.env.Kubeconfig, "RUNTIME_NAMESPACE=flux-system"}, env...)
 	storage := h.port()
 	h.start("source-controller", kubeconfig, "--storage-path="+h.t.TempDir(), "--storage-addr="+storage, "--storage-adv-addr="+storage,
 		"--metrics-addr="+h.port(), "--health-addr="+h.port())

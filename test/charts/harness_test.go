@@ -26,7 +26,7 @@ import (
 )
 
 // testTimeout is how long an operation may take.
-const testTimeout = time.Minute
+const testTimeout = 2 * time.Minute
 
 // harness is an API server and a server of charts.
 type harness struct {
