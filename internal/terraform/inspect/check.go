@@ -10,7 +10,6 @@ import (
 	"github.com/hashicorp/hcl/v2/ext/typeexpr"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
-	"github.com/zclconf/go-cty/cty/convert"
 
 	"github.com/appthrust/capt/internal/message"
 )
@@ -104,7 +103,7 @@ func (v *Variable) convert(value cty.Value) (cty.Value, *Problem) {
 	if v.Defaults != nil && !value.IsNull() {
 		completed = v.Defaults.Apply(value)
 	}
-	if _, err := convert.Convert(completed, v.Type); err != nil {
+	if _, err := convertTo(completed, v.Type); err != nil {
 		found := problem(KindType, v.Name, "variable %q requires type %s, but the value has type %s: %s", v.Name, typeexpr.TypeString(v.Type), given, err)
 		return cty.NilVal, &found
 	}

@@ -87,7 +87,7 @@ func (v *Variable) value(given cty.Value, isGiven bool) cty.Value {
 	if v.Defaults != nil && given.IsKnown() && !given.IsNull() {
 		given = v.Defaults.Apply(given)
 	}
-	converted, err := convert.Convert(given, v.Type)
+	converted, err := convertTo(given, v.Type)
 	if err != nil {
 		return v.unknown()
 	}

@@ -80,7 +80,7 @@ func (m *Module) readVariable(block *hcl.Block, override bool) {
 	content, _, diagnostics := block.Body.PartialContent(variableSchema)
 	m.diagnose(diagnostics)
 	if attribute, ok := content.Attributes["type"]; ok {
-		m.diagnose(variable.readType(attribute.Expr))
+		m.diagnose(variable.readType(attribute.Expr, m.budget))
 	}
 	m.readString(content.Attributes["description"], &variable.Description)
 	m.readBool(content.Attributes["sensitive"], &variable.Sensitive)
@@ -92,8 +92,12 @@ func (m *Module) readVariable(block *hcl.Block, override bool) {
 
 // readType reads a type constraint in the current syntax or in that of Terraform
 // 0.11.
-func (v *Variable) readType(expr hcl.Expression) hcl.Diagnostics {
+func (v *Variable) readType(expr hcl.Expression, budget *budget) hcl.Diagnostics {
 	v.TypeOmitted = false
+	expr, ok := budget.typeOf(expr)
+	if !ok {
+		return tooComplex(expr.Range().Filename)
+	}
 	keyword := hcl.ExprAsKeyword(expr)
 	if literal, ok := expr.(*hclsyntax.TemplateExpr); ok && literal.IsStringLiteral() {
 		value, _ := literal.Value(nil)
@@ -117,7 +121,7 @@ func (v *Variable) readType(expr hcl.Expression) hcl.Diagnostics {
 
 func (v *Variable) readDefault(attribute *hcl.Attribute, budget *budget) hcl.Diagnostics {
 	v.Required = false
-	value, diagnostics, ok := budget.value(attribute.Expr, nil)
+	value, diagnostics, ok := budget.constant(attribute.Expr, nil)
 	if !ok {
 		return tooComplex(attribute.Range.Filename)
 	}
@@ -127,7 +131,7 @@ func (v *Variable) readDefault(attribute *hcl.Attribute, budget *budget) hcl.Dia
 	if !value.IsNull() && v.Defaults != nil {
 		value = v.Defaults.Apply(value)
 	}
-	converted, err := convert.Convert(value, v.Type)
+	converted, err := convertTo(value, v.Type)
 	if err != nil {
 		return hcl.Diagnostics{{
 			Severity: hcl.DiagError, Summary: "Invalid default value for variable",
@@ -194,7 +198,7 @@ func readProvider(expr hcl.Expression) Provider {
 // constant returns the value of an expression that is a constant string, or an empty
 // string.
 func constant(expr hcl.Expression) string {
-	value, diagnostics, ok := smallBudget().value(expr, nil)
+	value, diagnostics, ok := smallBudget().constant(expr, nil)
 	if !ok || diagnostics.HasErrors() || value.IsNull() || value.Type() != cty.String {
 		return ""
 	}
@@ -213,7 +217,7 @@ func (m *Module) readBool(attribute *hcl.Attribute, into *bool) {
 	if attribute == nil {
 		return
 	}
-	value, diagnostics, ok := smallBudget().value(attribute.Expr, nil)
+	value, diagnostics, ok := smallBudget().constant(attribute.Expr, nil)
 	if !ok || diagnostics.HasErrors() {
 		return
 	}

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"encoding/base64"
+	"maps"
 	"math/big"
 	"net/netip"
 	"regexp"
@@ -16,7 +17,19 @@ import (
 // functions are the functions that conditions are evaluated with. They return what
 // those of the tool return, or an unknown value. A condition that calls another
 // function is not evaluated.
-var functions = map[string]function.Function{
+var functions = func() map[string]function.Function {
+	found := maps.Clone(unlimited)
+	for name, f := range found {
+		// These return what others return.
+		if name != "can" && name != "try" {
+			found[name] = limited(f)
+		}
+	}
+	return found
+}()
+
+// unlimited are the functions, which convert any text to numbers.
+var unlimited = map[string]function.Function{
 	"abs": stdlib.AbsoluteFunc, "ceil": stdlib.CeilFunc, "floor": stdlib.FloorFunc, "max": stdlib.MaxFunc, "min": stdlib.MinFunc,
 	"can": tryfunc.CanFunc, "try": tryfunc.TryFunc,
 	"concat": stdlib.ConcatFunc, "contains": stdlib.ContainsFunc, "distinct": stdlib.DistinctFunc, "flatten": stdlib.FlattenFunc,
@@ -98,16 +111,21 @@ var lengthFunc = function.New(&function.Spec{
 })
 
 // jsonDecodeFunc decodes JSON that is not nested deeply, for which the one of the tool has no
-// limit.
+// limit. Other JSON is unknown.
 var jsonDecodeFunc = function.New(&function.Spec{
 	Params: []function.Parameter{{Name: "str", Type: cty.String}},
 	Type: func(args []cty.Value) (cty.Type, error) {
 		if args[0].IsKnown() && isTooDeepData([]byte(args[0].AsString())) {
-			return cty.NilType, function.NewArgErrorf(0, "nested too deeply")
+			return cty.DynamicPseudoType, nil
 		}
 		return stdlib.JSONDecodeFunc.ReturnTypeForValues(args)
 	},
-	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) { return stdlib.JSONDecodeFunc.Call(args) },
+	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+		if isTooDeepData([]byte(args[0].AsString())) {
+			return cty.DynamicVal, nil
+		}
+		return stdlib.JSONDecodeFunc.Call(args)
+	},
 })
 
 // leadingZero matches addresses that the tool accepts and Go does not.

@@ -21,8 +21,9 @@ const (
 	// maxCost limits what the evaluation of one expression processes, and maxTotal that of all
 	// expressions of a module or file: about the bytes that their values may have.
 	maxCost, maxTotal = 1 << 23, 1 << 25
-	// elementSize is the size of an element apart from its text.
-	elementSize = 32
+	// elementSize is the size of an element apart from its text, valueSize what a function that
+	// processes it allocates, and splitSize what one does that makes elements out of a byte.
+	elementSize, valueSize, splitSize = 32, 512, 128
 )
 
 // isTooDeep reports whether a configuration or variables file is nested too deeply to be parsed.
@@ -37,7 +38,8 @@ func isTooDeep(name string, content []byte) bool {
 // nesting is an open bracket or string. Operators within it nest expressions as well.
 type nesting struct {
 	isTemplate, isBlock bool
-	operators           int
+	// operators include directives, the if and for of a template that have not ended.
+	operators, directives int
 }
 
 // areTooDeep reports whether the expressions of tokens are nested too deeply. It counts at least
@@ -54,10 +56,14 @@ func areTooDeep(tokens hclsyntax.Tokens) bool {
 		case hclsyntax.TokenOBrace, hclsyntax.TokenOBrack, hclsyntax.TokenOParen, hclsyntax.TokenTemplateInterp, hclsyntax.TokenTemplateControl,
 			hclsyntax.TokenOQuote, hclsyntax.TokenOHeredoc:
 			// An index or a call nests what is before it. The parts of a template are a list.
-			if !top.isTemplate || token.Type == hclsyntax.TokenTemplateControl {
-				top.operators++
-				operators++
+			change := 1
+			if token.Type == hclsyntax.TokenTemplateControl {
+				change = top.directive(tokens[i+1:])
+			} else if top.isTemplate {
+				change = 0
 			}
+			top.operators += change
+			operators += change
 			open = append(open, nesting{
 				isTemplate: token.Type == hclsyntax.TokenOQuote || token.Type == hclsyntax.TokenOHeredoc, isBlock: token.Type == hclsyntax.TokenOBrace && !isLoop(tokens[i+1:]),
 			})
@@ -86,17 +92,38 @@ func areTooDeep(tokens hclsyntax.Tokens) bool {
 	return false
 }
 
+// directive returns by how much the tokens after the start of a directive change the depth.
+func (n *nesting) directive(tokens hclsyntax.Tokens) int {
+	change := 0
+	switch firstWord(tokens) {
+	case "else":
+	case "endif", "endfor":
+		if n.directives > 0 {
+			change = -1
+		}
+	default:
+		change = 1
+	}
+	n.directives += change
+	return change
+}
+
 // isLoop reports whether the tokens after a brace are those of a loop, in which newlines
 // separate nothing.
-func isLoop(tokens hclsyntax.Tokens) bool {
+func isLoop(tokens hclsyntax.Tokens) bool { return firstWord(tokens) == "for" }
+
+// firstWord returns the identifier with which tokens begin, or an empty string.
+func firstWord(tokens hclsyntax.Tokens) string {
 	for _, token := range tokens {
 		switch token.Type {
 		case hclsyntax.TokenNewline, hclsyntax.TokenComment:
+		case hclsyntax.TokenIdent:
+			return string(token.Bytes)
 		default:
-			return token.Type == hclsyntax.TokenIdent && string(token.Bytes) == "for"
+			return ""
 		}
 	}
-	return false
+	return ""
 }
 
 // isHugeNumber reports whether a number has an exponent of more than three digits: as text, it
@@ -174,8 +201,11 @@ func tooComplex(name string) hcl.Diagnostics {
 	}}
 }
 
-// spend reports whether an expression may be evaluated.
+// spend reports whether an expression may be evaluated. It limits the numbers of the expression.
 func (b *budget) spend(expr hclsyntax.Expression, scope *hcl.EvalContext) bool {
+	if !limitNumbers(expr) {
+		return false
+	}
 	cost := costOf(expr, scope)
 	if cost > maxCost || cost > b.left {
 		b.left -= min(cost, maxCost)
@@ -194,11 +224,23 @@ func (b *budget) value(expr hcl.Expression, scope *hcl.EvalContext) (value cty.V
 	return value, diagnostics, true
 }
 
+// constant evaluates an expression of constants. It returns false if that would take too much.
+func (b *budget) constant(expr hcl.Expression, scope *hcl.EvalContext) (value cty.Value, diagnostics hcl.Diagnostics, ok bool) {
+	value, diagnostics, ok = b.value(expr, scope)
+	// What is left out is unknown.
+	return value, diagnostics, ok && (diagnostics.HasErrors() || value.IsWhollyKnown())
+}
+
 // spendJSON reports whether the templates in the strings of JSON may be evaluated.
 func (b *budget) spendJSON(content []byte, scope *hcl.EvalContext) bool {
 	for _, text := range templatesOf(content) {
 		expr, diagnostics := hclsyntax.ParseTemplate([]byte(text), "", hcl.InitialPos)
-		if !diagnostics.HasErrors() && !b.spend(expr, scope) {
+		if diagnostics.HasErrors() {
+			continue
+		}
+		// The caller evaluates the template again, with numbers that are not limited.
+		_, diagnostics, ok := b.constant(expr, scope)
+		if !ok || diagnostics.HasErrors() && computes(expr) {
 			return false
 		}
 	}
@@ -221,17 +263,23 @@ func costOf(expr hclsyntax.Expression, scope *hcl.EvalContext) float64 {
 			break
 		}
 	}
-	elements := m.elements
+	elements, linear := m.elements, m.values*valueSize
 	if m.splits {
-		elements = m.size
+		elements, linear = m.size, linear+m.size*splitSize
 	}
-	return float64(m.size) * float64(m.groups+1) * math.Pow(float64(elements+1), float64(m.deepest))
+	repeated := float64(m.size) * float64(m.groups+1) * math.Pow(float64(elements+1), float64(m.deepest))
+	return max(float64(linear), repeated)
 }
+
+// unifying are the functions that compare each element, or its type, with each other one. Their
+// values are not larger than their arguments, so what is within their arguments is not repeated.
+var unifying = []string{"tolist", "toset", "tomap", "setunion", "setintersection", "setsubtract"}
 
 // meter measures an expression and the values to which it refers.
 type meter struct {
-	// size is the number of bytes, and elements that of values.
-	size, elements int
+	// size is the number of bytes, elements that of nodes and values, and values that of values
+	// to which the expression refers.
+	size, elements, values int
 	// loops are the variables of the loops around a node. deepest is the largest number of
 	// loops around one that each repeat everything.
 	loops           [][]string
@@ -268,8 +316,14 @@ func (m *meter) Enter(node hclsyntax.Node) hcl.Diagnostics {
 	case *hclsyntax.ForExpr:
 		m.loops = append(m.loops, []string{node.KeyVar, node.ValVar})
 	case *hclsyntax.FunctionCallExpr:
+		if slices.Contains(unifying, node.Name) {
+			m.deepest = max(m.deepest, m.repeat+1)
+		}
 		m.splits = m.splits || slices.Contains([]string{"split", "regexall", "jsondecode"}, node.Name)
 	case *hclsyntax.LiteralValueExpr:
+		if node.Val.Type() == cty.Number && node.Val.IsKnown() && !node.Val.IsNull() {
+			m.size += digits(node.Val)
+		}
 		if node.Val.Type() == cty.String && node.Val.IsKnown() && !node.Val.IsNull() {
 			m.groups += strings.Count(node.Val.AsString(), "(")
 		}
@@ -291,6 +345,7 @@ func (m *meter) Exit(node hclsyntax.Node) hcl.Diagnostics {
 // add adds a value. Values may contain each other many times, so it ends with the limit.
 func (m *meter) add(value cty.Value) {
 	m.elements++
+	m.values++
 	m.size += elementSize
 	value, _ = value.Unmark()
 	switch {
@@ -298,9 +353,7 @@ func (m *meter) add(value cty.Value) {
 	case value.Type() == cty.String:
 		m.size += len(value.AsString())
 	case value.Type() == cty.Number:
-		// As text, a number has about as many digits as a third of its binary exponent.
-		exponent := value.AsBigFloat().MantExp(nil)
-		m.size += max(exponent, -exponent) / 3
+		m.size += digits(value)
 	case value.CanIterateElements():
 		for it := value.ElementIterator(); it.Next() && m.size <= maxCost; {
 			key, element := it.Element()
@@ -310,4 +363,10 @@ func (m *meter) add(value cty.Value) {
 			m.add(element)
 		}
 	}
+}
+
+// digits returns about how many digits a number has as text.
+func digits(number cty.Value) int {
+	exponent := number.AsBigFloat().MantExp(nil)
+	return max(exponent, -exponent) / 3
 }

@@ -126,9 +126,20 @@ func bombs() map[string]string {
 	return map[string]string{
 		"strings": text.String(), "lists": lists.String(), "references": long.String(), "loops": "v60 = " + loops,
 		"numbers":   numbersThatGrow(),
+		"elements":  doubled("1,", 20) + "v60 = jsondecode(\"[${local.d20}1]\")",
+		"types":     doubled("{\\\"a\\\":1},", 16) + "v60 = tolist(jsondecode(\"[${local.d16}{\\\"a\\\":2}]\"))",
 		"distinct":  "v60 = distinct(split(\",\", \"" + strings.Repeat("1,", 200_000) + "\"))",
 		"separator": "v60 = join(\"" + strings.Repeat("x", 100_000) + "\", split(\",\", \"" + strings.Repeat(",", 100_000) + "\"))",
 	}
+}
+
+// doubled returns local values whose last one has a text 2ⁿ times.
+func doubled(text string, n int) string {
+	locals := "d0 = \"" + text + "\"\n"
+	for i := range n {
+		locals += fmt.Sprintf("d%d = \"${local.d%d}${local.d%d}\"\n", i+1, i, i)
+	}
+	return locals
 }
 
 // What does not end, or needs more memory than there is, is left to the tool, and refused where
@@ -136,9 +147,11 @@ func bombs() map[string]string {
 func TestLimits_ofEvaluation(t *testing.T) {
 	for name, locals := range bombs() {
 		t.Run(name, func(t *testing.T) {
-			module := terraform.Module{Content: "locals {\n" + locals + "}\nvariable \"a\" {\n  validation {\n    condition = length(local.v60) > 0\n    error_message = \"No.\"\n  }\n}\n"}
+			module := terraform.Module{Content: "locals {\n" + locals + "\n}\nvariable \"a\" {\n  validation {\n    condition = length(local.v60) > 0\n    error_message = \"No.\"\n  }\n}\n"}
+			g := NewWithT(t)
+			g.Expect(inspect.Inline(module).Diagnostics.HasErrors()).To(BeFalse())
 			finishes(t, func() {
-				NewWithT(t).Expect(inspect.CheckConditions(module, nil, nil, true)).To(BeEmpty())
+				g.Expect(inspect.CheckConditions(module, nil, nil, true)).To(BeEmpty())
 			})
 		})
 	}
@@ -185,7 +198,10 @@ variable "subnets" {
 	g.Expect(problems).To(BeEmpty())
 	m := inspect.Inline(terraform.Module{Content: module.String()})
 	g.Expect(m.Diagnostics.HasErrors()).To(BeFalse(), "%v", m.Diagnostics)
-	g.Expect(inspect.CheckConditions(terraform.Module{Content: module.String()}, decoded, nil, false)).To(ConsistOf(HaveField("Message", ContainSubstring("A zone is wrong."))))
+	module.WriteString("variable \"zones\" {\n  default = [" + strings.Repeat("{name = \"a\"}, ", 100) + "]\n  validation {\n" +
+		"    condition = length(toset([for z in var.zones : z.name])) == 100\n    error_message = \"Zones repeat.\"\n  }\n}\n")
+	g.Expect(inspect.CheckConditions(terraform.Module{Content: module.String()}, decoded, nil, false)).To(ConsistOf(
+		HaveField("Message", ContainSubstring("A zone is wrong.")), HaveField("Message", ContainSubstring("Zones repeat."))))
 }
 
 // The modules of the repository are far from the limits.

@@ -92,7 +92,7 @@ func ParseVarFile(name string, content []byte, format terraform.Format, placehol
 		return nil, convertDiagnostics(tooComplex(name))
 	}
 	for _, variable := range slices.Sorted(maps.Keys(attributes)) {
-		value, more, ok := budget.value(attributes[variable].Expr, scope)
+		value, more, ok := budget.constant(attributes[variable].Expr, scope)
 		if !ok {
 			more = tooComplex(name)
 		}
@@ -117,7 +117,7 @@ func parseText(text string) (cty.Value, bool) {
 	if diagnostics.HasErrors() {
 		return cty.NilVal, false
 	}
-	value, diagnostics, ok := newBudget().value(expr, nil)
+	value, diagnostics, ok := newBudget().constant(expr, nil)
 	return value, ok && !diagnostics.HasErrors()
 }
 
