@@ -194,34 +194,6 @@ func ownedByAnother(object client.Object, workspaceUID string) bool {
 	return owner != "" && owner != workspaceUID
 }
 
-// reserveState creates the Secret of the state and the Lease that locks it. It returns an
-// error if the state is not that of the workspace. A run must not create a Secret that it
-// can read: it could choose the type of a service account token and so read the token of
-// any account in the namespace.
-func (g Granter) reserveState(ctx context.Context, request *terraform.Request, workspace terraform.WorkspaceRef) error {
-	meta := record.StateMeta(request)
-	meta.Name = request.Backend.StateSecretName()
-	secret := &corev1.Secret{ObjectMeta: *meta.DeepCopy(), Type: corev1.SecretTypeOpaque}
-	meta.Name = request.Backend.LeaseName()
-	for _, object := range []client.Object{secret, &coordinationv1.Lease{ObjectMeta: meta}} {
-		if err := g.Client.Create(ctx, object); err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("creating %T %s: %w", object, object.GetName(), err)
-		}
-	}
-	existing := &corev1.Secret{}
-	if err := g.Reader.Get(ctx, client.ObjectKeyFromObject(secret), existing); err != nil {
-		return fmt.Errorf("reading the state: %w", err)
-	}
-	if existing.Type != corev1.SecretTypeOpaque {
-		// A Secret with a token, for example, that another run created under this name.
-		return fmt.Errorf("the Secret %s has type %s and is not a state: %w", existing.Name, existing.Type, record.ErrForged)
-	}
-	if record.BelongsToAnother(existing, workspace) {
-		return fmt.Errorf("state %s belongs to another workspace: %w", existing.Name, record.ErrForged)
-	}
-	return nil
-}
-
 // runMeta returns the metadata of an object of a run, without a name.
 func runMeta(workspace terraform.WorkspaceRef, component, runID string) metav1.ObjectMeta {
 	meta := record.LocalMeta(workspace, component, runID)
