@@ -82,11 +82,19 @@ func TestRead_leaksNothingFromRandomPlans(t *testing.T) {
 			drift = append(drift, map[string]any{"address": fmt.Sprintf("x.d[%d]", i), "change": m.change()})
 		}
 		outputs := map[string]any{"o": m.change()}
-		// Each secret is marked at one place at least.
-		resources = append(resources, map[string]any{"address": "x.all", "change": map[string]any{
-			"actions": []string{"no-op"}, "before": map[string]any{"all": m.secrets}, "before_sensitive": map[string]any{"all": true},
-		}})
-		plan, err := json.Marshal(map[string]any{"resource_drift": drift, "resource_changes": resources, "output_changes": outputs})
+		// Each secret is marked at one place at least: of a resource, or of a data source.
+		content := map[string]any{"resource_drift": drift, "output_changes": outputs}
+		if all := map[string]any{"all": m.secrets}; m.IntN(2) == 0 {
+			resources = append(resources, map[string]any{"address": "x.all", "change": map[string]any{
+				"actions": []string{"no-op"}, "before": all, "before_sensitive": map[string]any{"all": true},
+			}})
+		} else {
+			content["prior_state"] = map[string]any{"values": map[string]any{"root_module": map[string]any{"child_modules": []any{
+				map[string]any{"resources": []any{map[string]any{"values": all, "sensitive_values": map[string]any{"all": true}}}},
+			}}}}
+		}
+		content["resource_changes"] = resources
+		plan, err := json.Marshal(content)
 		if err != nil {
 			t.Fatal(err)
 		}

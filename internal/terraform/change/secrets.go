@@ -31,7 +31,7 @@ type Secrets struct {
 }
 
 // ReadSecrets reads the sensitive values of a plan from the output of "show -json":
-// those of resources, whether they change or not, of outputs and of variables.
+// those of resources, whether they change or not, of data sources, outputs and variables.
 func ReadSecrets(plan io.Reader) (*Secrets, error) {
 	secrets := &Secrets{values: map[string]bool{}}
 	reader := &secretReader{reader: reader{decoder: json.NewDecoder(plan)}, secrets: secrets}
@@ -117,6 +117,8 @@ func (r *secretReader) plan() error {
 				}
 				return r.collectChange(&change)
 			})
+		case "prior_state":
+			return r.state()
 		case "variables":
 			if r.decoder.Decode(&r.variables) != nil {
 				return errSyntax
@@ -137,6 +139,57 @@ func (r *secretReader) plan() error {
 		}
 	}
 	return nil
+}
+
+// state reads the state before the plan. Only that has the data sources that were read
+// for the plan, and what a plan that only refreshes the state does not change.
+func (r *secretReader) state() error {
+	return r.members(func(key string) error {
+		if key != "values" {
+			return r.skip()
+		}
+		return r.members(func(key string) error {
+			switch key {
+			case "outputs":
+				return r.members(func(string) error {
+					var output struct {
+						Sensitive bool  `json:"sensitive"`
+						Value     value `json:"value"`
+					}
+					if r.decoder.Decode(&output) != nil {
+						return errSyntax
+					}
+					return r.collect(output.Value.content, output.Sensitive)
+				})
+			case "root_module":
+				return r.module()
+			default:
+				return r.skip()
+			}
+		})
+	})
+}
+
+func (r *secretReader) module() error {
+	return r.members(func(key string) error {
+		switch key {
+		case "resources":
+			return r.elements(func() error {
+				var resource struct {
+					Values    value `json:"values"`
+					Sensitive value `json:"sensitive_values"`
+				}
+				if r.decoder.Decode(&resource) != nil {
+					return errSyntax
+				}
+				return r.collect(resource.Values.content, resource.Sensitive.content)
+			})
+		case "child_modules":
+			return r.elements(r.module)
+		default:
+			return r.skip()
+		}
+	})
 }
 
 // configuration reads which variables of the root module are sensitive.

@@ -45,8 +45,21 @@ func TestReadSecrets_findsWhatThePlanMarks(t *testing.T) {
 	}
 }
 
+// What a data source has read, and what did not drift, is only in the state.
+func TestReadSecrets_readsTheStateBefore(t *testing.T) {
+	g := NewWithT(t)
+	secrets, err := change.ReadSecrets(strings.NewReader(`{"prior_state":{"format_version":"1.0","values":{
+"outputs":{"o":{"sensitive":true,"value":"in-an-output"},"p":{"sensitive":false,"value":"public-value"}},
+"root_module":{"resources":[{"mode":"data","values":{"id":"public-too","secret_string":"in-a-data-source"},"sensitive_values":{"secret_string":true}}],
+"child_modules":[{"address":"module.a","child_modules":[{"resources":[{"values":{"result":"in-a-module"},"sensitive_values":{"result":true}}]}]}]}}},
+"resource_drift":[]}`))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(secrets.Mask("in-an-output in-a-data-source in-a-module")).To(Equal("(sensitive value) (sensitive value) (sensitive value)"))
+	g.Expect(secrets.Mask("public-value public-too")).To(Equal("public-value public-too"))
+}
+
 func TestReadSecrets_refusesInvalidPlans(t *testing.T) {
-	for _, plan := range []string{"", "s3cret", `{"resource_changes":["s3cret"]}`, `{"output_changes":[]}`, `{"configuration":"s3cret"}`, `{"variables":["s3cret"]}`} {
+	for _, plan := range []string{"", "s3cret", `{"resource_changes":["s3cret"]}`, `{"output_changes":[]}`, `{"configuration":"s3cret"}`, `{"variables":["s3cret"]}`, `{"prior_state":{"values":{"root_module":{"resources":["s3cret"]}}}}`} {
 		_, err := change.ReadSecrets(strings.NewReader(plan))
 		NewWithT(t).Expect(err).To(MatchError("reading the sensitive values of the plan: the output of show is not a plan"), plan)
 	}
