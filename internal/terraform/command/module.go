@@ -83,16 +83,16 @@ func (w *Workdir) fetchOnce(ctx context.Context, request *terraform.Request, dir
 		return "", "", fmt.Errorf("clearing the directory for fetching: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(scratch) }()
-	module := w.resolve(ctx, request)
-	if err := writeFile(filepath.Join(scratch, inlineHCL), fetchConfig(module)); err != nil {
-		return "", "", err
-	}
 	// Files such as .netrc and .terraformrc may contain the credentials.
 	if err := placeFiles(scratch, request.Files, func(name string) bool { return !isConfig(name) }); err != nil {
 		return "", "", err
 	}
 	session, err := w.session(request, scratch)
 	if err != nil {
+		return "", "", err
+	}
+	module := session.resolve(ctx, request.Module)
+	if err := writeFile(filepath.Join(scratch, inlineHCL), fetchConfig(module)); err != nil {
 		return "", "", err
 	}
 	if err := session.get(ctx, nil); err != nil {
@@ -115,15 +115,16 @@ func (w *Workdir) fetchOnce(ctx context.Context, request *terraform.Request, dir
 
 // resolve returns the module with the digest to which the tag of an OCI registry points, so
 // that exactly that is fetched. If it is not known, the tool resolves the tag.
-func (w *Workdir) resolve(ctx context.Context, request *terraform.Request) terraform.Module {
-	module := request.Module
+func (s *Session) resolve(ctx context.Context, module terraform.Module) terraform.Module {
 	if !strings.HasPrefix(module.Address, ociScheme) || module.Pin != nil && module.Pin.Revision != "" {
 		return module
 	}
-	digest, err := ociRevision(ctx, module)
+	transport := toolTransport(s.env, s.Root)
+	defer transport.CloseIdleConnections()
+	digest, err := ociRevision(ctx, module, transport)
 	switch {
 	case err != nil:
-		newRunLog(w.Log, request.Redactor()).print(time.Time{}, fmt.Sprintf("Warning: the revision of the module is unknown: %v", err))
+		s.log.print(time.Time{}, fmt.Sprintf("Warning: the revision of the module is unknown: %v", err))
 	case ociDigest.MatchString(digest):
 		module.Pin = &terraform.ModuleContent{Revision: digest}
 	}

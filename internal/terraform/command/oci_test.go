@@ -4,15 +4,18 @@ import (
 	"archive/zip"
 	"bytes"
 	"context"
+	"crypto/x509"
 	"encoding/base64"
-	"errors"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"log"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/registry"
@@ -39,10 +42,6 @@ func ociRegistry(t *testing.T) *httptest.Server {
 	}))
 	t.Cleanup(server.Close)
 	trust(t, server)
-	// The certificates of the system are read once per process.
-	previous := http.DefaultTransport
-	http.DefaultTransport = server.Client().Transport
-	t.Cleanup(func() { http.DefaultTransport = previous })
 	return server
 }
 
@@ -117,8 +116,16 @@ func TestPrepare_fetchesATagWithoutItsDigest(t *testing.T) {
 	server := ociRegistry(t)
 	host := strings.TrimPrefix(server.URL, "https://")
 	pushModule(t, server, "1.0.0", `output "v" { value = "first" }`)
-	// The runner does not reach the registry. The tool has a proxy of its own.
-	http.DefaultTransport = &http.Transport{Proxy: func(*http.Request) (*url.URL, error) { return nil, errors.New("no route") }}
+	// The first request is that for the digest.
+	var asked atomic.Bool
+	images := server.Config.Handler
+	server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked.CompareAndSwap(false, true) {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		images.ServeHTTP(w, r)
+	})
 	request := inline("")
 	request.Module = terraform.Module{
 		Source: terraform.SourceRemote, Address: "oci://" + host + "/modules/network?tag=1.0.0",
@@ -129,6 +136,38 @@ func TestPrepare_fetchesATagWithoutItsDigest(t *testing.T) {
 	g.Expect(string(applied.Outputs["v"].Value)).To(Equal(`"first"`))
 	g.Expect(session.Content.Revision).To(BeEmpty())
 	g.Expect(log.String()).To(And(ContainSubstring("Warning: the revision of the module is unknown"), Not(ContainSubstring(moduleToken))))
+}
+
+func TestOCIRevision_usesTheProxyOfTheTool(t *testing.T) {
+	g := NewWithT(t)
+	var asked atomic.Pointer[string]
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Store(&r.Host)
+		w.WriteHeader(http.StatusBadGateway)
+	}))
+	t.Cleanup(proxy.Close)
+	module := terraform.Module{Address: "oci://registry.example.com/modules/network?tag=1.0.0"}
+	_, err := ociRevision(t.Context(), module, toolTransport([]string{"HTTPS_PROXY=" + proxy.URL, "NO_PROXY=other.example.com"}, ""))
+	g.Expect(err).To(HaveOccurred())
+	g.Expect(asked.Load()).To(HaveValue(Equal("registry.example.com:443")))
+}
+
+func TestToolTransport_trustsTheCertificatesOfTheTool(t *testing.T) {
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(server.Close)
+	dir := t.TempDir()
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	NewWithT(t).Expect(os.WriteFile(filepath.Join(dir, "ca.pem"), certificate, 0o600)).To(Succeed())
+	for _, env := range []string{"SSL_CERT_FILE=" + filepath.Join(dir, "ca.pem"), "SSL_CERT_FILE=ca.pem", "SSL_CERT_DIR=/missing:" + dir} {
+		response, err := (&http.Client{Transport: toolTransport([]string{env}, dir)}).Get(server.URL)
+		NewWithT(t).Expect(err).NotTo(HaveOccurred(), env)
+		NewWithT(t).Expect(response.Body.Close()).To(Succeed())
+	}
+	system, err := x509.SystemCertPool()
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	for _, file := range []string{"missing.pem", "/dev/zero"} {
+		NewWithT(t).Expect(toolCertificates(dir, file, "").Equal(system)).To(BeTrue(), "the certificates of the system stay trusted")
+	}
 }
 
 func TestPinOCI(t *testing.T) {
