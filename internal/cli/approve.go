@@ -43,8 +43,9 @@ func newApproveCommand(o *Options) *cobra.Command {
 		Use:   "approve NAME",
 		Short: "Approve the waiting plan of a workspace",
 		Long: `Approve the waiting plan of a workspace. CAPT then applies exactly this plan. A plan
-waits if the workspace has approval: Manual, if it would destroy protected resources,
-or if the workspace is being deleted and has destroyApproval: Manual.
+waits if the workspace has approval: Manual, if a policy requires approval, if it would
+destroy protected resources, if it was requested with captctl run --hold, or if the
+workspace is being deleted and has destroyApproval: Manual.
 
 The command prints the plan and asks for confirmation, unless --plan or --yes is
 set.`,

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -44,7 +45,7 @@ func printMarkdown(w io.Writer, plan *operate.Plan, read changeReader, limit int
 		document.Add(entry)
 		return nil
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, operate.ErrNoSecrets) {
 		return err
 	}
 	body := document.String()
@@ -52,6 +53,9 @@ func printMarkdown(w io.Writer, plan *operate.Plan, read changeReader, limit int
 		if list := listResources(plan, text.Style{}); list != "" {
 			body = "```\n" + cutLines(list, limit, "change") + "```\n"
 		}
+	}
+	if reason := hiddenValues(plan); err != nil && reason != "" {
+		body += reason + "\n"
 	}
 	if note := unchangedNote(plan); note != "" {
 		body += note + "\n"

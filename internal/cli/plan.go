@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"github.com/appthrust/capt/internal/cli/operate"
 	"github.com/appthrust/capt/internal/cli/text"
 	"github.com/appthrust/capt/internal/message"
+	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/change"
 )
 
@@ -28,9 +30,9 @@ updates in place (~), replaces (-/+) and destroys (-), with the old and new valu
 each attribute. Sensitive values are never shown; they are masked before the plan is
 stored. The rules of policies that the plan violates are listed as well.
 
-Values are available for plans that wait for approval or are blocked by protected
-resources, and require permission to read Secrets. Other plans are shown as a list of
-resources.
+Values require permission to read Secrets. They are kept for the latest plans, except for
+destructions that were not approved; other plans are shown as a list of resources. --run
+shows the plan of an earlier run.
 
 With --dir the command plans the root module in a directory instead, such as that of a
 pull request, against the state of the workspace. Nothing is locked, and nothing is written
@@ -45,6 +47,7 @@ fails, or a policy or protected resources would refuse it; 2 for wrong usage; an
 
 func newPlanCommand(o *Options) *cobra.Command {
 	var output string
+	var run string
 	var short, asJSON bool
 	var speculation speculateFlags
 	cmd := o.workspaceCommand(&cobra.Command{
@@ -53,6 +56,7 @@ func newPlanCommand(o *Options) *cobra.Command {
 		Long:  planHelp,
 		Example: `  captctl plan network-a
   captctl plan cluster/demo --short
+  captctl plan network-a --run network-a-r7
   captctl plan cluster/demo/vpc -o json
   captctl plan cluster/demo/vpc -o markdown > comment.md
 
@@ -71,7 +75,7 @@ func newPlanCommand(o *Options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			plan, err := operate.PlanOf(cmd.Context(), c, apply)
+			plan, err := planOf(cmd.Context(), c, apply, run)
 			if err != nil {
 				return err
 			}
@@ -88,7 +92,7 @@ func newPlanCommand(o *Options) *cobra.Command {
 			if _, err := read(func(entry change.Entry) error {
 				plan.Details = append(plan.Details, entry)
 				return nil
-			}); err != nil {
+			}); err != nil && !errors.Is(err, operate.ErrNoSecrets) {
 				return err
 			}
 			format := text.Output(output)
@@ -97,10 +101,20 @@ func newPlanCommand(o *Options) *cobra.Command {
 	})
 	addFormat(cmd, &output, string(text.JSON), string(text.YAML), markdown)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "Print JSON, like -o json.")
+	cmd.Flags().StringVar(&run, "run", "", "Show the plan of this run instead of the latest plan. captctl history lists the runs.")
 	cmd.Flags().BoolVar(&short, "short", false, "List the changed resources without values.")
 	speculation.add(cmd)
 	cmd.MarkFlagsMutuallyExclusive("json", "output")
+	cmd.MarkFlagsMutuallyExclusive("run", "dir")
 	return cmd
+}
+
+// planOf returns the plan of a run, or the latest plan of the workspace.
+func planOf(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply, run string) (*operate.Plan, error) {
+	if run == "" {
+		return operate.PlanOf(ctx, c, apply)
+	}
+	return operate.PlanOfRun(ctx, c, apply, run)
 }
 
 // changeReader passes the changes of a plan with values to emit. It returns false if
@@ -124,12 +138,15 @@ func printPlan(w io.Writer, plan *operate.Plan, read changeReader, style text.St
 	}
 	printer := &changes.Printer{Out: w, Style: style, Protected: plan.Blocked}
 	detailed, err := read(printer.Print)
-	if err != nil {
+	if err != nil && !errors.Is(err, operate.ErrNoSecrets) {
 		return err
 	}
 	var out strings.Builder
 	if !detailed {
 		out.WriteString(listResources(plan, style))
+	}
+	if err != nil {
+		out.WriteString("\n" + style.Paint(text.Yellow, hiddenValues(plan)) + "\n")
 	}
 	if note := unchangedNote(plan); note != "" {
 		out.WriteString(note + "\n\n")
@@ -206,9 +223,24 @@ func planTitle(plan *operate.Plan) string {
 	}
 }
 
-// planState returns the state of a waiting plan, or an empty string.
+// hiddenValues returns why a user does not see the values of a plan.
+func hiddenValues(plan *operate.Plan) string {
+	if len(plan.Resources) == 0 {
+		return ""
+	}
+	return "The values are not shown: " + operate.ErrNoSecrets.Error() + " in this namespace."
+}
+
+// planState returns whether a plan waits or was applied, or an empty string if that is not
+// known.
 func planState(plan *operate.Plan) string {
 	switch {
+	case plan.Outcome == infrav1.RunOutcome(terraform.OutcomeSucceeded):
+		return ", applied"
+	case plan.Outcome == infrav1.RunOutcome(terraform.OutcomeNoChanges):
+		return ""
+	case plan.Outcome != "":
+		return fmt.Sprintf(", not or not completely applied: the run ended as %s", plan.Outcome)
 	case !ptr.Deref(plan.Waiting, false):
 		return ""
 	case plan.PolicyAction == infrav1.PolicyDeny:

@@ -39,6 +39,18 @@ func samplePlan() *operate.Plan {
 	}
 }
 
+func TestPrintPlan_saysThatValuesAreHidden(t *testing.T) {
+	g := NewWithT(t)
+	forbidden := func(func(change.Entry) error) (bool, error) { return false, operate.ErrNoSecrets }
+	plan := samplePlan()
+	var out, document bytes.Buffer
+	g.Expect(printPlan(text.NewPrintable(&out), plan, forbidden, text.Style{}, time.Now())).To(Succeed())
+	g.Expect(printMarkdown(&document, plan, forbidden, commentLimit)).To(Succeed())
+	for _, printed := range []string{out.String(), document.String()} {
+		g.Expect(printed).To(And(ContainSubstring("aws_vpc.this"), ContainSubstring("The values are not shown: you may not get Secrets in this namespace.")))
+	}
+}
+
 func TestPrintPlan_usesTheFormatOfTerraform(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*operate.Plan)

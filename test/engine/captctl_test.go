@@ -81,6 +81,32 @@ func TestCaptctl_showsRejectsAndApprovesPlans(t *testing.T) {
 	w.Expect(w.captctl("logs", "hello", "--run", "hello-r33").err).To(ContainSubstring(`did you mean "hello-r3"?`))
 }
 
+func TestCaptctl_showsWhatAnAutomaticRunChanged(t *testing.T) {
+	w := newHarness(t)
+	w.template("greeting", greeting)
+	w.apply("hello", "greeting", variables(map[string]string{"name": "world"}))
+	first := w.waitReady("hello").Status.Plan.ID
+	w.Expect(w.captctl("plan", "hello").out).To(And(
+		ContainSubstring(`+ input  = "hello world"`), ContainSubstring(`+ secret = (sensitive value)`), Not(ContainSubstring("hunter2"))))
+
+	w.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables["name"] = infrav1.StringValue("moon") })
+	w.Eventually(func() string { return w.get("hello").Status.Outputs["greeting"].String() }, testTimeout).Should(Equal("hello moon"))
+	second := w.waitReady("hello").Status.Plan.ID
+	w.Expect(second).NotTo(Equal(first))
+
+	a := w.captctl("plan", "hello")
+	w.Expect(a.code).To(Equal(0), a.err)
+	w.Expect(a.out).To(And(ContainSubstring(`"hello world" -> "hello moon"`), ContainSubstring("applied")))
+	a = w.captctl("plan", "hello", "--run", "hello-r1")
+	w.Expect(a.out).To(And(ContainSubstring("Plan "+first+" of hello"), ContainSubstring(`+ input  = "hello world"`), ContainSubstring(", applied")), a.err)
+
+	// A run without changes does not hide what the last one changed.
+	w.annotate("hello", infrav1.RunRequestedAnnotation, "again")
+	w.Eventually(func() string { return w.get("hello").Status.HandledRequest }, testTimeout).Should(Equal("again"))
+	w.Expect(w.captctl("plan", "hello").out).To(And(ContainSubstring("No changes."), Not(ContainSubstring("applied"))))
+	w.Expect(w.captctl("plan", "hello", "--run", "hello-r2").out).To(ContainSubstring(`"hello world" -> "hello moon"`))
+}
+
 func TestCaptctl_followsAndCancelsRuns(t *testing.T) {
 	w := newHarness(t)
 	w.template("slow", slow)

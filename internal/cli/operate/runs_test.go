@@ -167,3 +167,31 @@ func TestPickSnapshot_byNameOrRun(t *testing.T) {
 		})
 	}
 }
+
+func TestPlanOf_saysWhetherItWasApplied(t *testing.T) {
+	run := func(id string, operation terraform.Operation, outcome terraform.Outcome) infrav1.RunRecord {
+		return infrav1.RunRecord{ID: id, Operation: infrav1.RunOperation(operation), Outcome: infrav1.RunOutcome(outcome)}
+	}
+	for name, tc := range map[string]struct {
+		waiting bool
+		history []infrav1.RunRecord
+		want    terraform.Outcome
+	}{
+		"applied at once":     {history: []infrav1.RunRecord{run("net-r1", terraform.OperationPlanAndApply, terraform.OutcomeSucceeded)}, want: terraform.OutcomeSucceeded},
+		"failed":              {history: []infrav1.RunRecord{run("net-r1", terraform.OperationPlanAndApply, terraform.OutcomeFailed)}, want: terraform.OutcomeFailed},
+		"waits":               {waiting: true, history: []infrav1.RunRecord{run("net-r1", terraform.OperationPlanAndApply, terraform.OutcomeBlocked)}},
+		"only planned":        {history: []infrav1.RunRecord{run("net-r1", terraform.OperationPlan, terraform.OutcomePlanned)}},
+		"approved":            {history: []infrav1.RunRecord{run("net-r3", terraform.OperationApply, terraform.OutcomeSucceeded), run("net-r2", terraform.OperationCheckDrift, terraform.OutcomeNoChanges), run("net-r1", terraform.OperationPlan, terraform.OutcomePlanned)}, want: terraform.OutcomeSucceeded},
+		"another was planned": {history: []infrav1.RunRecord{run("net-r3", terraform.OperationApply, terraform.OutcomeSucceeded), run("net-r2", terraform.OperationPlan, terraform.OutcomePlanned), run("net-r1", terraform.OperationPlan, terraform.OutcomePlanned)}},
+		"forgotten":           {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			apply := workspace("net")
+			apply.Status.Plan = &infrav1.PlanStatus{ID: "plan-1", Run: "net-r1", Waiting: new(tc.waiting)}
+			apply.Status.History = tc.history
+			plan, err := PlanOf(t.Context(), newClient(), apply)
+			NewWithT(t).Expect(err).NotTo(HaveOccurred())
+			NewWithT(t).Expect(plan.Outcome).To(BeEquivalentTo(tc.want))
+		})
+	}
+}

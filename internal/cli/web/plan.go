@@ -2,6 +2,7 @@ package web
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"time"
 
@@ -50,10 +51,10 @@ func (s *Server) plan(w http.ResponseWriter, r *http.Request) {
 	end.Details, err = operate.PlanChanges(r.Context(), identityOf(r).client, apply, plan.ID, func(entry change.Entry) error {
 		return write(PlanLine{Entry: encode(entry)})
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, operate.ErrNoSecrets) {
 		end.Error = message.OneLine(err.Error())
 	}
-	if !end.Details && err == nil {
+	if !end.Details && end.Error == "" {
 		end.Missing = s.missingSecrets(r, apply.Namespace)
 	}
 	_ = write(PlanLine{End: end})

@@ -131,13 +131,42 @@ func (s *scope) lostRuns() []*runRecord {
 	return lost
 }
 
+// keptChanges is how many plans keep their changes. The next run, which often changes
+// nothing, must not delete the answer to what the last one did.
+const keptChanges = 3
+
 // surplusPlans returns the Secrets of plans, except those of the plan that waits
-// for approval, and the changes of the latest plan.
+// for approval, and the changes of the latest plans.
 func surplusPlans(secrets []corev1.Secret, plan *infrav1.PlanStatus) []corev1.Secret {
+	kept := latestChanges(secrets)
 	return slices.DeleteFunc(slices.Clone(secrets), func(secret corev1.Secret) bool {
-		return plan != nil && (record.IsChunk(secret.Name, record.ChangesName(plan.ID)) ||
-			isWaiting(plan) && strings.HasPrefix(secret.Name, "capt-"+plan.ID+"-"))
+		return slices.Contains(kept, record.ChunkedName(secret.Name)) ||
+			plan != nil && (record.IsChunk(secret.Name, record.ChangesName(plan.ID)) || isWaiting(plan) && strings.HasPrefix(secret.Name, "capt-"+plan.ID+"-"))
 	})
+}
+
+// latestChanges returns the names of the stored changes of the latest plans.
+func latestChanges(secrets []corev1.Secret) []string {
+	first := slices.DeleteFunc(slices.Clone(secrets), func(secret corev1.Secret) bool {
+		return !record.IsChanges(record.ChunkedName(secret.Name)) || record.ChunkName(record.ChunkedName(secret.Name), 0) != secret.Name
+	})
+	slices.SortStableFunc(first, func(a, b corev1.Secret) int {
+		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(runNumber(b), runNumber(a)))
+	})
+	var names []string
+	for _, secret := range first[:min(keptChanges, len(first))] {
+		names = append(names, record.ChunkedName(secret.Name))
+	}
+	return names
+}
+
+// runNumber returns the number of the run that wrote a Secret, or 0 if it is not known.
+func runNumber(secret corev1.Secret) int64 {
+	number, err := record.RunNumber(secret.Labels[infrav1.RunLabel])
+	if err != nil {
+		return 0
+	}
+	return number
 }
 
 // snapshotLimit returns the number of snapshots that are kept.

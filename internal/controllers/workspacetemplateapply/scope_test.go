@@ -3,6 +3,7 @@ package workspacetemplateapply
 import (
 	"bytes"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -471,6 +472,19 @@ func TestSurplusPlans(t *testing.T) {
 			NewWithT(t).Expect(secretNames(surplusPlans(secrets, tt.plan))).To(Equal(tt.want))
 		})
 	}
+}
+
+func TestSurplusPlans_keepsTheLatestChanges(t *testing.T) {
+	var secrets []corev1.Secret
+	for number, planID := range []string{"plan-0", "plan-1", "plan-2", "plan-3", "plan-4"} {
+		for chunk := range 2 {
+			secrets = append(secrets, *newSecret(metav1.ObjectMeta{
+				Name: record.ChunkName(record.ChangesName(planID), chunk), Labels: map[string]string{infrav1.RunLabel: "hello-r" + strconv.Itoa(8+number)},
+			}))
+		}
+	}
+	surplus := secretNames(surplusPlans(secrets, &infrav1.PlanStatus{ID: "plan-0"}))
+	NewWithT(t).Expect(surplus).To(Equal([]string{"capt-plan-1-changes-0", "capt-plan-1-changes-1"}), "those of the current plan, and of the three latest runs are kept")
 }
 
 func secretNames(secrets []corev1.Secret) (names []string) {

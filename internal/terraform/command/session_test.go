@@ -287,7 +287,10 @@ output "name" { value = terraform_data.a.output.name }
 		g.Expect(err).NotTo(HaveOccurred())
 
 		var found []change.Entry
-		g.Expect(session.PlanChanges(ctx, w.PlanFile(), func(e change.Entry) error {
+		shown, err := session.Beside().ShowPlan(ctx, w.PlanFile())
+		g.Expect(err).NotTo(HaveOccurred())
+		defer shown.Close()
+		g.Expect(shown.Changes(func(e change.Entry) error {
 			found = append(found, e)
 			return nil
 		})).To(Succeed())

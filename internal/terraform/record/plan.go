@@ -60,7 +60,12 @@ func PlanID(plan []byte, changes []terraform.Change, module, runID string) strin
 }
 
 // ChangesName returns the name of the stored changes of a plan, with values.
-func ChangesName(planID string) string { return planID + "-changes" }
+func ChangesName(planID string) string { return planID + changesSuffix }
+
+// IsChanges reports whether a name is that of stored changes.
+func IsChanges(name string) bool { return strings.HasSuffix(name, changesSuffix) }
+
+const changesSuffix = "-changes"
 
 // keyChanges holds the changes of a stored plan. Protection is checked again when
 // the plan is applied.

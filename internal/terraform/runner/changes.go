@@ -5,30 +5,169 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
+	"github.com/appthrust/capt/internal/host"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/change"
+	"github.com/appthrust/capt/internal/terraform/command"
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
 // maxChanges limits the size of the stored changes of a plan.
 const maxChanges = 32 << 20
 
+// appliedTimeout is how long reading the changes of an applied plan may delay the result of
+// the run. Storing them may take as long again.
+const appliedTimeout = 30 * time.Second
+
+// description is what the tool says about the plan in the plan file.
+type description struct {
+	// mask masks the sensitive values of the plan and the secrets of the run.
+	mask func(text string) string
+	// changes are the changes with masked values, as they are stored.
+	changes []byte
+}
+
+// describing is a command that describes a plan. Its results are set when it ends.
+type describing struct {
+	ended chan struct{}
+	stop  context.CancelFunc
+	plan  *description
+	err   error
+	// alone is set if the command did not run beside an apply.
+	alone bool
+}
+
+// startDescribing describes the plan in the plan file in the background. It needs the
+// schemas of all providers, which takes seconds with those of clouds. Decide, if set, is
+// called with the plan.
+func (r *Runner) startDescribing(ctx context.Context, run *execution, session *command.Session, decide func(*command.ShownPlan) error) *describing {
+	d := &describing{ended: make(chan struct{})}
+	ctx, d.stop = context.WithCancel(ctx)
+	go func() {
+		defer close(d.ended)
+		d.plan, d.err = r.describe(ctx, run, session, decide)
+	}()
+	return d
+}
+
+func (r *Runner) describe(ctx context.Context, run *execution, session *command.Session, decide func(*command.ShownPlan) error) (*description, error) {
+	shown, err := session.ShowPlan(ctx, r.workdir.PlanFile())
+	if err != nil {
+		return nil, err
+	}
+	defer shown.Close()
+	if decide != nil {
+		if err := decide(shown); err != nil {
+			return nil, err
+		}
+	}
+	changes, err := encodeChanges(shown, run.request.Encryption != "")
+	if err != nil {
+		return nil, err
+	}
+	return &description{mask: shown.Mask, changes: changes}, nil
+}
+
+// described returns the description of the plan in the plan file. A failure is final, except
+// that of a command beside an apply: it may have been interrupted with the apply.
+func (r *Runner) described(ctx context.Context, run *execution) (*description, error) {
+	if d := run.description; d != nil {
+		select {
+		case <-d.ended:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		if d.err == nil || d.alone {
+			return d.plan, d.err
+		}
+	}
+	return r.describeNow(ctx, run, nil)
+}
+
+// describeNow describes the plan in the plan file. It returns when the context ends at the
+// latest.
+func (r *Runner) describeNow(ctx context.Context, run *execution, decide func(*command.ShownPlan) error) (*description, error) {
+	run.forgetDescription()
+	d := r.startDescribing(ctx, run, run.session, decide)
+	d.alone = true
+	run.description = d
+	select {
+	case <-d.ended:
+		return d.plan, d.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// describeBeside describes the plan in the plan file while it is applied, unless the memory
+// may not suffice for both: then it is described afterwards.
+func (r *Runner) describeBeside(ctx context.Context, run *execution) {
+	run.storesApplied = true
+	// Without the limit of a pod, the other runs on the machine need as much memory.
+	peak, limit := host.MemoryPeak()
+	if run.description == nil && (limit == 0 || 2*peak < limit) {
+		run.description = r.startDescribing(ctx, run, run.session.Beside(), nil)
+	}
+}
+
+// forgetDescription stops the description of a plan that is replaced.
+func (run *execution) forgetDescription() {
+	if run.description == nil {
+		return
+	}
+	run.description.stop()
+	<-run.description.ended
+	run.description = nil
+}
+
+// storeApplied stores what an applied plan changed, also if the apply failed or was
+// interrupted.
+func (r *Runner) storeApplied(ctx context.Context, run *execution) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), appliedTimeout)
+	defer cancel()
+	if err := r.tryStoreChanges(ctx, run); err != nil {
+		run.printf("Warning: the values of the plan are not available: %v", err)
+	}
+}
+
 // storeChanges stores what the plan changes in each resource, for the user who decides
 // about the plan. The plan is complete without it, so a failure is only a warning.
 func (r *Runner) storeChanges(ctx context.Context, run *execution) {
+	if err := r.tryStoreChanges(ctx, run); err != nil {
+		run.result.Diagnostics = append(run.result.Diagnostics, terraform.Diagnostic{
+			Severity: terraform.SeverityWarning, Summary: "The values of the plan are not available",
+			Detail: fmt.Sprintf("captctl plan shows only addresses: %v", err),
+		})
+		run.printf("Warning: the values of the plan are not available: %v", err)
+	}
+}
+
+func (r *Runner) tryStoreChanges(ctx context.Context, run *execution) error {
+	plan, err := r.described(ctx, run)
+	if err != nil {
+		return err
+	}
+	return retry(ctx, appliedTimeout, "storing the changes", isPermanent, func(ctx context.Context) error {
+		return r.store(ctx, run, record.ChangesName(run.result.Plan.ID), record.ComponentPlan, plan.changes)
+	})
+}
+
+// encodeChanges returns the changes of a plan as they are stored. Hidden changes have no
+// values: the plan and the state are encrypted, so their values must not be stored beside
+// them.
+func encodeChanges(plan *command.ShownPlan, hidden bool) ([]byte, error) {
 	var content bytes.Buffer
 	encoder := json.NewEncoder(&content)
 	encoder.SetEscapeHTML(false)
 	omitted := 0
-	err := run.session.PlanChanges(ctx, r.workdir.PlanFile(), func(entry change.Entry) error {
+	err := plan.Changes(func(entry change.Entry) error {
 		if content.Len() > maxChanges {
 			omitted++
 			return nil
 		}
-		if run.request.Encryption != "" {
-			// The plan and the state are encrypted, so its values must not be stored beside
-			// them.
+		if hidden {
 			entry.Hide()
 		}
 		return encoder.Encode(entry)
@@ -36,14 +175,5 @@ func (r *Runner) storeChanges(ctx context.Context, run *execution) {
 	if err == nil && omitted > 0 {
 		err = encoder.Encode(change.Entry{Omitted: omitted})
 	}
-	if err == nil {
-		err = r.store(ctx, run, record.ChangesName(run.result.Plan.ID), record.ComponentPlan, content.Bytes())
-	}
-	if err != nil {
-		run.result.Diagnostics = append(run.result.Diagnostics, terraform.Diagnostic{
-			Severity: terraform.SeverityWarning, Summary: "The values of the plan are not available",
-			Detail: fmt.Sprintf("captctl plan shows only addresses: %v", err),
-		})
-		run.printf("Warning: the values of the plan are not available: %v", err)
-	}
+	return content.Bytes(), err
 }

@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -69,25 +70,34 @@ func (run *execution) conclude(err error) {
 // maskTimeout is how long reading the sensitive values of a plan may take.
 const maskTimeout = time.Minute
 
-// hideSensitive masks the sensitive values of the plan in the messages of an apply that
-// failed. The tool does not show them, but providers repeat their arguments in errors, and
-// do not know which of them are sensitive.
+// hideSensitive masks the sensitive values of the plan in the messages of an apply. The tool
+// does not show them, but providers repeat their arguments in errors and warnings, and do not
+// know which of them are sensitive. What cannot be masked is omitted.
 func (r *Runner) hideSensitive(ctx context.Context, run *execution, failure *command.Failure) {
-	if failure == nil || len(failure.Diagnostics) == 0 || !run.result.ChangesState() {
+	messages := run.result.Diagnostics
+	if failure != nil {
+		messages = failure.Diagnostics
+	}
+	planned := run.result.Plan != nil || run.request.Plan != nil
+	if len(messages) == 0 || !planned || !run.result.ChangesState() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), maskTimeout)
 	defer cancel()
-	mask, err := run.session.PlanMask(ctx, r.workdir.PlanFile())
+	plan, err := r.described(ctx, run)
 	if err != nil {
-		run.printf("Warning: the sensitive values of the plan are not masked in this log: %v", err)
+		for i := range messages {
+			messages[i].Detail = fmt.Sprintf("The details are omitted, because sensitive values in them cannot be masked: %v", err)
+		}
+		run.report.log.cut()
+		run.printf("The log of the apply is omitted, because sensitive values in it cannot be masked: %v", err)
 		return
 	}
-	for i := range failure.Diagnostics {
-		d := &failure.Diagnostics[i]
-		d.Summary, d.Detail, d.Address = mask(d.Summary), mask(d.Detail), mask(d.Address)
+	for i := range messages {
+		d := &messages[i]
+		d.Summary, d.Detail, d.Address = plan.mask(d.Summary), plan.mask(d.Detail), plan.mask(d.Address)
 	}
-	run.report.log.replace(mask)
+	run.report.log.replace(plan.mask)
 }
 
 // redact masks the secrets of the request in the texts of the result. The tool's own

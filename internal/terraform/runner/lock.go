@@ -114,9 +114,12 @@ func (r *Runner) unlock(ctx context.Context, request *terraform.Request) error {
 // passed. A run must record what it did even if the API server is unavailable for a
 // while. It ignores the cancellation of ctx.
 func persist(ctx context.Context, what string, write func(context.Context) error) error {
-	return retry(ctx, persistTimeout, what, func(err error) bool {
-		return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsNotFound(err) || apierrors.IsRequestEntityTooLargeError(err)
-	}, write)
+	return retry(ctx, persistTimeout, what, isPermanent, write)
+}
+
+// isPermanent reports whether the API server would answer the same to another attempt.
+func isPermanent(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsNotFound(err) || apierrors.IsRequestEntityTooLargeError(err)
 }
 
 // retry calls write until it succeeds, fails permanently, the timeout has passed or the user

@@ -41,6 +41,8 @@ func (r *Runner) perform(ctx context.Context, run *execution) error {
 // plan creates a plan and adds its summary to the result.
 func (r *Runner) plan(ctx context.Context, run *execution) (*command.PlanResult, error) {
 	run.report.enter(terraform.PhasePlanning)
+	run.forgetDescription()
+	run.storesApplied = false
 	started := time.Now()
 	defer func() { run.phase(terraform.PhasePlanning, started) }()
 	options := command.PlanOptions{Out: r.workdir.PlanFile(), Destroy: run.request.Operation.Destroys(), Args: run.request.PlanningArgs()}
@@ -141,6 +143,7 @@ func (r *Runner) applySaved(ctx context.Context, run *execution) error {
 		return nil
 	}
 	run.changes = changes
+	run.forgetDescription()
 	if err := os.WriteFile(r.workdir.PlanFile(), content, 0o600); err != nil {
 		return fmt.Errorf("writing the saved plan: %w", err)
 	}
@@ -169,6 +172,10 @@ func (r *Runner) planAndApply(ctx context.Context, run *execution) error {
 		run.result.Outcome = terraform.OutcomeBlocked
 		return nil
 	}
+	if !run.request.Operation.Destroys() {
+		// The changes of a destruction would be deleted with the workspace.
+		r.describeBeside(ctx, run)
+	}
 	return r.apply(ctx, run)
 }
 
@@ -188,6 +195,7 @@ func (r *Runner) apply(ctx context.Context, run *execution) error {
 	if !run.refreshOnly() {
 		run.report.expect(run.changes)
 	}
+	run.report.log.mark()
 	started := time.Now()
 	applied, err := run.session.Apply(ctx, r.workdir.PlanFile(), run.request.ApplyArgs)
 	run.phase(phase, started)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/change"
+	"github.com/appthrust/capt/internal/terraform/command"
 	"github.com/appthrust/capt/internal/terraform/policy"
 )
 
@@ -17,11 +18,11 @@ func (r *Runner) checkPolicies(ctx context.Context, run *execution) (denied bool
 		return false, nil
 	}
 	evaluation := policy.New(run.request.Policies, run.decidedPlan())
-	mask, err := run.session.PlannedChanges(ctx, r.workdir.PlanFile(), run.refreshOnly(), func(planned change.Planned) error {
-		return evaluation.Add(ctx, planned)
+	plan, err := r.describeNow(ctx, run, func(plan *command.ShownPlan) error {
+		return plan.Planned(run.refreshOnly(), func(planned change.Planned) error { return evaluation.Add(ctx, planned) })
 	})
 	if err == nil {
-		run.result.Violations, err = evaluation.Finish(ctx, mask)
+		run.result.Violations, err = evaluation.Finish(ctx, plan.mask)
 	}
 	if err != nil {
 		return false, fmt.Errorf("checking the policies: %w", err)

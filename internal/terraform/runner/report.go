@@ -99,6 +99,8 @@ func (r *Runner) writeProgress(ctx context.Context, progress terraform.Progress,
 type logBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
+	// marked is where the part begins that cut removes.
+	marked int
 }
 
 // maxLogBytes limits the log in memory. The run's Secret contains less.
@@ -108,18 +110,36 @@ func (l *logBuffer) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.b.Len() > maxLogBytes {
-		l.b.Next(l.b.Len() - maxLogBytes/2)
+		dropped := l.b.Len() - maxLogBytes/2
+		l.b.Next(dropped)
+		l.marked = max(0, l.marked-dropped)
 	}
 	return l.b.Write(p)
+}
+
+// mark is where cut begins.
+func (l *logBuffer) mark() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.marked = l.b.Len()
+}
+
+// cut removes what was written since mark.
+func (l *logBuffer) cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.b.Truncate(l.marked)
 }
 
 // replace replaces the whole log.
 func (l *logBuffer) replace(change func(string) string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	changed := change(l.b.String())
+	before, after := change(string(l.b.Bytes()[:l.marked])), change(string(l.b.Bytes()[l.marked:]))
 	l.b.Reset()
-	l.b.WriteString(changed)
+	l.b.WriteString(before)
+	l.marked = l.b.Len()
+	l.b.WriteString(after)
 }
 
 func (l *logBuffer) Bytes() []byte {

@@ -120,9 +120,14 @@ func (p *Plan) checkPolicies(ctx context.Context, policies *terraform.Policies) 
 		return nil
 	}
 	evaluation := policy.New(policies, policy.Plan{ToAdd: p.Summary.Add, ToChange: p.Summary.Change, ToDestroy: p.Summary.Destroy, HideValues: p.hidden})
-	mask, err := p.session.PlannedChanges(ctx, p.file, false, func(planned change.Planned) error { return evaluation.Add(ctx, planned) })
+	shown, err := p.session.ShowPlan(ctx, p.file)
+	if err != nil {
+		return fmt.Errorf("checking the policies: %w", err)
+	}
+	defer shown.Close()
+	err = shown.Planned(false, func(planned change.Planned) error { return evaluation.Add(ctx, planned) })
 	if err == nil {
-		p.Violations, err = evaluation.Finish(ctx, mask)
+		p.Violations, err = evaluation.Finish(ctx, shown.Mask)
 	}
 	if err != nil {
 		return fmt.Errorf("checking the policies: %w", err)
@@ -133,7 +138,12 @@ func (p *Plan) checkPolicies(ctx context.Context, policies *terraform.Policies) 
 // Changes passes what the plan changes, attribute by attribute, to emit. Sensitive values
 // are masked.
 func (p *Plan) Changes(ctx context.Context, emit func(change.Entry) error) error {
-	return p.session.PlanChanges(ctx, p.file, func(entry change.Entry) error {
+	shown, err := p.session.ShowPlan(ctx, p.file)
+	if err != nil {
+		return err
+	}
+	defer shown.Close()
+	return shown.Changes(func(entry change.Entry) error {
 		if p.hidden {
 			entry.Hide()
 		}

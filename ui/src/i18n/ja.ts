@@ -75,7 +75,7 @@ export const ja: Words = {
   planBlocked: "このプランは保護されたリソースを削除します。",
   planDenied: "ポリシーがこのプランを拒否したため、承認できません。入力またはポリシーを変更するか再実行すると、新しいプランが作成されます。",
   approvedBy: (user) => `${user} が承認しました。`,
-  noDetails: "値は、判断を待つプランについてのみ保存されます。",
+  noDetails: "このプランの値は保存されていません。次のプランからは保存されます。",
   noChanges: "変更はありません。",
   outputsOnly: "出力のみが変わります。",
   filterPlan: "アドレスまたは操作で絞り込む",
