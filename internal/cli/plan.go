@@ -30,9 +30,10 @@ updates in place (~), replaces (-/+) and destroys (-), with the old and new valu
 each attribute. Sensitive values are never shown; they are masked before the plan is
 stored. The rules of policies that the plan violates are listed as well.
 
-Values require permission to read Secrets. They are kept for the latest plans, except for
-destructions that were not approved; other plans are shown as a list of resources. --run
-shows the plan of an earlier run.
+Values require permission to read Secrets. They are kept for the latest plans that waited
+for a decision or changed existing resources; other plans are shown as a list of resources.
+captctl state show has the values of what was created. --run shows the plan of an earlier
+run.
 
 With --dir the command plans the root module in a directory instead, such as that of a
 pull request, against the state of the workspace. Nothing is locked, and nothing is written

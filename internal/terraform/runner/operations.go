@@ -172,8 +172,7 @@ func (r *Runner) planAndApply(ctx context.Context, run *execution) error {
 		run.result.Outcome = terraform.OutcomeBlocked
 		return nil
 	}
-	if !run.request.Operation.Destroys() {
-		// The changes of a destruction would be deleted with the workspace.
+	if run.changesExisting() {
 		r.describeBeside(ctx, run)
 	}
 	return r.apply(ctx, run)

@@ -73,7 +73,7 @@ export const en = {
   planBlocked: "This plan would destroy protected resources.",
   planDenied: "A policy denies this plan, so it cannot be approved. Change the inputs or the policy, or run again: then another plan is made.",
   approvedBy: (user: string) => `Approved by ${user}.`,
-  noDetails: "The values of this plan are not kept. Those of the next one will be.",
+  noDetails: "The values of this plan are not kept: it only creates or destroys, or it is an old one.",
   noChanges: "No changes.",
   outputsOnly: "Only outputs change.",
   filterPlan: "Filter by address or action",
