@@ -196,6 +196,28 @@ func TestDashboard_queriesRealMetrics(t *testing.T) {
 	}
 }
 
+// The Prometheus operator adds the labels of the manager's pod, among them its namespace, and
+// renames labels of the same names that metrics have.
+func TestServiceMonitor_keepsTheLabelsOfMetrics(t *testing.T) {
+	g := NewWithT(t)
+	root, err := testenv.Root()
+	g.Expect(err).NotTo(HaveOccurred())
+	text, err := os.ReadFile(filepath.Join(root, "config", "prometheus", "monitor.yaml"))
+	g.Expect(err).NotTo(HaveOccurred())
+	var monitor struct {
+		Spec struct {
+			Endpoints []struct {
+				HonorLabels bool `json:"honorLabels"`
+			} `json:"endpoints"`
+		} `json:"spec"`
+	}
+	g.Expect(yaml.Unmarshal(text, &monitor)).To(Succeed())
+	g.Expect(monitor.Spec.Endpoints).NotTo(BeEmpty())
+	for _, endpoint := range monitor.Spec.Endpoints {
+		g.Expect(endpoint.HonorLabels).To(BeTrue())
+	}
+}
+
 func TestCheckQuery_findsMistakes(t *testing.T) {
 	known := map[string][]string{"capt_a_total": {"class"}, "capt_b_seconds": nil}
 	for query, valid := range map[string]bool{
