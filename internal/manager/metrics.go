@@ -137,7 +137,8 @@ func (m *objectMetrics) readObjects(ctx context.Context, kind client.ObjectList)
 			}
 			m.deletions.WithLabelValues(gvk.Kind, obj.GetNamespace(), obj.GetName()).Set(float64(deleted.Unix()))
 		}
-		if controlPlane, ok := obj.(*controlplanev1.CAPTControlPlane); ok {
+		// The deletion of a cluster ends with an expired kubeconfig, and has a metric of its own.
+		if controlPlane, ok := obj.(*controlplanev1.CAPTControlPlane); ok && controlPlane.DeletionTimestamp.IsZero() {
 			m.readKubeconfig(controlPlane)
 		}
 		return nil

@@ -71,13 +71,15 @@ func TestObjectMetrics(t *testing.T) {
 	output.Spec.Kubeconfig = &controlplanev1.KubeconfigConfig{Source: controlplanev1.KubeconfigSourceOutput}
 	output.Status.Kubeconfig = token.Status.Kubeconfig
 	forever.Status.Kubeconfig = &controlplanev1.KubeconfigStatus{}
+	leaving := controlplanev1.CAPTControlPlane{ObjectMeta: named("leaving")}
+	leaving.DeletionTimestamp, leaving.Status.Kubeconfig = deleted.DeletionTimestamp, token.Status.Kubeconfig
 
 	o, synced := NewOptions(), &cachesSynced{}
 	o.Providers, o.WebhookPort, o.WebhookCertDir = allProviders, 9443, t.TempDir()
 	writeCertificate(t, o.WebhookCertDir, expires)
 	m := newObjectMetrics(objectsOf{
 		workspaces:    []infrav1.WorkspaceTemplateApply{deleted, living},
-		controlPlanes: []controlplanev1.CAPTControlPlane{token, output, forever},
+		controlPlanes: []controlplanev1.CAPTControlPlane{token, output, forever, leaving},
 	}, scheme.New(), o, synced)
 	registry := prometheus.NewPedanticRegistry()
 	g.Expect(registry.Register(m)).To(Succeed())
@@ -92,7 +94,8 @@ capt_certificate_expiry_timestamp_seconds{use="webhooks"} %[1]d
 	synced.Store(true)
 	g.Expect(testutil.GatherAndCompare(registry, strings.NewReader(certificates+fmt.Sprintf(`# HELP capt_deletion_timestamp_seconds When the deletion of an object began, for each object that is being deleted.
 # TYPE capt_deletion_timestamp_seconds gauge
-capt_deletion_timestamp_seconds{kind="WorkspaceTemplateApply",name="deleted",namespace="team-a"} %d
+capt_deletion_timestamp_seconds{kind="CAPTControlPlane",name="leaving",namespace="team-a"} %[1]d
+capt_deletion_timestamp_seconds{kind="WorkspaceTemplateApply",name="deleted",namespace="team-a"} %[1]d
 # HELP capt_kubeconfig_expiry_timestamp_seconds When the kubeconfig of a control plane expires, by the source of the kubeconfig. CAPT renews those of the source EKS.
 # TYPE capt_kubeconfig_expiry_timestamp_seconds gauge
 capt_kubeconfig_expiry_timestamp_seconds{name="output",namespace="team-a",source="Output"} %[2]d
