@@ -9,6 +9,7 @@ import (
 	bootstrapv1 "github.com/appthrust/capt/api/bootstrap/v1beta1"
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/kubernetes/leader"
 )
 
 // Values of --providers: the providers that clusterctl installs, each with the
@@ -43,14 +44,8 @@ func (o *Options) groups() []string {
 	return groups
 }
 
-// leaderElectionID returns the name of the lease. Managers with different providers
-// do not compete, except that only one manager may run the engine.
-func (o *Options) leaderElectionID() string {
-	if o.runs(providerInfrastructure) {
-		return "capt-manager-leader"
-	}
-	return "capt-" + strings.Join(slices.Sorted(slices.Values(o.Providers)), "-") + "-leader"
-}
+// leaderElectionID returns the name of the lease.
+func (o *Options) leaderElectionID() string { return leader.LeaseName(o.Providers) }
 
 func (o *Options) validateProviders() error {
 	if len(o.Providers) == 0 {

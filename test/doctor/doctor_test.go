@@ -190,7 +190,9 @@ func TestExamine_webhooks(t *testing.T) {
 		// The resource does not exist, so that the broken webhook blocks nothing.
 		none := admissionregistrationv1.SideEffectClassNone
 		configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{
-			ObjectMeta: metav1.ObjectMeta{Name: p.namespace + "-" + name},
+			ObjectMeta: metav1.ObjectMeta{
+				Name: p.namespace + "-" + name, Annotations: map[string]string{"cert-manager.io/inject-ca-from": "capt/serving"},
+			},
 			Webhooks: []admissionregistrationv1.ValidatingWebhook{{
 				Name: "broken.capt.appthrust.io", ClientConfig: config, SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
 				Rules: []admissionregistrationv1.RuleWithOperations{{
@@ -216,7 +218,7 @@ func TestExamine_webhooks(t *testing.T) {
 
 	p.g.Expect(results).To(problem("webhooks", doctor.Fail, "-none", "no caBundle", "cert-manager"))
 	p.g.Expect(results).To(problem("webhooks", doctor.Fail, "-none", "Service "+p.namespace+"/missing does not exist", "kubectl apply"))
-	p.g.Expect(results).To(problem("webhooks", doctor.Fail, "-expired", "expired 60m ago", "kubectl delete secret"))
+	p.g.Expect(results).To(problem("webhooks", doctor.Fail, "-expired", "expired 60m ago", "kubectl delete secret -n capt $(kubectl get certificate -n capt serving "))
 	p.g.Expect(results).To(problem("webhooks", doctor.Fail, "-expired", "Service "+p.namespace+"/empty has no ready endpoint", "kubectl get pods"))
 	p.g.Expect(results).To(problem("webhooks", doctor.Fail, "-silent", "127.0.0.1:1 is unreachable", "start the server of the webhook"))
 }

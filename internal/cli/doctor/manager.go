@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,10 +11,10 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/utils/ptr"
-)
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-// leaderLease is the name of the Lease for the manager's leader election.
-const leaderLease = "capt-manager-leader"
+	"github.com/appthrust/capt/internal/kubernetes/leader"
+)
 
 // manager checks the manager's Deployment, if it runs in the cluster, and the
 // Lease of its leader, else whether a manager outside of the cluster serves the
@@ -34,62 +35,112 @@ func (d *Doctor) manager(ctx context.Context) ([]Result, error) {
 	return managerResults(deployments.Items, leases.Items, served, d.Now()), nil
 }
 
-// managerResults returns the results for the manager. A manager outside of the cluster
-// that elects no leader is known by the host and port at which it serves webhooks.
+// managerResults returns the results for the managers: one Deployment of all providers, or
+// one of each, with a leader each. A manager outside of the cluster that elects no leader is
+// known by the host and port at which it serves webhooks.
 func managerResults(deployments []appsv1.Deployment, leases []coordinationv1.Lease, served string, now time.Time) []Result {
 	var problems []Result
+	var leaders []string
 	installed := 0
 	for i := range deployments {
-		if !isManager(&deployments[i]) {
+		d := &deployments[i]
+		if !isManager(d) {
 			continue
 		}
 		installed++
-		if problem := deploymentProblem(&deployments[i]); problem != nil {
+		problem := deploymentProblem(d)
+		if problem != nil {
 			problems = append(problems, *problem)
 		}
-	}
-	leader := ""
-	for i := range leases {
-		holder := ptr.Deref(leases[i].Spec.HolderIdentity, "")
-		if leases[i].Name != leaderLease || holder == "" {
-			continue
-		}
-		if problem := leaseProblem(&leases[i], now); problem != nil {
-			problems = append(problems, *problem)
-		} else {
-			leader = holder
+		lease := leaseOf(d, leases)
+		switch {
+		case lease != nil && leaseProblem(lease, now) != nil:
+			stale := leaseProblem(lease, now)
+			stale.Fix = fmt.Sprintf("restart the manager: kubectl rollout restart -n %s deployment/%s", d.Namespace, d.Name)
+			problems = append(problems, *stale)
+		case lease != nil:
+			leaders = append(leaders, *lease.Spec.HolderIdentity)
+		case problem == nil && !slices.Contains(arguments(d), "--leader-elect=false"):
+			problems = append(problems, Result{
+				Status: Warn, Object: objectName("Deployment", d), Message: "the manager is running, but no leader is elected yet",
+				Fix: fmt.Sprintf("wait a minute; if the problem persists, run kubectl logs -n %s deployment/%s --all-pods", d.Namespace, d.Name),
+			})
 		}
 	}
 	switch {
 	case len(problems) > 0:
 		return problems
-	case leader != "":
-		return []Result{{Status: OK, Message: "the leader is " + leader}}
+	case len(leaders) == 1:
+		return []Result{{Status: OK, Message: "the leader is " + leaders[0]}}
+	case len(leaders) > 1:
+		return []Result{{Status: OK, Message: "the leaders are " + strings.Join(leaders, ", ")}}
 	case installed > 0:
-		return []Result{{
-			Status: Warn, Message: "the manager is running, but no leader is elected yet",
-			Fix: "wait a minute; if the problem persists, run kubectl logs -n capt-system deployment/capt-controller-manager",
-		}}
-	case served != "":
-		return []Result{{Status: OK, Message: "a manager outside of the cluster serves the webhooks at " + served}}
+		return []Result{{Status: OK, Message: "the manager is running without leader election"}}
 	default:
-		return []Result{{
-			Status: Warn, Message: "no manager found: nothing is reconciled unless one runs outside of the cluster without --leader-elect", Fix: installCAPT,
-		}}
+		return outsideResults(leases, served, now)
 	}
 }
 
-// isManager reports whether a Deployment is CAPT's manager, by the arguments of
-// its containers.
-func isManager(deployment *appsv1.Deployment) bool {
-	for _, c := range deployment.Spec.Template.Spec.Containers {
-		for _, arg := range c.Args {
-			if strings.HasPrefix(arg, "--runner-image") || strings.HasPrefix(arg, "--executor=") {
-				return true
-			}
+// outsideResults returns the results for a manager that has no Deployment.
+func outsideResults(leases []coordinationv1.Lease, served string, now time.Time) []Result {
+	lease := electedLease(leases, "", leader.LeaseName(nil))
+	if lease != nil {
+		if stale := leaseProblem(lease, now); stale != nil {
+			stale.Fix = "restart the manager, which has no Deployment in this cluster"
+			return []Result{*stale}
+		}
+		return []Result{{Status: OK, Message: "the leader is " + *lease.Spec.HolderIdentity}}
+	}
+	if served != "" {
+		return []Result{{Status: OK, Message: "a manager outside of the cluster serves the webhooks at " + served}}
+	}
+	return []Result{{
+		Status: Warn, Message: "no manager found: nothing is reconciled unless one runs outside of the cluster without --leader-elect", Fix: installCAPT,
+	}}
+}
+
+// leaseOf returns the Lease of a Deployment's leader, or nil if none is elected.
+func leaseOf(deployment *appsv1.Deployment, leases []coordinationv1.Lease) *coordinationv1.Lease {
+	var providers []string
+	for _, arg := range arguments(deployment) {
+		if value, found := strings.CutPrefix(arg, "--providers="); found {
+			providers = strings.Split(value, ",")
 		}
 	}
-	return false
+	return electedLease(leases, deployment.Namespace, leader.LeaseName(providers))
+}
+
+// electedLease returns the Lease with a name that has a holder, in a namespace if one is
+// given, or nil.
+func electedLease(leases []coordinationv1.Lease, namespace, name string) *coordinationv1.Lease {
+	for i := range leases {
+		lease := &leases[i]
+		if lease.Name == name && (namespace == "" || lease.Namespace == namespace) && ptr.Deref(lease.Spec.HolderIdentity, "") != "" {
+			return lease
+		}
+	}
+	return nil
+}
+
+// isManager reports whether a Deployment is a manager of CAPT, by the labels of the
+// manifests or the arguments of its containers.
+func isManager(deployment *appsv1.Deployment) bool {
+	labels := deployment.Labels
+	if strings.HasSuffix(labels[clusterv1.ProviderNameLabel], "-capt") && labels["control-plane"] == "controller-manager" {
+		return true
+	}
+	return slices.ContainsFunc(arguments(deployment), func(arg string) bool {
+		return strings.HasPrefix(arg, "--runner-image") || strings.HasPrefix(arg, "--executor=")
+	})
+}
+
+// arguments returns the arguments of a Deployment's containers.
+func arguments(deployment *appsv1.Deployment) []string {
+	var all []string
+	for _, c := range deployment.Spec.Template.Spec.Containers {
+		all = append(all, c.Args...)
+	}
+	return all
 }
 
 // deploymentProblem returns a result for a Deployment without all of its pods,
@@ -115,8 +166,8 @@ func deploymentProblem(deployment *appsv1.Deployment) *Result {
 // leaseGrace is the time that a Lease may be overdue.
 const leaseGrace = 30 * time.Second
 
-// leaseProblem returns a result for a leader that does not renew its Lease, else
-// nil.
+// leaseProblem returns a result for a leader that does not renew its Lease, without a fix,
+// else nil.
 func leaseProblem(lease *coordinationv1.Lease, now time.Time) *Result {
 	if lease.Spec.RenewTime == nil || lease.Spec.LeaseDurationSeconds == nil {
 		return nil
@@ -128,6 +179,5 @@ func leaseProblem(lease *coordinationv1.Lease, now time.Time) *Result {
 	return &Result{
 		Status: Fail, Object: objectName("Lease", lease),
 		Message: fmt.Sprintf("leader %s has not renewed it for %s: nothing is reconciled", *lease.Spec.HolderIdentity, duration.HumanDuration(age)),
-		Fix:     fmt.Sprintf("restart the manager: kubectl rollout restart -n %s deployment/capt-controller-manager", lease.Namespace),
 	}
 }

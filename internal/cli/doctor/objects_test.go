@@ -250,6 +250,7 @@ func TestWebhook_isOurs(t *testing.T) {
 	}{
 		"our kinds":              {[]string{infrav1.GroupVersion.Group}, []string{"captclusters"}, true},
 		"our workspaces":         {[]string{"other", infrav1.GroupVersion.Group}, []string{"other", "workspacetemplates"}, true},
+		"our bootstrap configs":  {[]string{"bootstrap.cluster.x-k8s.io"}, []string{"captbootstrapconfigtemplates"}, true},
 		"other kinds":            {[]string{infrav1.GroupVersion.Group}, []string{"awsclusters"}, false},
 		"same kind, other group": {[]string{"example.com"}, []string{"captclusters"}, false},
 	} {
@@ -258,6 +259,12 @@ func TestWebhook_isOurs(t *testing.T) {
 			NewWithT(t).Expect(h.isOurs()).To(Equal(tc.want))
 		})
 	}
+}
+
+func TestWebhook_renewCertificate(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(webhook{certificate: "capt-addon-system/capt-addon-serving-cert"}.renewCertificate()).To(HaveSuffix("kubectl delete secret -n capt-addon-system $(kubectl get certificate -n capt-addon-system capt-addon-serving-cert -o jsonpath={.spec.secretName})"))
+	g.Expect(webhook{}.renewCertificate()).NotTo(ContainSubstring("cert-manager"))
 }
 
 func TestHost(t *testing.T) {

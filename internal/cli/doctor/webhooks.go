@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
+	bootstrapv1 "github.com/appthrust/capt/api/bootstrap/v1beta1"
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 )
@@ -32,7 +33,13 @@ type webhook struct {
 	configuration, name string
 	client              admissionregistrationv1.WebhookClientConfig
 	rules               []admissionregistrationv1.RuleWithOperations
+	// certificate is the namespace and name of the Certificate whose CA cert-manager writes
+	// to the configuration, or empty.
+	certificate string
 }
+
+// injectedFrom is the annotation of cert-manager with the Certificate of a configuration.
+const injectedFrom = "cert-manager.io/inject-ca-from"
 
 // webhooks checks the configurations of CAPT's webhooks, their Services and
 // certificates, and calls them once with a dry run.
@@ -76,12 +83,12 @@ func (d *Doctor) listWebhooks(ctx context.Context) ([]webhook, error) {
 	var all []webhook
 	for _, c := range validating.Items {
 		for _, w := range c.Webhooks {
-			all = append(all, webhook{configuration: "ValidatingWebhookConfiguration " + c.Name, name: w.Name, client: w.ClientConfig, rules: w.Rules})
+			all = append(all, webhook{configuration: "ValidatingWebhookConfiguration " + c.Name, name: w.Name, client: w.ClientConfig, rules: w.Rules, certificate: c.Annotations[injectedFrom]})
 		}
 	}
 	for _, c := range mutating.Items {
 		for _, w := range c.Webhooks {
-			all = append(all, webhook{configuration: "MutatingWebhookConfiguration " + c.Name, name: w.Name, client: w.ClientConfig, rules: w.Rules})
+			all = append(all, webhook{configuration: "MutatingWebhookConfiguration " + c.Name, name: w.Name, client: w.ClientConfig, rules: w.Rules, certificate: c.Annotations[injectedFrom]})
 		}
 	}
 	return slices.DeleteFunc(all, func(h webhook) bool { return !h.isOurs() }), nil
@@ -89,7 +96,7 @@ func (d *Doctor) listWebhooks(ctx context.Context) ([]webhook, error) {
 
 // isOurs reports whether a webhook is for kinds of CAPT.
 func (h webhook) isOurs() bool {
-	groups := []string{infrav1.GroupVersion.Group, controlplanev1.GroupVersion.Group, addonsv1.GroupVersion.Group}
+	groups := []string{infrav1.GroupVersion.Group, controlplanev1.GroupVersion.Group, bootstrapv1.GroupVersion.Group, addonsv1.GroupVersion.Group}
 	for _, rule := range h.rules {
 		ours := slices.ContainsFunc(rule.APIGroups, func(group string) bool { return slices.Contains(groups, group) })
 		kinds := slices.ContainsFunc(rule.Resources, func(resource string) bool {
@@ -102,7 +109,14 @@ func (h webhook) isOurs() bool {
 	return false
 }
 
-const renewCertificate = "make cert-manager issue a new certificate: kubectl delete secret -n capt-system webhook-service-cert"
+// renewCertificate returns how to replace the certificate of a webhook.
+func (h webhook) renewCertificate() string {
+	namespace, name, found := strings.Cut(h.certificate, "/")
+	if !found {
+		return "write a new certificate to the Secret that the manager's pods mount, and its CA to caBundle"
+	}
+	return fmt.Sprintf("make cert-manager issue a new certificate: kubectl delete secret -n %[1]s $(kubectl get certificate -n %[1]s %[2]s -o jsonpath={.spec.secretName})", namespace, name)
+}
 
 // webhookProblems returns the problems of a webhook's CA bundle and server.
 func (d *Doctor) webhookProblems(ctx context.Context, h webhook) []Result {
@@ -112,13 +126,13 @@ func (d *Doctor) webhookProblems(ctx context.Context, h webhook) []Result {
 	}
 	switch authorities, err := parseCertificates(h.client.CABundle); {
 	case len(h.client.CABundle) == 0:
-		add("check the annotation cert-manager.io/inject-ca-from, and that cert-manager is running", "no caBundle: the API server does not trust the webhook")
+		add("check the annotation "+injectedFrom+", and that cert-manager is running", "no caBundle: the API server does not trust the webhook")
 	case err != nil:
-		add(renewCertificate, "caBundle has no valid certificate")
+		add(h.renewCertificate(), "caBundle has no valid certificate")
 	default:
 		for _, authority := range authorities {
 			if age := d.Now().Sub(authority.NotAfter); age > 0 {
-				add(renewCertificate, "the certificate in caBundle expired %s ago", duration.HumanDuration(age))
+				add(h.renewCertificate(), "the certificate in caBundle expired %s ago", duration.HumanDuration(age))
 			}
 		}
 		if h.client.URL != nil {
