@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/clientcmd"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -168,6 +169,17 @@ func (m *management) providerConfig(settings map[string]string) {
 		settings[passphraseKey] = "a passphrase of sixteen characters"
 	}
 	m.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "aws"}, StringData: settings}, config)
+}
+
+// configureProvider gives the provider config aws, which has the settings of the emulator,
+// the configuration of an example.
+func (m *management) configureProvider(example *unstructured.Unstructured) {
+	m.t.Helper()
+	configuration, found, err := unstructured.NestedString(example.Object, "spec", "configuration")
+	m.Expect(err).NotTo(HaveOccurred())
+	m.Expect(found).To(BeTrue())
+	config := &infrav1.WorkspaceProviderConfig{ObjectMeta: metav1.ObjectMeta{Name: example.GetName()}}
+	m.change(config, func() { config.Spec.Configuration = configuration })
 }
 
 // templates creates the templates vpc and eks from the modules of this tree, whose runs

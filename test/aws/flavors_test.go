@@ -1,22 +1,16 @@
 package aws
 
 import (
-	"bytes"
 	"encoding/json"
 	"maps"
 	"net/url"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -24,8 +18,6 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/aws/awstest"
 	"github.com/appthrust/capt/internal/kubernetes/kubeversion"
-	"github.com/appthrust/capt/internal/kubernetes/manifest"
-	"github.com/appthrust/capt/internal/testenv"
 	"github.com/appthrust/capt/internal/testenv/statetest"
 )
 
@@ -98,6 +90,9 @@ func TestExamples_liveAndLeaveNothing(t *testing.T) {
 		"cluster-existing-vpc": {
 			cluster: "staging", region: region, examples: []string{"cluster-existing-vpc"}, vpc: true, role: "arn:aws:iam::123456789012:role/capt", privateCharts: true,
 		},
+		"cluster-other-account": {
+			cluster: "spoke", region: region, examples: []string{"cluster-other-account"}, role: "arn:aws:iam::210987654321:role/capt",
+		},
 		"cluster-node-groups":   {cluster: "fleet", region: "eu-west-1", examples: []string{"cluster-node-groups"}, image: "ami-0123456789abcdef0"},
 		"cluster-class":         {cluster: "topology", region: "us-west-2", examples: []string{"cluster-class"}},
 		"cluster-class-ipv6":    {cluster: "topology-ipv6", region: "eu-west-1", examples: []string{"cluster-class-ipv6"}},
@@ -159,6 +154,10 @@ func (s shipped) lives(t *testing.T) {
 	cluster, infra, plane := &clusterv1.Cluster{}, &infrav1.CAPTCluster{}, &controlplanev1.CAPTControlPlane{}
 	m.wait(infra, infrav1.ReadyCondition)
 	steps.done("VPC ready")
+	if s.role != "" && !s.vpc {
+		// Until now only a run needed the role: that of the VPC.
+		e.Expect(account.Calls("AssumeRole")).To(BeNumerically(">", 0), "runs assume the role")
+	}
 	m.wait(plane, infrav1.ReadyCondition)
 	steps.done("control plane ready")
 	m.available(cluster)
@@ -301,85 +300,6 @@ func (m *management) upgrade(cluster *clusterv1.Cluster, plane *controlplanev1.C
 	}, testTimeout, time.Second).Should(Succeed())
 	m.workersHave(next)
 	m.available(cluster)
-}
-
-// ship creates the templates of this tree and the cluster, as a user does: captctl
-// generate, captctl validate, kubectl apply.
-// The texts of examples that a user replaces are replaced.
-func (m *management) ship(s shipped, replace map[string]string) {
-	m.t.Helper()
-	captctl, err := testenv.Built("captctl")
-	m.Expect(err).NotTo(HaveOccurred())
-	top, err := testenv.Root()
-	m.Expect(err).NotTo(HaveOccurred())
-	templates, err := filepath.Glob(filepath.Join(top, "templates", "*.yaml"))
-	m.Expect(err).NotTo(HaveOccurred())
-	m.Expect(templates).NotTo(BeEmpty())
-	templates = append(templates, filepath.Join(top, "clusterclasses", "eks.yaml"))
-
-	var files []string
-	for _, name := range s.examples {
-		text, err := os.ReadFile(filepath.Join(top, "examples", name+".yaml"))
-		m.Expect(err).NotTo(HaveOccurred())
-		for _, old := range slices.Sorted(maps.Keys(replace)) {
-			text = bytes.ReplaceAll(text, []byte(old), []byte(replace[old]))
-		}
-		file := filepath.Join(m.t.TempDir(), name+".yaml")
-		m.Expect(os.WriteFile(file, text, 0o600)).To(Succeed())
-		files = append(files, file)
-	}
-	if s.flavor != "" {
-		files = append(files, m.generate(captctl, s))
-	}
-	args := append([]string{"validate", "--strict", "--namespace", m.namespace, filepath.Join(top, "examples", "provider-config-aws.yaml")}, templates...)
-	out, err := exec.CommandContext(m.t.Context(), captctl, append(args, files...)...).CombinedOutput()
-	m.Expect(err).NotTo(HaveOccurred(), string(out))
-
-	for _, path := range append(templates, files...) {
-		text, err := os.ReadFile(path)
-		m.Expect(err).NotTo(HaveOccurred())
-		objects, err := manifest.Parse(text)
-		m.Expect(err).NotTo(HaveOccurred())
-		for _, obj := range objects {
-			if kind := obj.GetKind(); len(m.tags) > 0 && (kind == "CAPTCluster" || kind == "CAPTControlPlane") {
-				m.Expect(unstructured.SetNestedMap(obj.Object, m.tags, "spec", "additionalTags")).To(Succeed())
-			}
-			m.create(obj)
-		}
-	}
-}
-
-// generate writes the cluster of a flavor to a file.
-func (m *management) generate(captctl string, s shipped) string {
-	m.t.Helper()
-	args := []string{"generate", "cluster", s.cluster, "--flavor", s.flavor, "--namespace", m.namespace, "--set", "AWS_REGION=" + s.region}
-	for _, assignment := range s.set {
-		args = append(args, "--set", assignment)
-	}
-	var problems bytes.Buffer
-	cmd := exec.CommandContext(m.t.Context(), captctl, args...)
-	cmd.Stderr = &problems
-	generated, err := cmd.Output()
-	m.Expect(err).NotTo(HaveOccurred(), problems.String())
-	text := string(generated)
-	if len(s.variables) > 0 {
-		variables, err := json.Marshal(rawValues(s.variables))
-		m.Expect(err).NotTo(HaveOccurred())
-		changed := strings.Replace(text, "  controlPlaneConfig:\n", "  variables: "+string(variables)+"\n  controlPlaneConfig:\n", 1)
-		m.Expect(changed).NotTo(Equal(text))
-		text = changed
-	}
-	file := filepath.Join(m.t.TempDir(), "cluster.yaml")
-	m.Expect(os.WriteFile(file, []byte(text), 0o600)).To(Succeed())
-	return file
-}
-
-func rawValues(from map[string]string) map[string]json.RawMessage {
-	out := map[string]json.RawMessage{}
-	for name, value := range from {
-		out[name] = json.RawMessage(value)
-	}
-	return out
 }
 
 // change changes an object, also while controllers do.
