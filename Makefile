@@ -200,7 +200,7 @@ e2e-aws-sweep: ## Delete everything that a run of e2e-aws REAL=1 left in an AWS 
 	@go run ./test/aws/real sweep "$$CAPT_E2E_RUN"
 
 .PHONY: e2e-aws-emulator
-e2e-aws-emulator: parts-test build
+e2e-aws-emulator: parts-test build addons
 	@cd dev && go run ./parts -link ../$(PARTS) modules
 	@rm -f out/e2e-aws.json
 	CAPT_TEST_AWS=1 go test $(TEST_FLAGS) -count=1 -v -parallel $(AWS_PARALLEL) -timeout 120m ./test/aws

@@ -35,9 +35,12 @@ func between(e *emulator, account *awstest.Server) map[int]string {
 kubectl patch workspaceproviderconfig aws --type=json -p '[{"op":"add","path":"/spec/credentials/-","value":{"env":"AWS_ENDPOINT_URL","secretRef":{"name":"aws-credentials","key":"endpoint"}}}]'
 kubectl apply -f capt/templates`,
 		// The roles that the page adds to the file.
-		3: `sed -i 's/^  controlPlaneConfig:$/&\n    addonRoles:\n    - name: EBSCSIDriver\n    - name: AWSLoadBalancerController/' demo.yaml
+		4: `sed -i 's/^  controlPlaneConfig:$/&\n    addonRoles:\n    - name: EBSCSIDriver\n    - name: AWSLoadBalancerController/' demo.yaml
 grep -q EBSCSIDriver demo.yaml`,
-		8: `KEY=$CREATED`,
+		// No pods run here, so Flux installs no charts. What needs no Flux is installed.
+		7: `kubectl wait --for=create --timeout=5m --namespace flux-system deployment/source-controller deployment/helm-controller
+kubectl wait --for=create --timeout=5m storageclass/gp3`,
+		9: `KEY=$CREATED`,
 	}
 }
 
@@ -79,7 +82,7 @@ func TestDocs_leadFromAnAccountToAClusterAndBack(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(top, "docs", "aws.md"))
 	e.Expect(err).NotTo(HaveOccurred())
 	blocks, hidden := testenv.Blocks(string(page), "aws"), between(e, account)
-	e.Expect(blocks).To(HaveLen(10), "between has the indexes of blocks")
+	e.Expect(blocks).To(HaveLen(11), "between has the indexes of blocks")
 	var script []string
 	for i, block := range blocks {
 		script = append(script, block, hidden[i])
