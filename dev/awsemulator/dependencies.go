@@ -8,24 +8,28 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 )
 
-// dependencyViolation is the message of EC2's error for an object that others depend
-// on. Like EC2's, it does not name them.
-type dependencyViolation string
+// ec2Refusal is an error of EC2.
+type ec2Refusal struct{ code, message string }
+
+// dependencyViolation returns EC2's error for an object that others depend on. Like EC2's,
+// its message does not name them.
+func dependencyViolation(message string) error { return ec2Refusal{"DependencyViolation", message} }
 
 // Error implements error.
-func (d dependencyViolation) Error() string { return "DependencyViolation: " + string(d) }
+func (e ec2Refusal) Error() string { return e.code + ": " + e.message }
 
 // respond writes the error in the format of EC2.
-func (d dependencyViolation) respond(w http.ResponseWriter) {
+func (e ec2Refusal) respond(w http.ResponseWriter) {
 	type failure struct {
 		Code    string   `xml:"Errors>Error>Code"`
 		Message string   `xml:"Errors>Error>Message"`
 		Request string   `xml:"RequestID"`
 		XMLName struct{} `xml:"Response"`
 	}
-	text, err := xml.Marshal(failure{Code: "DependencyViolation", Message: string(d), Request: "0"})
+	text, err := xml.Marshal(failure{Code: e.code, Message: e.message, Request: "0"})
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
@@ -35,8 +39,8 @@ func (d dependencyViolation) respond(w http.ResponseWriter) {
 	_, _ = w.Write(text)
 }
 
-// checkDependencies returns a dependencyViolation if EC2 would reject a call because
-// other objects depend on the object that it deletes. moto deletes most objects
+// checkDependencies returns an ec2Refusal if EC2 would reject a call because others use the
+// object that it deletes. moto deletes most objects
 // nevertheless.
 func (e ec2) checkDependencies(r *http.Request, form url.Values) error {
 	ctx := r.Context()
@@ -45,6 +49,8 @@ func (e ec2) checkDependencies(r *http.Request, form url.Values) error {
 		return e.checkGroup(ctx, form.Get("GroupId"))
 	case "DeleteSubnet":
 		return e.checkSubnet(ctx, form.Get("SubnetId"))
+	case "DeleteNetworkInterface":
+		return e.checkInterface(ctx, form.Get("NetworkInterfaceId"))
 	case "DetachInternetGateway":
 		return e.checkGateway(ctx, form.Get("VpcId"))
 	case "DeleteVpc":
@@ -119,6 +125,21 @@ func (e ec2) checkGroup(ctx context.Context, id string) error {
 	}
 	if used {
 		return dependencyViolation("resource " + id + " has a dependent object")
+	}
+	return nil
+}
+
+// checkInterface rejects the deletion of a network interface of a control plane, which EKS
+// uses until the cluster is deleted.
+func (e ec2) checkInterface(ctx context.Context, id string) error {
+	interfaces, err := e.interfaces(ctx)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(interfaces, func(i networkInterface) bool {
+		return i.ID == id && strings.HasPrefix(i.Description, controlPlaneInterface)
+	}) {
+		return ec2Refusal{"InvalidParameterValue", "Network interface '" + id + "' is currently in use."}
 	}
 	return nil
 }
@@ -248,11 +269,14 @@ func (e ec2) detachInstances(ctx context.Context, instances []string) error {
 	return err
 }
 
+// controlPlaneInterface begins the descriptions of the network interfaces of control planes.
+const controlPlaneInterface = "Amazon EKS "
+
 // addInterfaces creates the network interfaces of a control plane, one in each subnet.
 func (e *eks) addInterfaces(c *call, cluster, group string, subnets []string) error {
 	for _, subnet := range subnets {
 		err := e.inEC2(c).do(c.Context(), "CreateNetworkInterface", url.Values{
-			"SubnetId": {subnet}, "SecurityGroupId.1": {group}, "Description": {"Amazon EKS " + cluster},
+			"SubnetId": {subnet}, "SecurityGroupId.1": {group}, "Description": {controlPlaneInterface + cluster},
 		}, nil)
 		if err != nil {
 			return err
@@ -269,7 +293,7 @@ func (e *eks) removeInterfaces(c *call, cluster, group string) error {
 		return err
 	}
 	for _, i := range interfaces {
-		if i.Description != "Amazon EKS "+cluster {
+		if i.Description != controlPlaneInterface+cluster {
 			continue
 		}
 		if err := e.inEC2(c).do(c.Context(), "DeleteNetworkInterface", url.Values{"NetworkInterfaceId": {i.ID}}, nil); err != nil {
@@ -277,7 +301,7 @@ func (e *eks) removeInterfaces(c *call, cluster, group string) error {
 		}
 	}
 	err = e.inEC2(c).checkGroup(c.Context(), group)
-	if _, used := errors.AsType[dependencyViolation](err); used {
+	if _, used := errors.AsType[ec2Refusal](err); used {
 		return nil
 	}
 	if err != nil {

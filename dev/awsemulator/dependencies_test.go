@@ -77,6 +77,19 @@ func TestDependencies_areRespectedAsByEC2(t *testing.T) {
 	}
 }
 
+// Else a security group of a control plane could be deleted before the control plane.
+func TestDependencies_interfacesOfControlPlanesAreInUse(t *testing.T) {
+	r := newHarness(t)
+	r.answers = map[string]string{"DescribeNetworkInterfaces": `<R><networkInterfaceSet><item><networkInterfaceId>eni-1</networkInterfaceId><description>Amazon EKS demo</description></item>` +
+		`<item><networkInterfaceId>eni-2</networkInterfaceId><description>of a user</description></item></networkInterfaceSet></R>`}
+	if status, text := r.do("ec2", "POST", "/", "Action=DeleteNetworkInterface&NetworkInterfaceId=eni-1"); status != 400 || !strings.Contains(text, "is currently in use") {
+		t.Fatalf("got %d %s, want an interface that is in use", status, text)
+	}
+	if status, text := r.do("ec2", "POST", "/", "Action=DeleteNetworkInterface&NetworkInterfaceId=eni-2"); status != 200 {
+		t.Fatalf("got %d %s, want an accepted call", status, text)
+	}
+}
+
 func unescape(text string) string { return strings.ReplaceAll(text, "&#39;", "'") }
 
 func TestDependencies_deletedGatewayReleasesItsInterface(t *testing.T) {

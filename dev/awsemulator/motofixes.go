@@ -54,7 +54,7 @@ func fillGaps(moto string, next http.Handler) http.Handler {
 			follow = e.releaseInstances(r, form)
 		}
 		err := e.checkDependencies(r, form)
-		if refused, is := errors.AsType[dependencyViolation](err); is {
+		if refused, is := errors.AsType[ec2Refusal](err); is {
 			refused.respond(w)
 			return
 		}

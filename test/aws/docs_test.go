@@ -38,8 +38,8 @@ kubectl apply -f capt/templates`,
 		4: `sed -i 's/^  controlPlaneConfig:$/&\n    addonRoles:\n    - name: EBSCSIDriver\n    - name: AWSLoadBalancerController/' demo.yaml
 grep -q EBSCSIDriver demo.yaml`,
 		// No pods run here, so Flux installs no charts. What needs no Flux is installed.
-		7: `kubectl wait --for=create --timeout=5m --namespace flux-system deployment/source-controller deployment/helm-controller
-kubectl wait --for=create --timeout=5m storageclass/gp3`,
+		7: `kubectl wait --for=create --timeout=5m namespace/flux-system storageclass/gp3
+kubectl wait --for=create --timeout=5m --namespace flux-system deployment/source-controller deployment/helm-controller`,
 		9: `KEY=$CREATED`,
 	}
 }

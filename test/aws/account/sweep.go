@@ -111,7 +111,8 @@ func (a *Account) Sweep(ctx context.Context, run Run, interval time.Duration, re
 		if failures == maxFailures {
 			return left, fmt.Errorf("sweeping run %s: the account cannot be searched completely: %w", run.ID, findErr)
 		}
-		report("%d resources of run %s are left", len(left), run.ID)
+		const named = 5
+		report("%d resources of run %s are left, such as %s", len(left), run.ID, strings.Join(left[:min(named, len(left))], ", "))
 		select {
 		case <-ctx.Done():
 			return left, errors.Join(findErr, fmt.Errorf("sweeping run %s: %w", run.ID, ctx.Err()))
