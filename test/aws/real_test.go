@@ -133,6 +133,8 @@ func TestSweep_removesAnAbandonedRun(t *testing.T) {
 		"fargate_profiles": map[string]any{"jobs": map[string]any{"selectors": []any{map[string]any{"namespace": "jobs"}}}},
 	})
 	eks.apply(nil)
+	// A sweep that ended between the two steps of a deletion.
+	e.create("internetGatewayId", "CreateInternetGateway", specification("internet-gateway", account.TagKey, run.ID)...)
 	found, err := a.Find(t.Context(), run)
 	e.Expect(err).NotTo(HaveOccurred())
 	e.Expect(len(found)).To(BeNumerically(">", 40), "the run has resources of all kinds: %v", found)

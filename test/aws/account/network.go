@@ -101,8 +101,10 @@ func (a *Account) routeTables(ctx context.Context, run Run) ([]resource, error) 
 	})
 }
 
+// internetGateways returns the internet gateways of the VPCs, and those of the run that are
+// not attached any more.
 func (a *Account) internetGateways(ctx context.Context, run Run) ([]resource, error) {
-	return a.inVPCs(ctx, run, "attachment.vpc-id", func(in types.Filter) ([]resource, error) {
+	find := func(in types.Filter) ([]resource, error) {
 		out, err := a.ec2.DescribeInternetGateways(ctx, &ec2.DescribeInternetGatewaysInput{Filters: []types.Filter{in}})
 		if err != nil {
 			return nil, err
@@ -120,7 +122,20 @@ func (a *Account) internetGateways(ctx context.Context, run Run) ([]resource, er
 			}})
 		}
 		return found, nil
-	})
+	}
+	attached, err := a.inVPCs(ctx, run, "attachment.vpc-id", find)
+	if err != nil {
+		return nil, err
+	}
+	tagged, err := find(run.tagged()[0])
+	if err != nil {
+		return nil, fmt.Errorf("listing internet gateways: %w", err)
+	}
+	all := map[string]resource{}
+	for _, r := range append(attached, tagged...) {
+		all[r.text] = r
+	}
+	return sorted(values(all)), nil
 }
 
 func (a *Account) egressGateways(ctx context.Context, run Run) ([]resource, error) {
