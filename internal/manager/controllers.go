@@ -59,7 +59,7 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, o *Options) error {
 
 // setupEngine adds the controllers of workspaces and of what belongs to them.
 func setupEngine(ctx context.Context, mgr ctrl.Manager, o *Options, objects cache.Cache, reader client.Reader) error {
-	exits := make(chan event.GenericEvent, 1<<16)
+	exits := make(chan event.GenericEvent, 1<<12)
 	o.Engine.Hide = append(o.Engine.Hide, o.WebhookCertDir)
 	runners, err := o.Engine.runners(mgr, o.ShutdownTimeout, exits)
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"sync/atomic"
 
-	"github.com/KimMachineGun/automemlimit/memlimit"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/cluster-api/util/flags"
@@ -100,6 +99,8 @@ func New(config *rest.Config, o *Options) (ctrl.Manager, error) {
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = o.QPS, o.Burst
 	config.UserAgent = userAgent
+	// Each watch would keep the memory of a decompressor.
+	config.DisableCompression = true
 
 	tlsOptions, metricsOptions, err := flags.GetManagerOptions(o.Diagnostics)
 	if err != nil {
@@ -159,17 +160,4 @@ func setup(ctx context.Context, mgr ctrl.Manager, o *Options) (*cachesSynced, er
 		return nil, err
 	}
 	return synced, registerObjectMetrics(newObjectMetrics(mgr.GetCache(), mgr.GetScheme(), o, synced))
-}
-
-// limitMemory sets the memory limit of the Go runtime to that of the container,
-// unless GOMEMLIMIT is set.
-func limitMemory(ctx context.Context) {
-	limit, err := memlimit.SetGoMemLimitWithOpts(memlimit.WithRatio(0.9))
-	if err != nil {
-		klog.FromContext(ctx).V(2).Info("Found no memory limit", "reason", err.Error())
-		return
-	}
-	if limit > 0 {
-		klog.FromContext(ctx).Info("Limited memory", "bytes", limit)
-	}
 }

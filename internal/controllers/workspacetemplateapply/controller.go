@@ -104,7 +104,7 @@ type Reconciler struct {
 
 // grantedCapacity is the capacity of Reconciler.granted. The queue must not block
 // when it grants a slot during a reconcile.
-const grantedCapacity = 1 << 16
+const grantedCapacity = 1 << 12
 
 // SetupWithManager adds the controller and its watches to the manager.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
