@@ -27,7 +27,7 @@ import (
 const readTimeout = 5 * time.Second
 
 // objectMetrics collects metrics of objects that may not be reconciled at all: deletions
-// that wait and certificates that expire. It reads them from the cache when Prometheus
+// that wait, runs that failed or hang, and certificates that expire. It reads them from the cache when Prometheus
 // asks.
 type objectMetrics struct {
 	reader   client.Reader
@@ -38,6 +38,8 @@ type objectMetrics struct {
 
 	lock         sync.Mutex
 	deletions    *prometheus.GaugeVec
+	failing      *prometheus.GaugeVec
+	runs         *prometheus.GaugeVec
 	kubeconfigs  *prometheus.GaugeVec
 	certificates *prometheus.GaugeVec
 }
@@ -50,6 +52,12 @@ func newObjectMetrics(reader client.Reader, scheme *runtime.Scheme, o *Options, 
 		deletions: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "capt_deletion_timestamp_seconds", Help: "When the deletion of an object began, for each object that is being deleted.",
 		}, []string{"kind", "namespace", "name"}),
+		failing: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "capt_workspace_failing", Help: "1 for each workspace whose latest run failed and is not retried, by the reason.",
+		}, []string{"namespace", "name", "reason"}),
+		runs: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "capt_run_start_timestamp_seconds", Help: "When the current run of a workspace was created, for each run that has not ended.",
+		}, []string{"namespace", "name"}),
 		kubeconfigs: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "capt_kubeconfig_expiry_timestamp_seconds", Help: "When the kubeconfig of a control plane expires, by the source of the kubeconfig. CAPT renews those of the source EKS.",
 		}, []string{"namespace", "name", "source"}),
@@ -118,7 +126,7 @@ func (m *objectMetrics) Collect(ch chan<- prometheus.Metric) {
 }
 
 func (m *objectMetrics) vectors() []*prometheus.GaugeVec {
-	return []*prometheus.GaugeVec{m.deletions, m.kubeconfigs, m.certificates}
+	return []*prometheus.GaugeVec{m.deletions, m.failing, m.runs, m.kubeconfigs, m.certificates}
 }
 
 // readObjects sets the metrics of the objects of a kind. It changes none of them, so they
@@ -137,17 +145,32 @@ func (m *objectMetrics) readObjects(ctx context.Context, kind client.ObjectList)
 			}
 			m.deletions.WithLabelValues(gvk.Kind, obj.GetNamespace(), obj.GetName()).Set(float64(deleted.Unix()))
 		}
-		// The deletion of a cluster ends with an expired kubeconfig, and has a metric of its own.
-		if controlPlane, ok := obj.(*controlplanev1.CAPTControlPlane); ok && controlPlane.DeletionTimestamp.IsZero() {
-			m.readKubeconfig(controlPlane)
+		switch obj := obj.(type) {
+		case *infrav1.WorkspaceTemplateApply:
+			m.readRuns(obj)
+		case *controlplanev1.CAPTControlPlane:
+			m.readKubeconfig(obj)
 		}
 		return nil
 	})
 }
 
+// readRuns sets the metrics of the latest run of a workspace. A run that a user stopped has
+// not failed.
+func (m *objectMetrics) readRuns(workspace *infrav1.WorkspaceTemplateApply) {
+	if failure := workspace.Status.Failure; failure != nil && failure.NextAt.IsZero() && failure.Reason != infrav1.RunCanceledReason {
+		m.failing.WithLabelValues(workspace.Namespace, workspace.Name, failure.Reason).Set(1)
+	}
+	if run := workspace.Status.Run; run != nil && !run.StartedAt.IsZero() {
+		m.runs.WithLabelValues(workspace.Namespace, workspace.Name).Set(float64(run.StartedAt.Unix()))
+	}
+}
+
+// readKubeconfig sets the metric of a control plane. The deletion of a cluster ends with an
+// expired kubeconfig, and has a metric of its own.
 func (m *objectMetrics) readKubeconfig(controlPlane *controlplanev1.CAPTControlPlane) {
 	status := controlPlane.Status.Kubeconfig
-	if status == nil || status.ExpiresAt.IsZero() {
+	if status == nil || status.ExpiresAt.IsZero() || !controlPlane.DeletionTimestamp.IsZero() {
 		return
 	}
 	source := controlplanev1.KubeconfigSourceEKS

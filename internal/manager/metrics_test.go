@@ -74,11 +74,17 @@ func TestObjectMetrics(t *testing.T) {
 	leaving := controlplanev1.CAPTControlPlane{ObjectMeta: named("leaving")}
 	leaving.DeletionTimestamp, leaving.Status.Kubeconfig = deleted.DeletionTimestamp, token.Status.Kubeconfig
 
+	failed, retried, stopped := infrav1.WorkspaceTemplateApply{ObjectMeta: named("failed")}, infrav1.WorkspaceTemplateApply{ObjectMeta: named("retried")}, infrav1.WorkspaceTemplateApply{ObjectMeta: named("stopped")}
+	failed.Status.Failure = &infrav1.FailureStatus{Reason: infrav1.RunFailedReason}
+	retried.Status.Failure = &infrav1.FailureStatus{Reason: infrav1.RetryingReason, NextAt: metav1.NewTime(expires)}
+	retried.Status.Run = &infrav1.RunStatus{StartedAt: metav1.NewTime(began)}
+	stopped.Status.Failure = &infrav1.FailureStatus{Reason: infrav1.RunCanceledReason}
+
 	o, synced := NewOptions(), &cachesSynced{}
 	o.Providers, o.WebhookPort, o.WebhookCertDir = allProviders, 9443, t.TempDir()
 	writeCertificate(t, o.WebhookCertDir, expires)
 	m := newObjectMetrics(objectsOf{
-		workspaces:    []infrav1.WorkspaceTemplateApply{deleted, living},
+		workspaces:    []infrav1.WorkspaceTemplateApply{deleted, living, failed, retried, stopped},
 		controlPlanes: []controlplanev1.CAPTControlPlane{token, output, forever, leaving},
 	}, scheme.New(), o, synced)
 	registry := prometheus.NewPedanticRegistry()
@@ -100,6 +106,12 @@ capt_deletion_timestamp_seconds{kind="WorkspaceTemplateApply",name="deleted",nam
 # TYPE capt_kubeconfig_expiry_timestamp_seconds gauge
 capt_kubeconfig_expiry_timestamp_seconds{name="output",namespace="team-a",source="Output"} %[2]d
 capt_kubeconfig_expiry_timestamp_seconds{name="token",namespace="team-a",source="EKS"} %[2]d
+# HELP capt_run_start_timestamp_seconds When the current run of a workspace was created, for each run that has not ended.
+# TYPE capt_run_start_timestamp_seconds gauge
+capt_run_start_timestamp_seconds{name="retried",namespace="team-a"} %[1]d
+# HELP capt_workspace_failing 1 for each workspace whose latest run failed and is not retried, by the reason.
+# TYPE capt_workspace_failing gauge
+capt_workspace_failing{name="failed",namespace="team-a",reason="RunFailed"} 1
 `, began.Unix(), expires.Unix())))).To(Succeed())
 }
 

@@ -3,6 +3,7 @@ package alerts
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,26 @@ const (
 // seconds writes a time as the value of a series.
 func seconds(d time.Duration) string { return fmt.Sprintf("%d", int(d.Seconds())) }
 
+// errorsOf returns a series of failed reconciles.
+func errorsOf(controller, job, values string) string {
+	return fmt.Sprintf(`controller_runtime_reconcile_errors_total{controller=%q,namespace="capt-system",%s} %s`, controller, job, values)
+}
+
+// backoff returns how often an object has failed after each minute, if it always fails:
+// controller-runtime waits 5 ms at first, then twice as long each time, up to 1000 s.
+func backoff(during time.Duration) string {
+	var values []string
+	failures, next, wait := 0, 30*time.Second, 5*time.Millisecond
+	for at := time.Duration(0); at <= during; at += time.Minute {
+		for next <= at {
+			failures++
+			next, wait = next+wait, min(2*wait, 1000*time.Second)
+		}
+		values = append(values, strconv.Itoa(failures))
+	}
+	return strings.Join(values, " ")
+}
+
 // Each alert has a case in which it fires and one in which it does not.
 var cases = []struct {
 	alert  string
@@ -29,9 +50,12 @@ var cases = []struct {
 	{alert: "CAPTManagerDown", name: "no manager answers", series: `up{` + job + `} 0x30`, after: 15 * time.Minute, want: []string{"CAPTManagerDown{"}},
 	{alert: "CAPTManagerDown", name: "nothing is scraped", series: `other 0x30`, after: 15 * time.Minute, want: []string{"CAPTManagerDown{"}},
 	{alert: "CAPTManagerDown", name: "one of two answers", series: "up{pod=\"a\"," + job + "} 1x30\nup{pod=\"b\"," + job + "} 0x30", after: 15 * time.Minute},
-	{alert: "CAPTReconcileErrors", name: "an error each minute", series: `controller_runtime_reconcile_errors_total{controller="captcluster",` + job + `} 0+1x60`, after: 50 * time.Minute, want: []string{`CAPTReconcileErrors{controller="captcluster"}: Controller captcluster fails`}},
-	{alert: "CAPTReconcileErrors", name: "an error each ten minutes", series: `controller_runtime_reconcile_errors_total{controller="captcluster",` + job + `} 0x10 1x10 2x10 3x10 4x10`, after: 50 * time.Minute},
-	{alert: "CAPTReconcileErrors", name: "another manager", series: `controller_runtime_reconcile_errors_total{controller="x",job="other"} 0+1x60`, after: 50 * time.Minute},
+	{alert: "CAPTReconcileErrors", name: "an object always fails", series: errorsOf("captcluster", job, backoff(3*hour)), after: 90 * time.Minute, want: []string{`CAPTReconcileErrors{controller="captcluster", namespace="capt-system"}: Controller captcluster fails`}},
+	{alert: "CAPTReconcileErrors", name: "and is still tried every 1000 seconds", series: errorsOf("captcluster", job, backoff(8*hour)), after: 8 * hour, want: []string{`CAPTReconcileErrors{controller="captcluster"`}},
+	{alert: "CAPTReconcileErrors", name: "in the manager of another provider", series: errorsOf("captaddon", `job="capt-addon-controller-manager-metrics-service"`, backoff(3*hour)), after: 90 * time.Minute, want: []string{`CAPTReconcileErrors{controller="captaddon"`}},
+	{alert: "CAPTReconcileErrors", name: "an object recovers after half an hour", series: errorsOf("captcluster", job, backoff(hour/2)+" 19x90"), after: 90 * time.Minute},
+	{alert: "CAPTReconcileErrors", name: "an error each half hour", series: errorsOf("captcluster", job, "0x29 1x29 2x29 3x29 4x29 5x29"), after: 170 * time.Minute},
+	{alert: "CAPTReconcileErrors", name: "another manager", series: errorsOf("x", `job="other"`, backoff(3*hour)), after: 2 * hour},
 	{alert: "CAPTCertificateExpiring", name: "not renewed", series: `capt_certificate_expiry_timestamp_seconds{use="webhooks"} ` + seconds(5*day) + `x90`, after: 80 * time.Minute, want: []string{`CAPTCertificateExpiring{use="webhooks"}: The manager's certificate of the webhooks expires in 4d 22h`}},
 	{alert: "CAPTCertificateExpiring", name: "valid for a month", series: `capt_certificate_expiry_timestamp_seconds{use="webhooks"} ` + seconds(30*day) + `x90`, after: 80 * time.Minute},
 	{alert: "CAPTDeletionStuck", name: "for three hours, seen by two managers", series: "capt_deletion_timestamp_seconds{kind=\"CAPTCluster\",namespace=\"a\",name=\"x\",pod=\"1\"} 60x200\ncapt_deletion_timestamp_seconds{kind=\"CAPTCluster\",namespace=\"a\",name=\"x\",pod=\"2\"} 60x200", after: 3 * hour, want: []string{`CAPTDeletionStuck{kind="CAPTCluster", name="x", namespace="a"}: CAPTCluster x has been deleting for 2h 59m`}},
@@ -48,16 +72,16 @@ var cases = []struct {
 	{alert: "CAPTAddonNotReady", name: "during a rollout", series: `capt_addon_clusters{namespace="a",addon="flux",ready="false"} 2x20 0x40`, after: 45 * time.Minute},
 	{alert: "CAPTAddonFlapping", name: "every two minutes", series: `capt_addon_failures_total{namespace="a",addon="flux",reason="Drifted"} 0+0.5x60`, after: hour, want: []string{`CAPTAddonFlapping{addon="flux", namespace="a", reason="Drifted"}: Add-on flux has failed 30`}},
 	{alert: "CAPTAddonFlapping", name: "twice", series: `capt_addon_failures_total{namespace="a",addon="flux",reason="Drifted"} 0x10 1x10 2x40`, after: hour},
-	{alert: "CAPTRunsFailing", name: "invalid HCL", series: `capt_run_failures_total{class="Terminal"} 0x10 1x10`, after: 12 * time.Minute, want: []string{`CAPTRunsFailing{class="Terminal"}: Terraform runs failed`}},
-	{alert: "CAPTRunsFailing", name: "throttled", series: `capt_run_failures_total{class="Transient"} 0x10 1x10`, after: 12 * time.Minute},
+	{alert: "CAPTRunsFailing", name: "for two hours, seen by two managers", series: "capt_workspace_failing{namespace=\"a\",name=\"vpc\",reason=\"RunFailed\",pod=\"1\"} 1x130\ncapt_workspace_failing{namespace=\"a\",name=\"vpc\",reason=\"RunFailed\",pod=\"2\"} 1x130", after: 2 * hour, want: []string{`CAPTRunsFailing{name="vpc", namespace="a", reason="RunFailed"}: The run of workspace vpc failed`}},
+	{alert: "CAPTRunsFailing", name: "corrected", series: `capt_workspace_failing{namespace="a",name="vpc",reason="RunFailed"} 1x10 _x10`, after: 18 * time.Minute},
 	{alert: "CAPTRunsRetrying", name: "throttled for an hour", series: `capt_run_failures_total{class="Transient"} 0+1x90`, after: hour, want: []string{`CAPTRunsRetrying{class="Transient"}: Terraform runs fail repeatedly (Transient)`}},
 	{alert: "CAPTRunsRetrying", name: "a few times", series: `capt_run_failures_total{class="Transient"} 0x10 3x80`, after: hour},
 	{alert: "CAPTPolicyDenied", name: "a plan", series: `capt_policy_violations_total{kind="WorkspacePolicy",policy="keep",action="Deny"} 0x10 1x10`, after: 12 * time.Minute, want: []string{`CAPTPolicyDenied{kind="WorkspacePolicy", policy="keep"}: WorkspacePolicy keep denied plans`}},
 	{alert: "CAPTPolicyDenied", name: "only a warning", series: `capt_policy_violations_total{kind="WorkspacePolicy",policy="keep",action="Warn"} 0x10 1x10`, after: 12 * time.Minute},
-	{alert: "CAPTRunsQueued", name: "for ten minutes each", series: "capt_runs_queued 5x60\ncapt_run_queue_seconds_bucket{le=\"300\"} 0x60\ncapt_run_queue_seconds_bucket{le=\"900\"} 0+1x60\ncapt_run_queue_seconds_bucket{le=\"+Inf\"} 0+1x60", after: 50 * time.Minute, want: []string{"CAPTRunsQueued{}: Terraform runs wait several minutes"}},
-	{alert: "CAPTRunsQueued", name: "and none waits now", series: "capt_runs_queued 0x60\ncapt_run_queue_seconds_bucket{le=\"300\"} 0x60\ncapt_run_queue_seconds_bucket{le=\"900\"} 0+1x60\ncapt_run_queue_seconds_bucket{le=\"+Inf\"} 0+1x60", after: 50 * time.Minute},
-	{alert: "CAPTRunsHang", name: "none ends", series: "capt_runs_in_flight 2x300\ncapt_run_duration_seconds_count{operation=\"Apply\",outcome=\"Succeeded\"} 7x300", after: 5 * hour, want: []string{"CAPTRunsHang{}: Terraform runs are in progress"}},
-	{alert: "CAPTRunsHang", name: "one ends each hour", series: "capt_runs_in_flight 2x300\ncapt_run_duration_seconds_count{operation=\"Apply\",outcome=\"Succeeded\"} 0x59 1x59 2x59 3x59 4x59", after: 290 * time.Minute},
+	{alert: "CAPTRunsQueued", name: "while no run ever gets a slot", series: "capt_runs_queued 5x60\ncapt_oldest_queued_run_seconds{pod=\"1\"} 0+60x60\ncapt_oldest_queued_run_seconds{pod=\"2\"} 0x60", after: 30 * time.Minute, want: []string{"CAPTRunsQueued{}: Terraform runs wait several minutes"}},
+	{alert: "CAPTRunsQueued", name: "for a short time each", series: "capt_runs_queued 5x60\ncapt_oldest_queued_run_seconds 0 60 120 180 240 60 120 180 240 60 120 180 240 60 120 180 240 60 120 180 240", after: 20 * time.Minute},
+	{alert: "CAPTRunsHang", name: "one of two", series: "capt_run_start_timestamp_seconds{namespace=\"a\",name=\"vpc\"} 60x200\ncapt_run_start_timestamp_seconds{namespace=\"a\",name=\"eks\"} " + seconds(2*hour) + "x200", after: 3 * hour, want: []string{`CAPTRunsHang{name="vpc", namespace="a"}: The run of workspace vpc has not ended for 2h 59m`}},
+	{alert: "CAPTRunsHang", name: "a run each hour", series: `capt_run_start_timestamp_seconds{namespace="a",name="vpc"} 0x59 3600x59 7200x59 10800x59`, after: 230 * time.Minute},
 	{alert: "CAPTDrifted", name: "of one workspace", series: "capt_drifted_resources{namespace=\"a\",name=\"vpc\"} 3x30\ncapt_drifted_resources{namespace=\"a\",name=\"eks\"} 0x30", after: 20 * time.Minute, want: []string{`CAPTDrifted{name="vpc", namespace="a"}: 3 resources of workspace vpc differ`}},
 	{alert: "CAPTDrifted", name: "repaired", series: `capt_drifted_resources{namespace="a",name="vpc"} 3x10 0x20`, after: 20 * time.Minute},
 }
@@ -89,6 +113,26 @@ func TestAlerts(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Each provider that clusterctl installs has a manager, and its alert names it.
+func TestProviderAlerts(t *testing.T) {
+	file, err := writeRules("../../../config/providers/prometheus/alerts.yaml", t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := firing(file, `up{job="capt-control-plane-controller-manager-metrics-service"} 1x30
+up{job="capt-bootstrap-controller-manager-metrics-service"} 0x30`, 15*time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		`CAPTManagerDown{provider="bootstrap"}: No manager of the bootstrap provider answers`,
+		`CAPTManagerDown{provider="addon"}: No manager of the add-on provider answers`,
+	}
+	if !slices.Equal(all, want) {
+		t.Errorf("firing: %q, want %q", all, want)
 	}
 }
 

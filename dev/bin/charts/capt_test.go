@@ -156,6 +156,46 @@ func TestCAPT_equalsConfigPrometheus(t *testing.T) {
 	}
 }
 
+// at returns the value at a path of a manifest, or nil.
+func at(object map[string]any, path ...string) any {
+	for _, key := range path[:len(path)-1] {
+		object, _ = object[key].(map[string]any)
+	}
+	return object[path[len(path)-1]]
+}
+
+// Prometheus reads each manager at its own Service, and verifies its certificate.
+func TestServiceMonitors_matchTheManagers(t *testing.T) {
+	monitors := kustomization(t, "providers/prometheus")
+	for dir, prefix := range map[string]string{
+		"default": "capt", "providers/infrastructure": "capt", "providers/control-plane": "capt-control-plane", "providers/bootstrap": "capt-bootstrap", "providers/addon": "capt-addon",
+	} {
+		t.Run(dir, func(t *testing.T) {
+			objects, namespace := kustomization(t, dir), prefix+"-system"
+			monitor, service := monitors["ServiceMonitor "+prefix+"-controller-manager"], objects["Service "+prefix+"-controller-manager-metrics-service"]
+			if monitor == nil || service == nil || at(monitor, "metadata", "namespace") != namespace || at(service, "metadata", "namespace") != namespace {
+				t.Fatalf("the ServiceMonitor or the Service of %s is missing in %s", prefix, namespace)
+			}
+			for key, value := range at(monitor, "spec", "selector", "matchLabels").(map[string]any) {
+				if at(service, "metadata", "labels", key) != value {
+					t.Errorf("the Service has no label %s: %s", key, value)
+				}
+			}
+			endpoint := at(monitor, "spec", "endpoints").([]any)[0].(map[string]any)
+			certificate := objects["Certificate "+prefix+"-serving-cert"]
+			if name := at(endpoint, "tlsConfig", "serverName"); !slices.Contains(at(certificate, "spec", "dnsNames").([]any), name) {
+				t.Errorf("the certificate is not for %s", name)
+			}
+			if name := at(endpoint, "tlsConfig", "ca", "secret", "name"); name != at(certificate, "spec", "secretName") {
+				t.Errorf("the certificate is not in the Secret %s", name)
+			}
+			if at(endpoint, "honorLabels") != true {
+				t.Error("the labels of metrics are replaced")
+			}
+		})
+	}
+}
+
 // The chart must not drift from config/default and config/namespaced, which the other tests
 // install.
 func TestCAPT_equalsConfig(t *testing.T) {

@@ -33,10 +33,17 @@ var (
 
 	inFlight = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "capt_runs_in_flight", Help: "Number of running runs.",
-	}, func() float64 { running, _ := queueLen(); return float64(running) })
+	}, func() float64 {
+		return fromQueue(func(q *queue.Queue) float64 { running, _ := q.Len(); return float64(running) })
+	})
 	queued = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "capt_runs_queued", Help: "Number of runs that wait for a free slot.",
-	}, func() float64 { _, waiting := queueLen(); return float64(waiting) })
+	}, func() float64 {
+		return fromQueue(func(q *queue.Queue) float64 { _, waiting := q.Len(); return float64(waiting) })
+	})
+	longestWait = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "capt_oldest_queued_run_seconds", Help: "Time that the run that arrived first has been waiting for a free slot, or 0.",
+	}, func() float64 { return fromQueue(func(q *queue.Queue) float64 { return q.LongestWait().Seconds() }) })
 
 	current struct {
 		sync.Mutex
@@ -48,7 +55,7 @@ var (
 // registerMetrics registers the metrics once and sets the queue that they report.
 func registerMetrics(q *queue.Queue) {
 	register.Do(func() {
-		metrics.Registry.MustRegister(runDuration, runFailures, policyViolations, queueTime, drifted, inFlight, queued)
+		metrics.Registry.MustRegister(runDuration, runFailures, policyViolations, queueTime, drifted, inFlight, queued, longestWait)
 		for _, class := range []terraform.Class{terraform.ClassTransient, terraform.ClassLockHeld, terraform.ClassTerminal} {
 			runFailures.WithLabelValues(string(class))
 		}
@@ -58,13 +65,14 @@ func registerMetrics(q *queue.Queue) {
 	current.queue = q
 }
 
-func queueLen() (running, waiting int) {
+// fromQueue returns a value of the queue, or 0 without one.
+func fromQueue(value func(*queue.Queue) float64) float64 {
 	current.Lock()
 	defer current.Unlock()
 	if current.queue == nil {
-		return 0, 0
+		return 0
 	}
-	return current.queue.Len()
+	return value(current.queue)
 }
 
 func observeRun(run *runRecord, result *terraform.Result) {

@@ -81,13 +81,18 @@ func TestQueueMetrics(t *testing.T) {
 	registerMetrics(nil)
 	g.Expect(measure(g, "capt_runs_in_flight")).To(BeZero())
 	g.Expect(measure(g, "capt_runs_queued")).To(BeZero())
+	g.Expect(measure(g, "capt_oldest_queued_run_seconds")).To(BeZero())
 
-	q := queue.New(queue.Limits{Total: 1}, time.Now, func(queue.Key) {})
+	now := noon
+	q := queue.New(queue.Limits{Total: 1}, func() time.Time { return now }, func(queue.Key) {})
 	registerMetrics(q)
 	defer registerMetrics(nil)
 	for _, name := range []string{"a", "b", "c"} {
 		q.Acquire(queue.Key{Name: name}, queue.Group{})
+		g.Expect(measure(g, "capt_oldest_queued_run_seconds") > 0).To(Equal(name == "c"), "the first of them runs")
+		now = now.Add(time.Minute)
 	}
+	g.Expect(measure(g, "capt_oldest_queued_run_seconds")).To(BeEquivalentTo(120))
 	g.Expect(measure(g, "capt_runs_in_flight")).To(BeEquivalentTo(1))
 	g.Expect(measure(g, "capt_runs_queued")).To(BeEquivalentTo(2))
 }

@@ -134,6 +134,16 @@ func (q *Queue) Len() (running, waiting int) {
 	return len(q.running), len(q.waiting)
 }
 
+// LongestWait returns how long the key that arrived first has been waiting, or 0.
+func (q *Queue) LongestWait() time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.waiting) == 0 {
+		return 0
+	}
+	return q.now().Sub(q.waiting[0].since)
+}
+
 func (q *Queue) leave(key Key) {
 	q.waiting = slices.DeleteFunc(q.waiting, func(t ticket) bool { return t.key == key })
 }
