@@ -54,11 +54,11 @@ func TestManager_runsJobsWithTheModuleOfAFluxSource(t *testing.T) {
 		"spec": map[string]any{"url": "https://git.example.com/infra", "interval": "1m"},
 	}}
 	h.create(source)
-	now := metav1.Now().UTC().Format(time.RFC3339)
+	now, path := metav1.Now().UTC().Format(time.RFC3339), "gitrepository/"+h.namespace+"/infra/0123.tar.gz"
 	source.Object["status"] = map[string]any{
 		"observedGeneration": int64(1),
 		"artifact": map[string]any{
-			"path": "infra.tar.gz", "url": server.URL + "/infra.tar.gz", "revision": "main@sha1:0123456789012345678901234567890123456789",
+			"path": path, "url": server.URL + "/" + path, "revision": "main@sha1:0123456789012345678901234567890123456789",
 			"digest": fmt.Sprintf("sha256:%x", sha256.Sum256(content)), "lastUpdateTime": now, "size": int64(len(content)),
 		},
 		"conditions": []any{map[string]any{"type": "Ready", "status": "True", "reason": "Succeeded", "message": "stored", "lastTransitionTime": now, "observedGeneration": int64(1)}},
