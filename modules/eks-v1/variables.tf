@@ -531,6 +531,7 @@ variable "node_group" {
     min_size           = optional(number, 2)
     max_size           = optional(number, 4)
     desired_size       = optional(number)
+    autoscaled         = optional(bool, false)
     labels             = optional(map(string), {})
     metadata_hop_limit = optional(number, 1)
     taints = optional(list(object({
@@ -555,6 +556,7 @@ variable "node_groups" {
     min_size           = optional(number, 1)
     max_size           = optional(number, 4)
     desired_size       = optional(number)
+    autoscaled         = optional(bool, false)
     availability_zones = optional(list(string))
     labels             = optional(map(string), {})
     metadata_hop_limit = optional(number, 1)

@@ -6,9 +6,10 @@ data "aws_region" "current" {}
 
 locals {
   auto_mode = var.compute == "AutoMode"
+  # Nodes that Auto Mode does not create need the add-ons that it runs on its own nodes.
+  other_nodes = !local.auto_mode || var.create_karpenter == true || length(var.node_groups) > 0
 
   addons = merge({
-    # Auto Mode runs them itself.
     for name in var.default_addons : name => {
       version                     = null
       most_recent                 = false
@@ -19,7 +20,7 @@ locals {
       preserve                    = false
       resolve_conflicts_on_create = "OVERWRITE"
       resolve_conflicts_on_update = "OVERWRITE"
-    } if !local.auto_mode
+    } if local.other_nodes
   }, var.cluster_addons)
 
   # CoreDNS has to request Fargate itself.
@@ -130,6 +131,8 @@ module "node_group" {
   min_size           = var.node_group.min_size
   max_size           = var.node_group.max_size
   desired_size       = var.node_group.desired_size
+  autoscaled         = var.node_group.autoscaled
+  ip_family          = var.ip_family
   labels             = var.node_group.labels
   taints             = var.node_group.taints
   metadata_hop_limit = var.node_group.metadata_hop_limit
@@ -167,6 +170,8 @@ module "node_groups" {
   min_size           = each.value.min_size
   max_size           = each.value.max_size
   desired_size       = each.value.desired_size
+  autoscaled         = each.value.autoscaled
+  ip_family          = var.ip_family
   labels             = each.value.labels
   taints             = each.value.taints
   metadata_hop_limit = each.value.metadata_hop_limit

@@ -102,6 +102,8 @@ locals {
     [for r in [
       { key = "kubernetes.io/os", operator = "In", values = ["linux"] },
       { key = "kubernetes.io/arch", operator = "In", values = local.pool.architectures },
+      # Addresses of IPv6 are assigned as prefixes, which other instances do not have.
+      { key = "karpenter.k8s.aws/instance-hypervisor", operator = "In", values = var.ip_family == "ipv6" ? ["nitro"] : [] },
       { key = "karpenter.sh/capacity-type", operator = "In", values = local.pool.capacity_types },
       { key = "karpenter.k8s.aws/instance-category", operator = "In", values = local.pool.instance_categories },
       { key = "karpenter.k8s.aws/instance-generation", operator = "Gt", values = [tostring(local.pool.min_generation - 1)] },

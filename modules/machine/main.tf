@@ -132,6 +132,10 @@ resource "aws_instance" "this" {
       condition     = length(local.candidates) > 0
       error_message = "None of subnet_ids is in availability_zone: set a subnet of that zone, or another zone."
     }
+    precondition {
+      condition     = !strcontains(local.service_cidr, ":") || data.aws_ec2_instance_type.this.hypervisor != "xen"
+      error_message = "instance_type of a cluster with IPv6 must be built on the Nitro system, for example m6i.large: older ones have no prefixes of addresses."
+    }
   }
 
   depends_on = [aws_eks_access_entry.node, aws_iam_role_policy_attachment.node]

@@ -12,6 +12,9 @@ locals {
   ami_type      = var.ami_type != null ? var.ami_type : local.arm64 ? "AL2023_ARM_64_STANDARD" : "AL2023_x86_64_STANDARD"
   bottlerocket  = startswith(local.ami_type, "BOTTLEROCKET_")
 
+  # The network of services shows it too, if only that is known.
+  ipv6 = var.ip_family == "ipv6" || strcontains(coalesce(var.cluster_service_cidr, "none"), ":")
+
   capacity_type = { OnDemand = "ON_DEMAND", ON_DEMAND = "ON_DEMAND", Spot = "SPOT", SPOT = "SPOT" }[var.capacity_type]
 
   # EKS has its own spelling of the effects.
@@ -33,8 +36,15 @@ locals {
 
 # A lifecycle rule cannot depend on a variable, so the number of nodes that an
 # autoscaler has set is read. During a replacement there are two groups.
-data "aws_eks_node_groups" "all" {
+data "aws_eks_clusters" "all" {
   count = var.autoscaled ? 1 : 0
+
+  region = var.region
+}
+
+# A cluster that does not exist yet has no groups.
+data "aws_eks_node_groups" "all" {
+  count = contains(flatten(data.aws_eks_clusters.all[*].names), var.cluster_name) ? 1 : 0
 
   region       = var.region
   cluster_name = var.cluster_name
@@ -193,6 +203,10 @@ resource "aws_eks_node_group" "this" {
     precondition {
       condition     = length(local.architectures) > 1 || strcontains(local.ami_type, "_ARM_64") == local.arm64
       error_message = "ami_type does not fit the architecture of instance_types: remove it, or set one of that architecture, for example AL2023_ARM_64_STANDARD or BOTTLEROCKET_x86_64."
+    }
+    precondition {
+      condition     = !local.ipv6 || alltrue([for t in data.aws_ec2_instance_type.this : t.hypervisor != "xen"])
+      error_message = "instance_types of a cluster with IPv6 must be built on the Nitro system, for example m6i.large: older ones have no prefixes of addresses."
     }
     precondition {
       condition     = var.min_size <= var.max_size

@@ -185,10 +185,22 @@ variable "desired_size" {
 }
 
 variable "autoscaled" {
-  description = "Whether another system, such as Cluster Autoscaler, changes the number of nodes. The group then keeps the number that it has, within min_size and max_size; desired_size is the number when the group is created. The cluster must exist when the module is planned."
+  description = "Whether another system, such as Cluster Autoscaler, changes the number of nodes. The group then keeps the number that it has, within min_size and max_size; desired_size is the number when the group is created."
   type        = bool
   default     = false
   nullable    = false
+}
+
+variable "ip_family" {
+  description = "IP family of the cluster: ipv4 or ipv6. Nodes of a cluster with IPv6 need instance types on the Nitro system."
+  type        = string
+  default     = "ipv4"
+  nullable    = false
+
+  validation {
+    condition     = contains(["ipv4", "ipv6"], var.ip_family)
+    error_message = "ip_family must be ipv4 or ipv6."
+  }
 }
 
 variable "labels" {

@@ -181,6 +181,24 @@ run "karpenter_beside_auto_mode" {
     condition     = output.auto_mode_node_role_arn != null && output.karpenter_node_class_spec != null && output.karpenter_queue_name == "Karpenter-demo"
     error_message = "Karpenter stays, for example during a migration."
   }
+  assert {
+    condition     = toset(keys(output.cluster_addons)) == toset(var.default_addons)
+    error_message = "Karpenter's nodes keep the add-ons that they need."
+  }
+}
+
+run "node_groups_beside_auto_mode" {
+  command = plan
+
+  variables {
+    compute     = "AutoMode"
+    node_groups = { batch = {} }
+  }
+
+  assert {
+    condition     = contains(keys(output.cluster_addons), "vpc-cni") && output.auto_mode_node_role_arn != null
+    error_message = "Nodes of a group have a network."
+  }
 }
 
 run "auto_mode_is_disabled" {
@@ -431,5 +449,44 @@ run "pod_identity" {
   assert {
     condition     = output.karpenter_identity == "PodIdentity" && output.karpenter_irsa_role_arn == null && output.karpenter_iam_role_arn != null
     error_message = "With Pod Identity there is no annotation for IRSA."
+  }
+}
+
+run "karpenter_with_ipv6" {
+  command = plan
+
+  variables {
+    ip_family = "ipv6"
+  }
+
+  assert {
+    condition     = contains([for r in output.karpenter_node_pool_spec.template.spec.requirements : jsonencode(r)], jsonencode({ key = "karpenter.k8s.aws/instance-hypervisor", operator = "In", values = ["nitro"] }))
+    error_message = "Other instances do not have prefixes of IPv6 addresses."
+  }
+}
+
+run "an_autoscaled_node_group" {
+  command = plan
+
+  variables {
+    node_groups = { batch = { min_size = 1, max_size = 9, autoscaled = true } }
+  }
+
+  override_data {
+    target = module.node_groups.data.aws_eks_clusters.all
+    values = { names = ["demo"] }
+  }
+  override_data {
+    target = module.node_groups.data.aws_eks_node_groups.all
+    values = { names = ["batch-20250101000000000000000001"] }
+  }
+  override_data {
+    target = module.node_groups.data.aws_eks_node_group.existing
+    values = { scaling_config = [{ desired_size = 7, min_size = 1, max_size = 9 }], status = "ACTIVE", tags = { Name = "demo-batch" } }
+  }
+
+  assert {
+    condition     = module.node_groups["batch"].desired_size == 7
+    error_message = "A run keeps the number of nodes that an autoscaler has set."
   }
 }

@@ -199,3 +199,17 @@ run "a_hop_limit_too_high" {
   # Says: metadata_hop_limit must be 1 (the node only) or 2 (pods too)
   expect_failures = [var.metadata_hop_limit]
 }
+
+run "an_instance_type_without_ipv6" {
+  command = plan
+  variables {
+    instance_type        = "m4.large"
+    cluster_service_cidr = "fd12:3456::/108"
+  }
+  override_data {
+    target = data.aws_ec2_instance_type.this
+    values = { supported_architectures = ["x86_64"], hypervisor = "xen" }
+  }
+  # Says: instance_type of a cluster with IPv6 must be built on the Nitro system
+  expect_failures = [aws_instance.this]
+}

@@ -8,6 +8,9 @@ mock_provider "aws" {
   mock_data "aws_ec2_instance_type" {
     defaults = { supported_architectures = ["x86_64"] }
   }
+  mock_data "aws_eks_clusters" {
+    defaults = { names = ["demo", "other"] }
+  }
   mock_data "aws_instances" {
     defaults = { ids = ["i-0bbbbbbbbbbbbbbbb", "i-0aaaaaaaaaaaaaaaa"] }
   }
@@ -160,6 +163,25 @@ run "an_autoscaler_keeps_its_number" {
   assert {
     condition     = keys(data.aws_eks_node_group.existing) == ["workers-20250101000000000000000001"] && aws_eks_node_group.this.scaling_config[0].desired_size == 7
     error_message = "The number of this group of nodes stays."
+  }
+}
+
+run "an_autoscaled_group_of_a_new_cluster" {
+  command = plan
+
+  variables {
+    autoscaled   = true
+    desired_size = 2
+  }
+
+  override_data {
+    target = data.aws_eks_clusters.all
+    values = { names = ["other"] }
+  }
+
+  assert {
+    condition     = length(data.aws_eks_node_groups.all) == 0 && aws_eks_node_group.this.scaling_config[0].desired_size == 2
+    error_message = "The groups of a cluster that does not exist are not read."
   }
 }
 

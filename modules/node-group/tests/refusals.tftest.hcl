@@ -138,6 +138,43 @@ run "two_architectures" {
   expect_failures = [aws_eks_node_group.this]
 }
 
+run "an_unknown_ip_family" {
+  command = plan
+  variables {
+    ip_family = "dual"
+  }
+  # Says: ip_family must be ipv4 or ipv6
+  expect_failures = [var.ip_family]
+}
+
+run "an_instance_type_without_ipv6" {
+  command = plan
+  variables {
+    instance_types = ["m4.large"]
+    ip_family      = "ipv6"
+  }
+  override_data {
+    target = data.aws_ec2_instance_type.this
+    values = { supported_architectures = ["x86_64"], hypervisor = "xen" }
+  }
+  # Says: instance_types of a cluster with IPv6 must be built on the Nitro system
+  expect_failures = [aws_eks_node_group.this]
+}
+
+run "an_instance_type_without_ipv6_by_the_network_of_services" {
+  command = plan
+  variables {
+    instance_types       = ["m4.large"]
+    cluster_service_cidr = "fd12:3456::/108"
+  }
+  override_data {
+    target = data.aws_ec2_instance_type.this
+    values = { supported_architectures = ["x86_64"], hypervisor = "xen" }
+  }
+  # Says: instance_types of a cluster with IPv6 must be built on the Nitro system
+  expect_failures = [aws_eks_node_group.this]
+}
+
 run "an_image_of_another_architecture" {
   command = plan
   variables {
