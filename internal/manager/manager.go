@@ -51,6 +51,9 @@ func Run(ctx context.Context, config *rest.Config, o *Options) error {
 		return err
 	}
 	logger.Info("Starting manager", "version", version.Get().String(), "providers", o.Providers, "namespace", o.Namespace, "watchFilter", o.WatchFilter, "executor", o.Engine.Executor)
+	if !o.ClusterPolicies {
+		logger.Info("ClusterWorkspacePolicies are not read, and do not decide about plans; captctl doctor lists those that exist", "flag", "--cluster-policies=false")
+	}
 	if err := startManager(ctx, mgr, synced); err != nil {
 		return fmt.Errorf("running the manager: %w", err)
 	}

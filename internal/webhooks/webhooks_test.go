@@ -37,6 +37,28 @@ func TestValidator_keepsOldObjectsEditable(t *testing.T) {
 	g.Expect(err).To(MatchError(And(ContainSubstring("version"), Not(ContainSubstring("count")))))
 }
 
+// A policy that nothing enforces can be labelled and deleted, but neither created nor changed.
+func TestClusterPolicy_thatNothingEnforcesCannotBeChanged(t *testing.T) {
+	g := NewWithT(t)
+	v := &validator[*infrav1.ClusterWorkspacePolicy]{rules: refusedClusterPolicyRules}
+	before := &infrav1.ClusterWorkspacePolicy{Spec: infrav1.ClusterWorkspacePolicySpec{Rules: []infrav1.PolicyRule{{Name: "a", Expression: "true"}}}}
+	_, err := v.ValidateCreate(t.Context(), before)
+	g.Expect(err).To(MatchError(ContainSubstring("--cluster-policies=false")))
+	after := before.DeepCopy()
+	after.Labels = map[string]string{"a": "b"}
+	_, err = v.ValidateUpdate(t.Context(), before, after)
+	g.Expect(err).NotTo(HaveOccurred())
+	after.Spec.Rules[0].Expression = "does not compile("
+	_, err = v.ValidateUpdate(t.Context(), before, after)
+	g.Expect(err).To(MatchError(ContainSubstring("--cluster-policies=false")))
+	after.DeletionTimestamp = &metav1.Time{}
+	after.DeletionTimestamp.Time = time.Now()
+	_, err = v.ValidateUpdate(t.Context(), before, after)
+	g.Expect(err).NotTo(HaveOccurred())
+	_, err = v.ValidateDelete(t.Context(), before)
+	g.Expect(err).NotTo(HaveOccurred())
+}
+
 func TestValidator_neverBlocksDeletion(t *testing.T) {
 	g := NewWithT(t)
 	v := &validator[*infrav1.CAPTCluster]{rules: captClusterRules}

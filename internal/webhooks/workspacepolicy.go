@@ -1,6 +1,9 @@
 package webhooks
 
 import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -28,12 +31,21 @@ var clusterWorkspacePolicyRules = rules[*infrav1.ClusterWorkspacePolicy]{
 	},
 }
 
-// refusedClusterPolicyRules refuse policies that would decide about nothing.
+// refusedClusterPolicyRules refuse policies that would decide about nothing. Those that exist
+// already can be deleted and labelled, but not changed: it would have no effect.
 var refusedClusterPolicyRules = rules[*infrav1.ClusterWorkspacePolicy]{
-	object: func(*infrav1.ClusterWorkspacePolicy) field.ErrorList {
-		return field.ErrorList{field.Forbidden(field.NewPath("spec"),
-			"the manager runs with --cluster-policies=false and would not enforce this policy: write a WorkspacePolicy in its namespace, or let the manager read ClusterWorkspacePolicies")}
+	object: func(*infrav1.ClusterWorkspacePolicy) field.ErrorList { return field.ErrorList{notEnforced()} },
+	change: func(_ context.Context, before, after *infrav1.ClusterWorkspacePolicy) field.ErrorList {
+		if equality.Semantic.DeepEqual(before.Spec, after.Spec) {
+			return nil
+		}
+		return field.ErrorList{notEnforced()}
 	},
+}
+
+func notEnforced() *field.Error {
+	return field.Forbidden(field.NewPath("spec"),
+		"the manager runs with --cluster-policies=false and would not enforce this policy: write a WorkspacePolicy in its namespace, or let the manager read ClusterWorkspacePolicies")
 }
 
 func checkOptionalSelector(path *field.Path, selector *metav1.LabelSelector) field.ErrorList {

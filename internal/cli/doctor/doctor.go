@@ -95,6 +95,7 @@ func (d *Doctor) checks() []check {
 		{"webhooks", d.webhooks},
 		{"credentials", d.credentials},
 		{"grants", d.grants},
+		{"policies", d.policies},
 		{"add-ons", d.addons},
 		{"runs", d.runs},
 		{"locks", d.locks},
