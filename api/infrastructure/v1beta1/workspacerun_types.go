@@ -471,6 +471,11 @@ type StateStatus struct {
 	// the state may have more resources. The next run confirms it.
 	// +optional
 	Confirmation StateConfirmation `json:"confirmation,omitempty"`
+
+	// templateRef is the WorkspaceTemplate of the last run that could change the state. It
+	// cannot be deleted while the state has resources.
+	// +optional
+	TemplateRef *ObjectReference `json:"templateRef,omitempty"`
 }
 
 // StateConfirmation reports whether the state is known.

@@ -46,7 +46,7 @@ type scope struct {
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, options controller.Options) error {
 	err := ctrl.NewControllerManagedBy(mgr).
 		For(&infrav1.WorkspaceTemplate{}, builder.WithPredicates(reconcile.SpecOrMetadataChanged())).
-		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.deletingTemplate), builder.WithPredicates(reconcile.StopsUsing(usage.TemplateChanged))).
+		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.deletingTemplate), builder.WithPredicates(reconcile.StopsUsing(usage.StopsUsing))).
 		WithOptions(options).
 		Named("workspacetemplate").
 		Complete(r.frame())

@@ -187,6 +187,31 @@ func TestTemplate_isNotKeptByWorkspacesWithoutAGrant(t *testing.T) {
 	waitForDeletion(t, used)
 }
 
+// A run that has started may have created resources, although it failed and has no outputs. Who has
+// a state of another template, and names this one without a grant, does not keep it.
+func TestTemplate_isKeptByAFailedFirstApply(t *testing.T) {
+	g := NewWithT(t)
+	home, team := env.Namespace(t), env.Namespace(t)
+	used, named := newTemplate(t, home, "used", emptyModule), newTemplate(t, home, "named", emptyModule)
+	failed := newApply(t, team, "failed", infrav1.TemplateReference{Name: "used", Namespace: home})
+	failed.Status.State = &infrav1.StateStatus{Resources: 1, TemplateRef: &infrav1.ObjectReference{Namespace: home, Name: "used"}}
+	attacker := newApply(t, team, "attacker", infrav1.TemplateReference{Name: "named", Namespace: home})
+	attacker.Status.State = &infrav1.StateStatus{Resources: 1, TemplateRef: &infrav1.ObjectReference{Namespace: team, Name: "named"}}
+	for _, apply := range []*infrav1.WorkspaceTemplateApply{failed, attacker} {
+		g.Expect(env.Client.Status().Update(t.Context(), apply)).To(Succeed())
+	}
+	for _, obj := range []*infrav1.WorkspaceTemplate{used, named} {
+		waitFor(t, obj, infrav1.ReadyCondition, metav1.ConditionTrue)
+		g.Expect(env.Client.Delete(t.Context(), obj)).To(Succeed())
+	}
+	waitForDeletion(t, named)
+	c := waitFor(t, used, infrav1.DeletableCondition, metav1.ConditionFalse)
+	g.Expect(c.Message).To(HaveSuffix(team + "/failed"))
+	failed.Status.State.Resources = 0
+	g.Expect(env.Client.Status().Update(t.Context(), failed)).To(Succeed())
+	waitForDeletion(t, used)
+}
+
 func TestTemplate_doesNotInspectWhilePaused(t *testing.T) {
 	g := NewWithT(t)
 	template := &infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{

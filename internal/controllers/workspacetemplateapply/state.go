@@ -80,16 +80,40 @@ func (s *scope) recordState(run *runRecord, result *terraform.Result) error {
 	if backend == terraform.BackendKubernetes {
 		state.SecretName = s.kubernetesBackend().StateSecretName()
 	}
+	state.TemplateRef = s.stateTemplate(run)
 	s.apply.Status.State = state
 	return nil
+}
+
+// stateTemplate returns the template with which a run could change the state, else that of the
+// run before. Such a run needs a grant if the template is of another namespace.
+func (s *scope) stateTemplate(run *runRecord) *infrav1.ObjectReference {
+	if text := run.secret.Annotations[record.ObjectsAnnotation]; text != "" && changesState(run.operation()) {
+		source := &infrav1.OutputsSource{}
+		if err := json.Unmarshal([]byte(text), source); err == nil {
+			return &source.TemplateRef
+		}
+	}
+	if known := s.apply.Status.State; known != nil {
+		return known.TemplateRef
+	}
+	return nil
+}
+
+// changesState reports whether an operation creates, changes or destroys resources.
+func changesState(operation terraform.Operation) bool {
+	switch operation {
+	case terraform.OperationPlanAndApply, terraform.OperationApply, terraform.OperationDestroy, terraform.OperationApplyDestroy:
+		return true
+	default:
+		return false
+	}
 }
 
 // startState records that a run may change the state, before it ends: its record may
 // be lost.
 func (s *scope) startState(request *terraform.Request) {
-	switch request.Operation {
-	case terraform.OperationPlanAndApply, terraform.OperationApply, terraform.OperationDestroy, terraform.OperationApplyDestroy:
-	default:
+	if !changesState(request.Operation) {
 		return
 	}
 	state := s.apply.Status.State.DeepCopy()
@@ -103,6 +127,9 @@ func (s *scope) startState(request *terraform.Request) {
 		}
 	}
 	state.Confirmation = infrav1.StateUnconfirmed
+	if source := s.outputsSource(); source != nil {
+		state.TemplateRef = &source.TemplateRef
+	}
 	s.apply.Status.State = state
 }
 

@@ -251,6 +251,36 @@ func TestStartState(t *testing.T) {
 	}
 }
 
+// The template is recorded before a run can create resources with it, and stays if the run fails.
+// A run that changes nothing does not record it.
+func TestState_recordsTheTemplateOfARun(t *testing.T) {
+	g := NewWithT(t)
+	s := newScope("a")
+	use := func(name string) *infrav1.ObjectReference {
+		s.sources.Template = &infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "platform", Name: name}}
+		return &infrav1.ObjectReference{Namespace: "platform", Name: name}
+	}
+	first := use("first")
+	run := s.startRun(g, decision{operation: terraform.OperationPlanAndApply})
+	s.startState(&terraform.Request{Operation: terraform.OperationPlanAndApply, Backend: s.inputs.Request.Backend})
+	g.Expect(s.apply.Status.State.TemplateRef).To(Equal(first))
+	s.endRun(g, run, terraform.Result{Outcome: terraform.OutcomeFailed, State: terraform.StateInfo{Lineage: "l", Serial: 1, Resources: 2}})
+	g.Expect(s.recordState(run, resultOf(g, run))).To(Succeed())
+	g.Expect(s.apply.Status.State).To(And(HaveField("TemplateRef", first), HaveField("Resources", int32(2))))
+
+	use("planned")
+	run = s.addRun(g, terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomePlanned, State: terraform.StateInfo{Lineage: "l", Serial: 1, Resources: 2}})
+	s.startState(&terraform.Request{Operation: terraform.OperationPlan, Backend: s.inputs.Request.Backend})
+	g.Expect(s.recordState(run, resultOf(g, run))).To(Succeed())
+	g.Expect(s.apply.Status.State.TemplateRef).To(Equal(first))
+}
+
+func resultOf(g Gomega, run *runRecord) *terraform.Result {
+	result, err := record.Result(run.secret)
+	g.Expect(err).NotTo(HaveOccurred())
+	return result
+}
+
 func TestLeftLock(t *testing.T) {
 	left, settled, failed := &terraform.Result{LockLeft: true, Outcome: terraform.OutcomeFailed}, &terraform.Result{Outcome: terraform.OutcomeSucceeded}, &terraform.Result{Outcome: terraform.OutcomeFailed}
 	for name, tt := range map[string]struct {

@@ -74,10 +74,19 @@ func (f Finder) OfTemplate(ctx context.Context, template client.ObjectKey) ([]cl
 	return list(ctx, f.Live, uses, client.InNamespace(f.Namespace))
 }
 
-// hasApplied reports whether a run of a workspace has applied a template.
+// hasApplied reports whether a run of a workspace has applied a template, or has started to and
+// may have created resources. Only the manager writes the status, and starts no run without a grant.
 func hasApplied(apply *infrav1.WorkspaceTemplateApply, template client.ObjectKey) bool {
-	source := apply.Status.OutputsSource
-	return source != nil && source.TemplateRef.Namespace == template.Namespace && source.TemplateRef.Name == template.Name
+	if source := apply.Status.OutputsSource; source != nil && keyOf(source.TemplateRef) == template {
+		return true
+	}
+	state := apply.Status.State
+	return state != nil && state.TemplateRef != nil && keyOf(*state.TemplateRef) == template &&
+		(state.Resources > 0 || state.Confirmation == infrav1.StateUnconfirmed)
+}
+
+func keyOf(ref infrav1.ObjectReference) client.ObjectKey {
+	return client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}
 }
 
 // OfProviderConfig returns the workspaces that use a provider config: those in
@@ -167,6 +176,13 @@ func Wait(users []client.ObjectKey) error {
 // TemplateChanged reports whether a workspace changed to another template.
 func TemplateChanged(previous, current *infrav1.WorkspaceTemplateApply) bool {
 	return previous.Spec.TemplateRef.Key(previous.Namespace) != current.Spec.TemplateRef.Key(current.Namespace)
+}
+
+// StopsUsing reports whether a workspace changed to another template, or has no resources any more
+// that a run without outputs may have created with its template.
+func StopsUsing(previous, current *infrav1.WorkspaceTemplateApply) bool {
+	template := previous.Spec.TemplateRef.Key(previous.Namespace)
+	return TemplateChanged(previous, current) || hasApplied(previous, template) && !hasApplied(current, template)
 }
 
 // ConfigChanged reports whether a workspace may have changed to another provider
