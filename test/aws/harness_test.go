@@ -28,7 +28,7 @@ const (
 	providerVersion = "6.47.1"
 	// testTimeout is how long an operation may take. The provider waits minutes for
 	// some.
-	testTimeout = 12 * time.Minute
+	testTimeout = 20 * time.Minute
 )
 
 func needsEmulator(t *testing.T) {
