@@ -43,7 +43,18 @@ locals {
     ]
   } if var.state_bucket != null }
 
-  policies = merge(local.state_policies, {
+  # The trust policy of a role in another account does not suffice: the caller needs the permission, too.
+  account_policies = { for name in ["accounts"] : name => {
+    description = "Roles in other accounts"
+    statements = [{
+      Sid      = "AssumeRoles"
+      Effect   = "Allow"
+      Action   = ["sts:AssumeRole", "sts:TagSession"]
+      Resource = var.assume_role_arns
+    }]
+  } if length(var.assume_role_arns) > 0 }
+
+  policies = merge(local.state_policies, local.account_policies, {
     network = {
       description = "VPCs, security groups, launch templates and instances"
       statements = [merge({

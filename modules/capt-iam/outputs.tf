@@ -5,7 +5,7 @@ output "role_arn" {
 }
 
 output "policy_arns" {
-  description = "ARNs of the policies, by name: network, clusters, roles, and state with state_bucket."
+  description = "ARNs of the policies, by name: network, clusters, roles, state with state_bucket, and accounts with assume_role_arns."
   value       = { for name, policy in aws_iam_policy.this : name => policy.arn }
 }
 

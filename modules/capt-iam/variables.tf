@@ -51,6 +51,18 @@ variable "trusted_principal_arns" {
   }
 }
 
+variable "assume_role_arns" {
+  description = "Roles that CAPT may assume, for example the role of this module in another account, whose trusted_principal_arns name this one."
+  type        = list(string)
+  default     = []
+  nullable    = false
+
+  validation {
+    condition     = alltrue([for arn in var.assume_role_arns : can(regex("^arn:[a-z-]+:iam::[0-9]{12}:role/[0-9A-Za-z+=,.@_/-]+$", arn))])
+    error_message = "assume_role_arns must contain ARNs of IAM roles, for example arn:aws:iam::210987654321:role/capt; wildcards are not supported."
+  }
+}
+
 variable "service_accounts" {
   description = "Service accounts of the management cluster that assume the role: that of the manager, and those of runs (runner.serviceAccountName of a WorkspaceProviderConfig)."
   type = list(object({

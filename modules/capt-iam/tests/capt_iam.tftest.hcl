@@ -57,6 +57,25 @@ run "defaults" {
   }
 }
 
+run "roles_of_other_accounts" {
+  command = plan
+
+  variables {
+    assume_role_arns = ["arn:aws:iam::210987654321:role/capt"]
+  }
+
+  assert {
+    condition = jsondecode(aws_iam_policy.this["accounts"].policy).Statement == [
+      { Sid = "AssumeRoles", Effect = "Allow", Action = ["sts:AssumeRole", "sts:TagSession"], Resource = ["arn:aws:iam::210987654321:role/capt"] },
+    ]
+    error_message = "The role assumes the named roles and no others."
+  }
+  assert {
+    condition     = length(aws_iam_role_policy_attachment.this) == 4
+    error_message = "The role has the policy."
+  }
+}
+
 run "states_in_s3" {
   command = plan
 

@@ -53,6 +53,15 @@ run "every_principal" {
   expect_failures = [var.trusted_principal_arns]
 }
 
+run "every_role_of_an_account" {
+  command = plan
+  variables {
+    assume_role_arns = ["arn:aws:iam::210987654321:role/*"]
+  }
+  # Says: assume_role_arns must contain ARNs of IAM roles
+  expect_failures = [var.assume_role_arns]
+}
+
 run "every_service_account" {
   command = plan
   variables {
