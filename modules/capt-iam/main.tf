@@ -21,6 +21,8 @@ locals {
   iam_writes  = setsubtract(local.actions.iam, concat(local.iam_reads, local.iam_grants, local.iam_special))
 
   services = [for service in keys(local.actions) : service if !contains(["ec2", "iam", "s3"], service)]
+  # Actions on data: EC2 calls them for the encrypted disks of machines, with the identity of its caller.
+  kms_via_ec2 = ["Decrypt", "GenerateDataKeyWithoutPlaintext", "ReEncryptFrom", "ReEncryptTo"]
 
   # A bucket, or a prefix of the keys in it.
   state_arn = var.state_bucket == null ? null : "arn:${local.partition}:s3:::${trimsuffix(var.state_bucket, "/")}"
@@ -66,12 +68,18 @@ locals {
     }
     clusters = {
       description = "EKS clusters, their keys, logs, queues and what is left of them"
-      statements = [for service in local.services : merge({
+      statements = concat([for service in local.services : merge({
         Sid      = replace(title(service), "/[^A-Za-z0-9]/", "")
         Effect   = "Allow"
-        Action   = [for action in local.actions[service] : "${service}:${action}"]
+        Action   = [for action in local.actions[service] : "${service}:${action}" if service != "kms" || !contains(local.kms_via_ec2, action)]
         Resource = "*"
-      }, local.in_regions)]
+        }, local.in_regions)], [{
+        Sid       = "KmsOfDisks"
+        Effect    = "Allow"
+        Action    = [for action in local.kms_via_ec2 : "kms:${action}"]
+        Resource  = "*"
+        Condition = merge({ StringLike = { "kms:ViaService" = "ec2.*.${data.aws_partition.current.dns_suffix}" } }, try(local.in_regions.Condition, {}))
+      }])
     }
     roles = {
       description = "Roles of control planes, nodes and controllers"

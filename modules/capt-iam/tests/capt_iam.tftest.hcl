@@ -1,6 +1,6 @@
 mock_provider "aws" {
   mock_data "aws_partition" {
-    defaults = { partition = "aws" }
+    defaults = { partition = "aws", dns_suffix = "amazonaws.com" }
   }
   mock_data "aws_caller_identity" {
     defaults = { account_id = "123456789012" }
@@ -35,6 +35,12 @@ run "defaults" {
   assert {
     condition     = alltrue(flatten([for p in aws_iam_policy.this : [for s in jsondecode(p.policy).Statement : [for a in flatten([s.Action]) : !strcontains(a, "*")]]]))
     error_message = "No action is a wildcard."
+  }
+  assert {
+    condition = { for s in jsondecode(aws_iam_policy.this["clusters"].policy).Statement : s.Sid => try(s.Condition, null) if contains(flatten([s.Action]), "kms:Decrypt") } == {
+      KmsOfDisks = { StringLike = { "kms:ViaService" = "ec2.*.amazonaws.com" } }
+    }
+    error_message = "CAPT decrypts nothing itself: EC2 does for the disks of machines."
   }
   assert {
     condition = jsondecode(aws_iam_role.this[0].assume_role_policy).Statement == [{

@@ -1,6 +1,6 @@
 mock_provider "aws" {
   mock_data "aws_partition" {
-    defaults = { partition = "aws" }
+    defaults = { partition = "aws", dns_suffix = "amazonaws.com" }
   }
   mock_data "aws_caller_identity" {
     defaults = { account_id = "123456789012" }
