@@ -248,7 +248,9 @@ type KubeconfigConfig struct {
 	// +kubebuilder:validation:MaxLength=128
 	OutputName string `json:"outputName,omitempty"`
 
-	// roleARN is the role that tokens are signed as.
+	// roleARN is the role that CAPT calls AWS as: it signs tokens, looks up an existing
+	// VPC and creates the Spot role as this role. If the runs create the cluster in
+	// another account, it must be a role of that account.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=2048

@@ -5,6 +5,10 @@ import (
 	"errors"
 	"time"
 
+	sdkaws "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/arn"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
+
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/workspace"
@@ -38,26 +42,52 @@ var errNoIdentity = errors.New("no AWS credentials: add them to the WorkspacePro
 // address that a provider config names.
 var errForeignEndpoint = errors.New("the manager does not use its own AWS identity with AWS_ENDPOINT_URL of a template or WorkspaceProviderConfig: add credentials, or set the endpoint in the environment of the manager")
 
-// LookUpVPC returns an existing VPC and the subnets that a cluster uses. If
-// subnets is empty, it selects them as the function LookUpVPC documents.
-func (c Cloud) LookUpVPC(ctx context.Context, credentials *workspace.Credentials, region, vpcID, cluster string, subnets []string) (VPC, error) {
-	config, err := c.load(ctx, credentials, region, "")
+// LookUpVPC returns an existing VPC and the subnets that a cluster uses, as roleARN if it
+// is set. If subnets is empty, it selects them as the function LookUpVPC documents. If the
+// role does not see the VPC, which may be one for the API server alone, it is looked up
+// without the role.
+func (c Cloud) LookUpVPC(ctx context.Context, credentials *workspace.Credentials, region, roleARN, vpcID, cluster string, subnets []string) (VPC, error) {
+	config, err := c.load(ctx, credentials, region, roleARN)
 	if err != nil {
 		return VPC{}, asFault(err, infrav1.VPCNotFoundReason)
 	}
 	vpc, err := LookUpVPC(ctx, config, vpcID, cluster, subnets)
+	if kind := KindOf(err); roleARN != "" && (kind == KindNotFound || kind == KindDenied) {
+		// The id of a VPC is unique: this is never another one.
+		if own, loadErr := c.load(ctx, credentials, region, ""); loadErr == nil {
+			if found, ownErr := LookUpVPC(ctx, own, vpcID, cluster, subnets); ownErr == nil {
+				return found, nil
+			}
+		}
+	}
 	return vpc, asFault(err, infrav1.VPCNotFoundReason)
 }
 
-// EnsureSpotRole creates the EC2 Spot service-linked role of the account if it
-// does not exist, and reports whether it created the role.
-func (c Cloud) EnsureSpotRole(ctx context.Context, credentials *workspace.Credentials, region string) (created bool, err error) {
-	config, err := c.load(ctx, credentials, region, "")
+// EnsureSpotRole creates the EC2 Spot service-linked role of the account if it does not
+// exist, and reports whether it created the role. The account is that of roleARN, if it is
+// set. If this role lacks the permission and the credentials are of the same account, they
+// are used without it.
+func (c Cloud) EnsureSpotRole(ctx context.Context, credentials *workspace.Credentials, region, roleARN string) (created bool, err error) {
+	config, err := c.load(ctx, credentials, region, roleARN)
 	if err != nil {
 		return false, asFault(err, controlplanev1.SpotRoleFailedReason)
 	}
 	created, err = EnsureSpotRole(ctx, config)
+	if roleARN != "" && KindOf(err) == KindDenied {
+		if own, loadErr := c.load(ctx, credentials, region, ""); loadErr == nil && own.isInAccountOf(ctx, roleARN) {
+			created, err = EnsureSpotRole(ctx, own)
+		}
+	}
 	return created, asFault(err, controlplanev1.SpotRoleFailedReason)
+}
+
+// isInAccountOf reports whether the identity is known to be in the account of a role.
+func (c Config) isInAccountOf(ctx context.Context, roleARN string) bool {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	caller, err := c.sts().GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
+	parsed, parseErr := arn.Parse(roleARN)
+	return err == nil && parseErr == nil && sdkaws.ToString(caller.Account) == parsed.AccountID
 }
 
 // Token signs a token for an EKS cluster, as roleARN if it is set. With lent credentials it

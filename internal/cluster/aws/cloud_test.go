@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"net/http"
 	"testing"
 	"time"
 
@@ -112,10 +113,65 @@ func TestCloud_waitsWithTheReasonOfTheStepIfAWSRefuses(t *testing.T) {
 	g := NewWithT(t)
 	server := awstest.New(t)
 	server.Deny("CreateServiceLinkedRole")
-	_, err := Cloud{Now: time.Now}.EnsureSpotRole(t.Context(), &workspace.Credentials{Env: server.Env()}, awstest.Region)
+	_, err := Cloud{Now: time.Now}.EnsureSpotRole(t.Context(), &workspace.Credentials{Env: server.Env()}, awstest.Region, "")
 	waiting, ok := fault.AsWaiting(err)
 	g.Expect(ok).To(BeTrue(), "%v", err)
 	g.Expect(waiting.Reason).To(Equal(controlplanev1.SpotRoleFailedReason))
+}
+
+// roleOfAnotherAccount returns a role that may be assumed.
+func roleOfAnotherAccount(server *awstest.Server) string {
+	own := server.Account
+	defer func() { server.Account = own }()
+	server.Account = "210987654321"
+	return server.AddRole("spoke")
+}
+
+// The runs create clusters in the account of the role: another account's Spot role and VPCs
+// are of no use for them.
+func TestCloud_callsTheAccountOfTheRole(t *testing.T) {
+	const unknown = "arn:aws:iam::210987654321:role/unknown"
+	spot := func(server *awstest.Server, role string) error {
+		_, err := Cloud{Now: time.Now}.EnsureSpotRole(t.Context(), &workspace.Credentials{Env: server.Env()}, awstest.Region, role)
+		return err
+	}
+	deniedOnce := func(server *awstest.Server) {
+		server.Fail("CreateServiceLinkedRole", 1, http.StatusForbidden, "AccessDenied", "no")
+	}
+
+	t.Run("a role that cannot be assumed", func(t *testing.T) {
+		g := NewWithT(t)
+		server := awstest.New(t)
+		g.Expect(KindOf(spot(server, unknown))).To(Equal(KindRoleDenied))
+		g.Expect(server.HasRole(SpotRoleName)).To(BeFalse(), "not in the account of the credentials")
+		_, err := Cloud{Now: time.Now}.LookUpVPC(t.Context(), &workspace.Credentials{Env: server.Env()}, awstest.Region, unknown, "vpc-1", "demo", nil)
+		g.Expect(KindOf(err)).To(Equal(KindRoleDenied))
+		g.Expect(server.Calls("DescribeVpcs")).To(BeZero())
+	})
+	t.Run("a role of another account", func(t *testing.T) {
+		g := NewWithT(t)
+		server := awstest.New(t)
+		role := roleOfAnotherAccount(server)
+		deniedOnce(server)
+		g.Expect(KindOf(spot(server, role))).To(Equal(KindDenied))
+		g.Expect(server.HasRole(SpotRoleName)).To(BeFalse(), "a role that lacks the permission is not replaced by the credentials of another account")
+		g.Expect(spot(server, role)).To(Succeed())
+		g.Expect(server.Calls("AssumeRole")).To(BeNumerically(">", 0))
+	})
+	t.Run("a role of the same account for the API server alone", func(t *testing.T) {
+		g := NewWithT(t)
+		server := awstest.New(t)
+		deniedOnce(server)
+		g.Expect(spot(server, server.AddRole("tokens"))).To(Succeed())
+		g.Expect(server.HasRole(SpotRoleName)).To(BeTrue())
+	})
+	t.Run("a role that does not see the VPC", func(t *testing.T) {
+		g := NewWithT(t)
+		server := awstest.New(t)
+		_, err := Cloud{Now: time.Now}.LookUpVPC(t.Context(), &workspace.Credentials{Env: server.Env()}, awstest.Region, server.AddRole("tokens"), "vpc-1", "demo", nil)
+		g.Expect(KindOf(err)).To(Equal(KindNotFound))
+		g.Expect(server.Calls("DescribeVpcs")).To(Equal(2), "as the role, and without it")
+	})
 }
 
 // A template names the endpoint, and with it an address that only the manager may reach.
@@ -123,11 +179,11 @@ func TestCloud_callsAllowedEndpointsOnly(t *testing.T) {
 	g := NewWithT(t)
 	server := awstest.New(t)
 	given := &workspace.Credentials{Env: server.Env()}
-	_, err := Cloud{Policy: &dial.Policy{}, Now: time.Now}.EnsureSpotRole(t.Context(), given, awstest.Region)
+	_, err := Cloud{Policy: &dial.Policy{}, Now: time.Now}.EnsureSpotRole(t.Context(), given, awstest.Region, "")
 	g.Expect(err).To(MatchError(ContainSubstring(dial.ErrDenied.Error())))
 
 	loopback, err := dial.ParseNetworks([]string{"127.0.0.0/8", "::1"})
 	g.Expect(err).NotTo(HaveOccurred())
-	_, err = Cloud{Policy: &dial.Policy{Allowed: loopback}, Now: time.Now}.EnsureSpotRole(t.Context(), given, awstest.Region)
+	_, err = Cloud{Policy: &dial.Policy{Allowed: loopback}, Now: time.Now}.EnsureSpotRole(t.Context(), given, awstest.Region, "")
 	g.Expect(err).NotTo(HaveOccurred())
 }

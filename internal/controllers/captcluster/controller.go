@@ -34,9 +34,9 @@ import (
 // Cloud reads resources that CAPT did not create.
 type Cloud interface {
 	// LookUpVPC returns a VPC with the subnets that a cluster uses: the given
-	// ones, or a selection if none are given. It blocks for seconds at most. An
-	// error that a user has to fix is a fault.
-	LookUpVPC(ctx context.Context, credentials *workspace.Credentials, region, vpcID, cluster string, subnets []string) (aws.VPC, error)
+	// ones, or a selection if none are given. It calls as roleARN if it is set. It
+	// blocks for seconds at most. An error that a user has to fix is a fault.
+	LookUpVPC(ctx context.Context, credentials *workspace.Credentials, region, roleARN, vpcID, cluster string, subnets []string) (aws.VPC, error)
 	// ListVPCUsers returns what prevents the deletion of a VPC. It blocks for seconds at
 	// most.
 	ListVPCUsers(ctx context.Context, credentials *workspace.Credentials, region, vpcID string) ([]string, error)

@@ -22,12 +22,12 @@ func (r *Reconciler) existingVPC(ctx context.Context, s *scope) error {
 		}
 		return nil
 	}
-	credentials, err := r.credentials(ctx, s)
+	credentials, role, err := r.credentials(ctx, s)
 	if err != nil {
 		return err
 	}
 	spec := &s.infra.Spec
-	found, err := r.Cloud.LookUpVPC(ctx, credentials, spec.Region, spec.ExistingVPCID, s.cluster.Name, spec.ExistingSubnetIDs)
+	found, err := r.Cloud.LookUpVPC(ctx, credentials, spec.Region, role, spec.ExistingVPCID, s.cluster.Name, spec.ExistingSubnetIDs)
 	if err != nil {
 		return err
 	}
@@ -55,20 +55,27 @@ func (s *scope) recordVPC(vpc aws.VPC) {
 }
 
 // credentials returns the credentials of the runs that create the control plane in
-// the VPC. They are empty for a control plane of another provider.
-func (r *Reconciler) credentials(ctx context.Context, s *scope) (*workspace.Credentials, error) {
+// the VPC, and the role of its account, if it has one. They are empty for a control
+// plane of another provider.
+func (r *Reconciler) credentials(ctx context.Context, s *scope) (credentials *workspace.Credentials, role string, err error) {
 	ref := s.cluster.Spec.ControlPlaneRef
 	if !controlplanev1.IsCAPTControlPlane(ref) {
-		return &workspace.Credentials{}, nil
+		return &workspace.Credentials{}, "", nil
 	}
 	controlPlane := &controlplanev1.CAPTControlPlane{}
-	err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: ref.Name}, controlPlane)
+	err = r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: ref.Name}, controlPlane)
 	if err := reconcile.WaitIfNotFound(err, infrav1.WaitingForTemplateReason, "CAPTControlPlane "+ref.Name, "its credentials are required to look up the VPC"); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	template, err := r.Workspaces.Template(ctx, s.infra.Namespace, controlPlane.Spec.WorkspaceTemplateRef)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	return r.Workspaces.Credentials(ctx, s.infra.Namespace, template)
+	if credentials, err = r.Workspaces.Credentials(ctx, s.infra.Namespace, template); err != nil {
+		return nil, "", err
+	}
+	if controlPlane.Spec.Kubeconfig != nil {
+		role = controlPlane.Spec.Kubeconfig.RoleARN
+	}
+	return credentials, role, credentials.CheckRole(role)
 }

@@ -19,6 +19,7 @@ import (
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/aws"
+	"github.com/appthrust/capt/internal/cluster/grant"
 	"github.com/appthrust/capt/internal/cluster/workspace"
 	"github.com/appthrust/capt/internal/cluster/workspace/workspacetest"
 )
@@ -28,10 +29,13 @@ type fakeCloud struct {
 	vpc   aws.VPC
 	err   error
 	calls int
+	// role is that of the last call.
+	role string
 }
 
-func (c *fakeCloud) LookUpVPC(_ context.Context, _ *workspace.Credentials, region, vpcID, cluster string, subnets []string) (aws.VPC, error) {
+func (c *fakeCloud) LookUpVPC(_ context.Context, _ *workspace.Credentials, region, role, vpcID, cluster string, subnets []string) (aws.VPC, error) {
 	c.calls++
+	c.role = role
 	if region != "eu-west-1" || vpcID != "vpc-1" || cluster != "production" || len(subnets) != 0 {
 		return aws.VPC{}, errors.New("unexpected arguments")
 	}
@@ -124,6 +128,47 @@ func TestExistingVPC_isLookedUpOnce(t *testing.T) {
 	g.Expect(cloud.calls).To(Equal(1))
 }
 
+func TestExistingVPC_isLookedUpInTheAccountOfTheControlPlane(t *testing.T) {
+	g := NewWithT(t)
+	const role = "arn:aws:iam::210987654321:role/capt"
+	controlPlane := newControlPlane()
+	controlPlane.Spec.Kubeconfig = &controlplanev1.KubeconfigConfig{Source: controlplanev1.KubeconfigSourceEKS, RoleARN: role}
+	cloud := &fakeCloud{vpc: aws.VPC{ID: "vpc-1", Subnets: []aws.Subnet{{ID: "a", Zone: "z1"}}}}
+	r := reconciler(t, controlPlane, &infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "eks"}})
+	r.Cloud = cloud
+	infra := newInfra(func(i *infrav1.CAPTCluster) { i.Spec.Region, i.Spec.ExistingVPCID = "eu-west-1", "vpc-1" })
+	g.Expect(r.vpc(t.Context(), &scope{infra: infra, cluster: newCluster("CAPTControlPlane")})).To(Succeed())
+	g.Expect(cloud.role).To(Equal(role))
+}
+
+// A team chooses no role that lent credentials assume.
+func TestCredentials_thatAreLentAssumeAllowedRolesOnly(t *testing.T) {
+	g := NewWithT(t)
+	const role = "arn:aws:iam::123456789012:role/admin"
+	controlPlane := newControlPlane()
+	controlPlane.Spec.WorkspaceTemplateRef.Namespace = "platform"
+	controlPlane.Spec.Kubeconfig = &controlplanev1.KubeconfigConfig{Source: controlplanev1.KubeconfigSourceEKS, RoleARN: role}
+	template := &infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "platform", Name: "eks"}}
+	template.Spec.Template.Spec.ProviderConfigRef = &infrav1.LocalReference{Name: "aws"}
+	config := &infrav1.WorkspaceProviderConfig{ObjectMeta: metav1.ObjectMeta{Namespace: "platform", Name: "aws"}}
+	granted := &infrav1.CAPTReferenceGrant{ObjectMeta: metav1.ObjectMeta{Namespace: "platform", Name: "team"}, Spec: infrav1.CAPTReferenceGrantSpec{
+		From: []infrav1.ReferenceGrantFrom{{Namespaces: []string{"team"}}},
+		To:   []infrav1.ReferenceGrantTo{{Kind: infrav1.GrantedWorkspaceTemplate}, {Kind: infrav1.GrantedWorkspaceProviderConfig}},
+	}}
+	r := reconciler(t, controlPlane, template, config, granted)
+	r.Workspaces.Grants = &grant.Checker{Client: r.Client, Live: r.Client}
+	s := &scope{infra: newInfra(), cluster: newCluster("CAPTControlPlane")}
+	_, _, err := r.credentials(t.Context(), s)
+	reason, _ := reasonOf(err)
+	g.Expect(reason).To(Equal(infrav1.NotAllowedReason), "%v", err)
+
+	config.Spec.Lending = &infrav1.ProviderConfigLending{RoleARNs: []string{role}}
+	g.Expect(r.Client.Update(t.Context(), config)).To(Succeed())
+	_, found, err := r.credentials(t.Context(), s)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(found).To(Equal(role))
+}
+
 func TestExistingVPC_keepsStatusWhenTheLookupFails(t *testing.T) {
 	g := NewWithT(t)
 	r := reconciler(t)
@@ -147,7 +192,7 @@ func TestCredentials_areThoseOfTheControlPlane(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			credentials, err := reconciler(t, c.objects...).credentials(t.Context(), &scope{infra: newInfra(), cluster: newCluster(c.kind)})
+			credentials, _, err := reconciler(t, c.objects...).credentials(t.Context(), &scope{infra: newInfra(), cluster: newCluster(c.kind)})
 			if c.reason == "" {
 				g.Expect(err).NotTo(HaveOccurred())
 				g.Expect(credentials).NotTo(BeNil())

@@ -40,10 +40,10 @@ import (
 // Cloud makes the calls to the cloud that Terraform does not make. Each call
 // blocks for seconds at most. An error that a user has to fix is a fault.
 type Cloud interface {
-	// EnsureSpotRole creates the EC2 Spot service-linked role of the account if
-	// it does not exist. It is idempotent, and reports whether it created the
-	// role.
-	EnsureSpotRole(ctx context.Context, credentials *workspace.Credentials, region string) (created bool, err error)
+	// EnsureSpotRole creates the EC2 Spot service-linked role of the account, that of
+	// roleARN if it is set, if it does not exist. It is idempotent, and reports whether
+	// it created the role.
+	EnsureSpotRole(ctx context.Context, credentials *workspace.Credentials, region, roleARN string) (created bool, err error)
 	// Token signs a token for an EKS cluster, as roleARN if it is set. With lent
 	// credentials it fails unless the cluster is in their account.
 	Token(ctx context.Context, credentials *workspace.Credentials, region, roleARN string, cluster aws.Cluster) (aws.Token, error)

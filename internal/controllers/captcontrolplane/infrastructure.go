@@ -42,8 +42,8 @@ func infrastructureMessage(s *scope) string {
 	return "VPC " + s.infra.Status.VPCID
 }
 
-// spotRole ensures that the EC2 Spot service-linked role exists. It calls the
-// cloud until that has succeeded once.
+// spotRole ensures that the EC2 Spot service-linked role exists, in the account of
+// kubeconfig.roleARN if it is set. It calls the cloud until that has succeeded once.
 func (r *Reconciler) spotRole(ctx context.Context, s *scope) error {
 	if !s.wantsSpotRole() || s.isTrue(controlplanev1.SpotRoleReadyCondition) {
 		return nil
@@ -52,7 +52,11 @@ func (r *Reconciler) spotRole(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	s.spotRoleCreated, err = r.Cloud.EnsureSpotRole(ctx, credentials, s.region())
+	role := s.kubeconfigConfig().RoleARN
+	if err := credentials.CheckRole(role); err != nil {
+		return err
+	}
+	s.spotRoleCreated, err = r.Cloud.EnsureSpotRole(ctx, credentials, s.region(), role)
 	return err
 }
 

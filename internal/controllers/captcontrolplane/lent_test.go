@@ -144,6 +144,8 @@ func TestLentCredentials_doNotServeWhatAUserChooses(t *testing.T) {
 	s.controlPlane.Spec.Kubeconfig = &controlplanev1.KubeconfigConfig{Source: controlplanev1.KubeconfigSourceEKS, RoleARN: role}
 	g.Expect(result(r.kubeconfig(t.Context(), s))).To(Equal("wait " + infrav1.NotAllowedReason))
 	g.Expect(cloud.tokens).To(BeZero())
+	g.Expect(result(r.spotRole(t.Context(), s))).To(Equal("wait " + infrav1.NotAllowedReason))
+	g.Expect(cloud.roles).To(BeZero())
 
 	config := &infrav1.WorkspaceProviderConfig{}
 	g.Expect(r.Client.Get(t.Context(), client.ObjectKey{Namespace: "platform", Name: "eks"}, config)).To(Succeed())

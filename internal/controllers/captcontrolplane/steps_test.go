@@ -82,6 +82,8 @@ type fakeCloud struct {
 	keys []string
 	// endpoint is that of the cluster of the last token.
 	endpoint string
+	// spotRoleOf is the role that the Spot role was created as.
+	spotRoleOf string
 }
 
 func (c *fakeCloud) record(credentials *workspace.Credentials) {
@@ -90,8 +92,9 @@ func (c *fakeCloud) record(credentials *workspace.Credentials) {
 	}
 }
 
-func (c *fakeCloud) EnsureSpotRole(context.Context, *workspace.Credentials, string) (bool, error) {
+func (c *fakeCloud) EnsureSpotRole(_ context.Context, _ *workspace.Credentials, _, role string) (bool, error) {
 	c.roles++
+	c.spotRoleOf = role
 	return c.err == nil, c.err
 }
 
@@ -207,6 +210,7 @@ func TestSpotRole_isEnsuredOnce(t *testing.T) {
 	s.cluster = newCluster()
 	g.Expect(r.spotRole(t.Context(), s)).To(Succeed())
 	g.Expect(s.spotRoleCreated).To(BeTrue())
+	g.Expect(cloud.spotRoleOf).To(BeEmpty())
 
 	conditions.Set(s.controlPlane, metav1.Condition{Type: controlplanev1.SpotRoleReadyCondition, Status: metav1.ConditionTrue, Reason: "Ready"})
 	g.Expect(r.spotRole(t.Context(), s)).To(Succeed())
@@ -215,6 +219,14 @@ func TestSpotRole_isEnsuredOnce(t *testing.T) {
 	s = newScope(func(c *controlplanev1.CAPTControlPlane) { c.Spec.SpotServiceLinkedRole = controlplanev1.SpotRoleSkip })
 	g.Expect(r.spotRole(t.Context(), s)).To(Succeed())
 	g.Expect(cloud.roles).To(Equal(1))
+
+	const role = "arn:aws:iam::210987654321:role/capt"
+	s = newScope(func(c *controlplanev1.CAPTControlPlane) {
+		c.Spec.Kubeconfig = &controlplanev1.KubeconfigConfig{Source: controlplanev1.KubeconfigSourceEKS, RoleARN: role}
+	})
+	s.cluster = newCluster()
+	g.Expect(r.spotRole(t.Context(), s)).To(Succeed())
+	g.Expect(cloud.spotRoleOf).To(Equal(role), "it is the role of the account")
 
 	g.Expect(result(reconciler(t).spotRole(t.Context(), newScope()))).To(Equal("wait "+infrav1.WaitingForTemplateReason), "without the template there are no credentials")
 }
