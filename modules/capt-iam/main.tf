@@ -13,6 +13,12 @@ locals {
   in_regions = { for key in ["Condition"] : key => { StringEquals = { "aws:RequestedRegion" = var.regions } } if length(var.regions) > 0 }
   bounded    = { for key in ["Condition"] : key => { StringEquals = { "iam:PermissionsBoundary" = var.permissions_boundary_arn } } if var.permissions_boundary_arn != null }
 
+  # The names that the modules give to roles, instance profiles and policies of clusters.
+  prefix            = var.cluster_name_prefix
+  roles             = [for name in(local.prefix == "" ? ["*"] : ["${local.prefix}*", "KarpenterController-${local.prefix}*", "KarpenterNode-${local.prefix}*"]) : "${local.iam}:role/${name}"]
+  instance_profiles = [for arn in local.roles : replace(arn, ":role/", ":instance-profile/")]
+  managed_policies  = ["${local.iam}:policy/${local.prefix == "" ? "*" : "KarpenterController*-${local.prefix}*"}"]
+
   iam_reads = [for action in local.actions.iam : action if can(regex("^(Get|List)", action))]
   # Actions that change the permissions of a role.
   iam_grants = ["AttachRolePolicy", "CreateRole", "DeleteRolePolicy", "DetachRolePolicy", "PutRolePermissionsBoundary", "PutRolePolicy"]
@@ -94,19 +100,19 @@ locals {
           Sid      = "Write"
           Effect   = "Allow"
           Action   = sort([for action in local.iam_writes : "iam:${action}"])
-          Resource = ["${local.iam}:instance-profile/*", "${local.iam}:oidc-provider/*", "${local.iam}:policy/*", "${local.iam}:role/*"]
+          Resource = concat(local.instance_profiles, ["${local.iam}:oidc-provider/*"], local.managed_policies, local.roles)
         },
         merge({
           Sid      = "Grant"
           Effect   = "Allow"
           Action   = [for action in local.iam_grants : "iam:${action}"]
-          Resource = "${local.iam}:role/*"
+          Resource = local.roles
         }, local.bounded),
         {
           Sid      = "Pass"
           Effect   = "Allow"
           Action   = "iam:PassRole"
-          Resource = "${local.iam}:role/*"
+          Resource = local.roles
           Condition = {
             StringEquals = { "iam:PassedToService" = ["ec2.amazonaws.com", "eks-fargate-pods.amazonaws.com", "eks.amazonaws.com", "pods.eks.amazonaws.com"] }
           }
@@ -137,7 +143,7 @@ locals {
           Sid      = "RemoveBoundaries"
           Effect   = "Allow"
           Action   = "iam:DeleteRolePermissionsBoundary"
-          Resource = "${local.iam}:role/*"
+          Resource = local.roles
       }] : s if var.permissions_boundary_arn == null])
     }
   })

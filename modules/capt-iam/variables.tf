@@ -112,6 +112,18 @@ variable "permissions_boundary_arn" {
   }
 }
 
+variable "cluster_name_prefix" {
+  description = "Prefix of the names of all clusters, for example prod-: CAPT then changes and passes only roles, policies and instance profiles that the modules of CAPT name after such clusters, and no others of the account. Empty means all of the account."
+  type        = string
+  default     = ""
+  nullable    = false
+
+  validation {
+    condition     = can(regex("^([0-9A-Za-z][0-9A-Za-z_-]{0,29})?$", var.cluster_name_prefix))
+    error_message = "cluster_name_prefix must have at most 30 letters, digits, hyphens and underscores, for example prod-; wildcards are not supported."
+  }
+}
+
 variable "role_permissions_boundary_arn" {
   description = "Permissions boundary of the role itself. Defaults to none."
   type        = string

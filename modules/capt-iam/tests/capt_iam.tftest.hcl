@@ -128,6 +128,34 @@ run "limits" {
   }
 }
 
+run "roles_of_clusters_only" {
+  command = plan
+
+  variables {
+    permissions_boundary_arn = "arn:aws:iam::123456789012:policy/boundary"
+    cluster_name_prefix      = "prod-"
+  }
+
+  assert {
+    condition = toset(flatten([for s in jsondecode(aws_iam_policy.this["roles"].policy).Statement : [
+      for a in flatten([s.Action]) : s.Resource if contains(["iam:UpdateAssumeRolePolicy", "iam:AttachRolePolicy", "iam:PutRolePolicy", "iam:PassRole", "iam:DeleteRole", "iam:TagRole", "iam:CreatePolicyVersion"], a)
+      ] if s.Effect == "Allow"])) == toset([
+      "arn:aws:iam::123456789012:instance-profile/prod-*", "arn:aws:iam::123456789012:instance-profile/KarpenterController-prod-*", "arn:aws:iam::123456789012:instance-profile/KarpenterNode-prod-*",
+      "arn:aws:iam::123456789012:oidc-provider/*", "arn:aws:iam::123456789012:policy/KarpenterController*-prod-*",
+      "arn:aws:iam::123456789012:role/prod-*", "arn:aws:iam::123456789012:role/KarpenterController-prod-*", "arn:aws:iam::123456789012:role/KarpenterNode-prod-*",
+    ])
+    error_message = "CAPT changes and passes no other role of the account."
+  }
+  assert {
+    condition     = !strcontains(aws_iam_policy.this["roles"].policy, ":role/*") && !strcontains(aws_iam_policy.this["roles"].policy, ":policy/*")
+    error_message = "No statement is for all roles or policies."
+  }
+  assert {
+    condition     = alltrue([for p in aws_iam_policy.this : length(p.policy) <= 6144])
+    error_message = "A policy has at most 6,144 characters."
+  }
+}
+
 run "other_ways_to_assume_the_role" {
   command = plan
 

@@ -89,6 +89,15 @@ run "a_name_for_a_boundary" {
   expect_failures = [var.permissions_boundary_arn]
 }
 
+run "all_names_for_a_prefix" {
+  command = plan
+  variables {
+    cluster_name_prefix = "*"
+  }
+  # Says: cluster_name_prefix must have at most 30 letters
+  expect_failures = [var.cluster_name_prefix]
+}
+
 run "all_objects_for_a_prefix" {
   command = plan
   variables {
