@@ -36,7 +36,7 @@ type Cloud struct {
 
 // errNoIdentity is returned if the provider config has no credentials and the
 // manager must not use its own identity.
-var errNoIdentity = errors.New("no AWS credentials: add them to the WorkspaceProviderConfig of the control plane's template, or start the manager with --aws-own-identity")
+var errNoIdentity = errors.New("no AWS credentials: add them to the WorkspaceProviderConfig of the control plane's template, or start the manager with --aws-own-identity (flags.aws-own-identity of the chart)")
 
 // errForeignEndpoint is returned if the manager's own identity would be sent to an
 // address that a provider config names.

@@ -28,7 +28,7 @@ func TestCloud_usesItsOwnIdentityOnlyIfAllowed(t *testing.T) {
 	g.Expect(ok).To(BeTrue(), "%v", err)
 	g.Expect(waiting.Reason).To(Equal(controlplanev1.TokenFailedReason))
 	g.Expect(waiting.RetryAfter).To(Equal(retryInterval))
-	g.Expect(waiting.Message()).To(ContainSubstring("--aws-own-identity"))
+	g.Expect(waiting.Message()).To(And(ContainSubstring("--aws-own-identity"), ContainSubstring("flags.aws-own-identity of the chart")))
 
 	for _, env := range []map[string]string{
 		{"AWS_ROLE_ARN": "arn:aws:iam::123456789012:role/any"},
