@@ -32,6 +32,7 @@ locals {
       from_port                    = null
       to_port                      = null
       cidr_ipv4                    = null
+      cidr_ipv6                    = null
       referenced_security_group_id = aws_security_group.node.id
     }
     cluster = {
@@ -40,6 +41,7 @@ locals {
       from_port                    = null
       to_port                      = null
       cidr_ipv4                    = null
+      cidr_ipv6                    = null
       referenced_security_group_id = local.cluster_security_group_id
     }
   }, var.node_security_group_rules)
@@ -51,6 +53,7 @@ locals {
       from_port                    = null
       to_port                      = null
       cidr_ipv4                    = null
+      cidr_ipv6                    = null
       referenced_security_group_id = aws_security_group.node.id
     }
     nodes_api = {
@@ -59,6 +62,7 @@ locals {
       from_port                    = 443
       to_port                      = 443
       cidr_ipv4                    = null
+      cidr_ipv6                    = null
       referenced_security_group_id = aws_security_group.node.id
     }
     nodes_dns_tcp = {
@@ -67,6 +71,7 @@ locals {
       from_port                    = 53
       to_port                      = 53
       cidr_ipv4                    = null
+      cidr_ipv6                    = null
       referenced_security_group_id = aws_security_group.node.id
     }
     nodes_dns_udp = {
@@ -75,6 +80,7 @@ locals {
       from_port                    = 53
       to_port                      = 53
       cidr_ipv4                    = null
+      cidr_ipv6                    = null
       referenced_security_group_id = aws_security_group.node.id
     }
     }, {
@@ -83,7 +89,8 @@ locals {
       ip_protocol                  = "tcp"
       from_port                    = 443
       to_port                      = 443
-      cidr_ipv4                    = cidr
+      cidr_ipv4                    = strcontains(cidr, ":") ? null : cidr
+      cidr_ipv6                    = strcontains(cidr, ":") ? cidr : null
       referenced_security_group_id = null
     }
   }, var.cluster_security_group_rules)
@@ -100,6 +107,7 @@ resource "aws_vpc_security_group_ingress_rule" "node" {
   from_port                    = each.value.from_port
   to_port                      = each.value.to_port
   cidr_ipv4                    = each.value.cidr_ipv4
+  cidr_ipv6                    = each.value.cidr_ipv6
   referenced_security_group_id = each.value.referenced_security_group_id
 
   tags = merge(var.tags, { Name = each.key })
@@ -141,6 +149,7 @@ resource "aws_vpc_security_group_ingress_rule" "cluster" {
   from_port                    = each.value.from_port
   to_port                      = each.value.to_port
   cidr_ipv4                    = each.value.cidr_ipv4
+  cidr_ipv6                    = each.value.cidr_ipv6
   referenced_security_group_id = each.value.referenced_security_group_id
 
   tags = merge(var.tags, { Name = each.key })

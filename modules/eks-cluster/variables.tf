@@ -425,6 +425,7 @@ variable "cluster_security_group_rules" {
     from_port                    = optional(number)
     to_port                      = optional(number)
     cidr_ipv4                    = optional(string)
+    cidr_ipv6                    = optional(string)
     referenced_security_group_id = optional(string)
   }))
   default  = {}
@@ -439,6 +440,7 @@ variable "node_security_group_rules" {
     from_port                    = optional(number)
     to_port                      = optional(number)
     cidr_ipv4                    = optional(string)
+    cidr_ipv6                    = optional(string)
     referenced_security_group_id = optional(string)
   }))
   default  = {}

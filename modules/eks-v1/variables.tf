@@ -400,6 +400,7 @@ variable "cluster_security_group_rules" {
     from_port                    = optional(number)
     to_port                      = optional(number)
     cidr_ipv4                    = optional(string)
+    cidr_ipv6                    = optional(string)
     referenced_security_group_id = optional(string)
   }))
   default  = {}
@@ -414,6 +415,7 @@ variable "node_security_group_rules" {
     from_port                    = optional(number)
     to_port                      = optional(number)
     cidr_ipv4                    = optional(string)
+    cidr_ipv6                    = optional(string)
     referenced_security_group_id = optional(string)
   }))
   default  = {}

@@ -269,7 +269,8 @@ run "a_public_endpoint" {
     endpoint_private_access      = false
     endpoint_public_access_cidrs = ["203.0.113.0/24"]
     control_plane_subnet_ids     = ["subnet-x", "subnet-y"]
-    private_access_cidrs         = ["10.200.0.0/16"]
+    private_access_cidrs         = ["10.200.0.0/16", "2001:db8::/32"]
+    node_security_group_rules    = { ssh = { description = "SSH", from_port = 22, to_port = 22, cidr_ipv6 = "2001:db8:1::/48" } }
   }
 
   assert {
@@ -283,6 +284,14 @@ run "a_public_endpoint" {
   assert {
     condition     = aws_vpc_security_group_ingress_rule.cluster["private_access_10.200.0.0/16"].cidr_ipv4 == "10.200.0.0/16" && aws_vpc_security_group_ingress_rule.cluster["private_access_10.200.0.0/16"].from_port == 443
     error_message = "A peered network reaches the private endpoint."
+  }
+  assert {
+    condition     = aws_vpc_security_group_ingress_rule.cluster["private_access_2001:db8::/32"].cidr_ipv6 == "2001:db8::/32" && aws_vpc_security_group_ingress_rule.cluster["private_access_2001:db8::/32"].cidr_ipv4 == null
+    error_message = "So does one with IPv6."
+  }
+  assert {
+    condition     = aws_vpc_security_group_ingress_rule.node["ssh"].cidr_ipv6 == "2001:db8:1::/48" && aws_vpc_security_group_ingress_rule.node["ssh"].cidr_ipv4 == null
+    error_message = "Further rules can have IPv6."
   }
 }
 
