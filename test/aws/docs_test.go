@@ -38,8 +38,10 @@ kubectl apply -f capt/templates`,
 		4: `sed -i 's/^  controlPlaneConfig:$/&\n    addonRoles:\n    - name: EBSCSIDriver\n    - name: AWSLoadBalancerController/' demo.yaml
 grep -q EBSCSIDriver demo.yaml`,
 		// No pods run here, so Flux installs no charts. What needs no Flux is installed.
-		7: `kubectl wait --for=create --timeout=5m namespace/flux-system storageclass/gp3
-kubectl wait --for=create --timeout=5m --namespace flux-system deployment/source-controller deployment/helm-controller`,
+		// kubectl fails at once if two objects do not exist yet.
+		7: `for object in namespace/flux-system storageclass/gp3 deployment/source-controller deployment/helm-controller; do
+  kubectl wait --for=create --timeout=5m --namespace flux-system "$object"
+done`,
 		9: `KEY=$CREATED`,
 	}
 }
