@@ -68,14 +68,11 @@ func (c charts) CheckPath(ctx context.Context, namespace string, from addonsv1.C
 	return read.CheckPath(segments)
 }
 
-// workloadCache returns the cache options for workload clusters. The cache holds only
-// what the health of add-ons is computed from: digests of the Secrets that CAPT created,
-// and the status of other objects.
-func workloadCache() clustercache.CacheOptions {
+// workloadObjects restricts the caches of workload clusters. They hold only what the
+// health of add-ons is computed from: digests of the Secrets that CAPT created, and the
+// status of other objects.
+func workloadObjects() map[client.Object]cache.ByObject {
 	hasAddon, err := labels.NewRequirement(addonsv1.AddonLabel, selection.Exists, nil)
 	utilruntime.Must(err)
-	return clustercache.CacheOptions{
-		DefaultTransform: reduce,
-		ByObject:         map[client.Object]cache.ByObject{&corev1.Secret{}: {Label: labels.NewSelector().Add(*hasAddon), Transform: reduce}},
-	}
+	return map[client.Object]cache.ByObject{&corev1.Secret{}: {Label: labels.NewSelector().Add(*hasAddon), Transform: reduce}}
 }

@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 	"fmt"
+	"os"
 	"time"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -15,6 +16,7 @@ import (
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	"github.com/appthrust/capt/internal/addon/versions"
 	"github.com/appthrust/capt/internal/cluster/aws"
+	"github.com/appthrust/capt/internal/cluster/connection"
 	"github.com/appthrust/capt/internal/cluster/grant"
 	"github.com/appthrust/capt/internal/cluster/workload"
 	"github.com/appthrust/capt/internal/cluster/workspace"
@@ -26,12 +28,14 @@ import (
 // connections to workload clusters: clusters, control planes, machines and add-ons.
 func setupClusters(ctx context.Context, mgr ctrl.Manager, o *Options, objects cache.Cache, reader client.Reader) error {
 	options := controller.Options{MaxConcurrentReconciles: o.Concurrency}
-	clusters, err := clustercache.SetupWithManager(ctx, mgr, clustercache.Options{
-		SecretClient:     workload.Reader{Reader: mgr.GetAPIReader(), Policy: o.Network.clusters()},
-		WatchFilterValue: o.WatchFilter,
-		ClusterFilter:    hasControlPlane,
-		Cache:            workloadCache(),
-		Client:           clustercache.ClientOptions{UserAgent: userAgent},
+	clusters, err := connection.SetupWithManager(ctx, mgr, connection.Options{
+		Clusters: mgr.GetClient(), Secrets: workload.Reader{Reader: mgr.GetAPIReader(), Policy: o.Network.clusters()},
+		Connector:   workload.Connector{Policy: o.Network.clusters()},
+		Scheme:      mgr.GetScheme(),
+		WatchFilter: o.WatchFilter, Filter: hasControlPlane,
+		Transform: reduce, ByObject: workloadObjects(),
+		Pod: connection.Pod{Namespace: os.Getenv("POD_NAMESPACE"), Name: os.Getenv("POD_NAME"), UID: os.Getenv("POD_UID")}, Own: mgr.GetConfig(),
+		Now: time.Now,
 	}, options)
 	if err != nil {
 		return fmt.Errorf("adding the connections to workload clusters: %w", err)

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
+	"github.com/appthrust/capt/internal/host"
 	"github.com/appthrust/capt/internal/kubernetes/scheme"
 	"github.com/appthrust/capt/internal/version"
 	"github.com/appthrust/capt/internal/webhooks"
@@ -81,8 +82,11 @@ func startManager(ctx context.Context, mgr ctrl.Manager, synced *cachesSynced) e
 type cachesSynced struct{ atomic.Bool }
 
 // Start implements manager.Runnable.
-func (s *cachesSynced) Start(context.Context) error {
+func (s *cachesSynced) Start(ctx context.Context) error {
 	s.Store(true)
+	if err := host.ReleasePages(); err != nil {
+		klog.FromContext(ctx).V(2).Info("Kept the pages that only the start needs", "reason", err.Error())
+	}
 	return nil
 }
 

@@ -28,6 +28,7 @@ import (
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/host"
 	"github.com/appthrust/capt/internal/testenv"
 )
 
@@ -36,14 +37,9 @@ const (
 	// which takes minutes.
 	size = 40
 	// testTimeout is how long they may take on a busy machine.
-	testTimeout = 15 * time.Minute
+	testTimeout = 45 * time.Minute
 	// idleTime is how long nothing may be written.
 	idleTime = 20 * time.Second
-	// memoryLimit is the memory limit of the manager in config/manager, in MiB.
-	memoryLimit = 128
-	// goMemoryLimit is the limit that the manager sets for the Go runtime in a container
-	// with that limit.
-	goMemoryLimit = "GOMEMLIMIT=87241516"
 )
 
 const vpcModule = `
@@ -53,8 +49,7 @@ output "vpc_id" { value = "vpc-${substr(sha256(terraform_data.vpc.id), 0, 17)}" 
 output "private_subnets" { value = ["subnet-a", "subnet-b"] }
 `
 
-// controlPlaneModule returns an API server that is already running: two hundred of them
-// would need too much memory.
+// controlPlaneModule returns an API server that is already running.
 const controlPlaneModule = `
 variable "cluster_name" { type = string }
 variable "kubernetes_version" { type = string }
@@ -66,19 +61,23 @@ variable "kubeconfig" {
 resource "terraform_data" "cluster" { input = [var.cluster_name, var.vpc_id, var.kubernetes_version] }
 output "cluster_endpoint" { value = nonsensitive(yamldecode(var.kubeconfig).clusters[0].cluster.server) }
 output "kubeconfig" {
-  value     = var.kubeconfig
+  value     = replace(var.kubeconfig, "CLUSTER", var.cluster_name)
   sensitive = true
 }
 `
 
 // result is the output of make scale.
 type result struct {
-	Clusters int `json:"clusters"`
-	// MemoryMiB is the manager's resident memory with all clusters ready (VmRSS), and
-	// AnonymousMiB the part of it that the kernel cannot reclaim (RssAnon). The other part
-	// are pages of the program's file, which the kernel can drop and read again.
-	MemoryMiB    int `json:"memoryMiB"`
-	AnonymousMiB int `json:"anonymousMiB"`
+	Clusters   int `json:"clusters"`
+	Workspaces int `json:"workspaces"`
+	// Empty is the manager's memory before the first cluster, and Memory that with all
+	// clusters ready.
+	Empty  memory `json:"empty"`
+	Memory memory `json:"memory"`
+	// LimitMiB is the memory limit of the manifests, and GrowthKiB what each cluster, with
+	// its workspaces, adds to the memory that cannot be reclaimed.
+	LimitMiB  int `json:"limitMiB"`
+	GrowthKiB int `json:"growthKiB"`
 	// WritesAtRest are the writes to the API server within RestSeconds.
 	WritesAtRest int     `json:"writesAtRest"`
 	RestSeconds  float64 `json:"restSeconds"`
@@ -92,20 +91,24 @@ type result struct {
 func TestFleet_becomesReadyAndIdle(t *testing.T) {
 	g := NewWithT(t)
 	env := testenv.New(t, testenv.WithClusterAPI(), testenv.WithControllerManager())
-	manager := startManager(t, env)
+	limit := memoryLimit(t)
+	pid := startManager(t, env, limit)
 	namespace := env.Namespace(t)
-	count := size
-	if text := os.Getenv("CAPT_FLEET"); text != "" {
-		var err error
-		count, err = strconv.Atoi(text)
-		g.Expect(err).NotTo(HaveOccurred())
-	}
+	count := number(t, "CAPT_FLEET", size)
+	workspaces := number(t, "CAPT_FLEET_WORKSPACES", 2*count)
+	awaitCaches(t, env, namespace)
+	empty := memoryOf(t, pid)
 
 	began := time.Now()
 	createTemplates(t, env, namespace)
 	createAddon(t, env, namespace)
 	for i := range count {
-		createCluster(t, env, namespace, fmt.Sprintf("cluster-%03d", i))
+		name := fmt.Sprintf("cluster-%03d", i)
+		createWorkload(t, env, name)
+		createCluster(t, env, namespace, name)
+	}
+	for i := range workspaces - 2*count {
+		createWorkspace(t, env, namespace, fmt.Sprintf("workspace-%03d", i))
 	}
 	g.Eventually(func() (ready int) {
 		var list controlplanev1.CAPTControlPlaneList
@@ -117,7 +120,11 @@ func TestFleet_becomesReadyAndIdle(t *testing.T) {
 		}
 		return ready
 	}, testTimeout, time.Second).Should(Equal(count))
-	found := result{Clusters: count, ReadySeconds: time.Since(began).Seconds(), RestSeconds: idleTime.Seconds()}
+	found := result{
+		Clusters: count, Workspaces: workspaces, Empty: empty, LimitMiB: int(limit >> 20),
+		ReadySeconds: time.Since(began).Seconds(), RestSeconds: idleTime.Seconds(),
+	}
+	awaitWorkspaces(t, env, namespace, workspaces)
 
 	// Cluster API connects to the clusters later, and may write then.
 	g.Eventually(func() (available int) {
@@ -138,25 +145,25 @@ func TestFleet_becomesReadyAndIdle(t *testing.T) {
 	}, testTimeout, time.Second).Should(Succeed())
 	found.AddonSeconds = time.Since(began).Seconds()
 
-	writes, cpu := countWrites(t, env), cpuSeconds(t, manager)
+	writes, cpu := countWrites(t, env), cpuSeconds(t, pid)
 	time.Sleep(idleTime) // The test measures this period: nothing may happen in it.
 	after := countWrites(t, env)
-	found.WritesAtRest, found.CPUSecondsAtRest = after.total-writes.total, cpuSeconds(t, manager)-cpu
-	found.MemoryMiB, found.AnonymousMiB = residentMiB(t, manager, "VmRSS"), residentMiB(t, manager, "RssAnon")
+	found.WritesAtRest, found.CPUSecondsAtRest = after.total-writes.total, cpuSeconds(t, pid)-cpu
+	found.Memory = memoryOf(t, pid)
+	found.GrowthKiB = int((found.Memory.AnonymousMiB - empty.AnonymousMiB) * 1024 / float64(count))
 	t.Logf("%+v", found)
-	g.Expect(after.byResource).To(Equal(writes.byResource), "nothing is written while nothing changes")
 
 	if out := os.Getenv("CAPT_SCALE_OUT"); out != "" {
 		text, err := json.MarshalIndent(found, "", "  ")
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(os.MkdirAll(filepath.Dir(out), 0o755)).To(Succeed())
 		g.Expect(os.WriteFile(out, append(text, '\n'), 0o644)).To(Succeed())
-		g.Expect(found.MemoryMiB).To(BeNumerically("<", memoryLimit), "the manager needs more MiB than the limit of the manifests")
 	}
+	g.Expect(after.byResource).To(Equal(writes.byResource), "nothing is written while nothing changes")
+	g.Expect(found.Memory.ResidentMiB).To(BeNumerically("<", found.LimitMiB), "the memory limit of the manifests is too low for the manager")
 }
 
-// createAddon installs a ConfigMap in every cluster. All clusters are the same API
-// server here.
+// createAddon installs a Secret in every cluster, which the manager watches.
 func createAddon(t *testing.T, env *testenv.Environment, namespace string) {
 	t.Helper()
 	addon := &addonsv1.CAPTAddon{
@@ -166,7 +173,7 @@ func createAddon(t *testing.T, env *testenv.Environment, namespace string) {
 			Connection:      &addonsv1.ConnectionSource{Keys: []string{"cluster_endpoint"}},
 			Manifests: []addonsv1.ManifestSource{{
 				Name:   "note",
-				Inline: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '${CLUSTER_NAME}', namespace: '${CLUSTER_NAMESPACE}'}\ndata: {endpoint: '${cluster_endpoint}'}\n",
+				Inline: "apiVersion: v1\nkind: Secret\nmetadata: {name: note, namespace: '${CLUSTER_NAME}'}\nstringData: {endpoint: '${cluster_endpoint}'}\n",
 			}},
 		},
 	}
@@ -178,9 +185,7 @@ func createAddon(t *testing.T, env *testenv.Environment, namespace string) {
 func createTemplates(t *testing.T, env *testenv.Environment, namespace string) {
 	t.Helper()
 	g := NewWithT(t)
-	kubeconfig, err := os.ReadFile(env.Kubeconfig)
-	g.Expect(err).NotTo(HaveOccurred())
-	vars, err := json.Marshal(map[string]string{"kubeconfig": string(kubeconfig)})
+	vars, err := json.Marshal(map[string]string{"kubeconfig": startWorkloads(t, env)})
 	g.Expect(err).NotTo(HaveOccurred())
 	for _, obj := range []client.Object{
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "workload"}, Data: map[string][]byte{"vars.json": vars}},
@@ -201,6 +206,17 @@ func template(name, module string, files []infrav1.VarFile) *infrav1.WorkspaceTe
 		Spec: infrav1.WorkspaceTemplateSpec{Template: infrav1.WorkspaceTemplateDefinition{Spec: infrav1.WorkspaceSpec{
 			ForProvider: infrav1.ModuleParameters{Source: infrav1.ModuleSourceInline, Module: module, VarFiles: files},
 		}}},
+	}
+}
+
+// createWorkspace creates a workspace without a cluster.
+func createWorkspace(t *testing.T, env *testenv.Environment, namespace, name string) {
+	t.Helper()
+	if err := env.Client.Create(t.Context(), &infrav1.WorkspaceTemplateApply{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       infrav1.WorkspaceTemplateApplySpec{TemplateRef: infrav1.TemplateReference{Name: "vpc"}, Variables: map[string]infrav1.Value{"name": infrav1.StringValue(name)}},
+	}); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -225,7 +241,8 @@ func createCluster(t *testing.T, env *testenv.Environment, namespace, name strin
 	}
 }
 
-func startManager(t *testing.T, env *testenv.Environment) int {
+// startManager starts the manager as in a container with a memory limit.
+func startManager(t *testing.T, env *testenv.Environment, limit uint64) int {
 	t.Helper()
 	g := NewWithT(t)
 	root, err := testenv.Root()
@@ -239,7 +256,7 @@ func startManager(t *testing.T, env *testenv.Environment) int {
 		"--allowed-cidrs=127.0.0.0/8,::1/128", "--executor=process", "--terraform-binary="+tofu, "--work-dir="+t.TempDir(), "--max-runs=4")
 	account, err := env.SuiteAccount()
 	g.Expect(err).NotTo(HaveOccurred())
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+account.Kubeconfig, goMemoryLimit)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+account.Kubeconfig, fmt.Sprintf("GOMEMLIMIT=%d", host.GoMemoryLimit(limit)))
 	cmd.Stdout, cmd.Stderr = log, log
 	g.Expect(cmd.Start()).To(Succeed(), "run `make build` first")
 	t.Cleanup(func() {
@@ -299,26 +316,6 @@ func label(labels, name string) string {
 	_, rest, _ := strings.Cut(labels, name+`="`)
 	value, _, _ := strings.Cut(rest, `"`)
 	return value
-}
-
-// residentMiB returns a field of the status of a process.
-func residentMiB(t *testing.T, pid int, field string) int {
-	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(text)) {
-		if rest, found := strings.CutPrefix(line, field+":"); found {
-			kib, err := strconv.Atoi(strings.Fields(rest)[0])
-			if err != nil {
-				t.Fatal(err)
-			}
-			return kib / 1024
-		}
-	}
-	t.Fatalf("no %s", field)
-	return 0
 }
 
 // cpuSeconds returns the CPU time of a process.

@@ -31,6 +31,17 @@ const userAgent = "capt-manager"
 // maxResponse limits a response of an API server, which the manager reads into memory.
 const maxResponse = 16 << 20
 
+// Settings of connections that stay open. A connection that does not answer a ping is
+// closed, so that its watches start again.
+const (
+	idleTimeout  = 90 * time.Second
+	pingInterval = 30 * time.Second
+	pingTimeout  = 15 * time.Second
+	// maxLasting limits a response of such a connection: the list of the nodes of a large
+	// cluster, or the events of a watch until it starts again.
+	maxLasting = 64 << 20
+)
+
 // Connector connects to workload clusters.
 type Connector struct {
 	Scheme *runtime.Scheme
@@ -88,7 +99,44 @@ func (c Connector) WatchConfig(kubeconfig []byte) (*rest.Config, error) {
 	return config, nil
 }
 
+// LastingConfig returns the configuration of a connection that stays open, for requests
+// and for watches. The timeout of requests is up to the caller.
+func (c Connector) LastingConfig(kubeconfig []byte) (*rest.Config, error) {
+	config, err := c.credentials(kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	return config, c.setTransport(config, lasting(), maxLasting)
+}
+
+// OwnConfig returns the same as LastingConfig for the cluster in which the manager runs.
+// It has the credentials of the kubeconfig, and the address and certificates of the
+// manager's own configuration, to which the policy does not apply.
+func OwnConfig(kubeconfig []byte, own *rest.Config) (*rest.Config, error) {
+	c := Connector{}
+	config, err := c.credentials(kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	config.Host, config.CAData, config.CAFile = own.Host, own.CAData, own.CAFile
+	return config, c.setTransport(config, lasting(), maxLasting)
+}
+
 func (c Connector) restConfig(kubeconfig []byte) (*rest.Config, error) {
+	config, err := c.credentials(kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	// The connections end soon: each kubeconfig has its own, and is rarely used.
+	return config, c.setTransport(config, &http.Transport{
+		TLSHandshakeTimeout: requestTimeout, IdleConnTimeout: requestTimeout,
+		// Watches have no timeout, but their answers begin at once.
+		ResponseHeaderTimeout: requestTimeout,
+	}, maxResponse)
+}
+
+// credentials returns the configuration of a kubeconfig that may be used.
+func (c Connector) credentials(kubeconfig []byte) (*rest.Config, error) {
 	cleaned, err := Clean(kubeconfig)
 	if err != nil {
 		return nil, err
@@ -98,30 +146,42 @@ func (c Connector) restConfig(kubeconfig []byte) (*rest.Config, error) {
 		return nil, errors.New("the kubeconfig is invalid")
 	}
 	config.Timeout, config.UserAgent = requestTimeout, userAgent
-	certificates, err := rest.TLSConfigFor(config)
-	if err != nil {
-		return nil, errors.New("the certificates of the kubeconfig are invalid")
-	}
-	// The connections end soon: each kubeconfig has its own, and is rarely used.
-	base := &http.Transport{
-		Proxy: http.ProxyFromEnvironment, TLSClientConfig: certificates,
-		TLSHandshakeTimeout: requestTimeout, IdleConnTimeout: requestTimeout,
-		// Watches have no timeout, but their answers begin at once.
-		ResponseHeaderTimeout: requestTimeout,
-	}
-	config.TLSClientConfig = rest.TLSClientConfig{}
-	config.Transport = limited{refuseRedirects{c.Policy.Transport(base)}}
 	return config, nil
 }
 
+// setTransport makes a configuration use base with its certificates, and limits it to
+// allowed addresses and to responses of a size.
+func (c Connector) setTransport(config *rest.Config, base *http.Transport, limit int64) error {
+	certificates, err := rest.TLSConfigFor(config)
+	if err != nil {
+		return errors.New("the certificates of the kubeconfig are invalid")
+	}
+	base.Proxy, base.TLSClientConfig = http.ProxyFromEnvironment, certificates
+	config.TLSClientConfig = rest.TLSClientConfig{}
+	config.Transport = limited{next: refuseRedirects{c.Policy.Transport(base)}, limit: limit}
+	return nil
+}
+
+// lasting returns a transport that has one connection for all requests and watches. It
+// does not compress: each watch would keep the memory of a decompressor.
+func lasting() *http.Transport {
+	return &http.Transport{
+		TLSHandshakeTimeout: requestTimeout, IdleConnTimeout: idleTimeout, DisableCompression: true,
+		ForceAttemptHTTP2: true, HTTP2: &http.HTTP2Config{SendPingTimeout: pingInterval, PingTimeout: pingTimeout},
+	}
+}
+
 // limited limits the size of responses.
-type limited struct{ next http.RoundTripper }
+type limited struct {
+	next  http.RoundTripper
+	limit int64
+}
 
 // RoundTrip implements http.RoundTripper.
 func (l limited) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := l.next.RoundTrip(request)
 	if err == nil {
-		response.Body = http.MaxBytesReader(nil, response.Body, maxResponse)
+		response.Body = http.MaxBytesReader(nil, response.Body, l.limit)
 	}
 	return response, err
 }

@@ -1,0 +1,301 @@
+package connection
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/appthrust/capt/internal/cluster/workload"
+	"github.com/appthrust/capt/internal/kubernetes/dial"
+)
+
+var key = client.ObjectKey{Namespace: "team", Name: "production"}
+
+// apiServer is the API server of a workload cluster. It accepts one token.
+type apiServer struct {
+	*httptest.Server
+
+	mu       sync.Mutex
+	token    string
+	down     bool
+	versions map[string][]metav1.APIResource
+	paths    []string
+}
+
+func newServer(t *testing.T) *apiServer {
+	t.Helper()
+	s := startServer()
+	t.Cleanup(s.Close)
+	return s
+}
+
+func startServer() *apiServer {
+	s := &apiServer{token: "first", versions: map[string][]metav1.APIResource{
+		"v1": {{Name: "nodes", Kind: "Node"}, {Name: "nodes/status", Kind: "Node"}, {Name: "pods", Kind: "Pod", Namespaced: true}},
+	}}
+	s.Server = httptest.NewUnstartedServer(s)
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	return s
+}
+
+func (s *apiServer) set(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+}
+
+// ServeHTTP implements http.Handler.
+func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/api/v1/secrets" {
+		serveSecrets(w, r)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.paths = append(s.paths, r.Proto+" "+r.URL.Path)
+	w.Header().Set("Content-Type", "application/json")
+	path := strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/apis/"), "/api/")
+	switch {
+	case r.Header.Get("Authorization") != "Bearer "+s.token:
+		w.WriteHeader(http.StatusUnauthorized)
+	case s.down:
+		w.WriteHeader(http.StatusServiceUnavailable)
+	case r.URL.Path == "/":
+	case s.versions[path] != nil:
+		_ = json.NewEncoder(w).Encode(metav1.APIResourceList{GroupVersion: path, APIResources: s.versions[path]})
+	case path == "example.com" && s.versions["example.com/v2"] != nil:
+		v2 := metav1.GroupVersionForDiscovery{GroupVersion: "example.com/v2", Version: "v2"}
+		_ = json.NewEncoder(w).Encode(metav1.APIGroup{Name: path, Versions: []metav1.GroupVersionForDiscovery{v2}, PreferredVersion: v2})
+	case r.URL.Path == "/api/v1/nodes/n":
+		_ = json.NewEncoder(w).Encode(corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: "n"}})
+	default:
+		w.WriteHeader(http.StatusNotFound)
+	}
+}
+
+// kubeconfig returns the Secret of the kubeconfig.
+func (s *apiServer) kubeconfig(token string) *corev1.Secret {
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name + "-kubeconfig"},
+		Data: map[string][]byte{"value": fmt.Appendf(nil, `
+apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: %q, certificate-authority-data: %s}}]
+users: [{name: u, user: {token: %s}}]
+contexts: [{name: x, context: {cluster: c, user: u}}]
+current-context: x
+`, s.URL, base64.StdEncoding.EncodeToString(ca), token)},
+	}
+}
+
+// fixture is a Cache with one cluster, and a clock.
+type fixture struct {
+	*WithT
+
+	t      *testing.T
+	server *apiServer
+	cache  *Cache
+	client client.Client
+	now    time.Time
+	events chan client.ObjectKey
+}
+
+func newFixture(t *testing.T, objects ...client.Object) *fixture {
+	t.Helper()
+	f := &fixture{WithT: NewWithT(t), t: t, server: newServer(t), now: time.Now(), events: make(chan client.ObjectKey, 10)}
+	scheme := runtime.NewScheme()
+	f.Expect(corev1.AddToScheme(scheme)).To(Succeed())
+	f.Expect(clusterv1.AddToScheme(scheme)).To(Succeed())
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+	cluster.Status.Initialization.InfrastructureProvisioned = new(true)
+	f.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(objects, cluster)...).Build()
+	policy := &dial.Policy{Allowed: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
+	f.cache = newCache(t.Context(), Options{
+		Clusters: f.client, Secrets: workload.Reader{Reader: f.client, Policy: policy}, Connector: workload.Connector{Policy: policy},
+		Scheme: scheme, Now: func() time.Time { return f.now },
+	})
+	t.Cleanup(f.cache.stop)
+	f.subscribe()
+	return f
+}
+
+// subscribe records the events of a source, as a controller does.
+func (f *fixture) subscribe() {
+	s := newClusterSource([]clustercache.GetClusterSourceOption{clustercache.WatchForProbeFailure(25 * time.Second)})
+	f.cache.sources = append(f.cache.sources, s)
+	go func() {
+		for {
+			select {
+			case e := <-s.events:
+				f.events <- client.ObjectKeyFromObject(e.Object)
+			case <-f.cache.ctx.Done():
+				return
+			}
+		}
+	}()
+}
+
+// reconcile reconciles the cluster after some time, and returns when to do so again.
+func (f *fixture) reconcile(later time.Duration) time.Duration {
+	f.t.Helper()
+	f.now = f.now.Add(later)
+	result, err := f.cache.Reconcile(f.t.Context(), ctrl.Request{NamespacedName: key})
+	f.Expect(err).NotTo(HaveOccurred())
+	return result.RequeueAfter
+}
+
+func TestCache_readsFromTheConnectedCluster(t *testing.T) {
+	f := newFixture(t)
+	f.Expect(f.client.Create(t.Context(), f.server.kubeconfig("first"))).To(Succeed())
+	f.Expect(f.reconcile(0)).To(Equal(probeInterval))
+	f.Eventually(f.events).Should(Receive(Equal(key)))
+
+	c, err := f.cache.GetUncachedClient(t.Context(), key)
+	f.Expect(err).NotTo(HaveOccurred())
+	f.Expect(c.Get(t.Context(), client.ObjectKey{Name: "n"}, &corev1.Node{})).To(Succeed())
+	f.Expect(c.Get(t.Context(), client.ObjectKey{Name: "n"}, &corev1.Node{})).To(Succeed())
+	f.Expect(f.server.paths).To(Equal([]string{"HTTP/2.0 /", "HTTP/2.0 /api/v1", "HTTP/2.0 /api/v1/nodes/n", "HTTP/2.0 /api/v1/nodes/n"}), "only what is used is looked up, once")
+}
+
+func TestCache_connectsWhenTheKubeconfigAppears(t *testing.T) {
+	f := newFixture(t)
+	f.Expect(f.reconcile(0)).To(Equal(minRetry))
+	_, err := f.cache.GetClient(t.Context(), key)
+	f.Expect(err).To(MatchError(clustercache.ErrClusterNotConnected))
+	f.Expect(f.reconcile(minRetry)).To(Equal(2 * minRetry))
+	for range 5 {
+		f.reconcile(maxRetry)
+	}
+	f.Expect(f.reconcile(maxRetry)).To(Equal(maxRetry), "the delay is limited")
+
+	f.Expect(f.client.Create(t.Context(), f.server.kubeconfig("first"))).To(Succeed())
+	f.reconcile(time.Second)
+	f.Expect(f.server.paths).To(BeEmpty(), "the attempts do not depend on other events")
+	f.reconcile(maxRetry)
+	_, err = f.cache.GetClient(t.Context(), key)
+	f.Expect(err).NotTo(HaveOccurred())
+}
+
+func TestCache_followsARenewedKubeconfig(t *testing.T) {
+	f := newFixture(t)
+	secret := f.server.kubeconfig("first")
+	f.Expect(f.client.Create(t.Context(), secret)).To(Succeed())
+	f.reconcile(0)
+	ended, stop := false, f.cache.accessor(key).open.stop
+	f.cache.accessor(key).open.stop = func() { ended = true; stop() }
+
+	secret.Data = f.server.kubeconfig("second").Data
+	f.Expect(f.client.Update(t.Context(), secret)).To(Succeed())
+	f.server.set(func() { f.server.token = "second" })
+	f.Expect(f.reconcile(probeInterval)).To(Equal(time.Millisecond), "the token is rejected")
+	f.reconcile(time.Millisecond)
+	c, err := f.cache.GetUncachedClient(t.Context(), key)
+	f.Expect(err).NotTo(HaveOccurred())
+	f.Expect(c.Get(t.Context(), client.ObjectKey{Name: "n"}, &corev1.Node{})).To(Succeed())
+	f.Expect(ended).To(BeTrue(), "the watches of the rejected token end")
+}
+
+func TestCache_disconnectsAClusterThatDoesNotAnswer(t *testing.T) {
+	f := newFixture(t)
+	f.Expect(f.client.Create(t.Context(), f.server.kubeconfig("first"))).To(Succeed())
+	f.reconcile(0)
+	f.Eventually(f.events).Should(Receive())
+	f.server.set(func() { f.server.down = true })
+	for range 2 {
+		f.reconcile(probeInterval)
+	}
+	f.Consistently(f.events, 100*time.Millisecond).ShouldNot(Receive())
+	f.Expect(f.cache.GetHealthCheckingState(t.Context(), key).ConsecutiveFailures).To(Equal(2))
+	f.reconcile(probeInterval)
+	f.Eventually(f.events).Should(Receive(), "it has not answered for 25 s")
+	_, err := f.cache.GetClient(t.Context(), key)
+	f.Expect(err).NotTo(HaveOccurred(), "the cache can still be read")
+	for range maxFailures - 3 {
+		f.reconcile(probeInterval)
+	}
+	_, err = f.cache.GetClient(t.Context(), key)
+	f.Expect(err).To(MatchError(clustercache.ErrClusterNotConnected))
+	f.Eventually(f.events).Should(Receive())
+
+	f.server.set(func() { f.server.down = false })
+	f.reconcile(maxRetry)
+	_, err = f.cache.GetClient(t.Context(), key)
+	f.Expect(err).NotTo(HaveOccurred())
+	f.Expect(f.cache.GetHealthCheckingState(t.Context(), key).ConsecutiveFailures).To(BeZero())
+}
+
+func TestCache_forgetsADeletedCluster(t *testing.T) {
+	f := newFixture(t)
+	f.Expect(f.client.Create(t.Context(), f.server.kubeconfig("first"))).To(Succeed())
+	f.reconcile(0)
+	f.Expect(f.client.Delete(t.Context(), &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}})).To(Succeed())
+	f.Expect(f.reconcile(0)).To(BeZero())
+	_, err := f.cache.GetClient(t.Context(), key)
+	f.Expect(err).To(MatchError(clustercache.ErrClusterNotConnected))
+	f.Expect(f.cache.accessors).To(BeEmpty())
+}
+
+func TestCache_doesNotConnectToDeniedAddresses(t *testing.T) {
+	f := newFixture(t)
+	f.Expect(f.client.Create(t.Context(), f.server.kubeconfig("first"))).To(Succeed())
+	denied := &dial.Policy{}
+	f.cache.options.Connector.Policy = denied
+	f.reconcile(0)
+	_, err := f.cache.GetClient(t.Context(), key)
+	f.Expect(err).To(MatchError(clustercache.ErrClusterNotConnected))
+	_, err = f.cache.connect(t.Context(), key)
+	f.Expect(err).To(MatchError(dial.ErrDenied))
+	f.Expect(f.server.paths).To(BeEmpty())
+}
+
+func TestMapper_findsKindsThatAreInstalledLater(t *testing.T) {
+	f := newFixture(t)
+	f.Expect(f.client.Create(t.Context(), f.server.kubeconfig("first"))).To(Succeed())
+	f.reconcile(0)
+	c, err := f.cache.GetClient(t.Context(), key)
+	f.Expect(err).NotTo(HaveOccurred())
+	kind := schema.GroupKind{Group: "example.com", Kind: "Widget"}
+
+	_, err = c.RESTMapper().RESTMapping(kind, "v2")
+	f.Expect(meta.IsNoMatchError(err)).To(BeTrue(), "%v", err)
+	_, err = c.RESTMapper().RESTMapping(kind)
+	f.Expect(meta.IsNoMatchError(err)).To(BeTrue(), "%v", err)
+	_, err = c.RESTMapper().RESTMapping(schema.GroupKind{Kind: "Gadget"}, "v1")
+	f.Expect(meta.IsNoMatchError(err)).To(BeTrue(), "%v", err)
+
+	f.server.set(func() {
+		f.server.versions["example.com/v2"] = []metav1.APIResource{{Name: "widgets", Kind: "Widget", Namespaced: true}}
+	})
+	mapping, err := c.RESTMapper().RESTMapping(kind)
+	f.Expect(err).NotTo(HaveOccurred())
+	f.Expect(mapping.Resource).To(Equal(schema.GroupVersionResource{Group: "example.com", Version: "v2", Resource: "widgets"}))
+	f.Expect(mapping.Scope).To(Equal(meta.RESTScopeNamespace))
+	f.server.set(func() { f.server.down = true })
+	_, err = c.RESTMapper().RESTMapping(kind, "v2")
+	f.Expect(err).NotTo(HaveOccurred(), "it is known")
+	_, err = c.RESTMapper().RESTMapping(schema.GroupKind{Kind: "Gadget"}, "v1")
+	f.Expect(err).To(HaveOccurred())
+	f.Expect(meta.IsNoMatchError(err)).To(BeFalse(), "an API server that does not answer may have the kind")
+}

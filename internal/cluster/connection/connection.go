@@ -1,0 +1,168 @@
+package connection
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/cluster-api/util/kubeconfig"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/appthrust/capt/internal/cluster/workload"
+)
+
+const (
+	// requestTimeout limits each request and each read from the cache, which waits for the
+	// first list of a kind.
+	requestTimeout = 10 * time.Second
+	// listTimeout limits the lists of the cache. It is longer than client-go's watches last.
+	listTimeout = 11 * time.Minute
+	// qps and burst limit the requests to one workload cluster.
+	qps, burst = 20, 30
+)
+
+// connection is an open connection to a workload cluster.
+type connection struct {
+	config  *rest.Config
+	probes  rest.Interface
+	live    client.Client
+	cached  client.Client
+	objects cache.Cache
+	// stop ends the watches.
+	stop context.CancelFunc
+	// watches are the names of the watches that were added.
+	watches map[string]bool
+}
+
+// connect opens a connection with the cluster's kubeconfig.
+func (c *Cache) connect(ctx context.Context, cluster client.ObjectKey) (*connection, error) {
+	content, err := kubeconfig.FromSecret(ctx, c.options.Secrets, cluster)
+	if err != nil {
+		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	config, err := c.options.Connector.LastingConfig(content)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := c.open(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	runsHere, err := c.options.Pod.runsIn(ctx, opened.live)
+	if err == nil && runsHere {
+		if config, err = workload.OwnConfig(content, c.options.Own); err == nil {
+			opened, err = c.open(ctx, config)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return opened, c.start(opened)
+}
+
+// open creates the clients, and checks that the API server answers.
+func (c *Cache) open(ctx context.Context, config *rest.Config) (*connection, error) {
+	config.Timeout, config.QPS, config.Burst = requestTimeout, qps, burst
+	requests, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("creating a client: %w", err)
+	}
+	lookup, err := discovery.NewDiscoveryClientForConfigAndClient(config, requests)
+	if err != nil {
+		return nil, fmt.Errorf("creating a client: %w", err)
+	}
+	live, err := client.New(config, client.Options{HTTPClient: requests, Scheme: c.options.Scheme, Mapper: newMapper(lookup)})
+	if err != nil {
+		return nil, fmt.Errorf("creating a client: %w", err)
+	}
+	opened := &connection{config: config, probes: lookup.RESTClient(), live: live, watches: map[string]bool{}}
+	if err := opened.probe(ctx); err != nil {
+		return nil, fmt.Errorf("cluster is not reachable: %w", err)
+	}
+	return opened, nil
+}
+
+// start adds the cache of a connection. It has no informers yet.
+func (c *Cache) start(opened *connection) error {
+	config := rest.CopyConfig(opened.config)
+	config.Timeout = listTimeout
+	watching, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return fmt.Errorf("creating a client: %w", err)
+	}
+	objects, err := cache.New(config, cache.Options{
+		HTTPClient: watching, Scheme: c.options.Scheme, Mapper: opened.live.RESTMapper(),
+		DefaultTransform: c.options.Transform, ByObject: c.options.ByObject,
+	})
+	if err != nil {
+		return fmt.Errorf("creating the cache: %w", err)
+	}
+	// The context of a reconcile ends before the connection.
+	ctx, stop := context.WithCancel(c.ctx)
+	opened.objects, opened.stop = objects, stop
+	opened.cached = cachedClient{Client: opened.live, objects: objects}
+	go func() {
+		if err := objects.Start(ctx); err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "Failed to run the cache of a workload cluster")
+		}
+	}()
+	starting, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	if !objects.WaitForCacheSync(starting) {
+		stop()
+		return errors.New("the cache did not start")
+	}
+	return nil
+}
+
+// probe checks that the API server answers.
+func (c *connection) probe(ctx context.Context) error {
+	return c.probes.Get().AbsPath("/").Timeout(probeTimeout).Do(ctx).Error()
+}
+
+// cachedClient reads from a cache.
+type cachedClient struct {
+	client.Client
+
+	objects client.Reader
+}
+
+// Get implements client.Reader. It waits for the first list of the kind.
+func (c cachedClient) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	return c.objects.Get(ctx, key, obj, opts...)
+}
+
+// List implements client.Reader. It waits for the first list of the kind.
+func (c cachedClient) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	return c.objects.List(ctx, list, opts...)
+}
+
+// Pod is the pod of the manager. It is empty outside of a cluster.
+type Pod struct{ Namespace, Name, UID string }
+
+// runsIn reports whether the pod runs in a workload cluster.
+func (p Pod) runsIn(ctx context.Context, c client.Reader) (bool, error) {
+	if p.Namespace == "" || p.Name == "" || p.UID == "" {
+		return false, nil
+	}
+	var pod corev1.Pod
+	err := c.Get(ctx, client.ObjectKey{Namespace: p.Namespace, Name: p.Name}, &pod)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("checking whether the manager runs in the cluster: %w", err)
+	}
+	return string(pod.UID) == p.UID, nil
+}

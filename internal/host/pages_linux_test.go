@@ -1,0 +1,53 @@
+package host
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+)
+
+func TestReleasePages_releasesTheProgram(t *testing.T) {
+	g := NewWithT(t)
+	before := programRSS(t)
+	g.Expect(ReleasePages()).To(Succeed())
+	g.Expect(programRSS(t)).To(BeNumerically("<", before))
+}
+
+// programRSS returns the KiB of this program's file that are in memory.
+func programRSS(t *testing.T) (kib int) {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if rest, found := strings.CutPrefix(line, "RssFile:"); found {
+			for _, digit := range strings.Fields(rest)[0] {
+				kib = kib*10 + int(digit-'0')
+			}
+		}
+	}
+	return kib
+}
+
+func TestParseMappings_knowsWhatDiffersFromTheFile(t *testing.T) {
+	g := NewWithT(t)
+	found, err := parseMappings(strings.NewReader(`00400000-00500000 r-xp 00000000 fe:00 12 /opt/my program
+Size:               1024 kB
+Anonymous:             0 kB
+VmFlags: rd ex mr mw me
+08cc1000-08cc2000 r--p 00100000 fe:00 12 /opt/my program
+Anonymous:             4 kB
+c000000000-c000400000 rw-p 00000000 00:00 0
+`))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(found).To(Equal([]mapping{
+		{start: 0x400000, end: 0x500000, permissions: "r-xp", path: "/opt/my program"},
+		{start: 0x8cc1000, end: 0x8cc2000, permissions: "r--p", path: "/opt/my program", changed: true},
+		{start: 0xc000000000, end: 0xc000400000, permissions: "rw-p", changed: true},
+	}))
+	_, err = parseMappings(strings.NewReader("zz-00500000 r-xp 0 0 0\n"))
+	g.Expect(err).To(HaveOccurred())
+}

@@ -1,0 +1,114 @@
+package fleet
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/testenv"
+)
+
+// memory is the memory of a process.
+type memory struct {
+	// ResidentMiB is all memory that the process has in RAM (VmRSS).
+	ResidentMiB float64 `json:"residentMiB"`
+	// AnonymousMiB is the part of it that the kernel cannot reclaim (RssAnon). The other
+	// part are pages of the program's file, which the kernel drops and reads again.
+	AnonymousMiB float64 `json:"anonymousMiB"`
+	// PeakMiB is the maximum of ResidentMiB (VmHWM).
+	PeakMiB float64 `json:"peakMiB"`
+}
+
+func memoryOf(t *testing.T, pid int) memory {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]float64{}
+	for line := range strings.Lines(string(text)) {
+		name, rest, _ := strings.Cut(line, ":")
+		if value, isMemory := strings.CutSuffix(strings.TrimSpace(rest), " kB"); isMemory {
+			kib, err := strconv.Atoi(value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			values[name] = float64(kib) / 1024
+		}
+	}
+	return memory{ResidentMiB: values["VmRSS"], AnonymousMiB: values["RssAnon"], PeakMiB: values["VmHWM"]}
+}
+
+// memoryLimit returns the memory limit of the manager in the manifests, in bytes.
+func memoryLimit(t *testing.T) uint64 {
+	t.Helper()
+	g := NewWithT(t)
+	root, err := testenv.Root()
+	g.Expect(err).NotTo(HaveOccurred())
+	text, err := os.ReadFile(filepath.Join(root, "config", "manager", "manager.yaml"))
+	g.Expect(err).NotTo(HaveOccurred())
+	for document := range strings.SplitSeq(string(text), "\n---\n") {
+		var deployment appsv1.Deployment
+		g.Expect(yaml.Unmarshal([]byte(document), &deployment)).To(Succeed())
+		if deployment.Kind == "Deployment" {
+			return uint64(deployment.Spec.Template.Spec.Containers[0].Resources.Limits.Memory().Value())
+		}
+	}
+	t.Fatal("config/manager/manager.yaml has no Deployment")
+	return 0
+}
+
+// number returns the number in an environment variable.
+func number(t *testing.T, name string, otherwise int) int {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	value, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return value
+}
+
+// awaitCaches waits until the manager reconciles.
+func awaitCaches(t *testing.T, env *testenv.Environment, namespace string) {
+	t.Helper()
+	g := NewWithT(t)
+	probe := template("probe", vpcModule, nil)
+	probe.Namespace = namespace
+	g.Expect(env.Client.Create(t.Context(), probe)).To(Succeed())
+	g.Eventually(func(g Gomega) {
+		g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(probe), probe)).To(Succeed())
+		g.Expect(probe.Status.Conditions).NotTo(BeEmpty())
+	}, testTimeout, time.Second).Should(Succeed())
+	g.Expect(env.Client.Delete(t.Context(), probe)).To(Succeed())
+}
+
+// awaitWorkspaces waits until all workspaces are ready.
+func awaitWorkspaces(t *testing.T, env *testenv.Environment, namespace string, count int) {
+	t.Helper()
+	g := NewWithT(t)
+	g.Eventually(func() (ready int) {
+		var list infrav1.WorkspaceTemplateApplyList
+		g.Expect(env.Client.List(t.Context(), &list, client.InNamespace(namespace))).To(Succeed())
+		for i := range list.Items {
+			if conditions.IsTrue(&list.Items[i], infrav1.ReadyCondition) {
+				ready++
+			}
+		}
+		return ready
+	}, testTimeout, time.Second).Should(Equal(count))
+}
