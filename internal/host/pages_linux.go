@@ -64,8 +64,12 @@ func parseMappings(r io.Reader) ([]mapping, error) {
 			continue
 		}
 		if strings.HasSuffix(fields[0], ":") {
-			if fields[0] == "Anonymous:" && len(found) > 0 {
-				found[len(found)-1].changed = fields[1] != "0"
+			// A page that was changed and then swapped out is not in Anonymous, which comes
+			// first.
+			if last := len(found) - 1; last >= 0 && fields[0] == "Anonymous:" {
+				found[last].changed = fields[1] != "0"
+			} else if last >= 0 && fields[0] == "Swap:" && fields[1] != "0" {
+				found[last].changed = true
 			}
 			continue
 		}

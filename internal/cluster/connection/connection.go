@@ -93,6 +93,7 @@ func (c *Cache) open(ctx context.Context, config *rest.Config) (*connection, err
 func (c *Cache) start(opened *connection) error {
 	config := rest.CopyConfig(opened.config)
 	config.Timeout = listTimeout
+	workload.AllowLists(config)
 	watching, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return fmt.Errorf("creating a client: %w", err)

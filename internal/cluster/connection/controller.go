@@ -59,7 +59,8 @@ func (c *Cache) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 	before := a.connection()
 	after := c.advance(ctx, request.NamespacedName, a)
 	c.notify(ctx, cluster, a, before != a.connection())
-	return ctrl.Result{RequeueAfter: after}, nil
+	// Without a delay there would be no next attempt.
+	return ctrl.Result{RequeueAfter: max(after, time.Millisecond)}, nil
 }
 
 // advance connects, or probes, if that is due. It returns when to do so again.

@@ -18,6 +18,9 @@ import (
 // errUnsupported is returned for questions about resources, which no controller asks.
 var errUnsupported = errors.New("kinds of workload clusters are looked up by kind, not by resource")
 
+// maxVersions limits the versions of a group, each of which is a request.
+const maxVersions = 30
+
 // mapper finds the resources of kinds. It asks the API server for the version of a kind
 // when the kind is first needed, and keeps only that kind: a complete list of the kinds of
 // a cluster needs half a MiB of memory.
@@ -90,6 +93,9 @@ func (m *mapper) versions(group string) ([]string, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("looking up the versions of %s: %w", group, err)
+	}
+	if len(found.Versions) > maxVersions {
+		return nil, fmt.Errorf("looking up the versions of %s: there are more than %d", group, maxVersions)
 	}
 	versions := []string{found.PreferredVersion.Version}
 	for _, v := range found.Versions {

@@ -28,18 +28,12 @@ const requestTimeout = 5 * time.Second
 // userAgent identifies CAPT in the audit log of a workload cluster.
 const userAgent = "capt-manager"
 
-// maxResponse limits a response of an API server, which the manager reads into memory.
-const maxResponse = 16 << 20
-
 // Settings of connections that stay open. A connection that does not answer a ping is
 // closed, so that its watches start again.
 const (
 	idleTimeout  = 90 * time.Second
 	pingInterval = 30 * time.Second
 	pingTimeout  = 15 * time.Second
-	// maxLasting limits a response of such a connection: the list of the nodes of a large
-	// cluster, or the events of a watch until it starts again.
-	maxLasting = 64 << 20
 )
 
 // Connector connects to workload clusters.
@@ -106,7 +100,7 @@ func (c Connector) LastingConfig(kubeconfig []byte) (*rest.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	return config, c.setTransport(config, lasting(), maxLasting)
+	return config, c.setTransport(config, lasting())
 }
 
 // OwnConfig returns the same as LastingConfig for the cluster in which the manager runs.
@@ -119,7 +113,7 @@ func OwnConfig(kubeconfig []byte, own *rest.Config) (*rest.Config, error) {
 		return nil, err
 	}
 	config.Host, config.CAData, config.CAFile = own.Host, own.CAData, own.CAFile
-	return config, c.setTransport(config, lasting(), maxLasting)
+	return config, c.setTransport(config, lasting())
 }
 
 func (c Connector) restConfig(kubeconfig []byte) (*rest.Config, error) {
@@ -132,7 +126,7 @@ func (c Connector) restConfig(kubeconfig []byte) (*rest.Config, error) {
 		TLSHandshakeTimeout: requestTimeout, IdleConnTimeout: requestTimeout,
 		// Watches have no timeout, but their answers begin at once.
 		ResponseHeaderTimeout: requestTimeout,
-	}, maxResponse)
+	})
 }
 
 // credentials returns the configuration of a kubeconfig that may be used.
@@ -150,15 +144,15 @@ func (c Connector) credentials(kubeconfig []byte) (*rest.Config, error) {
 }
 
 // setTransport makes a configuration use base with its certificates, and limits it to
-// allowed addresses and to responses of a size.
-func (c Connector) setTransport(config *rest.Config, base *http.Transport, limit int64) error {
+// allowed addresses and sizes of responses.
+func (c Connector) setTransport(config *rest.Config, base *http.Transport) error {
 	certificates, err := rest.TLSConfigFor(config)
 	if err != nil {
 		return errors.New("the certificates of the kubeconfig are invalid")
 	}
 	base.Proxy, base.TLSClientConfig = http.ProxyFromEnvironment, certificates
 	config.TLSClientConfig = rest.TLSClientConfig{}
-	config.Transport = limited{next: refuseRedirects{c.Policy.Transport(base)}, limit: limit}
+	config.Transport = limited{next: refuseRedirects{c.Policy.Transport(base)}, limit: maxResponse}
 	return nil
 }
 
@@ -169,21 +163,6 @@ func lasting() *http.Transport {
 		TLSHandshakeTimeout: requestTimeout, IdleConnTimeout: idleTimeout, DisableCompression: true,
 		ForceAttemptHTTP2: true, HTTP2: &http.HTTP2Config{SendPingTimeout: pingInterval, PingTimeout: pingTimeout},
 	}
-}
-
-// limited limits the size of responses.
-type limited struct {
-	next  http.RoundTripper
-	limit int64
-}
-
-// RoundTrip implements http.RoundTripper.
-func (l limited) RoundTrip(request *http.Request) (*http.Response, error) {
-	response, err := l.next.RoundTrip(request)
-	if err == nil {
-		response.Body = http.MaxBytesReader(nil, response.Body, l.limit)
-	}
-	return response, err
 }
 
 // refuseRedirects refuses to follow a redirect, with which an API server could obtain
