@@ -57,10 +57,8 @@ func startWorkloads(t *testing.T, env *testenv.Environment) string {
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS13}
 	server.EnableHTTP2 = true
 	server.StartTLS()
-	t.Cleanup(func() {
-		server.CloseClientConnections()
-		server.Close()
-	})
+	// Close of a test server waits for the watches of managers that are still running.
+	t.Cleanup(func() { _ = server.Config.Close() })
 	return fmt.Sprintf(`
 apiVersion: v1
 kind: Config
