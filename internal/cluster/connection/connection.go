@@ -64,7 +64,7 @@ func (c *Cache) connect(ctx context.Context, cluster client.ObjectKey) (*connect
 	if err != nil {
 		return nil, err
 	}
-	return opened, c.start(opened)
+	return opened, c.start(opened) //nolint:contextcheck // The cache outlives the reconcile.
 }
 
 // open creates the clients, and checks that the API server answers.

@@ -104,5 +104,5 @@ func used() int {
 	}
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
-	return int(stats.HeapAlloc + stats.StackInuse) //nolint:gosec // Less than 2^63.
+	return int(stats.HeapAlloc + stats.StackInuse)
 }
