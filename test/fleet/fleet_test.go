@@ -22,7 +22,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
@@ -112,33 +111,15 @@ func TestFleet_becomesReadyAndIdle(t *testing.T) {
 	for i := range workspaces - 2*count {
 		createWorkspace(t, env, namespace, fmt.Sprintf("workspace-%03d", i))
 	}
-	g.Eventually(func() (ready int) {
-		var list controlplanev1.CAPTControlPlaneList
-		g.Expect(env.Client.List(t.Context(), &list, client.InNamespace(namespace))).To(Succeed())
-		for i := range list.Items {
-			if conditions.IsTrue(&list.Items[i], infrav1.ReadyCondition) {
-				ready++
-			}
-		}
-		return ready
-	}, testTimeout, time.Second).Should(Equal(count))
+	await(t, env, namespace, &controlplanev1.CAPTControlPlaneList{}, infrav1.ReadyCondition, count)
 	found := result{
 		Clusters: count, Workspaces: workspaces, Empty: empty, LimitMiB: int(limit >> 20),
 		ReadySeconds: time.Since(began).Seconds(), RestSeconds: idleTime.Seconds(),
 	}
-	awaitWorkspaces(t, env, namespace, workspaces)
+	await(t, env, namespace, &infrav1.WorkspaceTemplateApplyList{}, infrav1.ReadyCondition, workspaces)
 
 	// Cluster API connects to the clusters later, and may write then.
-	g.Eventually(func() (available int) {
-		var list clusterv1.ClusterList
-		g.Expect(env.Client.List(t.Context(), &list, client.InNamespace(namespace))).To(Succeed())
-		for i := range list.Items {
-			if conditions.IsTrue(&list.Items[i], clusterv1.ClusterAvailableCondition) {
-				available++
-			}
-		}
-		return available
-	}, testTimeout, time.Second).Should(Equal(count))
+	await(t, env, namespace, &clusterv1.ClusterList{}, clusterv1.ClusterAvailableCondition, count)
 
 	g.Eventually(func(g Gomega) {
 		var addon addonsv1.CAPTAddon

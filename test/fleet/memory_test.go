@@ -11,11 +11,12 @@ import (
 
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/testenv"
 )
 
@@ -97,18 +98,18 @@ func awaitCaches(t *testing.T, env *testenv.Environment, namespace string) {
 	g.Expect(env.Client.Delete(t.Context(), probe)).To(Succeed())
 }
 
-// awaitWorkspaces waits until all workspaces are ready.
-func awaitWorkspaces(t *testing.T, env *testenv.Environment, namespace string, count int) {
+// await waits until a condition of so many objects of a kind is true.
+func await(t *testing.T, env *testenv.Environment, namespace string, list client.ObjectList, condition string, count int) {
 	t.Helper()
 	g := NewWithT(t)
-	g.Eventually(func() (ready int) {
-		var list infrav1.WorkspaceTemplateApplyList
-		g.Expect(env.Client.List(t.Context(), &list, client.InNamespace(namespace))).To(Succeed())
-		for i := range list.Items {
-			if conditions.IsTrue(&list.Items[i], infrav1.ReadyCondition) {
-				ready++
+	g.Eventually(func() (found int) {
+		g.Expect(env.Client.List(t.Context(), list, client.InNamespace(namespace))).To(Succeed())
+		g.Expect(meta.EachListItem(list, func(obj runtime.Object) error {
+			if conditions.IsTrue(obj.(conditions.Getter), condition) {
+				found++
 			}
-		}
-		return ready
+			return nil
+		})).To(Succeed())
+		return found
 	}, testTimeout, time.Second).Should(Equal(count))
 }

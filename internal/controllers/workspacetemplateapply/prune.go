@@ -150,14 +150,18 @@ func latestChanges(secrets []corev1.Secret) []string {
 	first := slices.DeleteFunc(slices.Clone(secrets), func(secret corev1.Secret) bool {
 		return !record.IsChanges(record.ChunkedName(secret.Name)) || record.ChunkName(record.ChunkedName(secret.Name), 0) != secret.Name
 	})
-	slices.SortStableFunc(first, func(a, b corev1.Secret) int {
-		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(runNumber(b), runNumber(a)))
-	})
+	slices.SortStableFunc(first, newestFirst)
 	var names []string
 	for _, secret := range first[:min(keptChanges, len(first))] {
 		names = append(names, record.ChunkedName(secret.Name))
 	}
 	return names
+}
+
+// newestFirst compares what runs stored. What a retained workspace of the same name left may
+// have higher numbers of runs, so the time decides first.
+func newestFirst(a, b corev1.Secret) int {
+	return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(runNumber(b), runNumber(a)))
 }
 
 // runNumber returns the number of the run that wrote a Secret, or 0 if it is not known.
@@ -192,14 +196,7 @@ func surplusSnapshots(secrets []corev1.Secret, limit int) []corev1.Secret {
 		}
 		chunks[name] = append(chunks[name], secret)
 	}
-	// Retained snapshots of an earlier workspace of the same name may have higher
-	// numbers.
-	slices.SortFunc(names, func(a, b string) int {
-		x, y := chunks[a][0], chunks[b][0]
-		older, _ := record.RunNumber(x.Labels[infrav1.RunLabel])
-		newer, _ := record.RunNumber(y.Labels[infrav1.RunLabel])
-		return cmp.Or(y.CreationTimestamp.Compare(x.CreationTimestamp.Time), cmp.Compare(newer, older))
-	})
+	slices.SortFunc(names, func(a, b string) int { return newestFirst(chunks[a][0], chunks[b][0]) })
 	var surplus []corev1.Secret
 	for _, name := range names[min(limit, len(names)):] {
 		surplus = append(surplus, chunks[name]...)

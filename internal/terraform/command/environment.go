@@ -96,9 +96,7 @@ func (w *Workdir) cliConfig(request *terraform.Request, root string) (string, er
 		if candidate == "" {
 			continue
 		}
-		if !filepath.IsAbs(candidate) {
-			candidate = filepath.Join(root, candidate)
-		}
+		candidate = inDir(root, candidate)
 		if info, err := os.Stat(candidate); err == nil && info.Mode().IsRegular() {
 			return candidate, nil
 		}
