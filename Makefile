@@ -204,6 +204,8 @@ e2e-aws-emulator: parts-test build addons
 	@cd dev && go run ./parts -link ../$(PARTS) modules
 	@rm -f out/e2e-aws.json
 	CAPT_TEST_AWS=1 go test $(TEST_FLAGS) -count=1 -v -parallel $(AWS_PARALLEL) -timeout 120m ./test/aws
+	@if $(HAS_NODE); then \
+	  $(MAKE) --no-print-directory test-identities; else echo "test-identities is skipped: it needs root, containerd, runc and the CNI plugins"; fi
 
 # Whether this machine can run pods.
 HAS_NODE = test "$$(id -u)" = 0 -a -e /usr/lib/cni/bridge && type containerd ctr runc ip >/dev/null 2>&1
@@ -247,9 +249,15 @@ test-upgrade: parts-test build ## Replace the previous version of CAPT by this o
 
 .PHONY: test-job
 test-job: build ## Run the tests that need pods, on a real node, with the S3 backend on an emulator too; needs root, containerd, runc, the CNI plugins, Python 3 and PyPI.
-	@cd dev && go run ./parts -link ../$(PARTS) test kube-scheduler kubelet
+	@cd dev && go run ./parts -link ../$(PARTS) test kube-scheduler kubelet terraform-provider-aws
 	@$(IMAGE) -images capt,capt-runner -o ../bin/images -archives
 	@cd dev && go run ./awsemulator sh -c 'cd .. && CAPT_TEST_S3=$$AWS_ENDPOINT_URL CAPT_TEST_NODE=1 go test $(TEST_FLAGS) -count=1 -p 1 -timeout 40m ./internal/testenv ./internal/terraform/job ./test/job'
+
+.PHONY: test-identities
+test-identities: build ## Give runs in pods an identity in AWS by IRSA, Pod Identity and the keys of a session; needs root, containerd, runc and the CNI plugins.
+	@cd dev && go run ./parts -link ../$(PARTS) test kube-scheduler kubelet terraform-provider-aws
+	@$(IMAGE) -images capt-runner -o ../bin/images -archives
+	CAPT_TEST_NODE=1 go test $(TEST_FLAGS) -count=1 -v -timeout 20m -run IdentitiesOfAWS ./test/job
 
 .PHONY: test-ui
 test-ui: parts-test ui build ## Test the page of captctl ui in a browser, with the environment of quickstart too; needs npm and Chromium (apt-get install chromium fonts-noto-cjk). Screenshots go to out/ui.

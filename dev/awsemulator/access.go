@@ -74,12 +74,19 @@ func (e *eks) withoutPolicy(t *object, policy string) []any {
 }
 
 func (e *eks) createAssociation(c *call) (values, error) {
-	cluster := c.PathValue("cluster")
+	return e.addAssociation(c, c.PathValue("cluster"), c.body)
+}
+
+// addAssociation gives a service account a role.
+func (e *eks) addAssociation(c *call, cluster string, requested values) (values, error) {
 	if _, err := e.find(keyOf(c, cluster)); err != nil {
 		return nil, err
 	}
+	if err := e.checkRole(c, text(requested, "roleArn"), podService); err != nil {
+		return nil, err
+	}
 	id := "a-" + strings.ToLower(rand.Text())
-	body := pick(c.body, "namespace", "serviceAccount", "roleArn", "tags", "disableSessionTags", "targetRoleArn")
+	body := pick(requested, "namespace", "serviceAccount", "roleArn", "tags", "disableSessionTags", "targetRoleArn", "ownerArn")
 	defaultTo(body, "disableSessionTags", false)
 	body["clusterName"], body["associationId"] = cluster, id
 	body["associationArn"] = arn(c.region, "podidentityassociation/"+cluster+"/"+id)
@@ -91,6 +98,37 @@ func (e *eks) createAssociation(c *call) (values, error) {
 	}
 	err := e.add(keyOf(c, cluster, associations.path, id), &object{body: body, arn: text(body, "associationArn")}, true)
 	return values{"association": body}, err
+}
+
+// associate gives the service accounts of an add-on the requested roles, and takes away
+// others. A request without a list keeps those that there are.
+func (e *eks) associate(c *call, cluster string, addon *object) error {
+	requested, isList := c.body["podIdentityAssociations"].([]any)
+	if !isList {
+		return nil
+	}
+	e.disassociate(c, cluster, addon)
+	arns := []any{}
+	for _, item := range requested {
+		one := pick(item.(values), "serviceAccount", "roleArn")
+		one["namespace"], one["ownerArn"] = "kube-system", addon.arn
+		created, err := e.addAssociation(c, cluster, one)
+		if err != nil {
+			return err
+		}
+		arns = append(arns, child(created, "association")["associationArn"])
+	}
+	addon.body["podIdentityAssociations"] = arns
+	return nil
+}
+
+// disassociate deletes the associations that belong to an add-on.
+func (e *eks) disassociate(c *call, cluster string, addon *object) {
+	for _, id := range e.childNames(keyOf(c, cluster, associations.path)) {
+		if at := keyOf(c, cluster, associations.path, id); e.objects[at].body["ownerArn"] == addon.arn {
+			delete(e.objects, at)
+		}
+	}
 }
 
 func (e *eks) listAssociations(c *call) (values, error) {

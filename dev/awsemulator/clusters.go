@@ -44,6 +44,12 @@ func (e *eks) createCluster(c *call) (values, error) {
 	if err := e.checkIPv6(c, strs(vpc["subnetIds"])); err != nil {
 		return nil, err
 	}
+	if err := e.checkRole(c, c.text("roleArn"), controlPlaneService); err != nil {
+		return nil, err
+	}
+	if err := e.checkKeys(c); err != nil {
+		return nil, err
+	}
 	group, network, err := e.createSecurityGroup(c, name, strs(vpc["subnetIds"]))
 	if err != nil {
 		return nil, err

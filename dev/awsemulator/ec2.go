@@ -4,10 +4,7 @@ import (
 	"context"
 	"encoding/xml"
 	"fmt"
-	"io"
-	"net/http"
 	"net/url"
-	"strings"
 )
 
 // ec2 is a client of moto's EC2 in one region.
@@ -82,29 +79,10 @@ func (e *eks) launchTemplateName(c *call, id string) (string, error) {
 func (e ec2) do(ctx context.Context, action string, form url.Values, into any) error {
 	form.Set("Action", action)
 	form.Set("Version", "2016-11-15")
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, e.moto+"/", strings.NewReader(form.Encode()))
-	if err != nil {
-		return fmt.Errorf("calling EC2: %w", err)
-	}
-	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	request.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=eks/20260101/"+e.region+"/ec2/aws4_request, SignedHeaders=host, Signature=none")
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return fmt.Errorf("calling EC2: %w", err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		return fmt.Errorf("reading the response of EC2: %w", err)
-	}
-	if response.StatusCode != http.StatusOK {
-		return invalid("EC2 rejected %s: %s", action, text)
-	}
-	if into == nil {
-		return nil
-	}
-	if err := xml.Unmarshal(text, into); err != nil {
-		return fmt.Errorf("reading the response of EC2: %w", err)
-	}
-	return nil
+	return callMoto(ctx, e.moto, "ec2", e.region, "application/x-www-form-urlencoded", "", form.Encode(), func(text []byte) error {
+		if into == nil {
+			return nil
+		}
+		return xml.Unmarshal(text, into)
+	})
 }

@@ -232,8 +232,11 @@ func (e *eks) delete(c *call, k kind) (values, error) {
 	} else {
 		t.body["status"], t.settled = "DELETING", e.now().Add(e.settle)
 	}
-	if k == nodeGroups {
+	switch k {
+	case nodeGroups:
 		err = e.resized(c, t.body, 0)
+	case addons:
+		e.disassociate(c, c.PathValue("cluster"), t)
 	}
 	return values{k.key: t.body}, err
 }

@@ -5,11 +5,13 @@ import (
 	_ "embed" // For the requirements.
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/appthrust/capt/dev/python"
@@ -91,4 +93,34 @@ func freePort() (string, error) {
 	defer func() { _ = listener.Close() }()
 	_, port, err := net.SplitHostPort(listener.Addr().String())
 	return port, err
+}
+
+// callMoto calls a service of moto in a region. A rejection becomes an error of EKS with
+// the service's message.
+func callMoto(ctx context.Context, moto, service, region, kind, target, body string, read func(text []byte) error) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, moto+"/", strings.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("calling %s: %w", service, err)
+	}
+	request.Header.Set("Content-Type", kind)
+	request.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=eks/20260101/"+region+"/"+service+"/aws4_request, SignedHeaders=host, Signature=none")
+	if target != "" {
+		request.Header.Set("X-Amz-Target", target)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return fmt.Errorf("calling %s: %w", service, err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return fmt.Errorf("reading the response of %s: %w", service, err)
+	}
+	if response.StatusCode != http.StatusOK {
+		return invalid("%s rejected the request: %s", service, text)
+	}
+	if err := read(text); err != nil {
+		return fmt.Errorf("reading the response of %s: %w", service, err)
+	}
+	return nil
 }

@@ -28,12 +28,16 @@ func (e *eks) describeAddonVersions(c *call) (values, error) {
 	return values{"addons": []any{values{"addonName": c.URL.Query().Get("addonName"), "type": "networking", "addonVersions": versions}}}, nil
 }
 
-// checkAddon rejects a version that does not fit the version of the cluster.
-func (e *eks) checkAddon(cluster *object, requested values) error {
-	if requested["podIdentityAssociations"] != nil && len(requested["podIdentityAssociations"].([]any)) > 0 {
-		return invalid("the emulator has no Pod Identity associations of add-ons")
+// checkAddon rejects a version that does not fit the version of the cluster, and roles that
+// pods cannot assume.
+func (e *eks) checkAddon(c *call, cluster *object) error {
+	requested, _ := c.body["podIdentityAssociations"].([]any)
+	for _, association := range requested {
+		if err := e.checkRole(c, text(association.(values), "roleArn"), podService); err != nil {
+			return err
+		}
 	}
-	version := text(requested, "addonVersion")
+	version := c.text("addonVersion")
 	if version != "" && !slices.Contains(addonVersions(text(cluster.body, "version")), version) {
 		return invalid("Addon version specified is not supported: %s with Kubernetes %s", version, text(cluster.body, "version"))
 	}
@@ -46,7 +50,7 @@ func (e *eks) createAddon(c *call) (values, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := e.checkAddon(owner, c.body); err != nil {
+	if err := e.checkAddon(c, owner); err != nil {
 		return nil, err
 	}
 	name := c.text("addonName")
@@ -55,8 +59,10 @@ func (e *eks) createAddon(c *call) (values, error) {
 	body["clusterName"], body["health"] = cluster, values{"issues": []any{}}
 	body["addonArn"] = arn(c.region, "addon/"+cluster+"/"+name+"/"+rand.Text())
 	added := &object{body: body, arn: text(body, "addonArn"), onFargate: e.admitsFargate(keyOf(c, cluster), name)}
-	err = e.add(keyOf(c, cluster, addons.path, name), added, false)
-	return values{"addon": body}, err
+	if err := e.add(keyOf(c, cluster, addons.path, name), added, false); err != nil {
+		return nil, err
+	}
+	return values{"addon": body}, e.associate(c, cluster, added)
 }
 
 func (e *eks) updateAddon(c *call) (values, error) {
@@ -68,17 +74,20 @@ func (e *eks) updateAddon(c *call) (values, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := e.checkAddon(owner, c.body); err != nil {
+	if err := e.checkAddon(c, owner); err != nil {
 		return nil, err
 	}
 	merge(t.body, pick(c.body, "addonVersion", "serviceAccountRoleArn", "configurationValues"))
-	return e.begin(c, t, "AddonUpdate"), nil
+	return e.begin(c, t, "AddonUpdate"), e.associate(c, c.PathValue("cluster"), t)
 }
 
 func (e *eks) createNodeGroup(c *call) (values, error) {
 	cluster, name := c.PathValue("cluster"), c.text("nodegroupName")
 	owner, err := e.active(keyOf(c, cluster))
 	if err != nil {
+		return nil, err
+	}
+	if err := e.checkRole(c, c.text("nodeRole"), nodeService); err != nil {
 		return nil, err
 	}
 	body := c.body
@@ -198,6 +207,9 @@ func (e *eks) createFargateProfile(c *call) (values, error) {
 		return nil, err
 	}
 	if err := e.checkPrivate(c, strs(c.body["subnets"])); err != nil {
+		return nil, err
+	}
+	if err := e.checkRole(c, c.text("podExecutionRoleArn"), fargateService); err != nil {
 		return nil, err
 	}
 	body := c.body

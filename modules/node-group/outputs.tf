@@ -8,11 +8,6 @@ output "node_group_arn" {
   value       = aws_eks_node_group.this.arn
 }
 
-output "node_group_status" {
-  description = "State of the node group, as EKS reports it."
-  value       = aws_eks_node_group.this.status
-}
-
 output "provider_id_list" {
   description = "Provider ids of the nodes, as they were when the module was last applied: aws:///ZONE/INSTANCE."
   value = flatten([

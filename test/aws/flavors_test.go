@@ -35,6 +35,9 @@ type shipped struct {
 	role string
 	// privateCharts reports whether the cluster gets examples/addon-private-chart.yaml.
 	privateCharts bool
+	// roles reports whether the roles and the key in the examples exist before the cluster,
+	// and stay.
+	roles bool
 	// image is the ID in the examples of an image of the user's own.
 	image string
 	// zone is a zone that the VPC gets later.
@@ -93,10 +96,11 @@ func TestExamples_liveAndLeaveNothing(t *testing.T) {
 		"cluster-other-account": {
 			cluster: "spoke", region: region, examples: []string{"cluster-other-account"}, role: "arn:aws:iam::210987654321:role/capt",
 		},
-		"cluster-node-groups":   {cluster: "fleet", region: "eu-west-1", examples: []string{"cluster-node-groups"}, image: "ami-0123456789abcdef0"},
-		"cluster-class":         {cluster: "topology", region: "us-west-2", examples: []string{"cluster-class"}},
-		"cluster-class-ipv6":    {cluster: "topology-ipv6", region: "eu-west-1", examples: []string{"cluster-class-ipv6"}},
-		"cluster-class-workers": {cluster: "topology-workers", region: "ap-northeast-1", examples: []string{"cluster-class-workers"}},
+		"cluster-existing-roles": {cluster: "regulated", region: region, examples: []string{"cluster-existing-roles"}, roles: true},
+		"cluster-node-groups":    {cluster: "fleet", region: "eu-west-1", examples: []string{"cluster-node-groups"}, image: "ami-0123456789abcdef0"},
+		"cluster-class":          {cluster: "topology", region: "us-west-2", examples: []string{"cluster-class"}},
+		"cluster-class-ipv6":     {cluster: "topology-ipv6", region: "eu-west-1", examples: []string{"cluster-class-ipv6"}},
+		"cluster-class-workers":  {cluster: "topology-workers", region: "ap-northeast-1", examples: []string{"cluster-class-workers"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -123,6 +127,9 @@ func (s shipped) lives(t *testing.T) {
 		maps.Copy(replace, map[string]string{
 			"ap-northeast-1": region, "vpc-0123456789abcdef0": id, "subnet-0123456789abcdef0": subnets[0], "subnet-0123456789abcdef1": subnets[1],
 		})
+	}
+	if s.roles {
+		maps.Copy(replace, e.createRoles())
 	}
 	if s.image != "" {
 		replace[s.image] = ownImages[0]
@@ -173,6 +180,9 @@ func (s shipped) lives(t *testing.T) {
 		state, err := m.states.Get(t.Context(), m.stateKey(plane.Status.WorkspaceRef.Name))
 		e.Expect(err).NotTo(HaveOccurred())
 		e.Expect(string(state)).To(And(ContainSubstring("encrypted_data"), Not(ContainSubstring("aws_eks_cluster"))))
+	}
+	if s.roles {
+		m.usesExistingRoles()
 	}
 	if s.privateCharts {
 		m.installPrivateCharts(server)

@@ -53,6 +53,7 @@ type Server struct {
 	roles           map[string]bool
 	assumable       map[string]bool
 	identityTokens  map[string]bool
+	verifyToken     func(token string) bool
 	sessionDuration time.Duration
 
 	clusters map[string]string
