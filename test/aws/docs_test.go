@@ -52,7 +52,7 @@ func TestDocs_leadFromAnAccountToAClusterAndBack(t *testing.T) {
 	needsEmulator(t)
 	for _, program := range []string{"aws", "jq"} {
 		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("the page needs %s: %v", program, err)
+			t.Fatalf("the page needs %s: install it (%v)", program, err)
 		}
 	}
 	initial, err := kubeversion.Parse(kubeversion.EKSDefault)
