@@ -47,6 +47,14 @@ const (
 	namespaceFlag = `index .Values.flags "namespace"`
 )
 
+// tokenFile begins the endpoint of a ServiceMonitor, and authorization replaces it in the
+// chart: a Prometheus that refuses files takes the token from a Secret.
+const (
+	tokenFile     = "  - bearerTokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token\n    honorLabels: true\n"
+	authorization = "  - honorLabels: true\n    {{- with .Values.monitoring.authorization }}\n    authorization:\n      {{- toYaml . | nindent 6 }}\n" +
+		"    {{- else }}\n    bearerTokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token\n    {{- end }}\n"
+)
+
 // writeChart writes the generated templates of charts/capt.
 func writeChart(root string) error {
 	c, err := loadConfig(root, "chart")
@@ -122,6 +130,7 @@ func chartTemplate(object *resource.Resource) ([]byte, error) {
 		text = bytes.Replace(text, []byte("  validationActions:\n  - Warn\n  - Audit\n"), []byte("  validationActions:\n  {{- if .Values.approval.enforce }}\n  - Deny\n  {{- else }}\n  - Warn\n  - Audit\n  {{- end }}\n"), 1)
 	case "ServiceMonitor", "PrometheusRule":
 		// The Prometheus operator selects them by labels.
+		text = bytes.Replace(text, []byte(tokenFile), []byte(authorization), 1)
 		text = bytes.Replace(text, []byte("\n  labels:\n"), []byte("\n  labels:\n    {{- with .Values.monitoring.labels }}\n    {{- toYaml . | nindent 4 }}\n    {{- end }}\n"), 1)
 	case "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration":
 		text = bytes.ReplaceAll(text, []byte("  clientConfig:\n"), []byte("  clientConfig:\n    {{- with $.Values.webhook.caBundle }}\n    caBundle: {{ . }}\n    {{- end }}\n"))

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"crypto/tls"
 	"fmt"
 	"net/http"
 	"os"
@@ -122,8 +121,7 @@ func (m *installed) forbidden() []string {
 }
 
 // getStatus returns the status code of a GET.
-func getStatus(url, token string) (int, error) {
-	insecure := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+func getStatus(client *http.Client, url, token string) (int, error) {
 	req, err := http.NewRequest(http.MethodGet, url, nil)
 	if err != nil {
 		return 0, err
@@ -131,7 +129,7 @@ func getStatus(url, token string) (int, error) {
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	resp, err := insecure.Do(req)
+	resp, err := client.Do(req)
 	if err != nil {
 		return 0, err
 	}
@@ -143,9 +141,13 @@ func TestDefault_grantsRequiredPermissions(t *testing.T) {
 	objects := render(t)
 	hooks := install(t, objects)
 	_, container := manager(t, objects)
-	m := start(t, container.Args, hooks)
+	issuer := newIssuer(t, objects)
+	monitor := readMonitor(t)
+	certs := t.TempDir()
+	issuer.write(monitor.secret, certs)
+	m := start(t, append(container.Args, "--diagnostics-cert-dir="+certs), hooks)
 	for _, path := range []string{"/healthz", "/readyz"} {
-		g.Eventually(func() (int, error) { return getStatus("http://"+m.health+path, "") }, testTimeout, 100*time.Millisecond).Should(Equal(http.StatusOK), path)
+		g.Eventually(func() (int, error) { return getStatus(http.DefaultClient, "http://"+m.health+path, "") }, testTimeout, 100*time.Millisecond).Should(Equal(http.StatusOK), path)
 	}
 
 	t.Run("the pod meets the restrictions of its namespace", func(t *testing.T) {
@@ -154,7 +156,10 @@ func TestDefault_grantsRequiredPermissions(t *testing.T) {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "like-the-manager"}, Spec: deployment.Spec.Template.Spec}
 		g.Expect(env.Client.Create(t.Context(), pod, client.DryRunAll)).To(Succeed())
 	})
-	t.Run("metrics require authorization", func(t *testing.T) { checkMetrics(t, m) })
+	t.Run("metrics require authorization", func(t *testing.T) { checkMetrics(t, m, monitor.client(issuer)) })
+	t.Run("metrics have a certificate of the CA, and its successor", func(t *testing.T) {
+		checkRenewal(t, m, issuer, monitor, certs)
+	})
 	t.Run("a workspace is applied and destroyed", func(t *testing.T) {
 		own := env.Namespace(t)
 		checkWorkspace(t, m, own, own)
@@ -176,7 +181,7 @@ func TestDefault_grantsRequiredPermissions(t *testing.T) {
 	g.Expect(m.forbidden()).To(BeEmpty(), "RBAC denied no request")
 }
 
-func checkMetrics(t *testing.T, m *installed) {
+func checkMetrics(t *testing.T, m *installed, client *http.Client) {
 	g := NewWithT(t)
 	own := env.Namespace(t)
 	for _, name := range []string{"reader", "stranger"} {
@@ -196,7 +201,7 @@ func checkMetrics(t *testing.T, m *installed) {
 		{token(t, own, "stranger"), http.StatusForbidden},
 		{token(t, own, "reader"), http.StatusOK},
 	} {
-		g.Eventually(func() (int, error) { return getStatus("https://"+m.diagnostics+"/metrics", tt.token) }, testTimeout, 100*time.Millisecond).Should(Equal(tt.want))
+		g.Eventually(func() (int, error) { return getStatus(client, "https://"+m.diagnostics+"/metrics", tt.token) }, testTimeout, 100*time.Millisecond).Should(Equal(tt.want))
 	}
 }
 

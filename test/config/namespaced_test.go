@@ -69,7 +69,7 @@ func TestNamespaced_grantsNothingInOtherNamespaces(t *testing.T) {
 
 	_, container := manager(t, objects)
 	m := start(t, append(container.Args, "--seal-key-secret="+namespace+"/capt-seal-key"), hooks)
-	g.Eventually(func() (int, error) { return getStatus("http://"+m.health+"/readyz", "") }, testTimeout, 100*time.Millisecond).Should(Equal(http.StatusOK))
+	g.Eventually(func() (int, error) { return getStatus(http.DefaultClient, "http://"+m.health+"/readyz", "") }, testTimeout, 100*time.Millisecond).Should(Equal(http.StatusOK))
 	checkWorkspace(t, m, watched, watched)
 	g.Expect(m.forbidden()).To(BeEmpty(), "RBAC denied no request")
 

@@ -151,7 +151,7 @@ func TestDefault_securesWebhooksWithCertManager(t *testing.T) {
 	objects := render(t)
 	deployment, _ := manager(t, objects)
 	certificate := lookup(t, objects, "Certificate", "capt-serving-cert")
-	issuer := lookup(t, objects, "Issuer", "capt-selfsigned-issuer")
+	issuer := lookup(t, objects, "Issuer", "capt-ca-issuer")
 
 	names, _, err := unstructured.NestedStringSlice(certificate.Object, "spec", "dnsNames")
 	g.Expect(err).NotTo(HaveOccurred())

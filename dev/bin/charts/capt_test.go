@@ -156,6 +156,25 @@ func TestCAPT_equalsConfigPrometheus(t *testing.T) {
 	}
 }
 
+// A Prometheus that may not read files takes its token from a Secret.
+func TestCAPT_readsMetricsWithATokenOfASecret(t *testing.T) {
+	credentials := map[string]any{"name": "capt-metrics-token", "key": "token"}
+	objects, err := renderCAPT(t, map[string]any{"monitoring": map[string]any{"enabled": true, "authorization": map[string]any{"credentials": credentials}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	endpoint := at(objects["ServiceMonitor capt-controller-manager"], "spec", "endpoints").([]any)[0].(map[string]any)
+	if have := at(endpoint, "authorization", "credentials"); !reflect.DeepEqual(have, any(credentials)) {
+		t.Errorf("the credentials are %v", have)
+	}
+	if at(endpoint, "bearerTokenFile") != nil || at(endpoint, "honorLabels") != true || at(endpoint, "tlsConfig", "serverName") == nil {
+		t.Errorf("the endpoint is %v", endpoint)
+	}
+	if _, err := renderCAPT(t, map[string]any{"monitoring": map[string]any{"enabled": true, "authorization": map[string]any{"credentials": map[string]any{"name": "x"}}}}); err == nil {
+		t.Error("credentials without a key are accepted")
+	}
+}
+
 // at returns the value at a path of a manifest, or nil.
 func at(object map[string]any, path ...string) any {
 	for _, key := range path[:len(path)-1] {
