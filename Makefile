@@ -184,7 +184,7 @@ e2e-aws e2e-aws-real e2e-aws-sweep: override export CAPT_E2E_BUDGET := $(value B
 e2e-aws-sweep: override export CAPT_E2E_RUN := $(value RUN)
 
 .PHONY: e2e-aws
-e2e-aws: $(if $(filter 1,$(REAL)),e2e-aws-real,e2e-aws-emulator) ## Apply, change and destroy the modules with the real AWS provider on an emulator, alone and through CAPT; needs Python 3, PyPI, the AWS CLI and jq. REAL=1 ACCOUNT=… REGION=… BUDGET=… creates, changes and deletes a cluster in that AWS account instead, with your credentials, for up to BUDGET USD.
+e2e-aws: $(if $(filter 1,$(REAL)),e2e-aws-real,e2e-aws-emulator) ## Apply, change and destroy the modules with the real AWS provider on an emulator, alone and through CAPT; needs Python 3, PyPI, the AWS CLI and jq. REAL=1 ACCOUNT=… REGION=… BUDGET=… runs the commands of docs/aws.md in that AWS account instead, with your credentials, for up to BUDGET USD.
 
 # Whatever happens to the test, what it created is swept.
 .PHONY: e2e-aws-real

@@ -16,7 +16,7 @@ type values = map[string]any
 // newServer returns a handler that handles calls of EKS and forwards all others to
 // moto. The scope of the signature contains the service.
 func newServer(moto string, eks *eks, log io.Writer) http.Handler {
-	others := nameImages(nameSpotRole(fillGaps(moto, httputil.NewSingleHostReverseProxy(mustParse(moto)))))
+	others := newSpotRequests(nameImages(nameSpotRole(fillGaps(moto, httputil.NewSingleHostReverseProxy(mustParse(moto))))))
 	routes := eks.routes()
 	seen := &calls{seen: map[string]bool{}}
 	return seen.record(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -14,10 +14,12 @@ locals {
   bounded    = { for key in ["Condition"] : key => { StringEquals = { "iam:PermissionsBoundary" = var.permissions_boundary_arn } } if var.permissions_boundary_arn != null }
 
   # The names that the modules give to roles, instance profiles and policies of clusters.
-  prefix            = var.cluster_name_prefix
-  roles             = [for name in(local.prefix == "" ? ["*"] : ["${local.prefix}*", "KarpenterController-${local.prefix}*", "KarpenterNode-${local.prefix}*"]) : "${local.iam}:role/${name}"]
-  instance_profiles = [for arn in local.roles : replace(arn, ":role/", ":instance-profile/")]
-  managed_policies  = ["${local.iam}:policy/${local.prefix == "" ? "*" : "KarpenterController*-${local.prefix}*"}"]
+  prefix = var.cluster_name_prefix
+  roles  = [for name in(local.prefix == "" ? ["*"] : ["${local.prefix}*", "KarpenterController-${local.prefix}*", "KarpenterNode-${local.prefix}*"]) : "${local.iam}:role/${name}"]
+  # Karpenter creates profiles with a path. A role is deleted after its profiles.
+  karpenter_profiles = local.prefix == "" ? [] : ["${local.iam}:instance-profile/karpenter/*/${local.prefix}*"]
+  instance_profiles  = concat([for arn in local.roles : replace(arn, ":role/", ":instance-profile/")], local.karpenter_profiles)
+  managed_policies   = ["${local.iam}:policy/${local.prefix == "" ? "*" : "KarpenterController*-${local.prefix}*"}"]
 
   iam_reads = [for action in local.actions.iam : action if can(regex("^(Get|List)", action))]
   # Actions that change the permissions of a role.
@@ -26,7 +28,7 @@ locals {
   iam_special = ["CreateServiceLinkedRole", "DeleteRolePermissionsBoundary", "PassRole"]
   iam_writes  = setsubtract(local.actions.iam, concat(local.iam_reads, local.iam_grants, local.iam_special))
 
-  services = [for service in keys(local.actions) : service if !contains(["ec2", "iam", "s3"], service)]
+  services = [for service in keys(local.actions) : service if !contains(["ec2", "iam", "route53", "s3"], service)]
   # Actions on data: EC2 calls them for the encrypted disks of machines, with the identity of its caller.
   kms_via_ec2 = ["Decrypt", "GenerateDataKeyWithoutPlaintext", "ReEncryptFrom", "ReEncryptTo"]
 
@@ -70,7 +72,13 @@ locals {
         Effect   = "Allow"
         Action   = [for action in local.actions.ec2 : "ec2:${action}"]
         Resource = "*"
-      }, local.in_regions)]
+        }, local.in_regions), {
+        # EC2 calls it for interface endpoints, with the identity of its caller. Route 53 is global.
+        Sid      = "NamesOfEndpoints"
+        Effect   = "Allow"
+        Action   = [for action in local.actions.route53 : "route53:${action}"]
+        Resource = "*"
+      }]
     }
     clusters = {
       description = "EKS clusters, their keys, logs, queues and what is left of them"
@@ -114,7 +122,7 @@ locals {
           Action   = "iam:PassRole"
           Resource = local.roles
           Condition = {
-            StringEquals = { "iam:PassedToService" = ["ec2.amazonaws.com", "eks-fargate-pods.amazonaws.com", "eks.amazonaws.com", "pods.eks.amazonaws.com"] }
+            StringEquals = { "iam:PassedToService" = ["ec2.amazonaws.com", "ec2.amazonaws.com.cn", "eks-fargate-pods.amazonaws.com", "eks.amazonaws.com", "pods.eks.amazonaws.com"] }
           }
         },
         {

@@ -526,7 +526,7 @@ variable "node_group" {
   description = "The node group, with compute = ManagedNodeGroup. Two nodes, because Karpenter's two replicas do not share one. No taint by default: Flux tolerates none."
   type = object({
     name               = optional(string, "system")
-    instance_types     = optional(list(string), ["m6i.large", "m6a.large", "m5.large", "m5a.large"])
+    instance_types     = optional(list(string), ["m6i.large", "m5.large"])
     capacity_type      = optional(string, "OnDemand")
     ami_type           = optional(string)
     disk_size          = optional(number, 50)
@@ -549,7 +549,7 @@ variable "node_group" {
 variable "node_groups" {
   description = "Further managed node groups, by name, with any compute. The key is the name of the group; the rest is as in node_group, with availability_zones, release_version to pin the image, and ami_id for an image of your own."
   type = map(object({
-    instance_types     = optional(list(string), ["m6i.large", "m6a.large", "m5.large", "m5a.large"])
+    instance_types     = optional(list(string), ["m6i.large", "m5.large"])
     capacity_type      = optional(string, "OnDemand")
     ami_type           = optional(string)
     release_version    = optional(string)

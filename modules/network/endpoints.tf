@@ -82,5 +82,9 @@ resource "aws_vpc_endpoint" "interface" {
       condition     = length(local.endpoint_zones[each.key]) > 0
       error_message = "A service of interface_endpoints is not offered in any zone of azs: choose other zones, or remove the service."
     }
+    precondition {
+      condition     = !startswith(local.region, "cn-")
+      error_message = "In the regions of China, the names of interface endpoints differ from service to service: set interface_endpoints to [], and create the endpoints yourself."
+    }
   }
 }

@@ -62,7 +62,7 @@ variable "availability_zones" {
 variable "instance_types" {
   description = "Instance types of the nodes, the best first. Several of one size make spot capacity easier to get."
   type        = list(string)
-  default     = ["m6i.large", "m6a.large", "m5.large", "m5a.large"]
+  default     = ["m6i.large", "m5.large"]
   nullable    = false
 
   validation {
@@ -204,10 +204,15 @@ variable "ip_family" {
 }
 
 variable "labels" {
-  description = "Labels of the nodes."
+  description = "Labels of the nodes. The kubelet refuses most below kubernetes.io."
   type        = map(string)
   default     = {}
   nullable    = false
+
+  validation {
+    condition     = alltrue([for k in keys(var.labels) : !can(regex("(^|\\.)(kubernetes|k8s)\\.io/", k)) || can(regex("^([a-z0-9.-]+\\.)?(node|kubelet)\\.kubernetes\\.io/", k))])
+    error_message = "labels below kubernetes.io and k8s.io must begin with node.kubernetes.io/ or kubelet.kubernetes.io/: the kubelet does not start with others, such as node-role.kubernetes.io/worker."
+  }
 }
 
 variable "taints" {
@@ -355,7 +360,7 @@ variable "timeouts" {
 }
 
 variable "tags" {
-  description = "Tags of everything that the module creates, the instances and their disks included."
+  description = "Tags of everything that the module creates, the instances and their disks included. EKS replaces the nodes after a change."
   type        = map(string)
   default     = {}
   nullable    = false

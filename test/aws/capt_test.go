@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/clientcmd"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -44,8 +45,6 @@ type management struct {
 	cluster string
 	// states is the bucket of the states, or nil.
 	states *statetest.S3
-	// tags are tags of the VPC and the control plane of ship.
-	tags map[string]any
 }
 
 // Creation and deletion of a Cluster: modules/network and modules/eks as templates, run
@@ -171,15 +170,22 @@ func (m *management) providerConfig(settings map[string]string) {
 	m.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "aws"}, StringData: settings}, config)
 }
 
-// configureProvider gives the provider config aws, which has the settings of the emulator,
-// the configuration of an example.
+// configureProvider gives the provider config aws the specification of an example, beside
+// the settings of the emulator. The manager of these tests runs no Jobs: test/job checks
+// the identities of their service accounts.
 func (m *management) configureProvider(example *unstructured.Unstructured) {
 	m.t.Helper()
-	configuration, found, err := unstructured.NestedString(example.Object, "spec", "configuration")
-	m.Expect(err).NotTo(HaveOccurred())
-	m.Expect(found).To(BeTrue())
+	shown := &infrav1.WorkspaceProviderConfig{}
+	m.Expect(runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(example.Object, shown, true)).To(Succeed())
+	if shown.Spec.Runner != nil {
+		shown.Spec.Runner.Executor = infrav1.ExecutorProcess
+	}
 	config := &infrav1.WorkspaceProviderConfig{ObjectMeta: metav1.ObjectMeta{Name: example.GetName()}}
-	m.change(config, func() { config.Spec.Configuration = configuration })
+	m.change(config, func() {
+		credentials := slices.Concat(config.Spec.Credentials, shown.Spec.Credentials)
+		config.Spec = shown.Spec
+		config.Spec.Credentials = credentials
+	})
 }
 
 // templates creates the templates vpc and eks from the modules of this tree, whose runs

@@ -7,14 +7,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
 
 	"github.com/appthrust/capt/internal/cluster/aws/awstest"
 	"github.com/appthrust/capt/internal/kubernetes/kubeversion"
-	"github.com/appthrust/capt/internal/testenv"
 )
 
 // administratorCalls are what the reader of docs/aws.md does as an administrator.
@@ -30,13 +28,9 @@ func between(e *emulator, account *awstest.Server) map[int]string {
 	return map[int]string{
 		// Only the keys of the fake of STS are accepted by the API server.
 		1: fmt.Sprintf(`CREATED=$KEY; KEY='{"AccessKey":{"AccessKeyId":%q,"SecretAccessKey":%q}}'`, keys["AWS_ACCESS_KEY_ID"], keys["AWS_SECRET_ACCESS_KEY"]),
-		// Runs reach the emulator. The templates are those of the tree, not of a release.
+		// Runs reach the emulator.
 		2: `kubectl patch secret aws-credentials -p '{"stringData":{"endpoint":"` + e.url + `"}}'
-kubectl patch workspaceproviderconfig aws --type=json -p '[{"op":"add","path":"/spec/credentials/-","value":{"env":"AWS_ENDPOINT_URL","secretRef":{"name":"aws-credentials","key":"endpoint"}}}]'
-kubectl apply -f capt/templates`,
-		// The roles that the page adds to the file.
-		4: `sed -i 's/^  controlPlaneConfig:$/&\n    addonRoles:\n    - name: EBSCSIDriver\n    - name: AWSLoadBalancerController/' demo.yaml
-grep -q EBSCSIDriver demo.yaml`,
+kubectl patch workspaceproviderconfig aws --type=json -p '[{"op":"add","path":"/spec/credentials/-","value":{"env":"AWS_ENDPOINT_URL","secretRef":{"name":"aws-credentials","key":"endpoint"}}}]'`,
 		// No pods run here, so Flux installs no charts. What needs no Flux is installed.
 		// kubectl fails at once if two objects do not exist yet.
 		7: `for object in namespace/flux-system storageclass/gp3 deployment/source-controller deployment/helm-controller; do
@@ -64,44 +58,24 @@ func TestDocs_leadFromAnAccountToAClusterAndBack(t *testing.T) {
 	account.URL = e.url
 	env, err := sharedEnvironment()
 	e.Expect(err).NotTo(HaveOccurred())
-	top, err := testenv.Root()
-	e.Expect(err).NotTo(HaveOccurred())
 	before := e.resources()
 
-	home := t.TempDir()
-	for _, dir := range []string{"bin", ".kube"} {
-		e.Expect(os.MkdirAll(filepath.Join(home, dir), 0o755)).To(Succeed())
-	}
-	e.Expect(os.Symlink(top, filepath.Join(home, "capt"))).To(Succeed())
-	kubeconfig, err := os.ReadFile(env.Kubeconfig)
-	e.Expect(err).NotTo(HaveOccurred())
-	e.Expect(os.WriteFile(filepath.Join(home, ".kube", "config"), kubeconfig, 0o600)).To(Succeed())
+	p := openPage(t, env.Kubeconfig, e.settings())
+	p.env = append(p.env, "AWS_DEFAULT_REGION="+region)
 	// The address of the reader, as AWS sees it.
-	e.Expect(os.WriteFile(filepath.Join(home, "bin", "curl"), []byte("#!/bin/sh\necho 203.0.113.7\n"), 0o755)).To(Succeed())
-	mirror, err := writeMirror(home)
-	e.Expect(err).NotTo(HaveOccurred())
-
-	page, err := os.ReadFile(filepath.Join(top, "docs", "aws.md"))
-	e.Expect(err).NotTo(HaveOccurred())
-	blocks, hidden := testenv.Blocks(string(page), "aws"), between(e, account)
-	e.Expect(blocks).To(HaveLen(11), "between has the indexes of blocks")
-	var script []string
-	for i, block := range blocks {
-		script = append(script, block, hidden[i])
+	e.Expect(os.WriteFile(filepath.Join(p.home, "bin", "curl"), []byte("#!/bin/sh\necho 203.0.113.7\n"), 0o755)).To(Succeed())
+	p.read("aws")
+	e.Expect(len(p.create)+len(p.remove)).To(Equal(11), "between has the indexes of blocks")
+	for i, hidden := range between(e, account) {
+		if i < len(p.create) {
+			p.create[i] += "\n" + hidden
+		} else {
+			p.remove[i-len(p.create)] += "\n" + hidden
+		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*testTimeout)
 	defer cancel()
-	shell := exec.CommandContext(ctx, "bash", "-euxo", "pipefail", "-c", strings.Join(script, "\n"))
-	shell.Dir = home
-	path := []string{filepath.Join(home, "bin"), filepath.Join(top, "bin"), filepath.Join(top, "bin", "parts"), os.Getenv("PATH")}
-	shell.Env = []string{
-		"PATH=" + strings.Join(path, string(os.PathListSeparator)), "HOME=" + home, "TF_CLI_CONFIG_FILE=" + mirror,
-		"AWS_DEFAULT_REGION=" + region, "TF_CLI_ARGS_apply=-auto-approve", "TF_CLI_ARGS_destroy=-auto-approve",
-	}
-	for key, value := range e.settings() {
-		shell.Env = append(shell.Env, key+"="+value)
-	}
-	out, err := shell.CombinedOutput()
+	out, err := p.follow(ctx, "-eux")
 	e.Expect(err).NotTo(HaveOccurred(), string(out))
 	t.Logf("%s", out)
 	for _, resource := range regexp.MustCompile(`"ResourceARN": "[^"]+"`).FindAllString(string(out), -1) {

@@ -57,8 +57,10 @@ type shipped struct {
 func TestFlavors_liveAndLeaveNothing(t *testing.T) {
 	needsEmulator(t)
 	for name, s := range map[string]shipped{
-		"eks":              {flavor: "eks", set: []string{"ENDPOINT_PUBLIC_CIDRS=192.0.2.0/24,203.0.113.7/32"}, orphan: true},
-		"eks-private":      {flavor: "eks", set: []string{"ENDPOINT_PUBLIC_CIDRS=", "ENDPOINT_PUBLIC_ACCESS=false", "NAT_GATEWAY=PerZone"}, states: true},
+		"eks":         {flavor: "eks", set: []string{"ENDPOINT_PUBLIC_CIDRS=192.0.2.0/24,203.0.113.7/32"}, orphan: true},
+		"eks-private": {flavor: "eks", set: []string{"ENDPOINT_PUBLIC_CIDRS=", "ENDPOINT_PUBLIC_ACCESS=false", "NAT_GATEWAY=PerZone"}, states: true},
+		// Without internet access.
+		"eks-isolated":     {flavor: "eks", set: []string{"ENDPOINT_PUBLIC_CIDRS=", "ENDPOINT_PUBLIC_ACCESS=false", "NAT_GATEWAY=None"}},
 		"eks-existing-vpc": {flavor: "eks-existing-vpc", set: []string{"ENDPOINT_PUBLIC_CIDRS=192.0.2.0/24"}, vpc: true},
 		"eks-fargate": {
 			flavor: "eks", set: []string{"ENDPOINT_PUBLIC_CIDRS=192.0.2.0/24"}, variables: map[string]string{"compute": `"Fargate"`},

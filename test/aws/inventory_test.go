@@ -39,7 +39,7 @@ func inventory() []query {
 	} {
 		all = append(all, query{service: "ec2", action: action, form: url.Values{"Version": {"2016-11-15"}}, found: ec2IDs})
 	}
-	for _, action := range []string{"ListRoles", "ListInstanceProfiles", "ListPolicies", "ListOpenIDConnectProviders"} {
+	for _, action := range []string{"ListRoles", "ListInstanceProfiles", "ListUsers", "ListPolicies", "ListOpenIDConnectProviders"} {
 		all = append(all, query{service: "iam", action: action, form: url.Values{"Version": {"2010-05-08"}, "Scope": {"Local"}}, found: iamARNs})
 	}
 	return append(all,

@@ -3,6 +3,7 @@ package aws
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -327,23 +328,47 @@ func TestNodeGroup_keepsTheSizeOfAnAutoscaler(t *testing.T) {
 	e.Expect(describe().Nodegroup.ScalingConfig.DesiredSize).To(Equal(3), "the new maximum")
 }
 
+// machine prepares a machine with variables beside those that it needs.
+func (e *emulator) machine(vars object) *root {
+	e.t.Helper()
+	subnet := e.create("subnetId", "DescribeSubnets", "Filter.1.Name", "availability-zone", "Filter.1.Value.1", region+"a")
+	e.iam("CreateInstanceProfile", "InstanceProfileName", "nodes")
+	all := object{
+		"name": "node-1", "cluster_name": "demo", "kubernetes_version": "1.33", "instance_type": "m7g.large", "subnet_ids": []string{subnet},
+		"security_group_ids": []string{e.create("groupId", "DescribeSecurityGroups")}, "instance_profile_name": "nodes",
+		"cluster_endpoint": "https://demo", "cluster_certificate_authority_data": "Q0E=", "cluster_service_cidr": "172.20.0.0/16",
+	}
+	maps.Copy(all, vars)
+	return e.module("machine", all)
+}
+
 // The EBS CSI driver attaches volumes of pods. They must not replace the instance.
 func TestMachine_keepsItsInstanceWithAnAttachedVolume(t *testing.T) {
 	needsEmulator(t)
 	e := startEmulator(t)
-	subnet := e.create("subnetId", "DescribeSubnets", "Filter.1.Name", "availability-zone", "Filter.1.Value.1", region+"a")
-	e.call(query{service: "iam", action: "CreateInstanceProfile", form: url.Values{"Version": {"2010-05-08"}, "InstanceProfileName": {"nodes"}}})
-	machine := e.module("machine", object{
-		"name": "node-1", "cluster_name": "demo", "kubernetes_version": "1.33", "os": "Bottlerocket", "instance_type": "m7g.large", "subnet_ids": []string{subnet},
-		"security_group_ids": []string{e.create("groupId", "DescribeSecurityGroups")}, "instance_profile_name": "nodes",
-		"cluster_endpoint": "https://demo", "cluster_certificate_authority_data": "Q0E=", "cluster_service_cidr": "172.20.0.0/16",
-	})
+	machine := e.machine(object{"os": "Bottlerocket"})
 	machine.apply(nil)
 	instance := output[string](machine, "instance_id")
 	volume := e.create("volumeId", "CreateVolume", "Size", "10", "VolumeType", "gp3", "AvailabilityZone", region+"a")
 	e.accepts("AttachVolume", "VolumeId", volume, "InstanceId", instance, "Device", "/dev/xvdba")
 	machine.apply(object{"tags": object{"stage": "two"}})
 	e.Expect(output[string](machine, "instance_id")).To(Equal(instance))
+}
+
+// AWS creates a request for each instance on spot, which the provider reads and cancels.
+func TestMachine_onSpotIsCreatedChangedAndDestroyed(t *testing.T) {
+	needsEmulator(t)
+	e := startEmulator(t)
+	machine := e.machine(object{"capacity_type": "Spot"})
+	before := e.resources()
+	machine.apply(nil)
+	instance := output[string](machine, "instance_id")
+	e.iam("CreateInstanceProfile", "InstanceProfileName", "others")
+	machine.apply(object{"instance_profile_name": "others", "tags": object{"stage": "two"}})
+	e.Expect(output[string](machine, "instance_id")).To(Equal(instance), "another profile replaces no machine")
+	machine.destroy()
+	left := slices.DeleteFunc(e.resources(), func(name string) bool { return strings.HasSuffix(name, "instance-profile/others") })
+	e.Expect(left).To(Equal(before))
 }
 
 // The role belongs to the account: it is created once, reused and never deleted.

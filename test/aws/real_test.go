@@ -2,9 +2,8 @@ package aws
 
 import (
 	"context"
-	"io"
-	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,18 +11,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	. "github.com/onsi/gomega"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
-	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/test/aws/account"
 )
 
-// The lifecycle of the flavor eks in a real account, with the credentials of the user:
-// `make e2e-aws REAL=1`. It creates resources that cost money. Whatever happens, it
-// deletes the cluster before the budget is used up, and `make` sweeps the account
+// The commands of docs/aws.md in a real account, with the credentials of the user:
+// `make e2e-aws REAL=1`. They create resources that cost money. Whatever happens, the
+// cluster is deleted before the budget is used up, and `make` sweeps the account
 // afterwards.
 func TestReal_livesAndLeavesNothing(t *testing.T) {
 	if os.Getenv("CAPT_TEST_AWS_REAL") != "1" {
@@ -39,72 +33,23 @@ func TestReal_livesAndLeavesNothing(t *testing.T) {
 	g.Expect(a.Check(t.Context(), limits, time.Now())).To(Succeed())
 	settings, err := a.Environment(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
-	steps, end := progressOf(t), time.Now().Add(limits.Work())
-
-	m := startManagement(&emulator{WithT: g, t: t, region: limits.Region})
-	m.cluster, m.tags = run.Cluster(), map[string]any{account.TagKey: run.ID}
-	m.providerConfig(settings)
-	defer m.deleteCluster(steps, a, run)
-	m.ship(shipped{flavor: "eks", cluster: m.cluster, region: limits.Region, set: []string{"ENDPOINT_PUBLIC_CIDRS=" + ownNetwork(g)}}, nil)
-	steps.done("created")
-
-	plane := &controlplanev1.CAPTControlPlane{}
-	m.waitUntil(end, &infrav1.CAPTCluster{}, infrav1.ReadyCondition)
-	steps.done("VPC ready")
-	m.waitUntil(end, plane, infrav1.ReadyCondition)
-	steps.done("control plane ready")
-	m.waitUntil(end, &clusterv1.Cluster{}, clusterv1.AvailableCondition)
-	steps.done("available")
-	m.change(plane, func() { plane.Spec.AdditionalTags["stage"] = "two" })
-	m.waitUntil(end, plane, infrav1.ReadyCondition)
-	steps.done("changed")
-}
-
-// ownNetwork returns the address of this machine as AWS sees it: the manager runs here.
-func ownNetwork(g Gomega) string {
-	response, err := http.Get("https://checkip.amazonaws.com")
+	env, err := sharedEnvironment()
 	g.Expect(err).NotTo(HaveOccurred())
-	defer func() { _ = response.Body.Close() }()
-	text, err := io.ReadAll(response.Body)
-	g.Expect(err).NotTo(HaveOccurred())
-	return strings.TrimSpace(string(text)) + "/32"
-}
 
-// waitUntil is wait with a deadline: a real account takes longer than an emulator.
-func (m *management) waitUntil(end time.Time, obj conditioned, kind string) {
-	m.t.Helper()
-	m.Eventually(func(g Gomega) {
-		g.Expect(m.own(obj)).To(Succeed())
-		c := meta.FindStatusCondition(obj.GetConditions(), kind)
-		g.Expect(c).NotTo(BeNil())
-		if c.Reason == infrav1.WorkspaceFailedReason {
-			StopTrying(c.Message).Now()
-		}
-		g.Expect(string(c.Status)).To(Equal("True"), "%T: %s: %s", obj, c.Reason, c.Message)
-		g.Expect(c.ObservedGeneration).To(Equal(obj.GetGeneration()))
-	}, time.Until(end), 10*time.Second).Should(Succeed(), "the budget allows no more time")
-}
-
-// deleteCluster deletes the cluster through CAPT, also after a failure, and expects that
-// nothing is left. The test's context may have ended.
-func (m *management) deleteCluster(steps *progress, a *account.Account, run account.Run) {
-	m.t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(m.t.Context()), 50*time.Minute)
+	p := openPage(t, env.Kubeconfig, settings)
+	p.read("aws", "aws-real")
+	p.rename(run, limits.Region)
+	ctx, cancel := context.WithTimeout(t.Context(), limits.Work())
 	defer cancel()
-	cluster := &clusterv1.Cluster{}
-	cluster.Namespace, cluster.Name = m.namespace, m.cluster
-	if err := m.env.Client.Delete(ctx, cluster); err != nil {
-		m.t.Errorf("Deleting the cluster: %v", err)
-		return
-	}
-	m.Eventually(ctx, func(g Gomega) {
-		err := m.get(m.cluster, cluster)
-		g.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v", cluster.Status.Conditions)
-	}, 45*time.Minute, 10*time.Second).Should(Succeed())
-	steps.done("deleted")
-	left, err := a.Find(ctx, run)
-	m.Expect(err).NotTo(HaveOccurred())
-	m.Expect(left).To(BeEmpty(), "CAPT leaves nothing: the sweep after the test is for failures")
+	// The option x would print keys.
+	out, err := p.follow(ctx, "-euv")
+	t.Logf("%s", out)
+	g.Expect(err).NotTo(HaveOccurred())
+
+	left, err := a.Find(context.WithoutCancel(t.Context()), run)
+	g.Expect(err).NotTo(HaveOccurred())
+	left = slices.DeleteFunc(left, func(text string) bool { return strings.HasPrefix(text, "log group ") })
+	g.Expect(left).To(BeEmpty(), "the page leaves nothing but the log group, which EKS may create again: the sweep after the test is for failures")
 }
 
 // A run whose machine died has lost its state. The sweep removes what it left, and
@@ -113,7 +58,8 @@ func TestSweep_removesAnAbandonedRun(t *testing.T) {
 	needsEmulator(t)
 	e := startEmulator(t)
 	// The sweep runs with the credentials of the user, not with those of CAPT.
-	e.administrator = []string{"events:ListRules", "iam:ListOpenIDConnectProviderTags", "iam:ListOpenIDConnectProviders", "iam:ListPolicies", "sqs:ListQueues"}
+	e.administrator = []string{"events:ListRules", "iam:ListOpenIDConnectProviderTags", "iam:ListOpenIDConnectProviders", "iam:ListPolicies", "iam:ListUsers",
+		"iam:ListAccessKeys", "iam:DeleteAccessKey", "iam:ListAttachedUserPolicies", "iam:DetachUserPolicy", "iam:DeleteUser", "sqs:ListQueues"}
 	a, err := account.Open(t.Context(), region, config.WithBaseEndpoint(e.url),
 		config.WithCredentialsProvider(credentials.NewStaticCredentialsProvider("emulated", "emulated", "")))
 	e.Expect(err).NotTo(HaveOccurred())
@@ -133,6 +79,11 @@ func TestSweep_removesAnAbandonedRun(t *testing.T) {
 		"fargate_profiles": map[string]any{"jobs": map[string]any{"selectors": []any{map[string]any{"namespace": "jobs"}}}},
 	})
 	eks.apply(nil)
+	user := run.Cluster()
+	e.iam("CreateUser", "UserName", user)
+	e.iam("CreateAccessKey", "UserName", user)
+	e.iam("CreatePolicy", "PolicyName", user+"-network", "PolicyDocument", `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"ec2:*","Resource":"*"}]}`)
+	e.iam("AttachUserPolicy", "UserName", user, "PolicyArn", "arn:aws:iam::123456789012:policy/"+user+"-network")
 	// A sweep that ended between the two steps of a deletion.
 	e.create("internetGatewayId", "CreateInternetGateway", specification("internet-gateway", account.TagKey, run.ID)...)
 	found, err := a.Find(t.Context(), run)

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	. "github.com/onsi/gomega"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/appthrust/capt/internal/kubernetes/manifest"
 	"github.com/appthrust/capt/internal/testenv"
@@ -63,9 +62,6 @@ func (m *management) ship(s shipped, replace map[string]string) {
 		objects, err := manifest.Parse(text)
 		m.Expect(err).NotTo(HaveOccurred())
 		for _, obj := range objects {
-			if kind := obj.GetKind(); len(m.tags) > 0 && (kind == "CAPTCluster" || kind == "CAPTControlPlane") {
-				m.Expect(unstructured.SetNestedMap(obj.Object, m.tags, "spec", "additionalTags")).To(Succeed())
-			}
 			if obj.GetKind() == "WorkspaceProviderConfig" {
 				m.configureProvider(obj)
 				continue

@@ -116,3 +116,14 @@ run "a_service_in_none_of_the_zones" {
   # Says: A service of interface_endpoints is not offered in any zone of azs
   expect_failures = [aws_vpc_endpoint.interface]
 }
+
+run "interface_endpoints_in_china" {
+  command = plan
+  variables {
+    region              = "cn-north-1"
+    azs                 = ["cn-north-1a", "cn-north-1b"]
+    interface_endpoints = ["sts"]
+  }
+  # Says: In the regions of China, the names of interface endpoints differ from service to service
+  expect_failures = [aws_vpc_endpoint.interface]
+}

@@ -345,3 +345,12 @@ run "two_images" {
   # Says: ami_id names the image: remove ami_type and release_version
   expect_failures = [aws_launch_template.this]
 }
+
+run "a_label_that_stops_the_kubelet" {
+  command = plan
+  variables {
+    labels = { "node-role.kubernetes.io/worker" = "" }
+  }
+  # Says: the kubelet does not start with others
+  expect_failures = [var.labels]
+}

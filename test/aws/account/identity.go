@@ -85,6 +85,48 @@ func (a *Account) deleteRole(ctx context.Context, name *string) error {
 	return err
 }
 
+// users returns the users of a run, which have keys and policies.
+func (a *Account) users(ctx context.Context, run Run) ([]resource, error) {
+	var found []resource
+	pages := iam.NewListUsersPaginator(a.iam, &iam.ListUsersInput{})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("listing users: %w", err)
+		}
+		for _, user := range page.Users {
+			if run.owns(*user.UserName) {
+				found = append(found, resource{"user " + *user.UserName, func(ctx context.Context) error { return a.deleteUser(ctx, user.UserName) }})
+			}
+		}
+	}
+	return sorted(found), nil
+}
+
+// deleteUser deletes a user with its keys, and detaches its policies.
+func (a *Account) deleteUser(ctx context.Context, name *string) error {
+	keys, err := a.iam.ListAccessKeys(ctx, &iam.ListAccessKeysInput{UserName: name})
+	if err != nil {
+		return err
+	}
+	for _, key := range keys.AccessKeyMetadata {
+		if _, err := a.iam.DeleteAccessKey(ctx, &iam.DeleteAccessKeyInput{UserName: name, AccessKeyId: key.AccessKeyId}); err != nil {
+			return err
+		}
+	}
+	attached, err := a.iam.ListAttachedUserPolicies(ctx, &iam.ListAttachedUserPoliciesInput{UserName: name})
+	if err != nil {
+		return err
+	}
+	for _, policy := range attached.AttachedPolicies {
+		if _, err := a.iam.DetachUserPolicy(ctx, &iam.DetachUserPolicyInput{UserName: name, PolicyArn: policy.PolicyArn}); err != nil {
+			return err
+		}
+	}
+	_, err = a.iam.DeleteUser(ctx, &iam.DeleteUserInput{UserName: name})
+	return err
+}
+
 func (a *Account) policies(ctx context.Context, run Run) ([]resource, error) {
 	var found []resource
 	pages := iam.NewListPoliciesPaginator(a.iam, &iam.ListPoliciesInput{Scope: types.PolicyScopeTypeLocal})

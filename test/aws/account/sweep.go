@@ -48,7 +48,7 @@ func (a *Account) finders() []finder {
 	return []finder{
 		a.nodeGroups, a.fargateProfiles, a.clusters, a.loadBalancers, a.instances, a.natGateways, a.endpoints, a.interfaces, a.addresses,
 		a.securityGroups, a.routeTables, a.internetGateways, a.egressGateways, a.subnets, a.vpcs, a.launchTemplates, a.volumes,
-		a.instanceProfiles, a.roles, a.policies, a.identityProviders, a.logGroups, a.keys, a.queues, a.rules,
+		a.instanceProfiles, a.roles, a.users, a.policies, a.identityProviders, a.logGroups, a.keys, a.queues, a.rules,
 	}
 }
 
