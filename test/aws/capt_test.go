@@ -177,9 +177,7 @@ func (m *management) configureProvider(example *unstructured.Unstructured) {
 	m.t.Helper()
 	shown := &infrav1.WorkspaceProviderConfig{}
 	m.Expect(runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(example.Object, shown, true)).To(Succeed())
-	if shown.Spec.Runner != nil {
-		shown.Spec.Runner.Executor = infrav1.ExecutorProcess
-	}
+	shown.Spec.Runner = nil
 	config := &infrav1.WorkspaceProviderConfig{ObjectMeta: metav1.ObjectMeta{Name: example.GetName()}}
 	m.change(config, func() {
 		credentials := slices.Concat(config.Spec.Credentials, shown.Spec.Credentials)

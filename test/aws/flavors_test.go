@@ -322,6 +322,10 @@ func (m *management) change(obj client.Object, change func()) {
 			return err
 		}
 		change()
-		return m.env.Client.Update(m.t.Context(), obj)
+		err := m.env.Client.Update(m.t.Context(), obj)
+		if apierrors.IsInvalid(err) {
+			return StopTrying("the change is invalid").Wrap(err)
+		}
+		return err
 	}, testTimeout).Should(Succeed(), "another client may cause conflicts")
 }

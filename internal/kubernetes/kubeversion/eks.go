@@ -27,6 +27,7 @@ var eksSupport = map[Minor]support{
 	{1, 33}: {day(2026, time.July, 29), day(2027, time.July, 29)},
 	{1, 34}: {day(2026, time.December, 2), day(2027, time.December, 2)},
 	{1, 35}: {day(2027, time.March, 27), day(2028, time.March, 27)},
+	{1, 36}: {day(2027, time.August, 2), day(2028, time.August, 2)},
 }
 
 func day(year int, month time.Month, of int) time.Time {
