@@ -156,7 +156,8 @@ func TestDefault_grantsRequiredPermissions(t *testing.T) {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "like-the-manager"}, Spec: deployment.Spec.Template.Spec}
 		g.Expect(env.Client.Create(t.Context(), pod, client.DryRunAll)).To(Succeed())
 	})
-	t.Run("metrics require authorization", func(t *testing.T) { checkMetrics(t, m, monitor.client(issuer)) })
+	var reader string
+	t.Run("metrics require authorization", func(t *testing.T) { reader = checkMetrics(t, m, monitor.client(issuer)) })
 	t.Run("metrics have a certificate of the CA, and its successor", func(t *testing.T) {
 		checkRenewal(t, m, issuer, monitor, certs)
 	})
@@ -174,6 +175,7 @@ func TestDefault_grantsRequiredPermissions(t *testing.T) {
 		})).To(Succeed())
 		checkWorkspace(t, m, platform, team)
 	})
+	t.Run("metrics have the names and labels that queries use", func(t *testing.T) { checkFamilies(t, m, monitor.client(issuer), reader) })
 	t.Run("webhooks reject invalid objects", func(t *testing.T) {
 		err := env.Client.Create(t.Context(), template(env.Namespace(t), "output {"))
 		NewWithT(t).Expect(err).To(MatchError(ContainSubstring("main.tf:1,")))
@@ -181,7 +183,9 @@ func TestDefault_grantsRequiredPermissions(t *testing.T) {
 	g.Expect(m.forbidden()).To(BeEmpty(), "RBAC denied no request")
 }
 
-func checkMetrics(t *testing.T, m *installed, client *http.Client) {
+// checkMetrics returns a token with which the metrics can be read.
+func checkMetrics(t *testing.T, m *installed, client *http.Client) string {
+	t.Helper()
 	g := NewWithT(t)
 	own := env.Namespace(t)
 	for _, name := range []string{"reader", "stranger"} {
@@ -203,6 +207,7 @@ func checkMetrics(t *testing.T, m *installed, client *http.Client) {
 	} {
 		g.Eventually(func() (int, error) { return getStatus(client, "https://"+m.diagnostics+"/metrics", tt.token) }, testTimeout, 100*time.Millisecond).Should(Equal(tt.want))
 	}
+	return token(t, own, "reader")
 }
 
 func template(namespace, module string) *infrav1.WorkspaceTemplate {
