@@ -204,6 +204,20 @@ func TestFind_doesNotRunWhatOthersCanReplace(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if os.Getuid() == 0 {
+		const nobody = 65534
+		for _, path := range []string{p.first, filepath.Join(p.first, thing.name)} {
+			if err := os.Chown(path, nobody, nobody); err != nil {
+				t.Fatal(err)
+			}
+			if got := find(t, s, thing); got != "" {
+				t.Errorf("found %s, whose owner can replace it", got)
+			}
+			if err := os.Chown(path, 0, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 	if _, err := os.Stat(ran); err == nil {
 		t.Error("it was run")
 	}

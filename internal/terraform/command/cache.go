@@ -33,6 +33,8 @@ type marker struct {
 	Root string `json:"root"`
 	// Product is the tool that ran the init.
 	Product Product `json:"product"`
+	// OwnLock is set if the dependency lock file is a part of the module.
+	OwnLock bool `json:"ownLock,omitempty"`
 	// Content is the fetched content of the module, or nil if nothing was fetched.
 	Content *terraform.ModuleContent `json:"content,omitempty"`
 	// Files are the names of the request's files. They are removed if the next

@@ -48,7 +48,7 @@ var (
 		`no available releases`, `was not found in any of the search locations`, `does not have a provider named`, `no versions? (of|match|meet)`,
 		`provider registry .* does not`, `unsupported OpenTofu core version`, `unsupported terraform core version`, `incompatible provider version`,
 		`module (not found|versions? .* not)`, `unresolvable module version constraint`, `repository not found`, `pathspec .* did not match`, `couldn't find remote ref`,
-		`unreadable module directory`, `unsupported attribute`, `unsupported argument`, `unsupported block type`, `missing required argument`,
+		`unreadable module directory`, `locked\s+provider\s.*does\s+not\s+match\s+configured`, `unsupported attribute`, `unsupported argument`, `unsupported block type`, `missing required argument`,
 		// Limits and invalid requests, which a retry does not fix.
 		`LimitExceeded`, `QuotaExceeded`, `VcpuLimitExceeded`, `AlreadyExists`, `ResourceInUseException`, `already exists`, `EntityAlreadyExists`, `ValidationError`, `ValidationException`,
 		`InvalidParameter`, `no value for required variable`, `invalid value for`, `precondition failed`, `instance cannot be destroyed`,

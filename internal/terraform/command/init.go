@@ -67,7 +67,8 @@ func (s *Session) Init(ctx context.Context, options InitOptions) error {
 	return s.tryInit(ctx, options)
 }
 
-// tryInit runs an init, and once more if the lock file of the dependencies is outdated.
+// tryInit runs an init, and once more if the lock file of the dependencies is outdated. One that
+// is a part of the module is not changed: its author chose the versions and checksums.
 func (s *Session) tryInit(ctx context.Context, options InitOptions) error {
 	err := s.init(ctx, options, true)
 	failure := AsFailure(err)
@@ -77,7 +78,7 @@ func (s *Session) tryInit(ctx context.Context, options InitOptions) error {
 	switch errs := failure.Diagnostics.Errors(); {
 	case matches(errs, noJSON):
 		return s.init(ctx, options, false)
-	case matches(errs, lockOutdated):
+	case matches(errs, lockOutdated) && !s.ownLock:
 		if err := s.unlockProviders(outdatedProviders(errs)); err != nil {
 			return err
 		}

@@ -138,7 +138,7 @@ func (w *Workdir) prepareCold(ctx context.Context, request *terraform.Request, k
 	if err != nil {
 		return nil, err
 	}
-	prepared.Product = session.product
+	prepared.Product, prepared.OwnLock = session.product, session.ownLock
 	if prepared.Content, err = w.recordContent(request, content); err != nil {
 		return nil, err
 	}
@@ -157,7 +157,8 @@ func (w *Workdir) initialise(ctx context.Context, request *terraform.Request, ro
 		return nil, err
 	}
 	// A lock file of the module is the choice of its author.
-	if len(request.LockFile) > 0 && !exists(filepath.Join(root, dependencyLock)) {
+	ownLock := exists(filepath.Join(root, dependencyLock))
+	if len(request.LockFile) > 0 && !ownLock {
 		if err := writeFile(filepath.Join(root, dependencyLock), request.LockFile); err != nil {
 			return nil, err
 		}
@@ -174,6 +175,7 @@ func (w *Workdir) initialise(ctx context.Context, request *terraform.Request, ro
 	if err != nil {
 		return nil, err
 	}
+	session.ownLock = ownLock
 	if err := session.Init(ctx, InitOptions{Args: initArgs(request), Backend: !known}); err != nil {
 		return nil, err
 	}
@@ -192,7 +194,7 @@ func (w *Workdir) finish(request *terraform.Request, prepared marker, initialise
 	if err != nil {
 		return nil, err
 	}
-	session.product, session.Content = prepared.Product, prepared.Content
+	session.product, session.ownLock, session.Content = prepared.Product, prepared.OwnLock, prepared.Content
 	if initialised != nil {
 		session.InitRan, session.InitReason = true, initialised.InitReason
 		// The modules are fetched. Code of them may wait for the credentials of another

@@ -64,6 +64,32 @@ echo '# selected' >> .terraform.lock.hcl
 	g.Expect(log.String()).To(And(ContainSubstring("Warning: the version of provider registry.opentofu.org/hashicorp/aws in the dependency lock file"), Not(ContainSubstring("hashicorp/local"))))
 }
 
+// The author of a module has chosen the versions and checksums of its lock file. What does not
+// fit to it is the author's to correct, as with the tool alone.
+func TestInit_doesNotReplaceTheLockFileOfAModule(t *testing.T) {
+	const lock = "provider \"registry.opentofu.org/hashicorp/aws\" {\n  version = \"5.0.0\"\n  hashes  = [\"h1:chosen\"]\n}\n"
+	g := NewWithT(t)
+	w, log := workdir(t, scriptedTool(t, `
+if grep -q hashicorp/aws .terraform.lock.hcl; then
+  echo 'Error: Failed to query available provider packages
+
+locked provider registry.opentofu.org/hashicorp/aws 5.0.0 does not match
+configured version constraint ~> 6.0; must use tofu init -upgrade to allow
+selection of new versions' >&2; exit 1
+fi
+`))
+	request := inline("")
+	request.Files = map[string][]byte{dependencyLock: []byte(lock)}
+	request.LockFile = []byte("# of the previous run\n")
+	_, err := Prepare(context.Background(), w, request)
+	g.Expect(err).To(MatchError(And(ContainSubstring("does not match"), ContainSubstring("init -upgrade"))))
+	g.Expect(AsFailure(err).Class).To(Equal(terraform.ClassTerminal))
+	g.Expect(log.String()).NotTo(ContainSubstring("It is selected again"))
+	content, err := os.ReadFile(filepath.Join(w.moduleDir(), dependencyLock))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(string(content)).To(Equal(lock))
+}
+
 func TestInit_keepsABrokenLockFile(t *testing.T) {
 	for name, lock := range map[string]string{"not HCL": "provider {{", "without the provider": "# empty\n"} {
 		t.Run(name, func(t *testing.T) {

@@ -39,6 +39,8 @@ type Session struct {
 	log     *runLog
 	onEvent func(Event)
 	backend terraform.Backend
+	// ownLock is set if the dependency lock file is a part of the module.
+	ownLock bool
 	// noLock is set if commands do not lock the state.
 	noLock bool
 	// auth are the credentials for fetching modules, or nil.
