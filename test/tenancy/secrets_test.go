@@ -106,6 +106,7 @@ func TestModule_reachesOnlyItsRunAndState(t *testing.T) {
 		secret(ns, "capt-run-a-r1", "run", infrav1.RunLabel, "a-r1"), secret(ns, "tfstate-default-a-ws", "state"),
 		secret(ns, "capt-run-b-r1", "run", infrav1.RunLabel, "b-r1"), secret(ns, "tfstate-default-b-ws", "state"),
 	} {
+		s.Annotations = map[string]string{"capt.appthrust.io/operation": "Plan", "capt.appthrust.io/seal": "v1:x"}
 		allowed(t, "the manager", func() error { return manager.Create(t.Context(), s) })
 	}
 	const own = "capt-run-a-r1"
@@ -165,6 +166,7 @@ func TestModule_reachesOnlyItsRunAndState(t *testing.T) {
 				g.Expect(run.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: name}, s)).To(Succeed())
 				g.Expect(patched(run, s, func(s *corev1.Secret) { s.Data["result"] = []byte(who) })).To(Succeed(), name)
 			}
+			changesOnlyData(t, run, ns, own, "tfstate-default-a-ws")
 			for _, name := range []string{"capt-run-b-r1", "tfstate-default-b-ws"} {
 				s := secret(ns, name, "")
 				err := patched(run, s, func(s *corev1.Secret) { s.Data["result"] = []byte(who) })
@@ -173,6 +175,39 @@ func TestModule_reachesOnlyItsRunAndState(t *testing.T) {
 				g.Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%s: %v", name, err)
 			}
 		})
+	}
+}
+
+// changesOnlyData expects that a run cannot change which run it is, what it does, or whether
+// its Secrets can be deleted.
+func changesOnlyData(t *testing.T, run client.Client, ns, own, state string) {
+	t.Helper()
+	g := NewWithT(t)
+	for what, change := range map[string]func(*corev1.Secret){
+		"another operation":      func(s *corev1.Secret) { s.Annotations["capt.appthrust.io/operation"] = "Destroy" },
+		"another seal":           func(s *corev1.Secret) { s.Annotations["capt.appthrust.io/seal"] = "v1:y" },
+		"another requester":      func(s *corev1.Secret) { s.Annotations["capt.appthrust.io/one-shot"] = "{}" },
+		"no annotations":         func(s *corev1.Secret) { s.Annotations = nil },
+		"a hidden run":           func(s *corev1.Secret) { delete(s.Labels, infrav1.ComponentLabel) },
+		"the ID of another run":  func(s *corev1.Secret) { s.Labels[infrav1.RunLabel] = "b-r1" },
+		"another workspace":      func(s *corev1.Secret) { s.OwnerReferences = []metav1.OwnerReference{owner(true)} },
+		"a finalizer":            func(s *corev1.Secret) { s.Finalizers = []string{"example.com/x"} },
+		"a Secret that is ended": func(s *corev1.Secret) { s.Immutable = new(true) },
+		"data and what it is for": func(s *corev1.Secret) {
+			s.Data["result"], s.Annotations["capt.appthrust.io/inputs"] = []byte("x"), "y"
+		},
+	} {
+		s := &corev1.Secret{}
+		g.Expect(run.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: own}, s)).To(Succeed())
+		refused(t, what, patched(run, s, change))
+	}
+	for what, change := range map[string]func(*corev1.Secret){
+		"a finalizer":   func(s *corev1.Secret) { s.Finalizers = []string{"example.com/x"} },
+		"a fixed state": func(s *corev1.Secret) { s.Immutable = new(true) },
+	} {
+		s := &corev1.Secret{}
+		g.Expect(run.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: state}, s)).To(Succeed())
+		refused(t, what, patched(run, s, change))
 	}
 }
 

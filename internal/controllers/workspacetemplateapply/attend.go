@@ -30,6 +30,8 @@ const (
 	startInterval = 10 * time.Second
 	// maxCurrent is the number of resources in the progress of the status.
 	maxCurrent = 10
+	// maxWord is the size of a phase and of an action in the status, in bytes.
+	maxWord = 32
 )
 
 // attend observes a run that has not ended. It starts, stops or records the end
@@ -349,11 +351,21 @@ func (s *scope) setRunStatus(run *runRecord, progress *terraform.Progress) {
 	if progress == nil {
 		return
 	}
-	shown := &infrav1.RunProgress{Phase: string(progress.Phase), Done: int32(progress.Done), Total: int32(progress.Total)}
+	s.apply.Status.Run.Progress = shownProgress(progress)
+}
+
+// shownProgress returns a progress as the status shows it. The run wrote it: what the schema
+// of the status does not allow would prevent every write of the status.
+func shownProgress(progress *terraform.Progress) *infrav1.RunProgress {
+	shown := &infrav1.RunProgress{Phase: message.Truncate(string(progress.Phase), maxWord), Done: count(progress.Done), Total: count(progress.Total)}
 	for _, c := range firstOf(progress.Current, maxCurrent) {
-		shown.Current = append(shown.Current, infrav1.CurrentResource{Address: message.Truncate(c.Address, maxAddress), Action: string(c.Action), Since: metav1.NewTime(c.Since)})
+		if c.Address != "" {
+			shown.Current = append(shown.Current, infrav1.CurrentResource{
+				Address: message.Truncate(c.Address, maxAddress), Action: message.Truncate(string(c.Action), maxWord), Since: metav1.NewTime(c.Since),
+			})
+		}
 	}
-	s.apply.Status.Run.Progress = shown
+	return shown
 }
 
 func progressMessage(run *runRecord, p *terraform.Progress) string {

@@ -58,6 +58,7 @@ func (r *Reconciler) history(ctx context.Context, s *scope) error {
 		result := run.result()
 		// A runner of another version may not have done it.
 		result.Redact(terraform.NewRedactor())
+		limitTimes(result, s.now)
 		if result.Outcome != outcomeLost || result.Withdrawn {
 			// The record is complete. Pods and service accounts would pile up.
 			if err := r.forgetRun(ctx, run); err != nil {
@@ -255,6 +256,17 @@ func jitter(apply *infrav1.WorkspaceTemplateApply) float64 {
 	h := fnv.New32a()
 	h.Write([]byte(apply.Namespace + "/" + apply.Name))
 	return 2*float64(h.Sum32())/math.MaxUint32 - 1
+}
+
+// limitTimes makes a run end before now. The run reports when it ended, and retries and the
+// next check of drift follow from that.
+func limitTimes(result *terraform.Result, now time.Time) {
+	if result.FinishedAt.After(now) {
+		result.FinishedAt = now
+	}
+	if result.StartedAt.After(result.FinishedAt) {
+		result.StartedAt = result.FinishedAt
+	}
 }
 
 // duration returns how long a run took.

@@ -618,3 +618,18 @@ func TestRunMeta_describesTheRun(t *testing.T) {
 		g.Expect(run.secret.Annotations).NotTo(HaveKey(record.RestoredAnnotation))
 	}
 }
+
+// A run that says that it ended in a thousand years would never be retried.
+func TestReconcile_retriesARunThatEndedInTheFuture(t *testing.T) {
+	c := newTestController(t, append(values(), newApply())...)
+	c.reconcile()
+	secret := c.runSecret("hello-r1")
+	future := noon.AddDate(1000, 0, 0)
+	c.Expect(record.SetResult(secret, &terraform.Result{
+		Outcome: terraform.OutcomeFailed, Class: terraform.ClassTransient, StartedAt: future.Add(time.Hour), FinishedAt: future,
+	})).To(Succeed())
+	c.Expect(c.server.Update(t.Context(), secret)).To(Succeed())
+	c.reconcile()
+	c.Expect(c.get().Status.Failure.NextAt.Time).To(BeTemporally("<", noon.Add(time.Hour)))
+	c.Expect(c.get().Status.History[0].Duration.Duration).To(BeZero())
+}

@@ -75,8 +75,13 @@ func fromQueue(value func(*queue.Queue) float64) float64 {
 	return value(current.queue)
 }
 
+// maxObserved limits the duration of a run, which the run reports itself. Neither a negative
+// nor a huge one may distort the sum of all runs.
+const maxObserved = 48 * time.Hour
+
 func observeRun(run *runRecord, result *terraform.Result) {
-	runDuration.WithLabelValues(string(run.operation()), string(result.Outcome)).Observe(result.FinishedAt.Sub(result.StartedAt).Seconds())
+	took := min(max(result.FinishedAt.Sub(result.StartedAt), 0), maxObserved)
+	runDuration.WithLabelValues(string(run.operation()), string(result.Outcome)).Observe(took.Seconds())
 	if result.Class != "" {
 		runFailures.WithLabelValues(string(result.Class)).Inc()
 	}

@@ -2,6 +2,7 @@ package workspacetemplateapply
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/queue"
+	"github.com/appthrust/capt/internal/terraform/record"
 )
 
 // measure returns the value of a metric with the given label values: of a counter
@@ -95,4 +97,97 @@ func TestQueueMetrics(t *testing.T) {
 	g.Expect(measure(g, "capt_oldest_queued_run_seconds")).To(BeEquivalentTo(120))
 	g.Expect(measure(g, "capt_runs_in_flight")).To(BeEquivalentTo(1))
 	g.Expect(measure(g, "capt_runs_queued")).To(BeEquivalentTo(2))
+}
+
+// labelsOf returns all values of a label of a metric.
+func labelsOf(g Gomega, name, label string) []string {
+	families, err := metrics.Registry.Gather()
+	g.Expect(err).NotTo(HaveOccurred())
+	var values []string
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			for _, l := range metric.GetLabel() {
+				if family.GetName() == name && l.GetName() == label {
+					values = append(values, l.GetValue())
+				}
+			}
+		}
+	}
+	return values
+}
+
+// A module can change the Secret of its run. Each new value of a label would be a time series
+// that lives as long as the manager.
+func TestMetrics_haveNoLabelsThatARunChooses(t *testing.T) {
+	odd := []string{"", "Everything", "PlanAndApply ", "planandapply", "Destroy\n", "\x00", "日本", strings.Repeat("x", 10_000)}
+	for i, value := range odd {
+		c := newTestController(t, append(values(), newApply())...)
+		c.reconcile()
+		secret := c.runSecret("hello-r1")
+		secret.Annotations[record.OperationAnnotation], secret.Annotations[record.ExecutorAnnotation] = value, value
+		secret.Annotations[record.InputsAnnotation] = value
+		written := terraform.Result{
+			Outcome: terraform.OutcomeFailed, Class: terraform.ClassTerminal, StartedAt: noon, FinishedAt: noon.AddDate(-1000, 0, 0),
+			Violations: []terraform.PolicyViolation{{Kind: value, Policy: value, Rule: value, Action: terraform.PolicyAction(value), Message: "m"}},
+		}
+		if i%2 == 0 {
+			written.Outcome, written.Class = terraform.Outcome(value), terraform.Class(value)
+		}
+		c.Expect(record.SetResult(secret, &written)).To(Succeed())
+		c.Expect(c.server.Update(t.Context(), secret)).To(Succeed())
+		for range 3 {
+			c.reconcile()
+		}
+		recorded := c.get().Status.History
+		c.Expect(recorded).NotTo(BeEmpty(), "%q", value)
+		c.Expect(recorded[len(recorded)-1].Operation).To(BeEquivalentTo(terraform.OperationPlanAndApply), "%q: the status knows what the run does", value)
+	}
+	g := NewWithT(t)
+	for name, allowed := range map[string][]string{
+		"capt_run_duration_seconds operation": plain(operations), "capt_run_duration_seconds outcome": append(plain(outcomes), "Measured", "Limited"),
+		"capt_run_failures_total class": append(plain(classes), "measured"),
+	} {
+		metric, label, _ := strings.Cut(name, " ")
+		found := labelsOf(g, metric, label)
+		g.Expect(found).NotTo(BeEmpty(), name)
+		for _, value := range found {
+			g.Expect(allowed).To(ContainElement(value), name)
+		}
+	}
+	for _, label := range []string{"kind", "policy", "action"} {
+		for _, value := range labelsOf(g, "capt_policy_violations_total", label) {
+			g.Expect(odd).NotTo(ContainElement(value))
+		}
+	}
+}
+
+// The run reports when it began and ended.
+func TestObserveRun_limitsDurations(t *testing.T) {
+	g := NewWithT(t)
+	registerMetrics(nil)
+	run := newScope("hello").startRun(g, decision{operation: terraform.OperationSaveState})
+	sum := func() (total float64) {
+		families, err := metrics.Registry.Gather()
+		g.Expect(err).NotTo(HaveOccurred())
+		for _, family := range families {
+			for _, metric := range family.GetMetric() {
+				if family.GetName() == "capt_run_duration_seconds" && metric.GetLabel()[0].GetValue() == "SaveState" {
+					total += metric.GetHistogram().GetSampleSum()
+				}
+			}
+		}
+		return total
+	}
+	observeRun(run, &terraform.Result{Outcome: "Limited", StartedAt: noon, FinishedAt: noon.AddDate(-1000, 0, 0)})
+	g.Expect(sum()).To(BeZero(), "a negative duration")
+	observeRun(run, &terraform.Result{Outcome: "Limited", StartedAt: noon, FinishedAt: noon.AddDate(1000, 0, 0)})
+	g.Expect(sum()).To(Equal(maxObserved.Seconds()))
+}
+
+func plain[T ~string](values []T) []string {
+	var texts []string
+	for _, value := range values {
+		texts = append(texts, string(value))
+	}
+	return texts
 }

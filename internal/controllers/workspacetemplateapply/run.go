@@ -184,6 +184,10 @@ func (r *Reconciler) sealEnded(ctx context.Context, s *scope) error {
 		}
 		// The run may have written it, to have tokens signed with other credentials.
 		delete(changed.Annotations, record.ObjectsAnnotation)
+		changed.Annotations[record.OperationAnnotation] = string(run.operation())
+		if inputs := run.inputs(); inputs != "" {
+			changed.Annotations[record.InputsAnnotation] = inputs
+		}
 		s.seal(changed)
 		// The cache has only parts of the Secret, so it is patched, not updated.
 		if err := r.Client.Patch(ctx, changed, client.MergeFromWithOptions(run.secret, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {

@@ -76,6 +76,9 @@ type runRecord struct {
 	secret       *corev1.Secret
 	// origin is how the run is known to be of this manager.
 	origin origin
+	// known is what the status says about the run, if its seal does not tell that its
+	// annotations are those with which the manager created it.
+	known infrav1.RunStatus
 	// decoded is the result, once it was read.
 	decoded *terraform.Result
 }
@@ -182,7 +185,24 @@ func runRecordOf(key *seal.Key, apply *infrav1.WorkspaceTemplateApply, secret *c
 	if run.origin = originOf(key, apply, run); run.origin == originForeign {
 		return nil
 	}
+	if run.origin != originSealed {
+		run.known = knownRun(&apply.Status, id)
+	}
 	return run
+}
+
+// knownRun returns what the status says about a run. Only the manager writes it, whereas a
+// run can change its own Secret.
+func knownRun(status *infrav1.WorkspaceTemplateApplyStatus, id string) infrav1.RunStatus {
+	if status.Run != nil && status.Run.ID == id {
+		return *status.Run
+	}
+	for _, h := range status.History {
+		if h.ID == id {
+			return infrav1.RunStatus{ID: id, Operation: h.Operation}
+		}
+	}
+	return infrav1.RunStatus{}
 }
 
 func originOf(key *seal.Key, apply *infrav1.WorkspaceTemplateApply, run *runRecord) origin {
@@ -248,7 +268,7 @@ func (run *runRecord) result() *terraform.Result {
 		return run.decoded
 	}
 	result, err := record.Result(run.secret)
-	if err != nil || !slices.Contains(outcomes, result.Outcome) || !slices.Contains(classes, result.Class) {
+	if err != nil || !isResult(result) {
 		created := run.secret.CreationTimestamp.Time
 		result = lostResult(run, created, created, "The result of the run cannot be read.")
 	}
@@ -257,9 +277,23 @@ func (run *runRecord) result() *terraform.Result {
 	return result
 }
 
-// outcomes and classes are what a result may have. Both become labels of metrics, and the
-// outcome a field of the status.
+// maxPlanID is the size of the identifier of a plan in the status, in bytes.
+const maxPlanID = 64
+
+// isResult reports whether a runner may have written a result.
+func isResult(result *terraform.Result) bool {
+	return slices.Contains(outcomes, result.Outcome) && slices.Contains(classes, result.Class) &&
+		(result.Plan == nil || result.Plan.ID != "" && len(result.Plan.ID) <= maxPlanID)
+}
+
+// operations are those of runs that a manager creates. outcomes and classes are what a result
+// may have. All become labels of metrics, and operation and outcome fields of the status.
 var (
+	operations = []terraform.Operation{
+		terraform.OperationPlan, terraform.OperationApply, terraform.OperationPlanAndApply, terraform.OperationDestroy,
+		terraform.OperationPlanDestroy, terraform.OperationApplyDestroy, terraform.OperationCheckDrift, terraform.OperationRestoreState,
+		terraform.OperationSaveState, terraform.OperationStateCommand, terraform.OperationMoveState,
+	}
 	outcomes = []terraform.Outcome{
 		terraform.OutcomeSucceeded, terraform.OutcomePlanned, terraform.OutcomeNoChanges, terraform.OutcomeBlocked, terraform.OutcomeDenied,
 		terraform.OutcomeFailed, terraform.OutcomeInterrupted, terraform.OutcomeTimedOut, outcomeLost,
@@ -351,11 +385,19 @@ func (run *runRecord) executor() infrav1.Executor {
 	return infrav1.Executor(run.secret.Annotations[record.ExecutorAnnotation])
 }
 
+// operation returns what a run does. It is a field of the status and a label of metrics: what
+// is not an operation counts as one that may have changed everything.
 func (run *runRecord) operation() terraform.Operation {
-	return terraform.Operation(run.secret.Annotations[record.OperationAnnotation])
+	operation := terraform.Operation(cmp.Or(string(run.known.Operation), run.secret.Annotations[record.OperationAnnotation]))
+	if !slices.Contains(operations, operation) {
+		return terraform.OperationPlanAndApply
+	}
+	return operation
 }
 
 // policies returns the digest of the policies that decide about the plan of a run.
 func (run *runRecord) policies() string { return run.secret.Annotations[record.PoliciesAnnotation] }
 
-func (run *runRecord) inputs() string { return run.secret.Annotations[record.InputsAnnotation] }
+func (run *runRecord) inputs() string {
+	return cmp.Or(run.known.Inputs, run.secret.Annotations[record.InputsAnnotation])
+}

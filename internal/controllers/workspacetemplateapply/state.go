@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -67,10 +68,8 @@ func (s *scope) recordState(run *runRecord, result *terraform.Result) error {
 	if isDestroyed(result) {
 		info.Resources = 0
 	}
-	state := &infrav1.StateStatus{
-		Backend: backend, Configuration: configuration,
-		Lineage: info.Lineage, Serial: int64(info.Serial), Resources: int32(info.Resources), Confirmation: infrav1.StateConfirmed,
-	}
+	state := &infrav1.StateStatus{Backend: backend, Configuration: configuration, Resources: count(info.Resources), Confirmation: infrav1.StateConfirmed}
+	setVersion(state, info)
 	if uncertain {
 		state.Confirmation = infrav1.StateUnconfirmed
 		if previous != nil && previous.Backend == backend {
@@ -143,9 +142,17 @@ func (s *scope) recordLineage(run *runRecord) error {
 		state.Backend != annotations[record.BackendAnnotation] || state.Configuration != annotations[record.ConfigurationAnnotation] {
 		return err
 	}
-	state.Lineage, state.Serial = recorded.Lineage, int64(recorded.Serial)
+	setVersion(state, *recorded)
 	s.statusChanged = true
 	return nil
+}
+
+// maxLineage is the size of a lineage in the status, in bytes. Those of tools are UUIDs.
+const maxLineage = 128
+
+// setVersion sets the version of a state that a run reports.
+func setVersion(state *infrav1.StateStatus, info terraform.StateInfo) {
+	state.Lineage, state.Serial = record.Shorten(info.Lineage, maxLineage), int64(min(info.Serial, math.MaxInt64))
 }
 
 // leftLock reports whether a run could not release the lock of its backend, and no

@@ -2,6 +2,7 @@ package workspacetemplateapply
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,7 +48,7 @@ func planStatus(run *runRecord, result *terraform.Result) *infrav1.PlanStatus {
 	p := result.Plan
 	status := &infrav1.PlanStatus{
 		ID: p.ID, Run: run.id, CreatedAt: metav1.NewTime(result.FinishedAt), Inputs: run.inputs(),
-		Add: int32(p.Add), Change: int32(p.Change), Destroy: int32(p.Destroy), Refresh: int32(p.Refresh), Changes: resourceChanges(p.Changes),
+		Add: count(p.Add), Change: count(p.Change), Destroy: count(p.Destroy), Refresh: count(p.Refresh), Changes: resourceChanges(p.Changes),
 		Blocked: firstOf(result.Blocked, maxList), Request: run.request(),
 	}
 	if slices.Contains([]terraform.Outcome{terraform.OutcomePlanned, terraform.OutcomeBlocked, terraform.OutcomeDenied}, result.Outcome) {
@@ -58,7 +59,7 @@ func planStatus(run *runRecord, result *terraform.Result) *infrav1.PlanStatus {
 	if run.operation().Destroys() {
 		status.Operation = infrav1.PlanDestroy
 	}
-	status.OmittedChanges = int32(p.Omitted + len(p.Changes) - len(status.Changes))
+	status.OmittedChanges = count(max(p.Omitted, 0) + len(p.Changes) - len(status.Changes))
 	return status
 }
 
@@ -66,10 +67,15 @@ func planStatus(run *runRecord, result *terraform.Result) *infrav1.PlanStatus {
 func resourceChanges(changes []terraform.Change) []infrav1.ResourceChange {
 	var shown []infrav1.ResourceChange
 	for _, c := range firstOf(changes, maxList) {
-		shown = append(shown, infrav1.ResourceChange{Address: message.Truncate(c.Address, maxAddress), Action: string(c.Action)})
+		if c.Address != "" && c.Action != "" {
+			shown = append(shown, infrav1.ResourceChange{Address: message.Truncate(c.Address, maxAddress), Action: message.Truncate(string(c.Action), maxWord)})
+		}
 	}
 	return shown
 }
+
+// count returns a number that a run reports as one of the status.
+func count(n int) int32 { return int32(min(max(n, 0), math.MaxInt32)) }
 
 // firstOf returns at most limit entries of a list.
 func firstOf[T any](list []T, limit int) []T { return list[:min(len(list), limit)] }
