@@ -148,16 +148,36 @@ test: parts-test test-page build ## Run all unit and integration tests, building
 	go test -timeout 30m -p $(TEST_AT_ONCE) $(TEST_FLAGS) $(LONGEST) ./...
 	cd dev && go test $(TEST_FLAGS) ./...
 	cd dev/bin/alerts && go test $(TEST_FLAGS) ./...
+	$(if $(TEST_FUZZTIME),@$(MAKE) --no-print-directory fuzz-briefly)
 
-# How long make fuzz runs each target. make test runs their corpus only.
-FUZZTIME ?= 1m
-FUZZ_PACKAGES = $(sort $(dir $(shell git ls-files '*fuzz_test.go')))
+# How long make fuzz and make test run each fuzz target, as many at once as there are cores.
+# Inputs that reach new code stay in Go's cache, and those of a failure in testdata/fuzz.
+# make test uses the packages as they are compiled for the tests: it changes the inputs
+# that are kept, without the guidance of coverage. With TEST_FUZZTIME= it runs them as they are.
+FUZZTIME      ?= 1m
+TEST_FUZZTIME ?= 2s
+FUZZ_PACKAGES = $(sort $(dir $(shell git grep -l '^func Fuzz' -- '*_test.go')))
+FUZZ_BIN      = out/fuzz
+# run-fuzz runs the programs in FUZZ_BIN. $(1) is the time for each target.
+define run-fuzz
+	@git grep '^func Fuzz' -- '*_test.go' | sed -E 's|/[^/]*:func ([A-Za-z0-9_]+).*| \1|' | \
+	  CACHE=$$(go env GOCACHE)/fuzz/$$(go list -m) BIN=$(CURDIR)/$(FUZZ_BIN) xargs -P $$(getconf _NPROCESSORS_ONLN) -n 2 sh -c ' \
+	    cd $$1 && if $$BIN/$$(basename $$1).test -test.run "^$$" -test.fuzz "^$$2$$" -test.fuzztime $(1) -test.parallel 1 \
+	      -test.fuzzcachedir $$CACHE/$$1 > $$BIN/$$2.log 2>&1; then echo "$$1 $$2: $$(grep -o "execs: [0-9]*" $$BIN/$$2.log | tail -n 1)"; \
+	    else cat $$BIN/$$2.log; exit 255; fi' fuzz
+endef
 
 .PHONY: fuzz
 fuzz: ## Fuzz everything that parses what users, modules and servers write, FUZZTIME (1m) each.
-	@for package in $(FUZZ_PACKAGES); do \
-	  for target in $$(go test -list '^Fuzz' ./$$package | grep '^Fuzz'); do \
-	    echo "fuzz $$target in $$package"; go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) ./$$package || exit 1; done; done
+	@rm -rf $(FUZZ_BIN) && mkdir -p $(FUZZ_BIN)
+	@for p in $(FUZZ_PACKAGES); do go test -c -fuzz . -o $(FUZZ_BIN)/ ./$$p || exit 1; done
+	$(call run-fuzz,$(FUZZTIME))
+
+.PHONY: fuzz-briefly
+fuzz-briefly:
+	@rm -rf $(FUZZ_BIN) && mkdir -p $(FUZZ_BIN)
+	@go test -c -o $(FUZZ_BIN)/ $(addprefix ./,$(FUZZ_PACKAGES))
+	$(call run-fuzz,$(TEST_FUZZTIME))
 
 .PHONY: test-charts
 test-charts: parts addons ## Install the charts of the built-in add-ons with Flux and with Terraform, and test the programs of dev/bin that are written here.

@@ -5,6 +5,7 @@ package testenv
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -121,8 +122,12 @@ func New(t testing.TB, opts ...Option) *Environment {
 }
 
 // Run starts an environment for all tests of a package, runs them and stops it.
-// It returns the exit code for os.Exit.
+// It returns the exit code for os.Exit. Fuzz targets have no environment: each of their
+// workers would start one.
 func Run(m *testing.M, env **Environment, opts ...Option) int {
+	if isSet("test.fuzz", "test.fuzzworker", "test.list") {
+		return m.Run()
+	}
 	started, err := Start(opts...)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "starting the test environment:", err)
@@ -135,6 +140,14 @@ func Run(m *testing.M, env **Environment, opts ...Option) int {
 		return 1
 	}
 	return code
+}
+
+// isSet reports whether one of the flags of the test binary is set.
+func isSet(names ...string) bool {
+	flag.Parse()
+	set := false
+	flag.Visit(func(f *flag.Flag) { set = set || slices.Contains(names, f.Name) })
+	return set
 }
 
 // EtcdURL returns the address of etcd.
