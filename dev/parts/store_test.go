@@ -205,9 +205,9 @@ func TestFind_doesNotRunWhatOthersCanReplace(t *testing.T) {
 		}
 	}
 	if os.Getuid() == 0 {
-		const nobody = 65534
+		const other = 65534
 		for _, path := range []string{p.first, filepath.Join(p.first, thing.name)} {
-			if err := os.Chown(path, nobody, nobody); err != nil {
+			if err := os.Chown(path, other, other); err != nil {
 				t.Fatal(err)
 			}
 			if got := find(t, s, thing); got != "" {

@@ -80,10 +80,10 @@ func FuzzApproverAnnotations(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		if command, err := terraform.ParseStateCommand(text); err == nil && !slices.Contains([]string{"pull", "list", "show"}, command.Command) && !commandIsFor(text) {
-			t.Fatalf("everybody may write %q, which is %s", text, command.Command)
+			t.Fatalf("every editor may write %q, which is %s", text, command.Command)
 		}
 		if operation, err := terraform.ParseOneShot(text); err == nil && len(operation.Import) > 0 && !oneShotIsFor(text) {
-			t.Fatalf("everybody may write %q, which imports %v", text, operation.Import)
+			t.Fatalf("every editor may write %q, which imports %v", text, operation.Import)
 		}
 	})
 }

@@ -76,7 +76,7 @@ type runRecord struct {
 	secret       *corev1.Secret
 	// origin is how the run is known to be of this manager.
 	origin origin
-	// known is what the status says about the run, if its seal does not tell that its
+	// known is what the status says about the run, if the seal does not prove that its
 	// annotations are those with which the manager created it.
 	known infrav1.RunStatus
 	// decoded is the result, once it was read.
