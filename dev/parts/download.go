@@ -23,15 +23,28 @@ type limits struct {
 	// dial, handshake and header are the longest times until a connection, TLS and the
 	// first byte.
 	dial, handshake, header time.Duration
-	// A download that receives fewer than bytes in a window is given up.
-	window time.Duration
-	bytes  int64
+	// A download that receives fewer than bytes in a window is given up, and so is one
+	// that, at the speed of the window, would not end within rest.
+	window, rest time.Duration
+	bytes        int64
 	// size is the largest file.
 	size int64
 }
 
+// defaultLimits give up what takes longer than compiling does on most machines.
 var defaultLimits = limits{
-	dial: 3 * time.Second, handshake: 5 * time.Second, header: 10 * time.Second, window: 15 * time.Second, bytes: 64 << 10, size: 600 << 20,
+	dial: 3 * time.Second, handshake: 5 * time.Second, header: 10 * time.Second,
+	window: 15 * time.Second, rest: 5 * time.Minute, bytes: 1 << 20, size: 600 << 20,
+}
+
+// tooSlow returns an error if a download that has received some bytes in a window must be
+// given up. left is what is missing; it is negative if that is unknown.
+func (l limits) tooSlow(received, left int64) error {
+	speed := float64(received) / l.window.Seconds()
+	if received < l.bytes || float64(left) > speed*l.rest.Seconds() {
+		return fmt.Errorf("too slow: %.1f KiB/s", speed/1024)
+	}
+	return nil
 }
 
 // unreachableError means that a host cannot be used, with whatever file.
@@ -40,9 +53,10 @@ type unreachableError struct {
 	err  error
 }
 
-func (e *unreachableError) Error() string {
-	return fmt.Sprintf("%s cannot be reached: %v", e.host, e.err)
-}
+func (e *unreachableError) Error() string { return fmt.Sprintf("%s: %v", e.short(), e.err) }
+
+// short is the message without the cause, which is printed once for each host.
+func (e *unreachableError) short() string { return e.host + " cannot be reached" }
 
 func (e *unreachableError) Unwrap() error { return e.err }
 
@@ -71,10 +85,14 @@ func newDownloader(mirror, dir string, l limits) *downloader {
 	}
 	//nolint:gosec // The address of a mirror is from the user, who may read any file.
 	transport.RegisterProtocol("file", http.NewFileTransport(http.Dir("/")))
-	return &downloader{
-		client: &http.Client{Transport: transport, CheckRedirect: onlyHTTPS},
-		mirror: strings.TrimSuffix(mirror, "/"), limits: l, hosts: newHosts(filepath.Join(dir, "unreachable.json")),
-	}
+	d := &downloader{mirror: strings.TrimSuffix(mirror, "/"), limits: l, hosts: newHosts(filepath.Join(dir, "unreachable.json"))}
+	d.client = &http.Client{Transport: transport, CheckRedirect: func(request *http.Request, via []*http.Request) error {
+		if err := onlyHTTPS(request, via); err != nil {
+			return err
+		}
+		return d.hosts.known(request.URL.Host)
+	}}
+	return d
 }
 
 // onlyHTTPS refuses to leave HTTPS.
@@ -129,10 +147,7 @@ func (d *downloader) attempt(ctx context.Context, file string, w io.Writer) (err
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if problem, is := errors.AsType[*url.Error](err); is {
-			err = problem.Err
-		}
-		return d.hosts.failed(parsed.Host, err)
+		return d.unreachable(parsed.Host, err)
 	}
 	defer response.Body.Close()
 	switch {
@@ -145,7 +160,7 @@ func (d *downloader) attempt(ctx context.Context, file string, w io.Writer) (err
 	}
 	d.total.Add(max(response.ContentLength, 0))
 	body := &counted{reader: io.LimitReader(response.Body, d.limits.size+1), all: &d.received}
-	defer d.watch(ctx, cancel, body)()
+	defer d.watch(ctx, cancel, body, response.ContentLength)()
 	size, err := io.Copy(w, body)
 	switch {
 	case context.Cause(ctx) != nil:
@@ -158,8 +173,23 @@ func (d *downloader) attempt(ctx context.Context, file string, w io.Writer) (err
 	return nil
 }
 
-// watch cancels a download that is too slow.
-func (d *downloader) watch(ctx context.Context, cancel context.CancelCauseFunc, body *counted) (stop func()) {
+// unreachable records that a request to a host has failed. After a redirect, another host
+// may be the one that failed.
+func (d *downloader) unreachable(host string, err error) error {
+	if known, is := errors.AsType[*unreachableError](err); is {
+		return known
+	}
+	if problem, is := errors.AsType[*url.Error](err); is {
+		err = problem.Err
+		if failed, err := url.Parse(problem.URL); err == nil {
+			host = failed.Host
+		}
+	}
+	return d.hosts.failed(host, err)
+}
+
+// watch cancels a download that is too slow. size is negative if it is unknown.
+func (d *downloader) watch(ctx context.Context, cancel context.CancelCauseFunc, body *counted, size int64) (stop func()) {
 	ticker := time.NewTicker(d.limits.window)
 	done := make(chan struct{})
 	go func() {
@@ -173,8 +203,8 @@ func (d *downloader) watch(ctx context.Context, cancel context.CancelCauseFunc, 
 				return
 			case <-ticker.C:
 				now := body.own.Load()
-				if now-last < d.limits.bytes {
-					cancel(fmt.Errorf("too slow: %.1f KiB/s", float64(now-last)/1024/d.limits.window.Seconds()))
+				if err := d.limits.tooSlow(now-last, size-now); err != nil {
+					cancel(err)
 					return
 				}
 				last = now

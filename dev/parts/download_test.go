@@ -75,7 +75,7 @@ func newPublisher(t *testing.T, r release, published string) *publisher {
 	p.part = part{name: "stand-in", module: "m", pkg: "example.com/m", versionOf: "example.com/thing", versionArgs: []string{"version"}}
 	p.store = store{modules: modules, cache: t.TempDir(), goos: runtime.GOOS, goarch: runtime.GOARCH, sums: checksums{}}
 	p.store.net = newDownloader(p.server.URL, p.store.cache, limits{
-		dial: time.Second, handshake: time.Second, header: 2 * time.Second, window: 200 * time.Millisecond, bytes: 1, size: 1 << 20,
+		dial: time.Second, handshake: time.Second, header: 2 * time.Second, window: 200 * time.Millisecond, rest: time.Hour, bytes: 1, size: 1 << 20,
 	})
 	releases[p.part.name] = &r
 	t.Cleanup(func() { delete(releases, p.part.name) })
@@ -329,47 +329,164 @@ func TestProvide_givesUpOnSlowServer(t *testing.T) {
 	}
 }
 
-// A host that cannot be reached is named once, and not tried again by the next call.
-func TestProvide_saysOnceThatAHostIsUnreachable(t *testing.T) {
+// A download that is fast enough for now must not take hours.
+func TestProvide_givesUpOnWhatWouldTakeTooLong(t *testing.T) {
+	p := newPublisher(t, release{url: "https://example.com/tool"}, "")
+	p.store.net.limits.rest = time.Second
+	p.serve("https://example.com/tool", func(w http.ResponseWriter, request *http.Request) {
+		w.Header().Set("Content-Length", "1000000")
+		for request.Context().Err() == nil {
+			fmt.Fprint(w, "x")
+			w.(http.Flusher).Flush()
+			select {
+			case <-request.Context().Done():
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+	})
+	p.pin(program)
+	p.expect("building: ", "too slow: ")(compiled)
+}
+
+func TestDefaultLimits_areMinutes(t *testing.T) {
+	const mega = 1 << 20
+	window := int64(defaultLimits.window.Seconds())
+	for _, tt := range []struct {
+		what           string
+		received, left int64
+		tooSlow        bool
+	}{
+		{"nothing arrives", 0, mega, true},
+		{"64 KiB in a window", 64 << 10, mega, true},
+		{"less than 1 MiB in a window", mega - 1, mega, true},
+		{"1 MiB in a window, almost done", mega, mega, false},
+		{"1 MiB in a window, of a file of unknown size", mega, -mega, false},
+		{"100 MiB at 100 KiB/s: 17 minutes", window * 100 << 10, 100 * mega, true},
+		{"100 MiB at 300 KiB/s: almost 6 minutes", window * 300 << 10, 100 * mega, true},
+		{"100 MiB at 400 KiB/s: more than 4 minutes", window * 400 << 10, 100 * mega, false},
+		{"100 MiB at 10 MiB/s", window * 10 * mega, 100 * mega, false},
+	} {
+		if err := defaultLimits.tooSlow(tt.received, tt.left); (err != nil) != tt.tooSlow {
+			t.Errorf("%s: %v", tt.what, err)
+		}
+	}
+	if seconds := defaultLimits.dial + defaultLimits.handshake + defaultLimits.header; seconds > 20*time.Second {
+		t.Errorf("a host that cannot be reached costs %s", seconds)
+	}
+}
+
+// silentServer returns an address that accepts connections and never answers.
+func silentServer(t *testing.T) string {
+	t.Helper()
 	silent, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer silent.Close()
+	t.Cleanup(func() { silent.Close() })
+	return "http://" + silent.Addr().String()
+}
+
+// addSecond adds a second program of the same publisher, and returns both.
+func (p *publisher) addSecond() []part {
+	p.t.Helper()
+	second := p.part
+	second.name = "stand-in-2"
+	releases[second.name] = &release{url: "https://example.com/tool-2"}
+	p.t.Cleanup(func() { delete(releases, second.name) })
+	p.pin(program)
+	p.store.sums[checksumKey(second.name, "v1.3.2", p.store.goos, p.store.goarch)] = sumText(program)
+	return []part{p.part, second}
+}
+
+// provideAll provides programs as a new process does, and returns the progress and the
+// time until the first one is compiled.
+func (p *publisher) provideAll(mirror string, parts []part) (progress string, waited time.Duration) {
+	p.t.Helper()
+	for _, part := range parts {
+		if err := os.RemoveAll(filepath.Join(p.store.cache, part.name)); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+	p.store.net = newDownloader(mirror, p.store.cache, p.store.net.limits)
+	log := &firstBuild{began: time.Now()}
+	if err := p.store.provide(p.t.Context(), log, parts, ""); err != nil {
+		p.t.Fatalf("%v\n%s", err, log)
+	}
+	return log.String(), log.waited
+}
+
+// firstBuild is a log that measures the time until the first build.
+type firstBuild struct {
+	bytes.Buffer
+
+	began  time.Time
+	waited time.Duration
+}
+
+func (f *firstBuild) Write(text []byte) (int, error) {
+	if f.waited == 0 && bytes.Contains(text, []byte(": building")) {
+		f.waited = time.Since(f.began)
+	}
+	return f.Buffer.Write(text)
+}
+
+// A host that cannot be reached is named once with the cause, and not tried again by the
+// next call. Each of its programs has only a short reason.
+func TestProvide_saysOnceThatAHostIsUnreachable(t *testing.T) {
 	closed := httptest.NewServer(nil)
 	closed.Close()
-	for name, address := range map[string]string{"closed": closed.URL, "silent": "http://" + silent.Addr().String()} {
+	for name, tt := range map[string]struct{ address, cause string }{
+		"closed": {closed.URL, "connection refused"},
+		"silent": {silentServer(t), "timeout awaiting response headers"},
+	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPublisher(t, release{url: "https://example.com/tool"}, program)
-			second := p.part
-			second.name = "stand-in-2"
-			releases[second.name] = &release{url: "https://example.com/tool-2"}
-			t.Cleanup(func() { delete(releases, second.name) })
-			p.pin(program)
-			p.store.sums[checksumKey(second.name, "v1.3.2", p.store.goos, p.store.goarch)] = sumText(program)
-			p.store.net = newDownloader(address, p.store.cache, p.store.net.limits)
-			var log bytes.Buffer
-			began := time.Now()
-			missing := []pinned{{part: p.part, version: "v1.3.2"}, {part: second, version: "v1.3.2"}}
-			outcomes := p.store.obtainAll(t.Context(), &log, missing)
-			if took := time.Since(began); took > 4*time.Second {
-				t.Errorf("it took %s", took)
+			both := p.addSecond()
+			host := strings.TrimPrefix(tt.address, "http://")
+			first, waited := p.provideAll(tt.address, both)
+			if waited > 4*time.Second {
+				t.Errorf("compiling began after %s", waited)
 			}
-			// The next process.
-			p.store.net = newDownloader(address, p.store.cache, p.store.net.limits)
-			began = time.Now()
-			for name, outcome := range p.store.obtainAll(t.Context(), &log, missing) {
-				if outcomes[name].path != "" || !strings.Contains(outcome.reason, "cannot be reached") {
-					t.Errorf("%s: %+v, then %+v", name, outcomes[name], outcome)
+			if strings.Count(first, tt.cause) != 1 || strings.Count(first, "its programs are compiled") != 1 {
+				t.Errorf("the cause is not printed once:\n%s", first)
+			}
+			second, waited := p.provideAll(tt.address, both)
+			if waited > time.Second {
+				t.Errorf("the second call tried for %s", waited)
+			}
+			if strings.Contains(second, tt.cause) || strings.Contains(second, "its programs are compiled") {
+				t.Errorf("the second call prints the cause again:\n%s", second)
+			}
+			for _, progress := range []string{first, second} {
+				if strings.Count(progress, "v1.3.2: building: "+host+" cannot be reached\n") != 2 {
+					t.Errorf("the programs do not have a short reason:\n%s", progress)
 				}
 			}
-			if took := time.Since(began); took > time.Second {
-				t.Errorf("the second call took %s", took)
-			}
-			if strings.Count(log.String(), "its programs are compiled") != 1 {
-				t.Errorf("it was not said once:\n%s", &log)
-			}
 		})
+	}
+}
+
+// Hosts of releases redirect to others.
+func TestProvide_blamesTheHostAfterARedirect(t *testing.T) {
+	closed := httptest.NewServer(nil)
+	closed.Close()
+	host := strings.TrimPrefix(closed.URL, "http://")
+	p := newPublisher(t, release{url: "https://example.com/tool"}, "")
+	both := p.addSecond()
+	for _, file := range []string{"tool", "tool-2"} {
+		p.serve("https://example.com/"+file, http.RedirectHandler(closed.URL, http.StatusFound).ServeHTTP)
+	}
+	for range 2 {
+		progress, _ := p.provideAll(p.server.URL, both)
+		if strings.Count(progress, "v1.3.2: building: "+host+" cannot be reached\n") != 2 {
+			t.Errorf("%s is not blamed:\n%s", host, progress)
+		}
+		if strings.Contains(progress, strings.TrimPrefix(p.server.URL, "http://")) {
+			t.Errorf("the host that redirects is blamed:\n%s", progress)
+		}
+	}
+	if len(p.requests) != 4 {
+		t.Errorf("the host that redirects was not asked for each file: %q", p.requests)
 	}
 }
 

@@ -37,6 +37,9 @@ func (s store) obtain(ctx context.Context, p pinned) obtained {
 	if err == nil {
 		return obtained{path: path, proof: proof, took: time.Since(started)}
 	}
+	if host, unreachable := errors.AsType[*unreachableError](err); unreachable {
+		return obtained{reason: host.short()}
+	}
 	_, forged := errors.AsType[*forgedError](err)
 	return obtained{reason: err.Error(), alarm: forged}
 }
