@@ -22,24 +22,24 @@ type engineReport struct {
 
 	// Skipped is why nothing was measured.
 	Skipped     string    `json:"skipped,omitempty"`
-	Ratio       float64   `json:"ratio"`
-	CAPTSeconds float64   `json:"captSeconds"`
-	BareSeconds float64   `json:"bareSeconds"`
-	Applies     int       `json:"applies"`
-	Rounds      int       `json:"rounds"`
-	CAPTRounds  []float64 `json:"captRounds"`
-	BareRounds  []float64 `json:"bareRounds"`
+	Ratio       float64   `json:"ratio,omitempty"`
+	CAPTSeconds float64   `json:"captSeconds,omitempty"`
+	BareSeconds float64   `json:"bareSeconds,omitempty"`
+	Applies     int       `json:"applies,omitempty"`
+	Rounds      int       `json:"rounds,omitempty"`
+	CAPTRounds  []float64 `json:"captRounds,omitempty"`
+	BareRounds  []float64 `json:"bareRounds,omitempty"`
 	// CAPTCPU and BareCPU are CPU seconds of a round, on average.
-	CAPTCPU cpuTimes `json:"captCPU"`
-	BareCPU cpuTimes `json:"bareCPU"`
+	CAPTCPU cpuTimes `json:"captCPU,omitzero"`
+	BareCPU cpuTimes `json:"bareCPU,omitzero"`
 	// CAPTRequests and BareRequests are requests to the API server per apply, on
 	// average, by verb and resource.
-	CAPTRequests requestRates `json:"captRequests"`
-	BareRequests requestRates `json:"bareRequests"`
-	// CAPTPeakMiB and BarePeakMiB are the most memory of the processes of a run at a time:
-	// the runner, the tool and its providers.
-	CAPTPeakMiB float64 `json:"captPeakMiB"`
-	BarePeakMiB float64 `json:"barePeakMiB"`
+	CAPTRequests requestRates `json:"captRequests,omitempty"`
+	BareRequests requestRates `json:"bareRequests,omitempty"`
+	// CAPTPeakMiB and BarePeakMiB are the most memory that the processes of one run had at
+	// a time: the runner, the tool and its providers.
+	CAPTPeakMiB float64 `json:"captPeakMiB,omitempty"`
+	BarePeakMiB float64 `json:"barePeakMiB,omitempty"`
 }
 
 // workload is what the engine and the plain tool apply.
@@ -150,7 +150,8 @@ func (r *engineReport) capt(ctx context.Context, h *harness, round int) error {
 	if err := h.createTemplate(ctx, namespace, r.module(round), r.env, nil); err != nil {
 		return err
 	}
-	started, memory := time.Now(), startPeak()
+	started, memory := time.Now(), startPeak(h.env.Dir)
+	defer memory.end()
 	ready := make(chan error, 1)
 	go func() { ready <- h.waitReady(ctx, namespace, r.Applies, r.Applies) }()
 	if err := h.createWorkspaces(ctx, namespace, r.Applies); err != nil {
@@ -160,7 +161,7 @@ func (r *engineReport) capt(ctx context.Context, h *harness, round int) error {
 		return err
 	}
 	seconds := time.Since(started).Seconds()
-	r.CAPTPeakMiB = max(r.CAPTPeakMiB, memory.perRun())
+	r.CAPTPeakMiB = max(r.CAPTPeakMiB, memory.end())
 	r.CAPTRounds = append(r.CAPTRounds, seconds)
 	logf("%s: round %d, CAPT: %d applies in %.2fs", r.name, round+1, r.Applies, seconds)
 	return nil
@@ -183,7 +184,8 @@ func (r *engineReport) bare(ctx context.Context, h *harness, round int) error {
 			return fmt.Errorf("writing a module: %w", err)
 		}
 	}
-	started, memory := time.Now(), startPeak()
+	started, memory := time.Now(), startPeak(h.env.Dir)
+	defer memory.end()
 	err = forEach(ctx, len(dirs), parallelism, func(ctx context.Context, i int) error {
 		return h.applyBare(ctx, dirs[i], workspaceName(i), r.env)
 	})
@@ -191,7 +193,7 @@ func (r *engineReport) bare(ctx context.Context, h *harness, round int) error {
 		return err
 	}
 	seconds := time.Since(started).Seconds()
-	r.BarePeakMiB = max(r.BarePeakMiB, memory.perRun())
+	r.BarePeakMiB = max(r.BarePeakMiB, memory.end())
 	r.BareRounds = append(r.BareRounds, seconds)
 	logf("%s: round %d, bare: %d applies in %.2fs", r.name, round+1, r.Applies, seconds)
 	return nil

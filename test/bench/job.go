@@ -37,6 +37,10 @@ type jobReport struct {
 	Jobs               []float64 `json:"jobs,omitempty"`
 	Bare               []float64 `json:"bare,omitempty"`
 	Uninstalled        []float64 `json:"uninstalled,omitempty"`
+	// JobPeakMiB and BarePeakMiB are the most memory that the processes of one run had at
+	// a time, with the provider installed.
+	JobPeakMiB  float64 `json:"jobPeakMiB,omitempty"`
+	BarePeakMiB float64 `json:"barePeakMiB,omitempty"`
 }
 
 func (r *jobReport) show(b *strings.Builder) {
@@ -46,6 +50,8 @@ func (r *jobReport) show(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, "A run as a Job, %s installed (median of %d)\t%.2fs\tbare tool\t%.2fs\t%.2f\n", r.Provider, len(r.Jobs), r.JobSeconds, r.BareSeconds, r.Ratio)
 	fmt.Fprintf(b, "  that unpacks the provider (%.0f MiB) itself\t%.2fs\tbare tool\t%.2fs\t%.2f\n", r.ProviderMiB, r.UninstalledSeconds, r.BareSeconds, r.UninstalledSeconds/r.BareSeconds)
+	fmt.Fprintf(b, "  peak memory of a run\t%.0f MiB\tbare tool\t%.0f MiB\t%.2f\n", r.JobPeakMiB, r.BarePeakMiB, r.JobPeakMiB/r.BarePeakMiB)
+	fmt.Fprintf(b, "  against the goal\t%.2f\tat most\t%.2f\t%.2f\n", r.Ratio, targetJob, r.Ratio/targetJob)
 }
 
 // benchProvider is a provider that runs use, and a module that needs it but no network.
@@ -155,9 +161,9 @@ func measureJob(ctx context.Context, o options) (*jobReport, error) {
 	}
 	for round := range o.rounds {
 		turns := []func() error{
-			func() error { return b.job(ctx, installedImage, &b.report.Jobs) },
+			func() error { return b.job(ctx, installedImage, &b.report.Jobs, &b.report.JobPeakMiB) },
 			func() error { return b.bare(ctx, &b.report.Bare) },
-			func() error { return b.job(ctx, uninstalledImage, &b.report.Uninstalled) },
+			func() error { return b.job(ctx, uninstalledImage, &b.report.Uninstalled, new(float64)) },
 		}
 		if round%2 == 1 {
 			slices.Reverse(turns)
@@ -255,8 +261,8 @@ func zipFile(path, name, program string) error {
 	return nil
 }
 
-// job measures from the creation of a workspace until it is ready.
-func (b *jobBench) job(ctx context.Context, image string, results *[]float64) error {
+// job measures from the creation of a workspace until it is ready, and raises a peak.
+func (b *jobBench) job(ctx context.Context, image string, results *[]float64, mib *float64) error {
 	namespace, err := b.namespace(ctx)
 	if err != nil {
 		return err
@@ -267,7 +273,8 @@ func (b *jobBench) job(ctx context.Context, image string, results *[]float64) er
 	if err := b.createTemplate(ctx, namespace, b.provider.text(), nil, runner); err != nil {
 		return err
 	}
-	started := time.Now()
+	started, memory := time.Now(), startPeak(b.env.Dir)
+	defer memory.end()
 	ready := make(chan error, 1)
 	go func() { ready <- b.waitReady(ctx, namespace, 1, 1) }()
 	if err := b.createWorkspaces(ctx, namespace, 1); err != nil {
@@ -276,8 +283,9 @@ func (b *jobBench) job(ctx context.Context, image string, results *[]float64) er
 	if err := <-ready; err != nil {
 		return err
 	}
-	*results = append(*results, time.Since(started).Seconds())
-	logf("job: %s: %.2fs", image, time.Since(started).Seconds())
+	seconds := time.Since(started).Seconds()
+	*results, *mib = append(*results, seconds), max(*mib, memory.end())
+	logf("job: %s: %.2fs", image, seconds)
 	return nil
 }
 
@@ -295,11 +303,13 @@ func (b *jobBench) bare(ctx context.Context, results *[]float64) error {
 	if err := os.WriteFile(filepath.Join(dir, "main.tf"), []byte(text), 0o600); err != nil {
 		return fmt.Errorf("writing a module: %w", err)
 	}
-	started := time.Now()
+	started, memory := time.Now(), startPeak(b.env.Dir)
+	defer memory.end()
 	if err := b.applyBare(ctx, dir, "bare", nil); err != nil {
 		return err
 	}
-	*results = append(*results, time.Since(started).Seconds())
-	logf("job: bare: %.2fs", time.Since(started).Seconds())
+	seconds := time.Since(started).Seconds()
+	*results, b.report.BarePeakMiB = append(*results, seconds), max(b.report.BarePeakMiB, memory.end())
+	logf("job: bare: %.2fs", seconds)
 	return nil
 }

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"maps"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,65 +17,104 @@ var tools = []string{"runner", "tofu", "terraform-provi"}
 // sampleInterval is how often memory is sampled.
 const sampleInterval = 50 * time.Millisecond
 
-// peak samples the memory of all tools that this process and its children have started.
+// peak samples the memory of the runs of an environment, and keeps that of the largest.
 type peak struct {
-	stop    chan struct{}
+	dir     string
+	stop    func()
 	sampler sync.WaitGroup
 	bytes   uint64
 }
 
-func startPeak() *peak {
-	p := &peak{stop: make(chan struct{})}
+// startPeak samples the runs that this process and its children have started, and those
+// in containers of an environment with a directory.
+func startPeak(dir string) *peak {
+	stop := make(chan struct{})
+	p := &peak{dir: dir, stop: sync.OnceFunc(func() { close(stop) })}
 	p.sampler.Go(func() {
 		ticker := time.NewTicker(sampleInterval)
 		defer ticker.Stop()
 		for {
 			select {
-			case <-p.stop:
+			case <-stop:
 				return
 			case <-ticker.C:
-				p.bytes = max(p.bytes, toolMemory())
+				p.bytes = max(p.bytes, p.largest())
 			}
 		}
 	})
 	return p
 }
 
-// perRun ends the sampling and returns the peak, divided by the runs at a time, in MiB.
-func (p *peak) perRun() float64 {
-	close(p.stop)
+// end ends the sampling and returns the most memory that one run had, in MiB. It can be
+// called again.
+func (p *peak) end() float64 {
+	p.stop()
 	p.sampler.Wait()
-	return float64(p.bytes) / parallelism / (1 << 20)
+	return float64(p.bytes) / (1 << 20)
 }
 
-// toolMemory returns the memory of the tools. Pages that processes share count once.
-func toolMemory() uint64 {
+// largest returns the memory of the run that has most of it now. Pages that processes
+// share, such as those of the tool of two runs, count in equal parts for each of them.
+func (p *peak) largest() uint64 {
 	// Processes that end while they are read count as nothing.
-	processes, err := procfs.AllProcs()
+	all, err := procfs.AllProcs()
 	if err != nil {
 		return 0
 	}
-	parents, names := map[int]int{}, map[int]string{}
-	for _, process := range processes {
-		if stat, err := process.Stat(); err == nil {
-			parents[process.PID], names[process.PID] = stat.PPID, stat.Comm
+	byPID, processes := map[int]procfs.Proc{}, map[int]process{}
+	for _, each := range all {
+		if stat, err := each.Stat(); err == nil {
+			byPID[each.PID], processes[each.PID] = each, process{parent: stat.PPID, name: stat.Comm}
 		}
 	}
-	var total uint64
-	for _, process := range processes {
-		if !slices.Contains(tools, names[process.PID]) || !descends(parents, process.PID, os.Getpid()) {
-			continue
+	var largest uint64
+	for _, run := range toolsByRun(processes, func(pid int) bool { return pid == os.Getpid() || p.isShim(byPID[pid]) }) {
+		var total uint64
+		for _, pid := range run {
+			if rollup, err := byPID[pid].ProcSMapsRollup(); err == nil {
+				total += rollup.Pss
+			}
 		}
-		if rollup, err := process.ProcSMapsRollup(); err == nil {
-			total += rollup.Pss
-		}
+		largest = max(largest, total)
 	}
-	return total
+	return largest
 }
 
-func descends(parents map[int]int, pid, from int) bool {
-	for pid > 1 && pid != from {
-		pid = parents[pid]
+// isShim reports whether a process is the parent of a container of the environment. It is
+// not a child of this process, but its arguments contain containerd's socket.
+func (p *peak) isShim(candidate procfs.Proc) bool {
+	name, err := candidate.Comm()
+	if err != nil || !strings.HasPrefix(name, "containerd-shim") {
+		return false
 	}
-	return pid == from
+	args, err := candidate.CmdLine()
+	return err == nil && slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, p.dir+string(os.PathSeparator)) })
+}
+
+// process is what the kernel knows about a process.
+type process struct {
+	parent int
+	name   string
+}
+
+// toolsByRun returns the tools of each run below the processes that start runs. A tool that
+// no other tool has started begins a run.
+func toolsByRun(processes map[int]process, starts func(pid int) bool) [][]int {
+	runs := map[int][]int{}
+	for pid, p := range processes {
+		if !slices.Contains(tools, p.name) {
+			continue
+		}
+		first, at := pid, pid
+		for at > 0 && !starts(at) {
+			if slices.Contains(tools, processes[at].name) {
+				first = at
+			}
+			at = processes[at].parent
+		}
+		if at > 0 {
+			runs[first] = append(runs[first], pid)
+		}
+	}
+	return slices.Collect(maps.Values(runs))
 }

@@ -41,7 +41,8 @@ type restReport struct {
 // idleTime is how long the idle manager is observed.
 const idleTime = 30 * time.Second
 
-// measureRestart applies many workspaces and restarts the manager.
+// measureRestart applies many workspaces and restarts the manager. It sets the report only
+// when all is measured.
 func measureRestart(ctx context.Context, o options, r *report) error {
 	logf("restart: starting the API server")
 	env, err := testenv.Start()
@@ -53,8 +54,8 @@ func measureRestart(ctx context.Context, o options, r *report) error {
 	if err != nil {
 		return err
 	}
-	r.Restart = &restartReport{Workspaces: o.workspaces}
-	namespace, err := h.applyAll(ctx, o, r.Restart)
+	restart := &restartReport{Workspaces: o.workspaces}
+	namespace, err := h.applyAll(ctx, o, restart)
 	if err != nil {
 		return err
 	}
@@ -73,24 +74,27 @@ func measureRestart(ctx context.Context, o options, r *report) error {
 	if err != nil {
 		return err
 	}
-	r.Restart.SettleSeconds = settled.Sub(m.started).Seconds()
-	logf("restart: settled after %.1fs", r.Restart.SettleSeconds)
-	if r.Noop, err = h.measureNoop(ctx, m, namespace, o.workspaces); err != nil {
+	restart.SettleSeconds = settled.Sub(m.started).Seconds()
+	logf("restart: settled after %.1fs", restart.SettleSeconds)
+	noop, err := h.measureNoop(ctx, m, namespace, o.workspaces)
+	if err != nil {
 		return err
 	}
-	if r.Rest, err = h.measureRest(ctx, m); err != nil {
+	rest, err := h.measureRest(ctx, m)
+	if err != nil {
 		return err
 	}
 	after, err := h.countRuns(ctx, namespace)
 	if err != nil {
 		return err
 	}
-	r.Restart.RunsStarted = after - before
+	restart.RunsStarted = after - before
 	used, err := m.memory()
 	if err != nil {
 		return err
 	}
-	r.Restart.MemoryMiB, r.Restart.AnonymousMiB, r.Restart.PeakMiB = used.now, used.anonymous, used.peak
+	restart.MemoryMiB, restart.AnonymousMiB, restart.PeakMiB = used.now, used.anonymous, used.peak
+	r.Restart, r.Noop, r.Rest = restart, noop, rest
 	return m.profile(ctx, "restart")
 }
 
