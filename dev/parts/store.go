@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"debug/buildinfo"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -16,8 +15,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/appthrust/capt/dev/gobuild"
 )
 
 // store finds programs on the machine and builds missing ones into a cache.
@@ -343,85 +340,6 @@ func (s store) provide(ctx context.Context, progress io.Writer, parts []part, li
 		fmt.Fprintln(progress, alarm)
 	}
 	return nil
-}
-
-// build builds a program into the cache. A lock prevents concurrent builds, and a
-// killed build leaves no program in the cache.
-func (s store) build(ctx context.Context, progress io.Writer, p pinned, count, reason string) (string, error) {
-	target := s.cached(p)
-	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
-		return "", fmt.Errorf("creating the cache of %s: %w", p.name, err)
-	}
-	lock, err := os.OpenFile(filepath.Join(s.cache, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return "", fmt.Errorf("opening the cache's lock: %w", err)
-	}
-	defer lock.Close()
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
-		fmt.Fprintf(progress, "parts %s waiting for another build to finish\n", count)
-		err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX)
-		if err != nil {
-			return "", fmt.Errorf("locking the cache: %w", err)
-		}
-	}
-	if s.usable(target) {
-		return target, nil
-	}
-
-	dir, pkg, done, err := s.source(ctx, p)
-	if err != nil {
-		return "", err
-	}
-	defer done()
-	partial := target + ".partial"
-	defer os.Remove(partial)
-	cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-trimpath", "-ldflags=-s -w "+stamped(p), "-o", partial, pkg)
-	cmd.Dir = dir
-	cmd.Env = gobuild.Environment(s.goos, s.goarch)
-	var output strings.Builder
-	cmd.Stdout, cmd.Stderr = &output, &output
-
-	label := fmt.Sprintf("parts %s %s %s", count, p.name, p.version)
-	started := time.Now()
-	if reason == "" {
-		fmt.Fprintf(progress, "%s: building\n", label)
-	} else {
-		fmt.Fprintf(progress, "%s: building: %s\n", label, reason)
-	}
-	stop := heartbeat(progress, label, started)
-	err = cmd.Run()
-	stop()
-	if err != nil {
-		return "", fmt.Errorf("building %s %s: %w\n%s", p.name, p.version, err, output.String())
-	}
-	if err := os.Rename(partial, target); err != nil {
-		return "", fmt.Errorf("renaming %s: %w", p.name, err)
-	}
-	fmt.Fprintf(progress, "%s: built in %s\n", label, time.Since(started).Round(time.Second))
-	return target, nil
-}
-
-func stamped(p pinned) string {
-	major, minor, _ := strings.Cut(strings.TrimPrefix(p.version, "v"), ".")
-	minor, _, _ = strings.Cut(minor, ".")
-	return strings.NewReplacer("VERSION", p.version, "MAJOR", major, "MINOR", minor).Replace(p.stamp)
-}
-
-// heartbeat prints every 30 seconds that a build is still running.
-func heartbeat(w io.Writer, label string, since time.Time) (stop func()) {
-	done := make(chan struct{})
-	ticker := time.NewTicker(30 * time.Second)
-	go func() {
-		for {
-			select {
-			case <-done:
-				return
-			case <-ticker.C:
-				fmt.Fprintf(w, "%s: still building after %s\n", label, time.Since(since).Round(time.Second))
-			}
-		}
-	}()
-	return func() { ticker.Stop(); close(done) }
 }
 
 // relink makes link point to path, and replaces an existing link atomically.

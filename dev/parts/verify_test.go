@@ -9,9 +9,12 @@ import (
 	"crypto/x509/pkix"
 	"encoding/asn1"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/pem"
 	"math/big"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -194,5 +197,51 @@ func TestFulcio_hasARootAndAnIntermediate(t *testing.T) {
 	}
 	if !slices.Equal(subjects, []string{"sigstore", "sigstore-intermediate"}) {
 		t.Errorf("the certificates are %q", subjects)
+	}
+}
+
+// A signature that Sigstore's own authority has certified, from the test suite of its
+// clients. A published program can be signed in the same way, but none is known here.
+func TestAuthority_acceptsARealSignature(t *testing.T) {
+	read := func(name string) []byte {
+		t.Helper()
+		text, err := os.ReadFile(filepath.Join("testdata", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	certificate, signed := read("conformance.pem"), read("conformance.sig")
+	decoded, err := base64.StdEncoding.DecodeString(strings.TrimSpace(string(signed)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sum [sha256.Size]byte
+	if _, err := hex.Decode(sum[:], []byte("a0cfc71271d6e278e57cd332ff957c3f7043fdda354c4cbb190a30d56efa01bf")); err != nil {
+		t.Fatal(err)
+	}
+	authority, err := newAuthority(fulcio)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const workflow = "sigstore-conformance/extremely-dangerous-public-oidc-beacon/.github/workflows/extremely-dangerous-oidc-beacon.yml"
+	who := &signature{identity: github + workflow + "@refs/heads/main", issuer: "https://token.actions.githubusercontent.com"}
+	for name, texts := range map[string][2][]byte{
+		"PEM":                   {signed, certificate},
+		"base64 of PEM":         {signed, []byte(base64.StdEncoding.EncodeToString(certificate) + "\n")},
+		"signature not encoded": {decoded, certificate},
+	} {
+		if err := authority.verify(who, sum, texts[0], texts[1]); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	another := *who
+	another.identity += "2"
+	if err := authority.verify(&another, sum, signed, certificate); err == nil || !strings.Contains(err.Error(), "it is signed by") {
+		t.Errorf("another identity: %v", err)
+	}
+	sum[0]++
+	if err := authority.verify(who, sum, signed, certificate); err == nil || !strings.Contains(err.Error(), "does not match") {
+		t.Errorf("another content: %v", err)
 	}
 }

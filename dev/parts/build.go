@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/appthrust/capt/dev/gobuild"
+)
+
+// build builds a program into the cache. A lock prevents concurrent builds, and a
+// killed build leaves no program in the cache.
+func (s store) build(ctx context.Context, progress io.Writer, p pinned, count, reason string) (string, error) {
+	target := s.cached(p)
+	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+		return "", fmt.Errorf("creating the cache of %s: %w", p.name, err)
+	}
+	lock, err := os.OpenFile(filepath.Join(s.cache, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return "", fmt.Errorf("opening the cache's lock: %w", err)
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
+		fmt.Fprintf(progress, "parts %s waiting for another build to finish\n", count)
+		err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX)
+		if err != nil {
+			return "", fmt.Errorf("locking the cache: %w", err)
+		}
+	}
+	if s.usable(target) {
+		return target, nil
+	}
+
+	dir, pkg, done, err := s.source(ctx, p)
+	if err != nil {
+		return "", err
+	}
+	defer done()
+	partial := target + ".partial"
+	defer os.Remove(partial)
+	cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-trimpath", "-ldflags=-s -w "+stamped(p), "-o", partial, pkg)
+	cmd.Dir = dir
+	cmd.Env = append(gobuild.Environment(s.goos, s.goarch), collection(os.Getenv("GOGC"), os.Getenv("GOMEMLIMIT"))...)
+	var output strings.Builder
+	cmd.Stdout, cmd.Stderr = &output, &output
+
+	label := fmt.Sprintf("parts %s %s %s", count, p.name, p.version)
+	started := time.Now()
+	if reason == "" {
+		fmt.Fprintf(progress, "%s: building\n", label)
+	} else {
+		fmt.Fprintf(progress, "%s: building: %s\n", label, reason)
+	}
+	stop := heartbeat(progress, label, started)
+	err = cmd.Run()
+	stop()
+	if err != nil {
+		return "", fmt.Errorf("building %s %s: %w\n%s", p.name, p.version, err, output.String())
+	}
+	if err := os.Rename(partial, target); err != nil {
+		return "", fmt.Errorf("renaming %s: %w", p.name, err)
+	}
+	fmt.Fprintf(progress, "%s: built in %s\n", label, time.Since(started).Round(time.Second))
+	return target, nil
+}
+
+// collection returns variables that let Go's compiler collect garbage less often, unless
+// the user has set them. That saves about a sixth of the CPU time for a third more memory,
+// and does not change what is compiled. Only the largest packages approach the limit.
+func collection(percent, limit string) []string {
+	if percent != "" || limit != "" {
+		return nil
+	}
+	return []string{"GOGC=400", "GOMEMLIMIT=2GiB"}
+}
+
+func stamped(p pinned) string {
+	major, minor, _ := strings.Cut(strings.TrimPrefix(p.version, "v"), ".")
+	minor, _, _ = strings.Cut(minor, ".")
+	return strings.NewReplacer("VERSION", p.version, "MAJOR", major, "MINOR", minor).Replace(p.stamp)
+}
+
+// heartbeat prints every 30 seconds that a build is still running.
+func heartbeat(w io.Writer, label string, since time.Time) (stop func()) {
+	done := make(chan struct{})
+	ticker := time.NewTicker(30 * time.Second)
+	go func() {
+		for {
+			select {
+			case <-done:
+				return
+			case <-ticker.C:
+				fmt.Fprintf(w, "%s: still building after %s\n", label, time.Since(since).Round(time.Second))
+			}
+		}
+	}()
+	return func() { ticker.Stop(); close(done) }
+}
