@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -105,6 +106,53 @@ func TestChecksumOf_matchesWholeNames(t *testing.T) {
 		got, err := checksumOf(tt.text, tt.name)
 		if got != tt.want || (err == nil) != (tt.want != "") {
 			t.Errorf("checksum of %s is %q (%v), want %q", tt.name, got, err, tt.want)
+		}
+	}
+}
+
+// The quickstart lists what is downloaded on each platform.
+func TestReleases_areAsTheQuickstartDescribesThem(t *testing.T) {
+	text, err := os.ReadFile("../../docs/quickstart.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	described := map[string][]string{}
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 5 {
+			continue
+		}
+		for i, name := range strings.Split(cells[1], "`") {
+			if i%2 == 1 {
+				described[name] = []string{strings.TrimSpace(cells[2]), strings.TrimSpace(cells[3])}
+			}
+		}
+	}
+	sums, err := parseChecksums(committed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range inGroup(groupQuickstart) {
+		for i, platform := range pinnedPlatforms {
+			s := store{modules: "../bin", cache: t.TempDir(), sums: sums}
+			s.goos, s.goarch, _ = strings.Cut(platform, "/")
+			chosen, err := choose([]string{name})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := s.pin(chosen[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := "compiled"
+			if r := releases[name]; r != nil && sums[checksumKey(name, p.version, s.goos, s.goarch)] != "" {
+				want = "downloaded, by checksum"
+			} else if r != nil && r.signed != nil {
+				want = "downloaded, by signature"
+			}
+			if got := described[name]; len(got) != 2 || !strings.HasPrefix(got[i], want) {
+				t.Errorf("%s on %s is described as %q, want %s", name, platform, got, want)
+			}
 		}
 	}
 }
