@@ -120,7 +120,8 @@ func (e *emulator) volume(cluster string) string {
 // cluster creates an EKS cluster and returns the host of its endpoint.
 func (e *emulator) cluster(name string, subnets []string) string {
 	e.t.Helper()
-	text := e.eks(http.MethodPost, "/clusters", fmt.Sprintf(`{"name":%q,"roleArn":"arn:aws:iam::123456789012:role/demo","resourcesVpcConfig":{"subnetIds":[%q,%q]}}`, name, subnets[0], subnets[1]))
+	e.createRole(name, "eks")
+	text := e.eks(http.MethodPost, "/clusters", fmt.Sprintf(`{"name":%[1]q,"roleArn":"arn:aws:iam::123456789012:role/%[1]s","resourcesVpcConfig":{"subnetIds":[%[2]q,%[3]q]}}`, name, subnets[0], subnets[1]))
 	found := regexp.MustCompile(`"endpoint":"https://([^"]+)"`).FindStringSubmatch(text)
 	e.Expect(found).To(HaveLen(2), text)
 	return found[1]

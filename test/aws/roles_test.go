@@ -24,6 +24,13 @@ func (e *emulator) iam(action string, pairs ...string) string {
 	return e.call(query{service: "iam", action: action, form: form})
 }
 
+// createRole creates a role that a service of AWS may assume.
+func (e *emulator) createRole(name, service string) {
+	e.t.Helper()
+	e.iam("CreateRole", "RoleName", name, "AssumeRolePolicyDocument",
+		fmt.Sprintf(`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"%s.amazonaws.com"},"Action":["sts:AssumeRole","sts:TagSession"]}]}`, service))
+}
+
 // createRoles creates the roles, the key and the instance profile that
 // examples/cluster-existing-roles.yaml names, and returns the texts of the example that
 // differ in this account.
@@ -33,8 +40,7 @@ func (e *emulator) createRoles() map[string]string {
 	const everything = `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"*","Resource":"*"}]}`
 	e.iam("CreatePolicy", "PolicyName", "boundary", "PolicyDocument", everything)
 	for name, service := range map[string]string{"eks-control-plane": "eks", "ebs-csi": "pods.eks", "karpenter-nodes": "ec2"} {
-		e.iam("CreateRole", "RoleName", name, "AssumeRolePolicyDocument",
-			fmt.Sprintf(`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"%s.amazonaws.com"},"Action":["sts:AssumeRole","sts:TagSession"]}]}`, service))
+		e.createRole(name, service)
 	}
 	e.iam("CreateInstanceProfile", "InstanceProfileName", "karpenter-nodes")
 	e.iam("AddRoleToInstanceProfile", "InstanceProfileName", "karpenter-nodes", "RoleName", "karpenter-nodes")
