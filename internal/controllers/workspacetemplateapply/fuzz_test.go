@@ -1,6 +1,8 @@
 package workspacetemplateapply
 
 import (
+	"encoding/json"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -52,6 +54,10 @@ func checkStatus(t *testing.T, status *infrav1.WorkspaceTemplateApplyStatus) {
 	if errs := validation.ValidateCustomResource(nil, content, schema); len(errs) > 0 {
 		t.Fatalf("the API server refuses the status: %v", errs.ToAggregate())
 	}
+	const maxSize = 1 << 20
+	if text, err := json.Marshal(status); err != nil || len(text) > maxSize {
+		t.Fatalf("the status has %d bytes: %v", len(text), err)
+	}
 }
 
 // A module can write everything into the Secret of its run. A status that the API server
@@ -69,29 +75,55 @@ func FuzzReport(f *testing.F) {
 		f.Add([]byte(report.result), []byte(report.progress), []byte(report.state), report.operation)
 	}
 	f.Fuzz(func(t *testing.T, result, progress, state []byte, operation string) {
-		s := newScope("hello")
-		g := NewWithT(t)
-		run := s.startRun(g, decision{operation: terraform.OperationPlanAndApply})
-		run.secret.Annotations[record.OperationAnnotation] = operation
-		run.secret.Data["progress"], run.secret.Data["state"] = progress, state
-		if reported, err := record.Progress(run.secret); err == nil {
-			s.setRunStatus(run, reported)
-		}
-		_ = s.recordLineage(run)
-		checkStatus(t, &s.apply.Status)
-
-		compressed, err := record.Compress(result)
-		g.Expect(err).NotTo(HaveOccurred())
-		run.secret.Data["result"] = compressed
-		ended := run.result()
-		if ended == nil {
-			return
-		}
-		ended.Redact(terraform.NewRedactor())
-		s.recordResult(run, ended)
-		s.recordModule(run, ended)
-		_ = s.recordState(run, ended)
-		s.apply.Status.Outputs = statusOutputs(ended.Outputs)
-		checkStatus(t, &s.apply.Status)
+		report(t, result, progress, state, operation)
 	})
+}
+
+// The API server and its storage accept about a megabyte.
+func TestReport_isSmallInTheStatus(t *testing.T) {
+	long := strings.Repeat("x", 20_000)
+	var blocked, outputs, changes, violations []string
+	for i := range 300 {
+		blocked = append(blocked, fmt.Sprintf(`"%d%s"`, i, long))
+		outputs = append(outputs, fmt.Sprintf(`"%d%s":{"value":1}`, i, long))
+		changes = append(changes, fmt.Sprintf(`{"address":"%d%s","action":"%s"}`, i, long, long))
+		violations = append(violations, fmt.Sprintf(`{"kind":"WorkspacePolicy","policy":"%d%s","rule":"r","action":"Deny","message":"%s"}`, i, long, long[:1000]))
+	}
+	for _, result := range []string{
+		`{"outcome":"Blocked","blocked":[` + strings.Join(blocked, ",") + `],"plan":{"id":"plan-1"}}`,
+		`{"outcome":"Succeeded","outputs":{` + strings.Join(outputs, ",") + `}}`,
+		`{"outcome":"Planned","plan":{"id":"plan-1","changes":[` + strings.Join(changes[:250], ",") + `]}}`,
+		`{"outcome":"Denied","plan":{"id":"plan-1"},"violations":[` + strings.Join(violations, ",") + `]}`,
+	} {
+		report(t, []byte(result), nil, nil, "PlanAndApply")
+	}
+}
+
+// report records what a run reports and checks the status.
+func report(t *testing.T, result, progress, state []byte, operation string) {
+	t.Helper()
+	s := newScope("hello")
+	g := NewWithT(t)
+	run := s.startRun(g, decision{operation: terraform.OperationPlanAndApply})
+	run.secret.Annotations[record.OperationAnnotation] = operation
+	run.secret.Data["progress"], run.secret.Data["state"] = progress, state
+	if reported, err := record.Progress(run.secret); err == nil {
+		s.setRunStatus(run, reported)
+	}
+	_ = s.recordLineage(run)
+	checkStatus(t, &s.apply.Status)
+
+	compressed, err := record.Compress(result)
+	g.Expect(err).NotTo(HaveOccurred())
+	run.secret.Data["result"] = compressed
+	ended := run.result()
+	if ended == nil {
+		return
+	}
+	ended.Redact(terraform.NewRedactor())
+	s.recordResult(run, ended)
+	s.recordModule(run, ended)
+	_ = s.recordState(run, ended)
+	s.apply.Status.Outputs = statusOutputs(ended.Outputs)
+	checkStatus(t, &s.apply.Status)
 }

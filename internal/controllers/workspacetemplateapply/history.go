@@ -160,7 +160,7 @@ func (s *scope) recordResult(run *runRecord, result *terraform.Result) {
 		status.Plan = planStatus(run, result)
 	} else if result.Operation.AppliesPlan() && status.Plan != nil {
 		status.Plan.Waiting = new(outcome != terraform.OutcomeSucceeded)
-		status.Plan.Blocked = firstOf(result.Blocked, maxList)
+		status.Plan.Blocked = shownAddresses(result.Blocked)
 		recordViolations(status.Plan, run, result)
 	}
 	if _, ok := parseOneShotInputs(run.inputs()); ok {

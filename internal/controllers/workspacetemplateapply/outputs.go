@@ -148,6 +148,7 @@ func secretData(outputs map[string]terraform.Output) (data map[string][]byte, in
 
 // Limits of the outputs in the status. The Secret has all outputs.
 const (
+	maxOutputName       = 256
 	maxOutputBytes      = 4 << 10
 	maxTotalOutputBytes = 64 << 10
 	maxOutputs          = 256
@@ -159,7 +160,7 @@ func statusOutputs(outputs map[string]terraform.Output) map[string]infrav1.Value
 	shown, size := map[string]infrav1.Value{}, 0
 	for _, name := range slices.Sorted(maps.Keys(outputs)) {
 		o := outputs[name]
-		if o.Sensitive || len(o.Value) == 0 || len(o.Value) > maxOutputBytes || size+len(o.Value) > maxTotalOutputBytes || len(shown) == maxOutputs {
+		if o.Sensitive || len(name) > maxOutputName || len(o.Value) == 0 || len(o.Value) > maxOutputBytes || size+len(o.Value) > maxTotalOutputBytes || len(shown) == maxOutputs {
 			continue
 		}
 		size += len(o.Value)

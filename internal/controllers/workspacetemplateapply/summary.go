@@ -49,7 +49,7 @@ func planStatus(run *runRecord, result *terraform.Result) *infrav1.PlanStatus {
 	status := &infrav1.PlanStatus{
 		ID: p.ID, Run: run.id, CreatedAt: metav1.NewTime(result.FinishedAt), Inputs: run.inputs(),
 		Add: count(p.Add), Change: count(p.Change), Destroy: count(p.Destroy), Refresh: count(p.Refresh), Changes: resourceChanges(p.Changes),
-		Blocked: firstOf(result.Blocked, maxList), Request: run.request(),
+		Blocked: shownAddresses(result.Blocked), Request: run.request(),
 	}
 	if slices.Contains([]terraform.Outcome{terraform.OutcomePlanned, terraform.OutcomeBlocked, terraform.OutcomeDenied}, result.Outcome) {
 		status.Waiting = new(true)
@@ -70,6 +70,15 @@ func resourceChanges(changes []terraform.Change) []infrav1.ResourceChange {
 		if c.Address != "" && c.Action != "" {
 			shown = append(shown, infrav1.ResourceChange{Address: message.Truncate(c.Address, maxAddress), Action: message.Truncate(string(c.Action), maxWord)})
 		}
+	}
+	return shown
+}
+
+// shownAddresses returns addresses for the status, up to its limits.
+func shownAddresses(addresses []string) []string {
+	var shown []string
+	for _, address := range firstOf(addresses, maxList) {
+		shown = append(shown, message.Truncate(address, maxAddress))
 	}
 	return shown
 }

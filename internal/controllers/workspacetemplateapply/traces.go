@@ -10,8 +10,12 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/terraform"
 )
+
+// maxPhases is the number of spans of the phases of a run. The run reports them.
+const maxPhases = 32
 
 // traceRun sends the trace of a run that has ended: a span for the run, from the creation
 // of its Secret, with one for the time until it started and one for each phase. It names
@@ -46,12 +50,12 @@ func traceRun(ctx context.Context, tracer trace.Tracer, apply *infrav1.Workspace
 	ctx, span := tracer.Start(ctx, string(run.operation()), trace.WithNewRoot(), trace.WithTimestamp(created), trace.WithAttributes(attributes...))
 	_, waiting := tracer.Start(ctx, "Waiting", trace.WithTimestamp(created))
 	waiting.End(trace.WithTimestamp(result.StartedAt))
-	for _, phase := range result.Phases {
+	for _, phase := range firstOf(result.Phases, maxPhases) {
 		// Runners of earlier versions report durations only.
 		if phase.StartedAt.IsZero() {
 			continue
 		}
-		_, s := tracer.Start(ctx, string(phase.Name), trace.WithTimestamp(phase.StartedAt))
+		_, s := tracer.Start(ctx, message.Truncate(string(phase.Name), maxWord), trace.WithTimestamp(phase.StartedAt))
 		s.End(trace.WithTimestamp(phase.StartedAt.Add(phase.Duration)))
 	}
 	if failed := []terraform.Outcome{terraform.OutcomeFailed, terraform.OutcomeInterrupted, terraform.OutcomeTimedOut, outcomeLost}; slices.Contains(failed, result.Outcome) {

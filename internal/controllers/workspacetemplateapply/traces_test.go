@@ -1,6 +1,7 @@
 package workspacetemplateapply
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -63,6 +64,20 @@ func TestTraceRun_hasASpanForEachPhase(t *testing.T) {
 		"capt.operation": "Apply", "capt.executor": attributes["capt.executor"], "capt.outcome": "Succeeded",
 		"capt.plan.add": "3", "capt.plan.change": "0", "capt.plan.destroy": "0",
 	}))
+}
+
+// The run reports its phases.
+func TestTraceRun_limitsTheSpansOfARun(t *testing.T) {
+	g := NewWithT(t)
+	result := &terraform.Result{Outcome: terraform.OutcomeSucceeded, StartedAt: noon, FinishedAt: noon}
+	for range 10_000 {
+		result.Phases = append(result.Phases, terraform.PhaseTime{Name: terraform.Phase(strings.Repeat("x", 10_000)), StartedAt: noon})
+	}
+	spans := tracesOf(t, noon, result)
+	g.Expect(spans).To(HaveLen(2 + maxPhases))
+	for _, span := range spans {
+		g.Expect(len(span.Name())).To(BeNumerically("<=", maxWord))
+	}
 }
 
 func TestTraceRun_isAnErrorWithoutDiagnosticsIfTheRunFailed(t *testing.T) {
