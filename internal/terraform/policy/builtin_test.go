@@ -56,6 +56,7 @@ var builtinTests = map[string][]struct {
 	},
 	"private-endpoints.yaml": {
 		{plan: awsPlan("aws_eks_cluster", creates, endpoint("true", `,"public_access_cidrs":["203.0.113.0/24"]`, ""))},
+		{plan: awsPlan("aws_eks_cluster", creates, endpoint("true", `,"public_access_cidrs":["0.0.0.0/1","128.0.0.0/1"]`, "")), want: []string{"public-endpoint"}},
 		{plan: awsPlan("aws_eks_cluster", creates, endpoint("false", "", `"public_access_cidrs":true`))},
 		{plan: awsPlan("aws_eks_cluster", creates, endpoint("true", "", `"public_access_cidrs":true`)), want: []string{"public-endpoint"}},
 		{plan: awsPlan("aws_eks_cluster", creates, endpoint("true", `,"public_access_cidrs":null`, "")), want: []string{"public-endpoint"}},
@@ -71,6 +72,10 @@ var builtinTests = map[string][]struct {
 		{plan: awsPlan("aws_security_group", updates, `"before":{"ingress":[]},"after":{"ingress":[{"cidr_blocks":["10.0.0.0/8","0.0.0.0/0"]}]}`), want: []string{"security-group"}},
 		{plan: awsPlan("aws_security_group", creates, `"before":null,"after":{"ingress":[{"ipv6_cidr_blocks":[]}]},"after_unknown":{"ingress":[{"cidr_blocks":true}]}`), want: []string{"hidden-networks"}},
 		{plan: awsPlan("aws_security_group_rule", creates, `"before":null,"after":{"type":"ingress","cidr_blocks":["0.0.0.0/0"]}`), want: []string{"security-group-rule"}},
+		{plan: awsPlan("aws_security_group", creates, `"before":null,"after":{"ingress":[{"cidr_blocks":["0.0.0.0/1","128.0.0.0/1"]}]}`), want: []string{"security-group"}},
+		{plan: awsPlan("aws_security_group_rule", creates, `"before":null,"after":{"type":"ingress","ipv6_cidr_blocks":["2000::/3"]}`), want: []string{"security-group-rule"}},
+		{plan: awsPlan("aws_vpc_security_group_ingress_rule", creates, `"before":null,"after":{"cidr_ipv4":"64.0.0.0/2"}`), want: []string{"ingress-rule"}},
+		{plan: awsPlan("aws_security_group", creates, `"before":null,"after":{"ingress":[{"cidr_blocks":["10.0.0.0/8","203.0.113.7/32"],"ipv6_cidr_blocks":["2001:db8::/32","fd00::/8"]}]}`)},
 		{plan: awsPlan("aws_security_group_rule", creates, `"before":null,"after":{"type":"egress","cidr_blocks":["0.0.0.0/0"]}`)},
 		{plan: awsPlan("aws_vpc_security_group_ingress_rule", creates, `"before":null,"after":{"cidr_ipv4":"0.0.0.0/0","cidr_ipv6":null}`), want: []string{"ingress-rule"}},
 		{plan: awsPlan("aws_vpc_security_group_ingress_rule", creates, `"before":null,"after":{"cidr_ipv6":null},"after_unknown":{"cidr_ipv4":true}`), want: []string{"hidden-networks"}},
