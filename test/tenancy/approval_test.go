@@ -207,6 +207,25 @@ func TestEditor_cannotSwitchApprovalOff(t *testing.T) {
 	})).To(Succeed())
 }
 
+// Kubernetes deletes an object whose owners do not exist, and the deletion of a workspace
+// destroys its resources.
+func TestEditor_cannotDeleteByAnOwnerWithoutThePermission(t *testing.T) {
+	ns := env.Namespace(t)
+	editor := editor(t, ns)
+	apply := workspace(t, editor, ns, "a", nil)
+	writer := withRules(t, ns, "writer", rbacv1.PolicyRule{
+		APIGroups: []string{infrav1.GroupVersion.Group}, Resources: []string{"workspacetemplateapplies"}, Verbs: []string{"get", "update", "patch"},
+	})
+	own := func(a *infrav1.WorkspaceTemplateApply) { a.OwnerReferences = append(a.OwnerReferences, owner(false)) }
+	allowed(t, "another change", func() error {
+		return patched(writer, apply, func(a *infrav1.WorkspaceTemplateApply) { a.Labels = map[string]string{"x": "y"} })
+	})
+	refused(t, "an owner that does not exist", patched(writer, apply, own))
+	NewWithT(t).Expect(patched(editor, apply, own)).To(Succeed(), "a user who may delete it")
+	NewWithT(t).Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(apply), apply)).To(Succeed())
+	NewWithT(t).Expect(patched(writer, apply, func(a *infrav1.WorkspaceTemplateApply) { a.OwnerReferences = nil })).To(Succeed(), "removing one deletes nothing")
+}
+
 func TestViewer_changesNothing(t *testing.T) {
 	ns := env.Namespace(t)
 	apply := workspace(t, editor(t, ns), ns, "a", nil)
