@@ -160,7 +160,7 @@ FUZZ_PACKAGES = $(sort $(dir $(shell git grep -l '^func Fuzz' -- '*_test.go')))
 FUZZ_BIN      = out/fuzz
 # run-fuzz runs the programs in FUZZ_BIN. $(1) is the time for each target.
 define run-fuzz
-	@git grep '^func Fuzz' -- '*_test.go' | sed -E 's|/[^/]*:func ([A-Za-z0-9_]+).*| \1|' | \
+	@git grep '^func Fuzz' -- $(foreach p,$(FUZZ_PACKAGES),':(glob)$(p)*_test.go') | sed -E 's|/[^/]*:func ([A-Za-z0-9_]+).*| \1|' | \
 	  CACHE=$$(go env GOCACHE)/fuzz/$$(go list -m) BIN=$(CURDIR)/$(FUZZ_BIN) xargs -P $$(getconf _NPROCESSORS_ONLN) -n 2 sh -c ' \
 	    cd $$1 && if $$BIN/$$(basename $$1).test -test.run "^$$" -test.fuzz "^$$2$$" -test.fuzztime $(1) -test.parallel 1 \
 	      -test.fuzzcachedir $$CACHE/$$1 > $$BIN/$$2.log 2>&1; then echo "$$1 $$2: $$(grep -o "execs: [0-9]*" $$BIN/$$2.log | tail -n 1)"; \
@@ -168,7 +168,7 @@ define run-fuzz
 endef
 
 .PHONY: fuzz
-fuzz: ## Fuzz everything that parses what users, modules and servers write, FUZZTIME (1m) each.
+fuzz: ## Fuzz everything that parses what users, modules and servers write, FUZZTIME (1m) each; FUZZ_PACKAGES=DIR/ selects packages.
 	@rm -rf $(FUZZ_BIN) && mkdir -p $(FUZZ_BIN)
 	@for p in $(FUZZ_PACKAGES); do go test -c -fuzz . -o $(FUZZ_BIN)/ ./$$p || exit 1; done
 	$(call run-fuzz,$(FUZZTIME))

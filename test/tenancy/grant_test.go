@@ -58,6 +58,42 @@ func TestEditor_cannotGrant(t *testing.T) {
 	}
 }
 
+// A grant for add-ons needs no object of the other namespace: CAPT installs the add-ons in the
+// clusters there, as their administrator.
+func TestPlatformEditor_cannotInstallAddonsInOtherNamespaces(t *testing.T) {
+	g := NewWithT(t)
+	ns := env.Namespace(t)
+	team := withRoles(t, ns, "team-admin", "capt-viewer", "capt-platform-editor")
+	grant := func(name string, kinds ...infrav1.GrantedKind) *infrav1.CAPTReferenceGrant {
+		granted := &infrav1.CAPTReferenceGrant{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}, Spec: infrav1.CAPTReferenceGrantSpec{
+			From: []infrav1.ReferenceGrantFrom{{Namespaces: []string{"victim"}}},
+		}}
+		for _, kind := range kinds {
+			granted.Spec.To = append(granted.Spec.To, infrav1.ReferenceGrantTo{Kind: kind})
+		}
+		return granted
+	}
+	templates := grant("templates", infrav1.GrantedWorkspaceTemplate)
+	allowed(t, "a grant that others have to use", func() error { return team.Create(t.Context(), templates) })
+	refused(t, "add-ons", team.Create(t.Context(), grant("addons", infrav1.GrantedCAPTAddon)))
+	refused(t, "add-ons among others", team.Create(t.Context(), grant("both", infrav1.GrantedWorkspaceTemplate, infrav1.GrantedCAPTAddon)))
+	all := grant("selected", infrav1.GrantedCAPTAddon)
+	all.Spec.From = []infrav1.ReferenceGrantFrom{{NamespaceSelector: &metav1.LabelSelector{}}}
+	refused(t, "all namespaces", team.Create(t.Context(), all))
+	addAddons := func(granted *infrav1.CAPTReferenceGrant) {
+		granted.Spec.To = append(granted.Spec.To, infrav1.ReferenceGrantTo{Kind: infrav1.GrantedCAPTAddon})
+	}
+	refused(t, "a change of a grant", patched(team, templates, addAddons))
+
+	lent := grant("lent", infrav1.GrantedCAPTAddon)
+	g.Expect(env.Client.Create(t.Context(), lent)).To(Succeed(), "an administrator of all namespaces")
+	g.Expect(patched(team, lent, func(granted *infrav1.CAPTReferenceGrant) { granted.Labels = map[string]string{"a": "b"} })).To(Succeed(), "nothing more is lent")
+	refused(t, "another namespace in a grant of an administrator", patched(team, lent, func(granted *infrav1.CAPTReferenceGrant) {
+		granted.Spec.From[0].Namespaces = []string{"victim", "another"}
+	}))
+	g.Expect(team.Delete(t.Context(), lent)).To(Succeed())
+}
+
 // Where a workspace runs, and for which one, is decided by the manager.
 func TestEditor_cannotMoveAWorkspaceToAnotherHost(t *testing.T) {
 	g := NewWithT(t)
