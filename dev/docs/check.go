@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -17,43 +18,35 @@ import (
 // navFile has the pages of the site in the order of a user's day.
 const navFile = "docs/nav.yaml"
 
-// pagesOf returns the pages of the repository by path.
+// pagesOf returns the pages of the repository by path: those that git has, and new ones.
 func pagesOf(root string) (map[string]*page, error) {
-	paths := []string{"README.md", "README.ja.md", "CONTRIBUTING.md", "CHANGELOG.md"}
-	for _, pattern := range []string{"examples/*.md", "addons/*.md", "modules/*/README.md"} {
-		found, err := fs.Glob(os.DirFS(root), pattern)
-		if err != nil {
-			return nil, fmt.Errorf("listing pages: %w", err)
-		}
-		paths = append(paths, found...)
-	}
-	err := fs.WalkDir(os.DirFS(root), "docs", func(name string, entry fs.DirEntry, err error) error {
-		if err == nil && !entry.IsDir() && strings.HasSuffix(name, ".md") {
-			paths = append(paths, name)
-		}
-		return err
-	})
+	cmd := exec.Command("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", "*.md")
+	cmd.Dir = root
+	out, err := cmd.Output()
 	if err != nil {
 		return nil, fmt.Errorf("listing pages: %w", err)
 	}
 	pages := map[string]*page{}
-	for _, name := range paths {
-		if pages[name], err = readPage(root, name); err != nil {
+	for name := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
+		pages[name], err = readPage(root, name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			// It is deleted, but not committed yet.
+			delete(pages, name)
+		case err != nil:
 			return nil, err
 		}
 	}
 	return pages, nil
 }
 
-// needsMarkers reports whether the command blocks of a page must be run by a test, or
-// say why they are not.
-func needsMarkers(name string) bool {
-	return name == "README.md" || name == "CONTRIBUTING.md" || strings.HasPrefix(name, "docs/") || strings.HasPrefix(name, "addons/")
-}
-
 // check returns a finding for each problem.
 func check(root string) ([]string, error) {
 	pages, err := pagesOf(root)
+	if err != nil {
+		return nil, err
+	}
+	targets, err := makeTargets(root)
 	if err != nil {
 		return nil, err
 	}
@@ -64,11 +57,14 @@ func check(root string) ([]string, error) {
 				findings = append(findings, fmt.Sprintf("%s:%d: %s: %s", p.path, l.line, l.target, problem))
 			}
 		}
-		for _, b := range p.blocks {
-			if needsMarkers(p.path) && b.run == "" && b.reason == "" {
-				findings = append(findings, fmt.Sprintf("%s:%d: the command block has no marker: write <!-- run: SCENARIO --> or <!-- not run: REASON --> in the line before it", p.path, b.line))
-			}
+		for _, line := range p.images {
+			findings = append(findings, fmt.Sprintf("%s:%d: an HTML image has no address on the site: write ![text](path)", p.path, line))
 		}
+		problems, err := markerProblems(root, p, targets)
+		if err != nil {
+			return nil, err
+		}
+		findings = append(findings, problems...)
 	}
 	nav, err := readNav(root)
 	if err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -62,9 +63,12 @@ func TestParsePage_findsBlocksLinksAndAnchors(t *testing.T) {
 	if !p.anchors["title"] || !p.anchors["title-1"] || len(p.anchors) != 2 {
 		t.Errorf("anchors %v", p.anchors)
 	}
-	want := []block{{run: "first", text: "echo a\n# comment\n"}, {reason: "needs a cloud", text: "$ aws\n"}, {text: "none\n"}, {reason: "all the same", text: "more\n"}}
+	want := []block{{run: "first", text: "echo a\n# comment\n"}, {reason: "needs a cloud", text: "$ aws\n"}, {text: "none\n"}, {text: "more\n"}}
 	if len(p.blocks) != len(want) {
 		t.Fatalf("blocks %+v", p.blocks)
+	}
+	if p.reason != "all the same" || p.reasonLine != 27 {
+		t.Errorf("line %d says %q about all blocks", p.reasonLine, p.reason)
 	}
 	for i, b := range p.blocks {
 		b.line = 0
@@ -78,6 +82,9 @@ func TestParsePage_findsBlocksLinksAndAnchors(t *testing.T) {
 func write(t *testing.T, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
+	if out, err := exec.Command("git", "init", "--quiet", root).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
 	for _, name := range []string{"README.md", "README.ja.md", "CONTRIBUTING.md", "CHANGELOG.md"} {
 		if _, found := files[name]; !found {
 			files[name] = "# " + name + "\n"
@@ -99,8 +106,14 @@ func TestCheck_findsEachProblem(t *testing.T) {
 	root := write(t, map[string]string{
 		"docs/nav.yaml": "- Home: index.md\n- A: a.md\n- Gone: gone.md\n",
 		"docs/a.md": "# A\n[b](b.md) [b](b.md#there) [b](b.md#nowhere) [c](c.md) [r](../README.md#readmemd) [o](../../o) [w](http://example.com)\n" +
-			"[here](#a) [nothing](#b) [dir](../docs)\n\n```sh\nls\n```\n",
-		"docs/b.md": "# There\n\n<!-- not run: an example -->\n```sh\nls\n```\n",
+			"[here](#a) [nothing](#b) [dir](../docs) <img src=\"i.png\">\n\n```sh\nls\n```\n",
+		"docs/b.md":   "# There\n\n<!-- not run: needs a cloud -->\n```sh\nls\n```\n\n<!-- not run: as above -->\n```sh\nls\n```\n",
+		"docs/c/d.md": "```\nls\n```\n\n<!-- blocks not run: the names are examples -->\n\n```sh\nls\n```\n",
+		"pkg/README.md": "<!-- not run: the names are examples -->\n```sh\nls\n```\n\n<!-- not run: pkg TestA and `make all` run it -->\n```sh\nls\n```\n\n" +
+			"<!-- not run: pkg TestB -->\n```sh\nls\n```\n\n<!-- not run: `make none` -->\n```sh\nls\n```\n\n<!-- run: one -->\n```sh\nls\n```\n",
+		"pkg/a_test.go":         "package pkg\n\nfunc TestA(t *testing.T) {}\n",
+		"Makefile":              "all: one\n",
+		generatedPages + "r.md": "<!-- blocks not run: the names are examples -->\n\n```sh\nls\n```\n",
 	})
 	got, err := check(root)
 	if err != nil {
@@ -112,9 +125,17 @@ func TestCheck_findsEachProblem(t *testing.T) {
 		"docs/a.md:2: c.md: the file does not exist",
 		"docs/a.md:2: http://example.com: use https",
 		"docs/a.md:3: #b: the page has no such heading",
+		"docs/a.md:3: an HTML image has no address on the site: write ![text](path)",
 		"docs/a.md:5: the command block has no marker: write <!-- run: SCENARIO --> or <!-- not run: REASON --> in the line before it",
+		"docs/c/d.md:1: the fence has no language: write sh for commands, and text for anything else",
+		"docs/c/d.md:5: one marker for all blocks is only for generated pages: mark each block",
 		"docs/nav.yaml: b.md is missing",
+		"docs/nav.yaml: c/d.md is missing",
 		"docs/nav.yaml: gone.md does not exist",
+		"docs/nav.yaml: reference/r.md is missing",
+		"pkg/README.md:12: not run: pkg has no TestB",
+		"pkg/README.md:17: not run: the Makefile has no target none",
+		"pkg/README.md:2: not run: \"the names are examples\" names nothing that can be checked: " + reasonHelp,
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("findings:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

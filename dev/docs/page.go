@@ -16,6 +16,11 @@ type page struct {
 	anchors map[string]bool
 	links   []link
 	blocks  []block
+	// reason is why no block is run, and reasonLine where the page says so.
+	reason     string
+	reasonLine int
+	// unnamed are the lines of fences without a language, and images those of images in HTML.
+	unnamed, images []int
 }
 
 // link is a link or an image.
@@ -58,7 +63,7 @@ func readPage(root, path string) (*page, error) {
 func parsePage(path, text string) *page {
 	p := &page{path: path, anchors: map[string]bool{}}
 	used := map[string]int{}
-	previous, pageReason, closing := "", "", ""
+	previous, closing := "", ""
 	var open *block
 	for i, line := range strings.Split(text, "\n") {
 		trimmed := strings.TrimSpace(line)
@@ -77,10 +82,13 @@ func parsePage(path, text string) *page {
 		}
 		if found := fence.FindStringSubmatch(line); found != nil {
 			closing = found[2]
+			if found[3] == "" {
+				p.unnamed = append(p.unnamed, i+1)
+			}
 			if commandLanguages[found[3]] {
-				open = &block{line: i + 1, reason: pageReason}
+				open = &block{line: i + 1}
 				if marker := runMarker.FindStringSubmatch(previous); marker != nil {
-					open.run, open.reason = marker[1], ""
+					open.run = marker[1]
 				}
 				if marker := notMarker.FindStringSubmatch(previous); marker != nil {
 					open.reason = marker[1]
@@ -89,10 +97,13 @@ func parsePage(path, text string) *page {
 			continue
 		}
 		if marker := pageMarker.FindStringSubmatch(trimmed); marker != nil {
-			pageReason = marker[1]
+			p.reason, p.reasonLine = marker[1], i+1
 		}
 		if found := heading.FindStringSubmatch(line); found != nil {
 			p.addAnchor(used, found[1])
+		}
+		if strings.Contains(inlineCode.ReplaceAllString(line, "code"), "<img ") {
+			p.images = append(p.images, i+1)
 		}
 		for _, found := range htmlAnchor.FindAllStringSubmatch(line, -1) {
 			p.anchors[found[1]] = true

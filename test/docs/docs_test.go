@@ -88,11 +88,11 @@ func TestScenarios_haveBlocks(t *testing.T) {
 			expected[page+" "+s.name] = true
 		}
 	}
-	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	list := exec.Command("git", "ls-files", "-z", "--", "*.md")
+	list.Dir = root
+	pages, err := list.Output()
 	g.Expect(err).NotTo(HaveOccurred())
-	for _, page := range append(pages, filepath.Join(root, "README.md")) {
-		name, err := filepath.Rel(root, page)
-		g.Expect(err).NotTo(HaveOccurred())
+	for name := range strings.SplitSeq(strings.TrimSuffix(string(pages), "\x00"), "\x00") {
 		for _, match := range named.FindAllStringSubmatch(readPage(t, root, name), -1) {
 			if elsewhere[name+" "+match[1]] == "" {
 				g.Expect(expected).To(HaveKey(name+" "+match[1]), "no scenario runs the block")
