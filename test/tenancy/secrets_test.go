@@ -157,6 +157,9 @@ func TestModule_reachesOnlyItsRunAndState(t *testing.T) {
 				refused(t, "a token of another account", run.Create(t.Context(), token))
 				refused(t, "a Secret with another name", run.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "any"}}))
 			}
+			kept := stored("snapshot", "capt-snapshot-a-r1-kept-0", "a-r1")
+			kept.Finalizers = []string{"example.com/x"}
+			refused(t, "a Secret that keeps the namespace", run.Create(t.Context(), kept))
 			token := stored("snapshot", "capt-snapshot-token", "a-r1")
 			token.Type, token.Annotations = corev1.SecretTypeServiceAccountToken, map[string]string{corev1.ServiceAccountNameKey: "default"}
 			refused(t, "a token as a snapshot", run.Create(t.Context(), token))
