@@ -47,6 +47,10 @@ var builtinTests = map[string][]struct {
 		{plan: awsPlan("aws_s3_bucket", updates, `"before":{"a":1},"after":{"a":2}`)},
 		{plan: awsPlan("aws_s3_bucket", deletes, `"before":{},"after":null`), destroy: true},
 	},
+	"hold.yaml": {
+		{plan: awsPlan("aws_s3_bucket", creates, `"before":null,"after":{}`), want: []string{"every-plan"}},
+		{plan: awsPlan("aws_s3_bucket", deletes, `"before":{},"after":null`), destroy: true, want: []string{"every-plan"}},
+	},
 	"keep-clusters.yaml": {
 		{plan: awsPlan("aws_eks_cluster", replaces, `"before":{"name":"a"},"after":{"name":"b"},"replace_paths":[["name"]]`), want: []string{"keep-clusters"}},
 		{plan: awsPlan("aws_vpc", deletes, `"before":{},"after":null`), want: []string{"keep-clusters"}},
