@@ -59,6 +59,12 @@ func kubernetes(name string, groups ...string) part {
 	return p
 }
 
+// etcdTool is a program that saves and restores the data of etcd.
+func etcdTool(name string) part {
+	module := "go.etcd.io/etcd/" + name + "/v3"
+	return part{name: name, module: "etcd", pkg: module, versionOf: module, versionArgs: []string{"version"}, groups: []string{groupE2E}}
+}
+
 // catalog lists the programs in build order: those of the tests first, and programs
 // that share packages next to each other.
 var catalog = []part{
@@ -66,6 +72,7 @@ var catalog = []part{
 		name: "etcd", module: "kubernetes", pkg: "go.etcd.io/etcd/server/v3", versionOf: "go.etcd.io/etcd/server/v3",
 		versionArgs: []string{"--version"}, groups: []string{groupTest, groupE2E, groupQuickstart},
 	},
+	etcdTool("etcdctl"), etcdTool("etcdutl"),
 	kubernetes("kube-apiserver", groupTest, groupE2E, groupQuickstart),
 	kubernetes("kube-controller-manager", groupTest, groupE2E, groupQuickstart),
 	kubernetes("kubectl", groupTest, groupE2E, groupQuickstart),

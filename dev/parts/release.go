@@ -47,6 +47,13 @@ func kubernetesRelease(name string) *release {
 
 const github = "https://github.com/"
 
+func etcdRelease(name string) *release {
+	return &release{
+		url:    github + "etcd-io/etcd/releases/download/VERSION/etcd-VERSION-OS-ARCH.tar.gz",
+		member: "etcd-VERSION-OS-ARCH/" + name, sums: github + "etcd-io/etcd/releases/download/VERSION/SHA256SUMS",
+	}
+}
+
 // releases are the published programs by name. A program without versionArgs in the
 // catalog, or that is not published as a file, is compiled.
 var releases = map[string]*release{
@@ -55,10 +62,9 @@ var releases = map[string]*release{
 	"kube-scheduler":          kubernetesRelease("kube-scheduler"),
 	"kubectl":                 kubernetesRelease("kubectl"),
 	"kubelet":                 kubernetesRelease("kubelet"),
-	"etcd": {
-		url:    github + "etcd-io/etcd/releases/download/VERSION/etcd-VERSION-OS-ARCH.tar.gz",
-		member: "etcd-VERSION-OS-ARCH/etcd", sums: github + "etcd-io/etcd/releases/download/VERSION/SHA256SUMS",
-	},
+	"etcd":                    etcdRelease("etcd"),
+	"etcdctl":                 etcdRelease("etcdctl"),
+	"etcdutl":                 etcdRelease("etcdutl"),
 	"tofu": {
 		url:    github + "opentofu/opentofu/releases/download/VERSION/tofu_NUMBER_OS_ARCH.tar.gz",
 		member: "tofu", sums: github + "opentofu/opentofu/releases/download/VERSION/tofu_NUMBER_SHA256SUMS",

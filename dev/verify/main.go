@@ -29,6 +29,8 @@ var pins = []struct {
 	{"KUBERNETES_LIBRARY_VERSION", "k8s.io/client-go", []string{"go.mod"}},
 	{"KUBERNETES_VERSION", "k8s.io/kubernetes", []string{"dev/bin/kubernetes/go.mod"}},
 	{"ETCD_VERSION", "go.etcd.io/etcd/server/v3", []string{"dev/bin/kubernetes/go.mod"}},
+	{"ETCD_VERSION", "go.etcd.io/etcd/etcdctl/v3", []string{"dev/bin/etcd/go.mod"}},
+	{"ETCD_VERSION", "go.etcd.io/etcd/etcdutl/v3", []string{"dev/bin/etcd/go.mod"}},
 	{"KWOK_VERSION", "sigs.k8s.io/kwok", []string{"dev/bin/kwok/go.mod"}},
 	{"KARPENTER_VERSION", "sigs.k8s.io/karpenter", []string{"dev/bin/karpenter-kwok/go.mod"}},
 	{"OPENTOFU_VERSION", "github.com/opentofu/opentofu", []string{"dev/bin/opentofu/go.mod"}},
