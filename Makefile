@@ -212,12 +212,12 @@ e2e-aws: $(if $(filter 1,$(REAL)),e2e-aws-real,e2e-aws-emulator) ## Apply, chang
 e2e-aws-real:
 	@go build -o bin/ ./test/aws/real
 	@trap : INT TERM; run=$$(bin/real check) || exit 1; code=0; \
-	  { $(MAKE) --no-print-directory parts-test build && (cd dev && go run ./parts -link ../$(PARTS) modules) && \
+	  { $(MAKE) --no-print-directory parts-test build addons && (cd dev && go run ./parts -link ../$(PARTS) modules) && \
 	    CAPT_TEST_AWS_REAL=1 CAPT_E2E_RUN=$$run go test $(TEST_FLAGS) -count=1 -v -timeout 60h -run '^TestReal_' ./test/aws; } || code=1; \
 	  bin/real sweep $$run || code=1; exit $$code
 
 .PHONY: e2e-aws-sweep
-e2e-aws-sweep: ## Delete everything that a run of e2e-aws REAL=1 left in an AWS account; needs RUN=…, ACCOUNT=…, REGION=… and BUDGET=….
+e2e-aws-sweep: ## Delete everything that a run of e2e-aws REAL=1 left in an AWS account; needs RUN=…, ACCOUNT=… and REGION=….
 	@go run ./test/aws/real sweep "$$CAPT_E2E_RUN"
 
 .PHONY: e2e-aws-emulator

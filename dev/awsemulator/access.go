@@ -100,7 +100,7 @@ func (e *eks) addAssociation(c *call, cluster string, requested values) (values,
 	return values{"association": body}, err
 }
 
-// associate gives the service accounts of an add-on the requested roles, and takes away
+// associate gives the service accounts of an add-on the requested roles, and removes
 // others. A request without a list keeps those that there are.
 func (e *eks) associate(c *call, cluster string, addon *object) error {
 	requested, isList := c.body["podIdentityAssociations"].([]any)

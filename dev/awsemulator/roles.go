@@ -31,25 +31,30 @@ func (e *eks) checkRole(c *call, roleARN, service string) error {
 		return xml.Unmarshal(text, &found)
 	})
 	trust, unescapeErr := url.QueryUnescape(found.Trust)
-	if err != nil || unescapeErr != nil || found.ARN != roleARN || !trusts(trust, service) {
+	if err != nil || unescapeErr != nil || found.ARN != roleARN || !trusts(trust, service, service+".cn") {
 		return invalid("Role with arn: %s, could not be assumed because it does not exist or the trusted entity is not correct", roleARN)
 	}
 	return nil
 }
 
-// trusts reports whether a trust policy names a service.
-func trusts(policy, service string) bool {
-	var document struct {
-		Statement []struct {
-			Effect    string
-			Principal struct{ Service any }
-		}
-	}
+// trusts reports whether a trust policy names one of the services.
+func trusts(policy string, services ...string) bool {
+	var document struct{ Statement any }
 	if json.Unmarshal([]byte(policy), &document) != nil {
 		return false
 	}
-	for _, statement := range document.Statement {
-		if statement.Effect == "Allow" && (statement.Principal.Service == service || slices.Contains(strs(statement.Principal.Service), service)) {
+	statements, isList := document.Statement.([]any)
+	if !isList {
+		statements = []any{document.Statement}
+	}
+	for _, item := range statements {
+		statement, _ := item.(values)
+		trusted := child(statement, "Principal")["Service"]
+		names := strs(trusted)
+		if name, isText := trusted.(string); isText {
+			names = []string{name}
+		}
+		if statement["Effect"] == "Allow" && slices.ContainsFunc(names, func(name string) bool { return slices.Contains(services, name) }) {
 			return true
 		}
 	}
@@ -63,7 +68,7 @@ func (e *eks) checkKeys(c *call) error {
 		provider := child(config.(values), "provider")
 		keyARN := text(provider, "keyArn")
 		var found struct {
-			KeyMetadata struct{ Arn, KeyState, KeySpec string }
+			KeyMetadata struct{ KeyState, KeySpec string }
 		}
 		body, err := json.Marshal(map[string]string{"KeyId": keyARN})
 		if err != nil {
@@ -72,7 +77,7 @@ func (e *eks) checkKeys(c *call) error {
 		err = callMoto(c.Context(), e.moto, "kms", c.region, "application/x-amz-json-1.1", "TrentService.DescribeKey", string(body), func(text []byte) error {
 			return json.Unmarshal(text, &found)
 		})
-		if key := found.KeyMetadata; err != nil || key.Arn != keyARN || key.KeyState != "Enabled" || key.KeySpec != "SYMMETRIC_DEFAULT" {
+		if key := found.KeyMetadata; err != nil || key.KeyState != "Enabled" || key.KeySpec != "SYMMETRIC_DEFAULT" {
 			return invalid("The keyArn in encryptionConfig provider is not valid: %s", keyARN)
 		}
 	}

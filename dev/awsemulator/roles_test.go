@@ -44,7 +44,6 @@ func TestEKS_usesOnlyAnEnabledSymmetricKey(t *testing.T) {
 		// Only requests to KMS have a body in place of a form.
 		r.answers = map[string]string{"": `{"KeyMetadata":{"Arn":"` + key + `","KeyState":"` + state + `","KeySpec":"SYMMETRIC_DEFAULT"}}`}
 		r.must(status, "", "POST", "/clusters", encrypted)
-		r.must(400, "keyArn", "POST", "/clusters", strings.NewReplacer("key/1", "key/2", `"demo"`, `"other"`).Replace(encrypted))
 	}
 }
 
@@ -63,4 +62,17 @@ func TestEKS_rolesOfAnAddonAreAssociatedWhileItExists(t *testing.T) {
 	r.must(200, `"serviceAccount":"other"`, "GET", "/clusters/demo/pod-identity-associations", "")
 	r.must(200, "", "DELETE", addon, "")
 	r.must(200, `{"associations":[]}`, "GET", "/clusters/demo/pod-identity-associations", "")
+}
+
+func TestTrusts(t *testing.T) {
+	for policy, want := range map[string]bool{
+		`{"Statement":{"Effect":"Allow","Principal":{"Service":"eks.amazonaws.com"}}}`:                                                               true,
+		`{"Statement":[{"Effect":"Allow","Principal":"*"},{"Effect":"Allow","Principal":{"Service":["a","eks.amazonaws.com"]}}]}`:                    true,
+		`{"Statement":[{"Effect":"Deny","Principal":{"Service":"eks.amazonaws.com"}},{"Effect":"Allow","Principal":{"AWS":"arn:aws:iam::1:root"}}]}`: false,
+		`{}`: false, ``: false,
+	} {
+		if got := trusts(policy, controlPlaneService); got != want {
+			t.Errorf("trusts(%s) = %t", policy, got)
+		}
+	}
 }

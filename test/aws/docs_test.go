@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -61,7 +62,6 @@ func TestDocs_leadFromAnAccountToAClusterAndBack(t *testing.T) {
 	before := e.resources()
 
 	p := openPage(t, env.Kubeconfig, e.settings())
-	p.env = append(p.env, "AWS_DEFAULT_REGION="+region)
 	// The address of the reader, as AWS sees it.
 	e.Expect(os.WriteFile(filepath.Join(p.home, "bin", "curl"), []byte("#!/bin/sh\necho 203.0.113.7\n"), 0o755)).To(Succeed())
 	p.read("aws")
@@ -75,10 +75,10 @@ func TestDocs_leadFromAnAccountToAClusterAndBack(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*testTimeout)
 	defer cancel()
-	out, err := p.follow(ctx, "-eux")
-	e.Expect(err).NotTo(HaveOccurred(), string(out))
-	t.Logf("%s", out)
-	for _, resource := range regexp.MustCompile(`"ResourceARN": "[^"]+"`).FindAllString(string(out), -1) {
+	var out bytes.Buffer
+	e.Expect(p.follow(ctx, "-eux", &out)).To(Succeed(), out.String())
+	t.Logf("%s", out.String())
+	for _, resource := range regexp.MustCompile(`"ResourceARN": "[^"]+"`).FindAllString(out.String(), -1) {
 		e.Expect(resource).To(ContainSubstring(":instance/"), "the page says that only terminated instances have the tag")
 	}
 	e.Expect(e.withoutSpotRole()).To(Equal(before), "only the account's role for Spot is left")

@@ -2,9 +2,12 @@ package aws
 
 import (
 	"context"
+	"net/http"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -39,12 +42,13 @@ func TestReal_livesAndLeavesNothing(t *testing.T) {
 	p := openPage(t, env.Kubeconfig, settings)
 	p.read("aws", "aws-real")
 	p.rename(run, limits.Region)
-	ctx, cancel := context.WithTimeout(t.Context(), limits.Work())
+	// An interrupted test removes what it created, too.
+	interrupted, stop := signal.NotifyContext(t.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	ctx, cancel := context.WithTimeout(interrupted, limits.Work())
 	defer cancel()
 	// The option x would print keys.
-	out, err := p.follow(ctx, "-euv")
-	t.Logf("%s", out)
-	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(p.follow(ctx, "-euv", os.Stdout)).To(Succeed())
 
 	left, err := a.Find(context.WithoutCancel(t.Context()), run)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -59,7 +63,7 @@ func TestSweep_removesAnAbandonedRun(t *testing.T) {
 	e := startEmulator(t)
 	// The sweep runs with the credentials of the user, not with those of CAPT.
 	e.administrator = []string{"events:ListRules", "iam:ListOpenIDConnectProviderTags", "iam:ListOpenIDConnectProviders", "iam:ListPolicies", "iam:ListUsers",
-		"iam:ListAccessKeys", "iam:DeleteAccessKey", "iam:ListAttachedUserPolicies", "iam:DetachUserPolicy", "iam:DeleteUser", "sqs:ListQueues"}
+		"iam:ListAccessKeys", "iam:DeleteAccessKey", "iam:ListAttachedUserPolicies", "iam:DetachUserPolicy", "iam:DeleteUser", "sqs:ListQueues", "tag:GetResources"}
 	a, err := account.Open(t.Context(), region, config.WithBaseEndpoint(e.url),
 		config.WithCredentialsProvider(credentials.NewStaticCredentialsProvider("emulated", "emulated", "")))
 	e.Expect(err).NotTo(HaveOccurred())
@@ -79,6 +83,10 @@ func TestSweep_removesAnAbandonedRun(t *testing.T) {
 		"fargate_profiles": map[string]any{"jobs": map[string]any{"selectors": []any{map[string]any{"namespace": "jobs"}}}},
 	})
 	eks.apply(nil)
+	// A key whose run died before it had an alias, and a target group without its load balancer.
+	status, text := e.request(http.MethodPost, "/", "kms", "application/x-amz-json-1.1", "TrentService.CreateKey", `{"Tags":[{"TagKey":"`+account.TagKey+`","TagValue":"`+run.ID+`"}]}`)
+	e.Expect(status).To(Equal(http.StatusOK), text)
+	e.elb("2015-12-01", "CreateTargetGroup", "Name", "left", "Protocol", "TCP", "Port", "80", "VpcId", output[string](network, "vpc_id"))
 	user := run.Cluster()
 	e.iam("CreateUser", "UserName", user)
 	e.iam("CreateAccessKey", "UserName", user)
@@ -89,6 +97,7 @@ func TestSweep_removesAnAbandonedRun(t *testing.T) {
 	found, err := a.Find(t.Context(), run)
 	e.Expect(err).NotTo(HaveOccurred())
 	e.Expect(len(found)).To(BeNumerically(">", 40), "the run has resources of all kinds: %v", found)
+	e.Expect(found).To(ContainElements(HavePrefix("target group "), HavePrefix("key arn:"), HavePrefix("key alias/"), HavePrefix("user ")))
 	none, err := a.Find(t.Context(), account.Run{ID: "zzzzzz"})
 	e.Expect(err).NotTo(HaveOccurred())
 	e.Expect(none).To(BeEmpty())

@@ -161,6 +161,34 @@ func (a *Account) loadBalancers(ctx context.Context, run Run) ([]resource, error
 	return sorted(found), nil
 }
 
+// targetGroups returns the target groups in the VPCs of a run. They stay when their load
+// balancer is deleted.
+func (a *Account) targetGroups(ctx context.Context, run Run) ([]resource, error) {
+	ids, err := a.vpcIDs(ctx, run)
+	if err != nil || len(ids) == 0 {
+		return nil, err
+	}
+	const version = "2015-12-01"
+	var answer struct {
+		Groups []struct {
+			ARN string `xml:"TargetGroupArn"`
+			VPC string `xml:"VpcId"`
+		} `xml:"DescribeTargetGroupsResult>TargetGroups>member"`
+	}
+	if err := a.query(ctx, version, url.Values{"Action": {"DescribeTargetGroups"}}, &answer); err != nil {
+		return nil, err
+	}
+	var found []resource
+	for _, group := range answer.Groups {
+		if slices.Contains(ids, group.VPC) {
+			found = append(found, resource{"target group " + group.ARN, func(ctx context.Context) error {
+				return a.query(ctx, version, url.Values{"Action": {"DeleteTargetGroup"}, "TargetGroupArn": {group.ARN}}, nil)
+			}})
+		}
+	}
+	return sorted(found), nil
+}
+
 // query calls an action of Elastic Load Balancing, whose protocol is XML.
 func (a *Account) query(ctx context.Context, version string, form url.Values, into any) error {
 	form.Set("Version", version)

@@ -236,10 +236,7 @@ func (a *Account) keys(ctx context.Context, run Run) ([]resource, error) {
 				continue
 			}
 			found = append(found, resource{"key " + alias.Name, func(ctx context.Context) error {
-				const waitingDays = 7
-				return inOrder(func() error {
-					return a.post(ctx, "kms", "TrentService.ScheduleKeyDeletion", map[string]any{"KeyId": alias.Key, "PendingWindowInDays": waitingDays}, nil)
-				}, func() error {
+				return inOrder(func() error { return a.deleteKey(ctx, alias.Key) }, func() error {
 					return a.post(ctx, "kms", "TrentService.DeleteAlias", map[string]any{"AliasName": alias.Name}, nil)
 				})
 			}})
@@ -248,6 +245,51 @@ func (a *Account) keys(ctx context.Context, run Run) ([]resource, error) {
 			return found, nil
 		}
 	}
+}
+
+// taggedKeys returns the keys of a run that have no alias yet, or none any more.
+func (a *Account) taggedKeys(ctx context.Context, run Run) ([]resource, error) {
+	var answer struct {
+		Resources []struct {
+			ARN string `json:"ResourceARN"`
+		} `json:"ResourceTagMappingList"`
+	}
+	if err := a.post(ctx, "tagging", "ResourceGroupsTaggingAPI_20170126.GetResources", map[string]any{
+		"TagFilters": []any{map[string]any{"Key": TagKey, "Values": []string{run.ID}}}, "ResourceTypeFilters": []string{"kms:key"},
+	}, &answer); err != nil {
+		return nil, err
+	}
+	var found []resource
+	for _, key := range answer.Resources {
+		enabled, err := a.isKept(ctx, key.ARN)
+		if err != nil {
+			return nil, err
+		}
+		if enabled {
+			found = append(found, resource{"key " + key.ARN, func(ctx context.Context) error { return a.deleteKey(ctx, key.ARN) }})
+		}
+	}
+	return sorted(found), nil
+}
+
+// isKept reports whether a key exists and no deletion of it is scheduled.
+func (a *Account) isKept(ctx context.Context, key string) (bool, error) {
+	var answer struct{ KeyMetadata struct{ KeyState string } }
+	err := a.post(ctx, "kms", "TrentService.DescribeKey", map[string]any{"KeyId": key}, &answer)
+	if isGone(err) {
+		return false, nil
+	}
+	return answer.KeyMetadata.KeyState != "PendingDeletion", err
+}
+
+// deleteKey schedules the deletion of a key, unless it is scheduled already.
+func (a *Account) deleteKey(ctx context.Context, key string) error {
+	kept, err := a.isKept(ctx, key)
+	if err != nil || !kept {
+		return err
+	}
+	const waitingDays = 7
+	return a.post(ctx, "kms", "TrentService.ScheduleKeyDeletion", map[string]any{"KeyId": key, "PendingWindowInDays": waitingDays}, nil)
 }
 
 func (a *Account) queues(ctx context.Context, run Run) ([]resource, error) {

@@ -30,9 +30,9 @@ const (
 	// control plane, two system nodes, nodes of Karpenter, a NAT gateway, a load balancer.
 	hourlyPrice = 1.0
 	// shortest is how long a run takes at least, with its deletion.
-	shortest = 2 * time.Hour
+	shortest = 3 * time.Hour
 	// deletion is the part of the time that is reserved for the deletion and the sweep.
-	deletion = time.Hour
+	deletion = 2 * time.Hour
 	// largest is the largest budget.
 	largest = 50
 )
@@ -52,8 +52,8 @@ type Limits struct {
 	Budget float64
 }
 
-// ReadLimits returns the limits in the environment. All of them are required.
-func ReadLimits(getenv func(string) string) (Limits, error) {
+// ReadPlace returns the account and the region in the environment, which a sweep needs.
+func ReadPlace(getenv func(string) string) (Limits, error) {
 	l := Limits{Account: getenv(AccountVariable), Region: getenv(RegionVariable)}
 	var errs []error
 	if !accountIDs.MatchString(l.Account) {
@@ -62,7 +62,16 @@ func ReadLimits(getenv func(string) string) (Limits, error) {
 	if !regions.MatchString(l.Region) {
 		errs = append(errs, fmt.Errorf("REGION %q is not a region", l.Region))
 	}
-	var err error
+	return l, errors.Join(errs...)
+}
+
+// ReadLimits returns the limits in the environment. All of them are required.
+func ReadLimits(getenv func(string) string) (Limits, error) {
+	var errs []error
+	l, err := ReadPlace(getenv)
+	if err != nil {
+		errs = append(errs, err)
+	}
 	least := hourlyPrice * shortest.Hours()
 	if l.Budget, err = strconv.ParseFloat(getenv(BudgetVariable), 64); err != nil || !(l.Budget >= least && l.Budget <= largest) {
 		errs = append(errs, fmt.Errorf("BUDGET %q is not an amount between %.0f and %d USD: a run costs up to %.2f USD per hour and takes at least %s", getenv(BudgetVariable), least, largest, hourlyPrice, shortest))
@@ -81,19 +90,27 @@ func (l Limits) Total() time.Duration {
 	return time.Duration(l.Budget / hourlyPrice * float64(time.Hour))
 }
 
-// Check returns an error unless the credentials are those of the named account, and last
-// as long as a run.
-func (a *Account) Check(ctx context.Context, l Limits, now time.Time) error {
+// CheckAccount returns an error unless the credentials are those of the named account.
+func (a *Account) CheckAccount(ctx context.Context, l Limits) error {
 	identity, err := sts.NewFromConfig(a.config).GetCallerIdentity(ctx, nil)
 	if err != nil {
-		return fmt.Errorf("nothing was created: asking AWS whose credentials these are: %w", err)
+		return fmt.Errorf("asking AWS whose credentials these are: %w", err)
 	}
 	if identity.Account == nil || *identity.Account != l.Account {
 		found := "an unknown account"
 		if identity.Account != nil {
 			found = "account " + *identity.Account
 		}
-		return fmt.Errorf("nothing was created: the credentials are those of %s, not of account %s", found, l.Account)
+		return fmt.Errorf("the credentials are those of %s, not of account %s", found, l.Account)
+	}
+	return nil
+}
+
+// Check returns an error unless the credentials are those of the named account, and last
+// as long as a run.
+func (a *Account) Check(ctx context.Context, l Limits, now time.Time) error {
+	if err := a.CheckAccount(ctx, l); err != nil {
+		return fmt.Errorf("nothing was created: %w", err)
 	}
 	keys, err := a.config.Credentials.Retrieve(ctx)
 	if err != nil {

@@ -25,7 +25,7 @@ func TestReadLimits_needsAnAccountARegionAndABudget(t *testing.T) {
 		"two accounts":       {AccountVariable, "123456789012 210987654321", "is not the id of an account"},
 		"no region":          {RegionVariable, "", `REGION "" is not a region`},
 		"a zone":             {RegionVariable, "eu-central-1a", "is not a region"},
-		"no budget":          {BudgetVariable, "", `BUDGET "" is not an amount between 2 and 50 USD`},
+		"no budget":          {BudgetVariable, "", `BUDGET "" is not an amount between 3 and 50 USD`},
 		"too little":         {BudgetVariable, "1.5", "is not an amount between"},
 		"too much":           {BudgetVariable, "500", "is not an amount between"},
 		"no limit":           {BudgetVariable, "+Inf", "is not an amount between"},
@@ -46,11 +46,11 @@ func TestReadLimits_needsAnAccountARegionAndABudget(t *testing.T) {
 
 func TestLimits_endARunBeforeItExceedsItsBudget(t *testing.T) {
 	g := NewWithT(t)
-	for budget := 2.0; budget <= 50; budget++ {
+	for budget := 3.0; budget <= 50; budget++ {
 		l := Limits{Budget: budget}
 		g.Expect(l.Total().Hours() * hourlyPrice).To(BeNumerically("<=", budget))
 		g.Expect(l.Work()).To(BeNumerically(">=", time.Hour), "a cluster needs time to become available")
-		g.Expect(l.Total()-l.Work()).To(Equal(time.Hour), "the deletion needs time")
+		g.Expect(l.Total()-l.Work()).To(Equal(2*time.Hour), "the deletion and the sweep need an hour each")
 	}
 }
 

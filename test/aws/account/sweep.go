@@ -46,9 +46,9 @@ type finder func(ctx context.Context, run Run) ([]resource, error)
 // finders returns the finders in the order of deletion.
 func (a *Account) finders() []finder {
 	return []finder{
-		a.nodeGroups, a.fargateProfiles, a.clusters, a.loadBalancers, a.instances, a.natGateways, a.endpoints, a.interfaces, a.addresses,
+		a.nodeGroups, a.fargateProfiles, a.clusters, a.loadBalancers, a.targetGroups, a.instances, a.natGateways, a.endpoints, a.interfaces, a.addresses,
 		a.securityGroups, a.routeTables, a.internetGateways, a.egressGateways, a.subnets, a.vpcs, a.launchTemplates, a.volumes,
-		a.instanceProfiles, a.roles, a.users, a.policies, a.identityProviders, a.logGroups, a.keys, a.queues, a.rules,
+		a.instanceProfiles, a.roles, a.users, a.policies, a.identityProviders, a.logGroups, a.keys, a.taggedKeys, a.queues, a.rules,
 	}
 }
 

@@ -33,26 +33,38 @@ func main() {
 const sweepTimeout = time.Hour
 
 func run(ctx context.Context, args []string, getenv func(string) string, out, messages io.Writer) error {
-	limits, err := account.ReadLimits(getenv)
-	if err != nil {
-		return err
-	}
-	a, err := account.Open(ctx, limits.Region)
-	if err != nil {
-		return err
-	}
-	if err := a.Check(ctx, limits, time.Now()); err != nil {
-		return err
-	}
 	switch {
 	case len(args) == 1 && args[0] == "check":
+		limits, err := account.ReadLimits(getenv)
+		if err != nil {
+			return err
+		}
+		a, err := account.Open(ctx, limits.Region)
+		if err != nil {
+			return err
+		}
+		if err := a.Check(ctx, limits, time.Now()); err != nil {
+			return err
+		}
 		id := strings.ToLower(rand.Text()[:8])
 		fmt.Fprintf(messages, "Run %s creates the cluster %s in account %s, region %s.\n", id, account.Run{ID: id}.Cluster(), limits.Account, limits.Region)
 		fmt.Fprintf(messages, "It costs up to %.2f USD: after %s it deletes what it created.\n", limits.Budget, limits.Work())
-		fmt.Fprintf(messages, "If this machine fails, sweep it: make e2e-aws-sweep RUN=%s ACCOUNT=%s REGION=%s BUDGET=%v\n", id, limits.Account, limits.Region, limits.Budget)
-		_, err := fmt.Fprintln(out, id)
+		fmt.Fprintf(messages, "If this machine fails, sweep it: make e2e-aws-sweep RUN=%s ACCOUNT=%s REGION=%s\n", id, limits.Account, limits.Region)
+		_, err = fmt.Fprintln(out, id)
 		return err
 	case len(args) == 2 && args[0] == "sweep":
+		// Neither the budget nor the lifetime of the credentials may prevent it.
+		place, err := account.ReadPlace(getenv)
+		if err != nil {
+			return fmt.Errorf("nothing was deleted: %w", err)
+		}
+		a, err := account.Open(ctx, place.Region)
+		if err != nil {
+			return err
+		}
+		if err := a.CheckAccount(ctx, place); err != nil {
+			return fmt.Errorf("nothing was deleted: %w", err)
+		}
 		return sweep(ctx, a, args[1], messages)
 	default:
 		return errors.New("usage: real check | real sweep RUN")

@@ -70,7 +70,7 @@ func TestCheck_printsARun(t *testing.T) {
 	var out, messages bytes.Buffer
 	g.Expect(run(t.Context(), []string{"check"}, variables("123456789012", "5"), &out, &messages)).To(Succeed())
 	g.Expect(out.String()).To(MatchRegexp(`^[a-z0-9]{8}\n$`))
-	g.Expect(messages.String()).To(And(ContainSubstring("account 123456789012, region eu-central-1"), ContainSubstring("up to 5.00 USD: after 4h0m0s"), ContainSubstring("make e2e-aws-sweep RUN=")))
+	g.Expect(messages.String()).To(And(ContainSubstring("account 123456789012, region eu-central-1"), ContainSubstring("up to 5.00 USD: after 3h0m0s"), ContainSubstring("make e2e-aws-sweep RUN=")))
 }
 
 func TestSweep_endsWhenNothingIsLeft(t *testing.T) {
