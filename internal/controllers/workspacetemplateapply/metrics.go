@@ -92,9 +92,38 @@ func observeRun(run *runRecord, result *terraform.Result) {
 func expectViolations(policies []terraform.Policy) {
 	for _, p := range policies {
 		for _, rule := range p.Rules {
-			policyViolations.WithLabelValues(p.Kind, p.Name, string(rule.Action))
+			violationsOf(p.Kind, p.Name, rule.Action)
 		}
 	}
+}
+
+// maxPolicies is the number of policies that have counters of their own, and otherPolicies the
+// label of the rest. Counters stay when a policy is deleted.
+const (
+	maxPolicies   = 1000
+	otherPolicies = "(other)"
+)
+
+var counted struct {
+	sync.Mutex
+	policies map[[2]string]bool
+}
+
+// violationsOf returns the counter of the rules of a policy with an action.
+func violationsOf(kind, policy string, action terraform.PolicyAction) prometheus.Counter {
+	counted.Lock()
+	defer counted.Unlock()
+	if key := [2]string{kind, policy}; !counted.policies[key] {
+		if len(counted.policies) == maxPolicies {
+			policy = otherPolicies
+		} else {
+			if counted.policies == nil {
+				counted.policies = map[[2]string]bool{}
+			}
+			counted.policies[key] = true
+		}
+	}
+	return policyViolations.WithLabelValues(kind, policy, string(action))
 }
 
 func observeQueued(position queue.Position, now time.Time) {

@@ -1,12 +1,15 @@
 package workspacetemplateapply
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
@@ -119,6 +122,7 @@ func labelsOf(g Gomega, name, label string) []string {
 // A module can change the Secret of its run. Each new value of a label would be a time series
 // that lives as long as the manager.
 func TestMetrics_haveNoLabelsThatARunChooses(t *testing.T) {
+	registerMetrics(nil)
 	odd := []string{"", "Everything", "PlanAndApply ", "planandapply", "Destroy\n", "\x00", "日本", strings.Repeat("x", 10_000)}
 	for i, value := range odd {
 		c := newTestController(t, append(values(), newApply())...)
@@ -159,6 +163,27 @@ func TestMetrics_haveNoLabelsThatARunChooses(t *testing.T) {
 			g.Expect(odd).NotTo(ContainElement(value))
 		}
 	}
+}
+
+// A policy editor of a namespace can create and delete policies for ever.
+func TestMetrics_limitTheNumberOfPolicies(t *testing.T) {
+	g := NewWithT(t)
+	registerMetrics(nil)
+	known := maps.Clone(counted.policies)
+	t.Cleanup(func() {
+		counted.policies = known
+		for i := range maxPolicies {
+			policyViolations.DeletePartialMatch(prometheus.Labels{"policy": fmt.Sprintf("churn-%d", i)})
+		}
+	})
+	for i := range 3 * maxPolicies {
+		expectViolations([]terraform.Policy{{Kind: "WorkspacePolicy", Name: fmt.Sprintf("churn-%d", i), Rules: []terraform.PolicyRule{{Action: terraform.PolicyDeny}}}})
+	}
+	g.Expect(len(labelsOf(g, "capt_policy_violations_total", "policy"))).To(BeNumerically("<", 2*maxPolicies))
+	g.Expect(labelsOf(g, "capt_policy_violations_total", "policy")).To(ContainElement(otherPolicies))
+	violationsOf("WorkspacePolicy", "churn-late", terraform.PolicyDeny).Inc()
+	g.Expect(measure(g, "capt_policy_violations_total", "Deny", "WorkspacePolicy", otherPolicies)).To(BeEquivalentTo(1), "it is counted")
+	g.Expect(violationsOf("WorkspacePolicy", "churn-0", terraform.PolicyDeny)).NotTo(BeIdenticalTo(violationsOf("WorkspacePolicy", "churn-late", terraform.PolicyDeny)))
 }
 
 // The run reports when it began and ended.

@@ -74,7 +74,7 @@ func (r *Reconciler) reportViolations(s *scope, run *runRecord) {
 		if s.policies == nil || !slices.ContainsFunc(s.policies.Policies, func(p terraform.Policy) bool { return p.Kind == v.Kind && p.Name == v.Policy }) {
 			continue
 		}
-		policyViolations.WithLabelValues(v.Kind, v.Policy, string(v.Action)).Inc()
+		violationsOf(v.Kind, v.Policy, terraform.PolicyAction(v.Action)).Inc()
 		texts = append(texts, string(v.Action)+": "+violationText(&v))
 	}
 	if len(texts) > 0 {
