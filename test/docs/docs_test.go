@@ -34,6 +34,86 @@ var scenarios = []scenario{
 	{name: "engine", pages: []string{"README.md"}},
 	{name: "own-module", pages: []string{"docs/own-module.md"}},
 	{
+		name:  "workspace",
+		pages: []string{"docs/engine.md", "docs/pull-requests.md"},
+		before: `
+mkdir -p modules/network
+cat > modules/network/main.tf <<'EOF'
+variable "cidr" {
+  type = string
+}
+
+resource "terraform_data" "network" {
+  input = var.cidr
+}
+
+output "cidr" {
+  value = terraform_data.network.output
+}
+EOF
+kubectl apply -f - <<EOF
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
+kind: WorkspaceTemplate
+metadata:
+  name: network
+spec:
+  template:
+    spec:
+      approval: Manual
+      forProvider:
+        source: Inline
+        module: |
+$(sed 's/^/          /' modules/network/main.tf)
+---
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
+kind: WorkspaceTemplateApply
+metadata:
+  name: network-a
+spec:
+  templateRef: {name: network}
+  variables: {cidr: 10.0.0.0/16}
+EOF
+kubectl wait wsta network-a --for=jsonpath='{.status.conditions[?(@.type=="Ready")].reason}'=WaitingForApproval --timeout=2m
+# The module of a pull request.
+echo 'output "more" { value = 1 }' >> modules/network/main.tf
+`,
+		after: `
+grep -q network-a comment.md
+kubectl delete wsta network-a
+kubectl delete workspacetemplate network
+`,
+	},
+	{
+		name:  "cluster",
+		pages: []string{"docs/captctl.md", "docs/machines.md", "docs/troubleshooting.md", "docs/clusters.md", "docs/install.md"},
+		before: `
+captctl generate cluster demo --flavor local --set WORKER_MACHINE_COUNT=1 --set FLUX_ENABLED=false --set KARPENTER_ENABLED=false | kubectl apply -f -
+kubectl wait cluster demo --for=condition=Available --timeout=4m
+kubectl apply -f - <<EOF
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
+kind: CAPTMachineDeployment
+metadata:
+  name: workers
+spec:
+  clusterName: demo
+  replicas: 1
+  selector:
+    matchLabels: {pool: workers}
+  template:
+    metadata:
+      labels: {pool: workers}
+    spec:
+      workspaceTemplateRef: {name: local-node}
+EOF
+kubectl wait captmd workers --for=jsonpath='{.status.readyReplicas}'=1 --timeout=2m
+`,
+		after: `
+kubectl wait captmd workers --for=jsonpath='{.status.readyReplicas}'=5 --timeout=2m
+kubectl delete cluster demo --timeout=4m
+test -z "$(kubectl get captmachines,captcontrolplanes -o name)"
+`,
+	},
+	{
 		name:  "from-terraform",
 		pages: []string{"docs/migrate-from-terraform.md", "docs/approvals.md"},
 		after: `
