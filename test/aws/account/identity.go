@@ -266,7 +266,8 @@ func (a *Account) taggedKeys(ctx context.Context, run Run) ([]resource, error) {
 			return nil, err
 		}
 		if enabled {
-			found = append(found, resource{"key " + key.ARN, func(ctx context.Context) error { return a.deleteKey(ctx, key.ARN) }})
+			id := key.ARN[strings.LastIndex(key.ARN, "/")+1:]
+			found = append(found, resource{"key " + key.ARN, func(ctx context.Context) error { return a.deleteKey(ctx, id) }})
 		}
 	}
 	return sorted(found), nil
