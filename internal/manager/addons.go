@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
@@ -68,11 +68,11 @@ func (c charts) CheckPath(ctx context.Context, namespace string, from addonsv1.C
 	return read.CheckPath(segments)
 }
 
-// workloadObjects restricts the caches of workload clusters. They hold only what the
+// workloadSelectors restrict the caches of workload clusters. They hold only what the
 // health of add-ons is computed from: digests of the Secrets that CAPT created, and the
 // status of other objects.
-func workloadObjects() map[client.Object]cache.ByObject {
+func workloadSelectors() map[schema.GroupKind]labels.Selector {
 	hasAddon, err := labels.NewRequirement(addonsv1.AddonLabel, selection.Exists, nil)
 	utilruntime.Must(err)
-	return map[client.Object]cache.ByObject{&corev1.Secret{}: {Label: labels.NewSelector().Add(*hasAddon), Transform: reduce}}
+	return map[schema.GroupKind]labels.Selector{{Kind: "Secret"}: labels.NewSelector().Add(*hasAddon)}
 }

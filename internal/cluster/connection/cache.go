@@ -10,14 +10,15 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/cluster-api/util/predicates"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -42,8 +43,8 @@ type Options struct {
 	Filter func(*clusterv1.Cluster) bool
 	// Transform, if set, reduces the objects in the caches.
 	Transform toolscache.TransformFunc
-	// ByObject restricts what the caches hold.
-	ByObject map[client.Object]cache.ByObject
+	// Selectors restrict the objects of kinds in the caches.
+	Selectors map[schema.GroupKind]labels.Selector
 	// Pod is the manager's own pod, and Own the configuration of its API server. The
 	// cluster in which the manager runs is reached by it.
 	Pod Pod

@@ -2,7 +2,6 @@ package connection
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -11,7 +10,6 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/cluster-api/util/kubeconfig"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -89,7 +87,7 @@ func (c *Cache) open(ctx context.Context, config *rest.Config) (*connection, err
 	return opened, nil
 }
 
-// start adds the cache of a connection. It has no informers yet.
+// start adds the cache of a connection. It watches nothing yet.
 func (c *Cache) start(opened *connection) error {
 	config := rest.CopyConfig(opened.config)
 	config.Timeout = listTimeout
@@ -98,34 +96,22 @@ func (c *Cache) start(opened *connection) error {
 	if err != nil {
 		return fmt.Errorf("creating a client: %w", err)
 	}
-	objects, err := cache.New(config, cache.Options{
-		HTTPClient: watching, Scheme: c.options.Scheme, Mapper: opened.live.RESTMapper(),
-		DefaultTransform: c.options.Transform, ByObject: c.options.ByObject,
-	})
+	watcher, err := client.NewWithWatch(config, client.Options{HTTPClient: watching, Scheme: c.options.Scheme, Mapper: opened.live.RESTMapper()})
 	if err != nil {
-		return fmt.Errorf("creating the cache: %w", err)
+		return fmt.Errorf("creating a client: %w", err)
 	}
 	// The context of a reconcile ends before the connection.
 	ctx, stop := context.WithCancel(c.ctx)
-	opened.objects, opened.stop = objects, stop
-	opened.cached = cachedClient{Client: opened.live, objects: objects}
-	go func() {
-		if err := objects.Start(ctx); err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "Failed to run the cache of a workload cluster")
-		}
-	}()
-	starting, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	if !objects.WaitForCacheSync(starting) {
-		stop()
-		return errors.New("the cache did not start")
-	}
+	opened.objects, opened.stop = &objects{
+		client: watcher, transform: c.options.Transform, selectors: c.options.Selectors, ctx: ctx, informers: map[kind]*informer{},
+	}, stop
+	opened.cached = cachedClient{Client: opened.live, objects: opened.objects}
 	return nil
 }
 
-// probe checks that the API server answers.
+// probe checks that the API server answers, with its shortest answer to any user.
 func (c *connection) probe(ctx context.Context) error {
-	return c.probes.Get().AbsPath("/").Timeout(probeTimeout).Do(ctx).Error()
+	return c.probes.Get().AbsPath("/version").Timeout(probeTimeout).Do(ctx).Error()
 }
 
 // cachedClient reads from a cache.

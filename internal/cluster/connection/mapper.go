@@ -109,6 +109,9 @@ func (m *mapper) versions(group string) ([]string, error) {
 // find returns the mapping of a kind, or nil if the API server does not have it. It asks
 // again for a kind that did not exist, which may have been installed since.
 func (m *mapper) find(gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
+	if mapping := builtin[gvk]; mapping != nil {
+		return mapping, nil
+	}
 	m.mu.RLock()
 	mapping := m.known[gvk]
 	m.mu.RUnlock()

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -56,7 +57,7 @@ func serveSecrets(w http.ResponseWriter, r *http.Request) {
 }
 
 func TestCache_needsLittleMemoryForACluster(t *testing.T) {
-	const clusters, limit = 50, 160 << 10
+	const clusters, limit = 50, 110 << 10
 	f := newFixture(t)
 	server := exec.Command(os.Args[0])
 	server.Env = append(os.Environ(), serverVariable+"=1")
@@ -84,6 +85,12 @@ func TestCache_needsLittleMemoryForACluster(t *testing.T) {
 		secrets := &unstructured.UnstructuredList{}
 		secrets.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
 		f.Expect(opened.cached.List(t.Context(), secrets)).To(Succeed())
+		kind := &unstructured.Unstructured{}
+		kind.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+		informer, err := opened.objects.GetInformer(t.Context(), kind)
+		f.Expect(err).NotTo(HaveOccurred())
+		_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{})
+		f.Expect(err).NotTo(HaveOccurred())
 		return opened
 	}
 	opened := []*connection{open("first")} // What all clusters share is allocated now.

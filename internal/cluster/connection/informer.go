@@ -1,0 +1,274 @@
+package connection
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+)
+
+// resyncPeriod is when the handlers get all objects again, as those of controller-runtime.
+const resyncPeriod = 10 * time.Hour
+
+// listSuffix is that of the kinds of lists.
+const listSuffix = "List"
+
+func kindOfList(kind string) string { return strings.TrimSuffix(kind, listSuffix) }
+
+// informer holds the objects of a kind. It calls its handlers when they change, one
+// handler after the other, and reads the next change when they have returned: they must
+// not block. client-go's informer has two goroutines and a queue of 16 KiB for each
+// handler.
+type informer struct {
+	kind          kind
+	clusterScoped bool
+	store         toolscache.Store
+	transform     toolscache.TransformFunc
+	// listed is closed when the first list is in the store and the handlers have got it.
+	listed chan struct{}
+	// stopped is closed when the watch has ended for good.
+	stopped chan struct{}
+
+	// mu is held while the store changes and the handlers are called, so that each handler
+	// gets each change once.
+	mu       sync.Mutex
+	handlers []*registration
+}
+
+var (
+	_ cache.Informer               = &informer{}
+	_ toolscache.TransformingStore = &informer{}
+)
+
+func newInformer(k kind, transform toolscache.TransformFunc, clusterScoped bool) *informer {
+	return &informer{
+		kind: k, clusterScoped: clusterScoped, transform: transform,
+		store:  toolscache.NewStore(toolscache.DeletionHandlingMetaNamespaceKeyFunc),
+		listed: make(chan struct{}), stopped: make(chan struct{}),
+	}
+}
+
+// start watches until the context ends.
+func (i *informer) start(ctx context.Context, item runtime.Object, source toolscache.ListerWatcher) {
+	reflector := toolscache.NewReflectorWithOptions(source, item, i, toolscache.ReflectorOptions{Name: "workload", ResyncPeriod: resyncPeriod})
+	go func() {
+		defer close(i.stopped)
+		reflector.RunWithContext(ctx)
+	}()
+}
+
+// copy returns a copy of an object in the store.
+func (i *informer) copy(found any) (runtime.Object, error) {
+	obj, ok := found.(runtime.Object)
+	if !ok {
+		return nil, fmt.Errorf("the cache has %T, which is not an object", found)
+	}
+	copied := obj.DeepCopyObject()
+	copied.GetObjectKind().SetGroupVersionKind(i.kind.GroupVersionKind)
+	return copied, nil
+}
+
+// Transformer implements toolscache.TransformingStore.
+func (i *informer) Transformer() toolscache.TransformFunc { return i.transform }
+
+// Add implements toolscache.ReflectorStore.
+func (i *informer) Add(obj any) error { return i.change(obj) }
+
+// Update implements toolscache.ReflectorStore.
+func (i *informer) Update(obj any) error { return i.change(obj) }
+
+// change puts an object into the store.
+func (i *informer) change(obj any) error {
+	obj, err := i.reduced(obj)
+	if err != nil {
+		return err
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.put(obj, false)
+}
+
+// Delete implements toolscache.ReflectorStore.
+func (i *informer) Delete(obj any) error {
+	obj, err := i.reduced(obj)
+	if err != nil {
+		return err
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if err := i.store.Delete(obj); err != nil {
+		return fmt.Errorf("changing the cache: %w", err)
+	}
+	for _, r := range i.handlers {
+		r.handler.OnDelete(obj)
+	}
+	return nil
+}
+
+// Replace implements toolscache.ReflectorStore.
+func (i *informer) Replace(list []any, _ string) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	initial := !i.HasSynced()
+	kept := make(map[string]bool, len(list))
+	for _, obj := range list {
+		obj, err := i.reduced(obj)
+		if err != nil {
+			return err
+		}
+		key, err := toolscache.MetaNamespaceKeyFunc(obj)
+		if err != nil {
+			return fmt.Errorf("changing the cache: %w", err)
+		}
+		kept[key] = true
+		if err := i.put(obj, initial); err != nil {
+			return err
+		}
+	}
+	for _, key := range i.store.ListKeys() {
+		if kept[key] {
+			continue
+		}
+		last, _, err := i.store.GetByKey(key)
+		gone := toolscache.DeletedFinalStateUnknown{Key: key, Obj: last}
+		if err := errors.Join(err, i.store.Delete(gone)); err != nil {
+			return fmt.Errorf("changing the cache: %w", err)
+		}
+		for _, r := range i.handlers {
+			r.handler.OnDelete(gone)
+		}
+	}
+	if initial {
+		close(i.listed)
+	}
+	return nil
+}
+
+// Resync implements toolscache.ReflectorStore.
+func (i *informer) Resync() error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for _, obj := range i.store.List() {
+		for _, r := range i.handlers {
+			r.handler.OnUpdate(obj, obj)
+		}
+	}
+	return nil
+}
+
+// put puts an object into the store, and calls the handlers if it has changed.
+func (i *informer) put(obj any, initial bool) error {
+	old, exists, err := i.store.Get(obj)
+	if err == nil {
+		err = i.store.Update(obj)
+	}
+	if err != nil {
+		return fmt.Errorf("changing the cache: %w", err)
+	}
+	if exists && version(old) == version(obj) {
+		return nil
+	}
+	for _, r := range i.handlers {
+		if exists {
+			r.handler.OnUpdate(old, obj)
+		} else {
+			r.handler.OnAdd(obj, initial)
+		}
+	}
+	return nil
+}
+
+// version returns the resource version of an object.
+func version(obj any) string {
+	accessor, err := meta.Accessor(obj)
+	if err != nil {
+		return ""
+	}
+	return accessor.GetResourceVersion()
+}
+
+func (i *informer) reduced(obj any) (any, error) {
+	if i.transform == nil {
+		return obj, nil
+	}
+	return i.transform(obj)
+}
+
+// registration is a handler of an informer.
+type registration struct {
+	*informer
+
+	handler toolscache.ResourceEventHandler
+}
+
+// AddEventHandler implements cache.Informer. It calls the handler for all objects before
+// it returns.
+func (i *informer) AddEventHandler(handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	added := &registration{informer: i, handler: handler}
+	i.handlers = append(i.handlers, added)
+	for _, obj := range i.store.List() {
+		handler.OnAdd(obj, true)
+	}
+	return added, nil
+}
+
+// AddEventHandlerWithResyncPeriod implements cache.Informer. The period is the same for
+// all handlers.
+func (i *informer) AddEventHandlerWithResyncPeriod(handler toolscache.ResourceEventHandler, _ time.Duration) (toolscache.ResourceEventHandlerRegistration, error) {
+	return i.AddEventHandler(handler)
+}
+
+// AddEventHandlerWithOptions implements cache.Informer.
+func (i *informer) AddEventHandlerWithOptions(handler toolscache.ResourceEventHandler, _ toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
+	return i.AddEventHandler(handler)
+}
+
+// RemoveEventHandler implements cache.Informer.
+func (i *informer) RemoveEventHandler(handle toolscache.ResourceEventHandlerRegistration) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.handlers = slices.DeleteFunc(i.handlers, func(r *registration) bool { return r == handle })
+	return nil
+}
+
+// AddIndexers implements cache.Informer.
+func (*informer) AddIndexers(toolscache.Indexers) error { return errFields }
+
+// HasSynced implements cache.Informer.
+func (i *informer) HasSynced() bool {
+	select {
+	case <-i.listed:
+		return true
+	default:
+		return false
+	}
+}
+
+// HasSyncedChecker implements cache.Informer.
+func (i *informer) HasSyncedChecker() toolscache.DoneChecker { return i }
+
+// Name implements toolscache.DoneChecker.
+func (i *informer) Name() string { return "cache of " + i.kind.String() }
+
+// Done implements toolscache.DoneChecker.
+func (i *informer) Done() <-chan struct{} { return i.listed }
+
+// IsStopped implements cache.Informer.
+func (i *informer) IsStopped() bool {
+	select {
+	case <-i.stopped:
+		return true
+	default:
+		return false
+	}
+}
