@@ -141,7 +141,7 @@ func New(config *rest.Config, o *Options) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating the manager: %w", err)
 	}
-	return mgr, nil
+	return withEvents(mgr)
 }
 
 // setup adds probes, webhooks and controllers.
