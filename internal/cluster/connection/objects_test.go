@@ -3,6 +3,8 @@ package connection
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -13,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -98,6 +101,54 @@ func TestObjects_followsSelectedObjects(t *testing.T) {
 	g.Expect(o.client.Delete(t.Context(), changed)).To(Succeed())
 	g.Eventually(events).Should(Receive(Equal("delete two")))
 	g.Consistently(events, "50ms").ShouldNot(Receive(), "other objects are not selected")
+}
+
+// An API server sends the objects that exist as events, and a bookmark after them.
+func TestObjects_readsAStreamedList(t *testing.T) {
+	g := NewWithT(t)
+	next, requests := make(chan string), make(chan string, 10)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests <- r.URL.Path + " " + r.URL.Query().Get("labelSelector") + " " + r.URL.Query().Get("sendInitialEvents")
+		w.Header().Set("Content-Type", "application/json")
+		for {
+			select {
+			case line := <-next:
+				_, _ = fmt.Fprintln(w, line)
+				_ = http.NewResponseController(w).Flush()
+			case <-r.Context().Done():
+				return
+			}
+		}
+	}))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(server.Close)
+	t.Cleanup(cancel)
+	c, err := client.NewWithWatch(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, client.Options{Mapper: newMapper(nil)})
+	g.Expect(err).NotTo(HaveOccurred())
+	o := &objects{client: c, ctx: ctx, informers: map[kind]*informer{}, selectors: map[schema.GroupKind]labels.Selector{{Kind: "ConfigMap"}: labels.SelectorFromSet(labels.Set{"app": "x"})}}
+	event := func(kind, name, version, annotations string) string {
+		return fmt.Sprintf(`{"type":%q,"object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"a","name":%q,"resourceVersion":%q,"annotations":{%s}}}}`, kind, name, version, annotations)
+	}
+	go func() {
+		for _, line := range []string{event("ADDED", "one", "1", ""), event("ADDED", "two", "2", ""), event("BOOKMARK", "", "2", `"k8s.io/initial-events-end":"true"`)} {
+			next <- line
+		}
+	}()
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMapList"))
+	g.Expect(o.List(t.Context(), list)).To(Succeed())
+	g.Expect(list.Items).To(HaveLen(2))
+	g.Expect(requests).To(Receive(Equal("/api/v1/configmaps app=x true")))
+
+	next <- event("DELETED", "two", "3", "")
+	g.Eventually(func(g Gomega) {
+		g.Expect(o.List(t.Context(), list)).To(Succeed())
+		g.Expect(list.Items).To(HaveLen(1))
+	}).Should(Succeed())
+	g.Expect(list.Items[0].GetName()).To(Equal("one"))
+	g.Expect(requests).NotTo(Receive(), "the list and the watch are one request")
 }
 
 func TestObjects_waitsForTheFirstListOnlyAsLongAsTheCaller(t *testing.T) {
