@@ -29,7 +29,7 @@ var (
 )
 
 // objects is the cache of the objects of a workload cluster. It watches a kind when the
-// kind is first read. It does what controller-runtime's cache does with a third of the
+// kind is first read. It does what controller-runtime's cache does with less
 // memory: it has no goroutines of its own but one for each kind, and no queues.
 type objects struct {
 	client    client.WithWatch
