@@ -22,36 +22,70 @@ type mapping struct {
 	changed bool
 }
 
-// ReleasePages unmaps the pages of the program's file, of which most are only used when the
-// program starts. The kernel maps those that are used later again, from its page cache.
-func ReleasePages() error {
-	program, err := os.Readlink("/proc/self/exe")
+// pieceSize is how much of the program's file the kernel maps at once.
+const pieceSize = 16 << 10
+
+// Program is the program's file in memory.
+type Program struct{ mappings []mapping }
+
+// OpenProgram returns the program that runs. From now on the kernel maps few of its pages
+// at once. It maps up to 16 pages around each that is used, most of which are never used,
+// but only in the same mapping, so the mappings are split.
+func OpenProgram() (*Program, error) {
+	path, err := os.Readlink("/proc/self/exe")
 	if err != nil {
-		return fmt.Errorf("finding the program's file: %w", err)
+		return nil, fmt.Errorf("finding the program's file: %w", err)
 	}
 	file, err := os.Open("/proc/self/smaps")
 	if err != nil {
-		return fmt.Errorf("reading the mappings of memory: %w", err)
+		return nil, fmt.Errorf("reading the mappings of memory: %w", err)
 	}
 	defer func() { _ = file.Close() }()
-	mappings, err := parseMappings(file)
+	found, err := parseMappings(file)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var errs []error
-	for _, m := range mappings {
+	p := &Program{}
+	for _, m := range found {
 		// Only pages that equal the file can be read from it again.
-		if m.path != program || m.changed || m.permissions != "r--p" && m.permissions != "r-xp" {
+		if m.path != path || m.changed || m.permissions != "r--p" && m.permissions != "r-xp" {
 			continue
 		}
-		// A huge page would map 2 MiB for each page that is used. Kernels without huge pages
-		// refuse the advice.
-		_, _, _ = unix.Syscall(unix.SYS_MADVISE, m.start, m.end-m.start, unix.MADV_NOHUGEPAGE)
-		if _, _, errno := unix.Syscall(unix.SYS_MADVISE, m.start, m.end-m.start, unix.MADV_DONTNEED); errno != 0 {
-			errs = append(errs, fmt.Errorf("releasing pages: %w", errno))
+		p.mappings = append(p.mappings, m)
+		m.split()
+	}
+	return p, nil
+}
+
+// split makes a mapping many small ones. Neighbours differ in whether a core dump has
+// them, which has none of a program's file anyway. Kernels that refuse the advice keep the
+// mapping as it is.
+func (m mapping) split() {
+	// A huge page would map 2 MiB for each page that is used.
+	_ = advise(m.start, m.end, unix.MADV_NOHUGEPAGE)
+	for start := m.start; start+pieceSize < m.end; start += 2 * pieceSize {
+		if err := advise(start, start+pieceSize, unix.MADV_DONTDUMP); err != nil {
+			return
 		}
 	}
-	return errors.Join(errs...)
+}
+
+// ReleasePages unmaps the pages of the program's file, of which most are rarely used. The
+// kernel maps those that are used again from its page cache.
+func (p *Program) ReleasePages() error {
+	for _, m := range p.mappings {
+		if err := advise(m.start, m.end, unix.MADV_DONTNEED); err != nil {
+			return fmt.Errorf("releasing pages: %w", err)
+		}
+	}
+	return nil
+}
+
+func advise(start, end uintptr, advice uintptr) error {
+	if _, _, errno := unix.Syscall(unix.SYS_MADVISE, start, end-start, advice); errno != 0 {
+		return errno
+	}
+	return nil
 }
 
 // parseMappings reads the format of /proc/[pid]/smaps.

@@ -8,11 +8,34 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-func TestReleasePages_releasesTheProgram(t *testing.T) {
+func TestProgram_releasesPages(t *testing.T) {
 	g := NewWithT(t)
 	before := programRSS(t)
-	g.Expect(ReleasePages()).To(Succeed())
+	program, err := OpenProgram()
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(program.ReleasePages()).To(Succeed())
 	g.Expect(programRSS(t)).To(BeNumerically("<", before))
+}
+
+// A page that is used must not bring the 16 pages around it.
+func TestProgram_mapsFewPagesAtOnce(t *testing.T) {
+	g := NewWithT(t)
+	program, err := OpenProgram()
+	g.Expect(err).NotTo(HaveOccurred())
+	memory, err := os.Open("/proc/self/mem")
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() { _ = memory.Close() })
+	g.Expect(program.ReleasePages()).To(Succeed())
+	const distance = 64 << 10
+	before, used := programRSS(t), 0
+	for _, m := range program.mappings {
+		for address := m.start; address < m.end; address += distance {
+			_, err := memory.ReadAt(make([]byte, 1), int64(address))
+			g.Expect(err).NotTo(HaveOccurred())
+			used++
+		}
+	}
+	g.Expect(programRSS(t)-before).To(BeNumerically("<", used*distance>>10/2), "KiB")
 }
 
 // programRSS returns the KiB of this program's file that are in memory.

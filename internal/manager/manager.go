@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync/atomic"
+	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -81,13 +82,32 @@ func startManager(ctx context.Context, mgr ctrl.Manager, synced *cachesSynced) e
 // cachesSynced is started by the manager after its caches, on each replica.
 type cachesSynced struct{ atomic.Bool }
 
-// Start implements manager.Runnable.
+// releaseInterval is how often pages of the program are released. A page that is used
+// again costs microseconds.
+const releaseInterval = 30 * time.Second
+
+// Start implements manager.Runnable. Until the context ends it releases the pages of the
+// program that are rarely used: those that only the start needs, and later those that only
+// changes need.
 func (s *cachesSynced) Start(ctx context.Context) error {
 	s.Store(true)
-	if err := host.ReleasePages(); err != nil {
-		klog.FromContext(ctx).V(2).Info("Kept the pages that only the start needs", "reason", err.Error())
+	program, err := host.OpenProgram()
+	timer := time.NewTicker(releaseInterval)
+	defer timer.Stop()
+	for {
+		if err == nil {
+			err = program.ReleasePages()
+		}
+		if err != nil {
+			klog.FromContext(ctx).V(2).Info("Kept the pages of the program that are rarely used", "reason", err.Error())
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-timer.C:
+		}
 	}
-	return nil
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.

@@ -7,6 +7,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/appthrust/capt/internal/host"
+	_ "github.com/appthrust/capt/internal/host/unprofiled" // The manager serves no profiles.
 )
 
 // limitMemory sets the memory limit of the Go runtime by that of the container, unless
