@@ -62,8 +62,10 @@ func TestSweep_removesAnAbandonedRun(t *testing.T) {
 	needsEmulator(t)
 	e := startEmulator(t)
 	// The sweep runs with the credentials of the user, not with those of CAPT.
-	e.administrator = []string{"events:ListRules", "iam:ListOpenIDConnectProviderTags", "iam:ListOpenIDConnectProviders", "iam:ListPolicies", "iam:ListUsers",
-		"iam:ListAccessKeys", "iam:DeleteAccessKey", "iam:ListAttachedUserPolicies", "iam:DetachUserPolicy", "iam:DeleteUser", "sqs:ListQueues", "tag:GetResources"}
+	e.administrator = []string{
+		"events:ListRules", "iam:ListOpenIDConnectProviderTags", "iam:ListOpenIDConnectProviders", "iam:ListPolicies", "iam:ListUsers",
+		"iam:ListAccessKeys", "iam:DeleteAccessKey", "iam:ListAttachedUserPolicies", "iam:DetachUserPolicy", "iam:DeleteUser", "sqs:ListQueues", "tag:GetResources",
+	}
 	a, err := account.Open(t.Context(), region, config.WithBaseEndpoint(e.url),
 		config.WithCredentialsProvider(credentials.NewStaticCredentialsProvider("emulated", "emulated", "")))
 	e.Expect(err).NotTo(HaveOccurred())

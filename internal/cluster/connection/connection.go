@@ -62,7 +62,7 @@ func (c *Cache) connect(ctx context.Context, cluster client.ObjectKey) (*connect
 	if err != nil {
 		return nil, err
 	}
-	return opened, c.start(opened) //nolint:contextcheck // The cache outlives the reconcile.
+	return opened, c.start(opened)
 }
 
 // open creates the clients, and checks that the API server answers.
