@@ -55,8 +55,12 @@ func TestCheck_refusesToStart(t *testing.T) {
 			g := NewWithT(t)
 			writes := emptyAccount(t)
 			var out, messages bytes.Buffer
-			for _, args := range [][]string{{"check"}, {"sweep", "abc123"}} {
-				g.Expect(run(t.Context(), args, variables(test.account, test.budget), &out, &messages)).To(MatchError(And(HavePrefix("nothing was created"), ContainSubstring(test.want))))
+			g.Expect(run(t.Context(), []string{"check"}, variables(test.account, test.budget), &out, &messages)).To(MatchError(And(HavePrefix("nothing was created"), ContainSubstring(test.want))))
+			// A sweep needs no budget.
+			if err := run(t.Context(), []string{"sweep", "abc123"}, variables(test.account, test.budget), &out, &messages); test.budget != "" {
+				g.Expect(err).To(MatchError(And(HavePrefix("nothing was deleted"), ContainSubstring(test.want))))
+			} else {
+				g.Expect(err).NotTo(HaveOccurred())
 			}
 			g.Expect(out.String()).To(BeEmpty(), "there is no run")
 			g.Expect(*writes).To(BeZero())
