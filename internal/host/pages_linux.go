@@ -81,7 +81,7 @@ func (p *Program) ReleasePages() error {
 	return nil
 }
 
-func advise(start, end uintptr, advice uintptr) error {
+func advise(start, end, advice uintptr) error {
 	if _, _, errno := unix.Syscall(unix.SYS_MADVISE, start, end-start, advice); errno != 0 {
 		return errno
 	}
