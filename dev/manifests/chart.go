@@ -50,7 +50,7 @@ const (
 // tokenFile begins the endpoint of a ServiceMonitor, and authorization replaces it in the
 // chart: a Prometheus that refuses files takes the token from a Secret.
 const (
-	tokenFile     = "  - bearerTokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token\n    honorLabels: true\n"
+	tokenFile     = "  - bearerTokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token\n    honorLabels: true\n" //nolint:gosec // The path of a file.
 	authorization = "  - honorLabels: true\n    {{- with .Values.monitoring.authorization }}\n    authorization:\n      {{- toYaml . | nindent 6 }}\n" +
 		"    {{- else }}\n    bearerTokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token\n    {{- end }}\n"
 )
