@@ -153,17 +153,21 @@ test: parts-test test-page build ## Run all unit and integration tests, building
 # How long make fuzz and make test run each fuzz target, as many at once as there are cores.
 # Inputs that reach new code stay in Go's cache, and those of a failure in testdata/fuzz.
 # make test uses the packages as they are compiled for the tests: it changes the inputs
-# that are kept, without the guidance of coverage. With TEST_FUZZTIME= it runs them as they are.
+# that are kept, without the guidance of coverage, if TEST_FUZZTIME is set. By default it runs
+# them as they are, so that its result is always the same.
 FUZZTIME      ?= 1m
-TEST_FUZZTIME ?= 2s
+TEST_FUZZTIME ?=
 FUZZ_PACKAGES = $(sort $(dir $(shell git grep -l '^func Fuzz' -- '*_test.go')))
 FUZZ_BIN      = out/fuzz
 # run-fuzz runs the programs in FUZZ_BIN. $(1) is the time for each target.
+# Go reports the end of the time as a failure if it comes at an unfavourable moment
+# (golang/go#48591): a failure without an input is none.
 define run-fuzz
 	@git grep '^func Fuzz' -- $(foreach p,$(FUZZ_PACKAGES),':(glob)$(p)*_test.go') | sed -E 's|/[^/]*:func ([A-Za-z0-9_]+).*| \1|' | \
 	  CACHE=$$(go env GOCACHE)/fuzz/$$(go list -m) BIN=$(CURDIR)/$(FUZZ_BIN) xargs -P $$(getconf _NPROCESSORS_ONLN) -n 2 sh -c ' \
 	    cd $$1 && if $$BIN/$$(basename $$1).test -test.run "^$$" -test.fuzz "^$$2$$" -test.fuzztime $(1) -test.parallel 1 \
 	      -test.fuzzcachedir $$CACHE/$$1 > $$BIN/$$2.log 2>&1; then echo "$$1 $$2: $$(grep -o "execs: [0-9]*" $$BIN/$$2.log | tail -n 1)"; \
+	    elif grep -q "context deadline exceeded" $$BIN/$$2.log && ! grep -q "Failing input" $$BIN/$$2.log; then echo "$$1 $$2: ended"; \
 	    else cat $$BIN/$$2.log; exit 255; fi' fuzz
 endef
 
