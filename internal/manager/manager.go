@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"sync/atomic"
-	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -17,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
-	"github.com/appthrust/capt/internal/host"
 	"github.com/appthrust/capt/internal/kubernetes/scheme"
 	"github.com/appthrust/capt/internal/version"
 	"github.com/appthrust/capt/internal/webhooks"
@@ -82,32 +80,10 @@ func startManager(ctx context.Context, mgr ctrl.Manager, synced *cachesSynced) e
 // cachesSynced is started by the manager after its caches, on each replica.
 type cachesSynced struct{ atomic.Bool }
 
-// releaseInterval is how often pages of the program are released. A page that is used
-// again costs microseconds.
-const releaseInterval = 30 * time.Second
-
-// Start implements manager.Runnable. Until the context ends it releases the pages of the
-// program that are rarely used: those that only the start needs, and later those that only
-// changes need.
-func (s *cachesSynced) Start(ctx context.Context) error {
+// Start implements manager.Runnable.
+func (s *cachesSynced) Start(context.Context) error {
 	s.Store(true)
-	program, err := host.OpenProgram()
-	timer := time.NewTicker(releaseInterval)
-	defer timer.Stop()
-	for {
-		if err == nil {
-			err = program.ReleasePages()
-		}
-		if err != nil {
-			klog.FromContext(ctx).V(2).Info("Kept the pages of the program that are rarely used", "reason", err.Error())
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-timer.C:
-		}
-	}
+	return nil
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
@@ -169,6 +145,9 @@ func setup(ctx context.Context, mgr ctrl.Manager, o *Options) (*cachesSynced, er
 	synced := &cachesSynced{}
 	if err := errors.Join(mgr.Add(synced), mgr.AddReadyzCheck("caches", synced.check)); err != nil {
 		return nil, fmt.Errorf("adding the readiness check: %w", err)
+	}
+	if err := mgr.Add(pages{}); err != nil {
+		return nil, fmt.Errorf("adding the release of pages: %w", err)
 	}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return nil, fmt.Errorf("adding the health check: %w", err)

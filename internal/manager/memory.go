@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"time"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
 	"k8s.io/klog/v2"
@@ -26,3 +27,36 @@ func limitMemory(ctx context.Context) {
 		klog.FromContext(ctx).Info("Limited memory", "bytes", limit)
 	}
 }
+
+// releaseInterval is how often pages of the program are released. A page that is used
+// again costs microseconds.
+const releaseInterval = 30 * time.Second
+
+// pages is started by the manager after its caches, on each replica. It releases the pages
+// of the program that are rarely used: those that only the start needs, and later those
+// that only changes need.
+type pages struct{}
+
+// Start implements manager.Runnable.
+func (pages) Start(ctx context.Context) error {
+	program, err := host.OpenProgram()
+	timer := time.NewTicker(releaseInterval)
+	defer timer.Stop()
+	for {
+		if err == nil {
+			err = program.ReleasePages()
+		}
+		if err != nil {
+			klog.FromContext(ctx).V(2).Info("Kept the pages of the program that are rarely used", "reason", err.Error())
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-timer.C:
+		}
+	}
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (pages) NeedLeaderElection() bool { return false }

@@ -52,7 +52,6 @@ type Server struct {
 
 	roles           map[string]bool
 	assumable       map[string]bool
-	identityTokens  map[string]bool
 	verifyToken     func(token string) bool
 	sessionDuration time.Duration
 
@@ -74,17 +73,16 @@ func New(t testing.TB) *Server {
 // Start starts a server. The caller must close it.
 func Start() *Server {
 	s := &Server{
-		Account:        digits(12),
-		now:            time.Now,
-		keys:           map[string]Keys{},
-		calls:          map[string]int{},
-		agents:         map[string]bool{},
-		denied:         map[string]bool{},
-		failures:       map[string][]*failure{},
-		roles:          map[string]bool{},
-		assumable:      map[string]bool{},
-		identityTokens: map[string]bool{},
-		clusters:       map[string]string{},
+		Account:   digits(12),
+		now:       time.Now,
+		keys:      map[string]Keys{},
+		calls:     map[string]int{},
+		agents:    map[string]bool{},
+		denied:    map[string]bool{},
+		failures:  map[string][]*failure{},
+		roles:     map[string]bool{},
+		assumable: map[string]bool{},
+		clusters:  map[string]string{},
 	}
 	s.user = s.issue("arn:aws:iam::"+s.Account+":user/capt", "AKIA", 0)
 	s.http = httptest.NewServer(http.HandlerFunc(s.serve))

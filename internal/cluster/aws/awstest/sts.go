@@ -19,9 +19,7 @@ func (s *Server) AddRole(name string) (arn string) {
 
 // TrustToken lets the bearer of a web identity token assume every role.
 func (s *Server) TrustToken(token string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.identityTokens[token] = true
+	s.TrustTokens(func(presented string) bool { return presented == token })
 }
 
 // TrustTokens lets the bearer of a web identity token that verify accepts assume every role.
@@ -35,7 +33,11 @@ func (s *Server) TrustTokens(verify func(token string) bool) {
 func (s *Server) Session(role, name string) Keys {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.issue("arn:aws:sts::"+s.Account+":assumed-role/"+role+"/"+name, "ASIA", time.Hour)
+	return s.issueSession(role, name, time.Hour)
+}
+
+func (s *Server) issueSession(role, name string, duration time.Duration) Keys {
+	return s.issue("arn:aws:sts::"+s.Account+":assumed-role/"+role+"/"+name, "ASIA", duration)
 }
 
 // LimitSessions limits the duration of sessions that are created from now on.
@@ -98,8 +100,7 @@ func (s *Server) assumeRole(c call) (any, error) {
 }
 
 func (s *Server) assumeRoleWithWebIdentity(c call) (any, error) {
-	token := c.form.Get("WebIdentityToken")
-	if !s.identityTokens[token] && (s.verifyToken == nil || !s.verifyToken(token)) {
+	if s.verifyToken == nil || !s.verifyToken(c.form.Get("WebIdentityToken")) {
 		return nil, refuse(http.StatusBadRequest, "InvalidIdentityToken", "No OpenIDConnect provider found in your account")
 	}
 	if !s.assumable[c.form.Get("RoleArn")] {
@@ -131,13 +132,12 @@ func (s *Server) createSession(c call) (session, error) {
 	}
 	role := c.form.Get("RoleArn")
 	name := role[strings.LastIndex(role, "/")+1:]
-	arn := "arn:aws:sts::" + s.Account + ":assumed-role/" + name + "/" + c.form.Get("RoleSessionName")
-	k := s.issue(arn, "ASIA", duration)
+	k := s.issueSession(name, c.form.Get("RoleSessionName"), duration)
 	return session{
 		Credentials: sessionKeys{
 			AccessKeyID: k.AccessKeyID, SecretAccessKey: k.SecretAccessKey, SessionToken: k.SessionToken,
 			Expiration: k.Expires.UTC().Format(time.RFC3339),
 		},
-		AssumedRoleUser: assumedUser{AssumedRoleID: "AROA" + name + ":" + c.form.Get("RoleSessionName"), Arn: arn},
+		AssumedRoleUser: assumedUser{AssumedRoleID: "AROA" + name + ":" + c.form.Get("RoleSessionName"), Arn: k.ARN},
 	}, nil
 }
