@@ -5,8 +5,8 @@
     VENV/bin/python docs/images/picture.py recording docs/images/quickstart.svg
 
 The recording goes through a terminal emulator, so that the picture has the final
-state of lines that were overwritten. The command is added in front, and the part
-after "Try next" is omitted. The picture loads no external fonts.
+state of lines that were overwritten. The command replaces the header of script, and
+the part after "Try next" is omitted. The picture loads no external fonts.
 """
 
 import io
@@ -24,7 +24,7 @@ COLUMNS = 132
 def shown(recording: str) -> list[Text]:
     """The lines of the screen, with their colours."""
     screen = pyte.Screen(COLUMNS, 400)
-    pyte.Stream(screen).feed(recording)
+    pyte.Stream(screen).feed(re.sub(r"\AScript started on .*\n", "", recording))
     lines = []
     for y in range(screen.cursor.y + 1):
         line = Text()
