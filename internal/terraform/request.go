@@ -90,7 +90,7 @@ const (
 
 // Protocol is the version of the request and the result. It increases when a runner of
 // an earlier version would misunderstand a request.
-const Protocol = protocolTool
+const Protocol = protocolExpected
 
 // Versions that a request requires.
 const (
@@ -98,14 +98,17 @@ const (
 	protocolPolicies
 	protocolOneShot
 	protocolTool
+	protocolExpected
 )
 
 // RequiredProtocol returns the version that a runner must understand. A runner of an
 // earlier version would ignore policies and apply what they deny, apply everything instead
-// of the targets of a one-shot operation, return all outputs under their own names, or use
-// another tool than the required one.
+// of the targets of a one-shot operation, return all outputs under their own names, use
+// another tool than the required one, or create everything again without the state.
 func (r *Request) RequiredProtocol() int {
 	switch {
+	case r.State.Expected != "":
+		return protocolExpected
 	case r.Tool != nil:
 		return protocolTool
 	case r.OneShot != nil || r.Selection != nil:

@@ -1,6 +1,7 @@
 package terraform
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 )
@@ -10,6 +11,10 @@ type KnownState struct {
 	StateInfo
 	// Unconfirmed is set if a run may have changed the state after the last report.
 	Unconfirmed bool `json:"unconfirmed,omitempty"`
+	// Expected is the lineage of a state that the workspace had before the reports were lost.
+	// It is not trusted: a run refuses to start from nothing because of it, but it does not
+	// prove that a found state belongs to the workspace.
+	Expected string `json:"expected,omitempty"`
 	// Owner is the name of the workspace in the states that it creates.
 	Owner string `json:"-"`
 	// Adopt is the version of a state that the user wants to use nevertheless, or that
@@ -23,10 +28,11 @@ type KnownState struct {
 // the known state is missing. It names the lineage, because the annotation may stay:
 // the next state of the workspace has another lineage, and must not be given up.
 func (k KnownState) AdoptNothing() string {
-	if k.Lineage == "" {
+	lineage := cmp.Or(k.Lineage, k.Expected)
+	if lineage == "" {
 		return "none"
 	}
-	return "none/" + k.Lineage
+	return "none/" + lineage
 }
 
 // Version returns a text that identifies a version of a state.
@@ -76,12 +82,14 @@ func (k KnownState) Compare(found StateInfo, own bool) StateProblem {
 	case k.Adopt == k.AdoptNothing() && (found.Lineage == "" || found.Lineage != k.Lineage && (k.isFree(found) || own && found.Resources == 0)):
 		return ""
 	case found.Lineage == "":
-		if k.Resources > 0 || k.Unconfirmed && k.Lineage != "" {
+		if k.Resources > 0 || k.Unconfirmed && k.Lineage != "" || k.Expected != "" {
 			return StateMissing
 		}
 		return ""
 	case k.Adopt == found.Version():
 		return ""
+	case k.Lineage == "" && k.Expected != "" && k.Expected != found.Lineage && found.Resources == 0:
+		return StateMissing
 	case k.Lineage == "":
 		// A state that was used before lineages were recorded is trusted. A run that was
 		// lost before it recorded the lineage has changed nothing in the backend.
@@ -130,6 +138,9 @@ func (p StateProblem) Explain(known KnownState, found StateInfo, location string
 
 // had describes the resources of a missing state.
 func had(known KnownState) string {
+	if known.Resources == 0 && known.Expected != "" {
+		return "the annotation capt.appthrust.io/state-lineage says that there was one"
+	}
 	if known.Resources == 0 {
 		return "a run may have created resources"
 	}

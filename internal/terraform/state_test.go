@@ -53,6 +53,17 @@ func TestKnownState_compare(t *testing.T) {
 		{"missing without a known lineage, and given up", KnownState{StateInfo: StateInfo{Resources: 2}, Adopt: "none"}, StateInfo{}, false, ""},
 		{"an earlier version, both without resources", KnownState{StateInfo: StateInfo{Lineage: "l", Serial: 5}}, StateInfo{Lineage: "l", Serial: 4}, true, ""},
 		{"an earlier version with resources that were destroyed", KnownState{StateInfo: StateInfo{Lineage: "l", Serial: 5}}, StateInfo{Lineage: "l", Serial: 4, Resources: 3}, true, StateOutdated},
+		{"missing after a move", KnownState{Expected: "l"}, StateInfo{}, false, StateMissing},
+		{"missing in an own backend after a move", KnownState{Expected: "l"}, StateInfo{}, true, StateMissing},
+		{"missing after a move and a lost run", KnownState{Expected: "l", Unconfirmed: true}, StateInfo{}, true, StateMissing},
+		{"missing after a move, and given up", KnownState{Expected: "l", Adopt: "none/l"}, StateInfo{}, true, ""},
+		{"missing after a move, and given up without a lineage", KnownState{Expected: "l", Adopt: "none"}, StateInfo{}, true, StateMissing},
+		{"replaced by an empty state after a move", KnownState{Expected: "l", Owner: "me"}, StateInfo{Lineage: "x", Owner: "me"}, true, StateMissing},
+		{"replaced by an empty state after a move, and adopted", KnownState{Expected: "l", Adopt: "x/0"}, StateInfo{Lineage: "x"}, true, ""},
+		{"an empty state after a move", KnownState{Expected: "l"}, StateInfo{Lineage: "l"}, true, ""},
+		{"found in an own backend after a move", KnownState{Expected: "l"}, StateInfo{Lineage: "x", Resources: 1}, true, ""},
+		{"that of another workspace, which the annotation names", KnownState{Expected: "x"}, StateInfo{Lineage: "x", Resources: 1}, false, StateForeign},
+		{"an empty one of another workspace, which the annotation names", KnownState{Expected: "x", Owner: "me"}, StateInfo{Lineage: "x", Serial: 1, Owner: "other"}, false, StateForeign},
 		{"known before lineages were recorded", KnownState{StateInfo: StateInfo{Serial: 3, Resources: 2}}, info, false, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -72,6 +83,7 @@ func TestKnownState_exists(t *testing.T) {
 		{"resources before lineages were recorded", KnownState{StateInfo: StateInfo{Resources: 1}}, true},
 		{"a lost run", KnownState{Unconfirmed: true}, true},
 		{"adopted", KnownState{Adopt: "l/1"}, true},
+		{"the annotation of an editor", KnownState{Expected: "l"}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) { NewWithT(t).Expect(tt.known.Exists()).To(Equal(tt.want)) })
 	}

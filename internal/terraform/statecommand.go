@@ -170,7 +170,7 @@ func CheckPush(pushed, found StateInfo, known KnownState) string {
 	for _, current := range []struct {
 		StateInfo
 		what string
-	}{{found, "the state in the backend"}, {known.StateInfo, "the last known state"}} {
+	}{{found, "the state in the backend"}, {known.StateInfo, "the last known state"}, {StateInfo{Lineage: known.Expected}, "the state that the workspace had"}} {
 		switch {
 		case current.Lineage == "":
 		case current.Lineage != pushed.Lineage:

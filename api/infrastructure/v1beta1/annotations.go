@@ -58,6 +58,12 @@ const (
 	HostedForAnnotation = "capt.appthrust.io/hosted-for"
 )
 
+// StateLineageAnnotation is the lineage of the state of a workspace. CAPT writes it. It survives
+// a move to another management cluster and a restore, where the status is lost: the workspace
+// then waits for a state instead of starting with an empty one. It proves nothing about a state
+// that exists, because every editor can write it.
+const StateLineageAnnotation = "capt.appthrust.io/state-lineage"
+
 // Labels of the objects that CAPT creates for a workspace.
 const (
 	// WorkspaceLabel names the workspace an object belongs to.

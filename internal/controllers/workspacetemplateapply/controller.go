@@ -151,6 +151,7 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.WorkspaceTemplateApply, s
 		Finalizer:   infrav1.WorkspaceTemplateApplyFinalizer,
 		Scope:       r.scope,
 		Steps: []reconcile.Step[scope]{
+			{Run: r.restored},
 			{Run: r.history},
 			{Run: r.shell},
 			{Run: r.approval},
@@ -163,6 +164,7 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.WorkspaceTemplateApply, s
 			{Condition: infrav1.NoDriftCondition, Run: r.drift, Message: noDriftMessage, RequeueAfter: untilDriftCheck, Informational: true},
 		},
 		Delete: []reconcile.Step[scope]{
+			{Run: r.restored},
 			{Run: r.history},
 			{Run: r.shell},
 			{Run: r.approval},

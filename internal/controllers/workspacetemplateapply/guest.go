@@ -85,6 +85,9 @@ func (r *Reconciler) isGuest(ctx context.Context, apply *infrav1.WorkspaceTempla
 		return false, nil
 	case recordedHost(apply) != "":
 		return true, nil
+	case apply.Annotations[infrav1.StateLineageAnnotation] != "":
+		// It has a state of its own. After a move its Secrets may not exist yet.
+		return false, nil
 	case r.Grants == nil || r.Grants.Denied || key.Namespace == apply.Namespace || apply.Spec.ProviderConfigRef != nil:
 		return false, nil
 	}

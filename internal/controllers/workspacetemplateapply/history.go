@@ -87,6 +87,7 @@ func (r *Reconciler) history(ctx context.Context, s *scope) error {
 			"duration", duration(result).String())
 		r.queue.Release(s.slot())
 	}
+	s.keepLineage()
 	return nil
 }
 

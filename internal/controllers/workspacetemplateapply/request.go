@@ -88,7 +88,6 @@ func (s *scope) request(next decision) (*terraform.Request, error) {
 	if next.oneShot {
 		request.OneShot = s.situation().oneShot
 	}
-	request.Protocol, request.Manager = request.RequiredProtocol(), version.Version()
 	if !next.oneShot || next.operation == terraform.OperationApply {
 		// Resources may have been released for an earlier plan. An operation that destroys
 		// them needs an approved plan.
@@ -108,6 +107,7 @@ func (s *scope) request(next decision) (*terraform.Request, error) {
 	request.Snapshot = strings.TrimSuffix(strings.TrimPrefix(s.restore(), "capt-"), "-0")
 	request.BreakLock = s.apply.Annotations[infrav1.ForceUnlockAnnotation]
 	request.State = s.knownState()
+	request.Protocol, request.Manager = request.RequiredProtocol(), version.Version()
 	request.Rescued = s.rescued
 	switch next.operation {
 	case terraform.OperationStateCommand:

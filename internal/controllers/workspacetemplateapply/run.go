@@ -76,7 +76,7 @@ func (s *scope) unlessApplied(operation terraform.Operation, inputs string, err 
 // start starts a run. The request is stored before a runner acts on it. Its name
 // has the number of the run, so that a second attempt fails.
 func (r *Reconciler) start(ctx context.Context, s *scope, next decision) error {
-	if err := s.shellFault(); err != nil {
+	if err := r.mayStart(ctx, s, next); err != nil {
 		return err
 	}
 	executor := r.executor(s)

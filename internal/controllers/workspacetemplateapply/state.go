@@ -143,6 +143,7 @@ func (s *scope) recordLineage(run *runRecord) error {
 		return err
 	}
 	setVersion(state, *recorded)
+	s.keepLineage()
 	s.statusChanged = true
 	return nil
 }
@@ -231,7 +232,7 @@ func nameOf(state *infrav1.StateStatus) string {
 
 // knownState returns what the next run has to find in its backend.
 func (s *scope) knownState() terraform.KnownState {
-	known := terraform.KnownState{Adopt: s.apply.Annotations[infrav1.AdoptStateAnnotation]}
+	known := terraform.KnownState{Adopt: s.apply.Annotations[infrav1.AdoptStateAnnotation], Expected: s.expectedLineage()}
 	state := s.apply.Status.State
 	if state == nil {
 		return known
@@ -251,6 +252,8 @@ func (r *Reconciler) nothingLeft(ctx context.Context, s *scope) (bool, error) {
 	switch {
 	case len(results) > 0 && isDestroyed(results[0]) && !results[0].LockLeft:
 		return true, nil
+	case s.expectsState():
+		return false, nil
 	case len(results) > 0 && results[0] != nil && s.needsState(results[0].StateProblem):
 		return false, nil
 	case leftLock(results):
