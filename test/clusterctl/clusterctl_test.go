@@ -33,8 +33,10 @@ func TestClusterctl(t *testing.T) {
 		t.Skip("run `make test-clusterctl`")
 	}
 	config := newRepository(t)
+	commands := readCommands(t)
+	newServer(t, config).initCore(commands.initCore)
 	source := newServer(t, config)
-	source.init(previous)
+	source.init(commands.init.of(previous), previous)
 	source.generate()
 
 	source.startClusterAPI()
@@ -43,16 +45,16 @@ func TestClusterctl(t *testing.T) {
 	source.Expect(source.clusterctl("describe", "cluster", "demo", "-n", "default", "--show-conditions", "all")).To(And(
 		MatchRegexp(`CAPTCluster default/demo`), MatchRegexp(`VPCReady +True`), MatchRegexp(`CAPTControlPlane default/demo`), MatchRegexp(`WorkspaceReady +True`)))
 
-	source.upgrade()
+	source.upgrade(commands)
 	source.waitReady("demo", "demo-vpc")
 	source.Expect(trace()).To(ConsistOf("create vpc", "create cluster"), "an upgrade starts no run")
 
 	target := newServer(t, config)
-	target.init(current)
+	target.init(commands.init, current)
 	target.startClusterAPI()
 	source.startSlowRun()
 	source.expectBlockedMove(target)
-	source.clusterctl("move", "-n", "default", "--to-kubeconfig", target.kubeconfig, "-v", "1")
+	source.run(commands.move.with("target.kubeconfig", target.kubeconfig))
 	target.waitReady("demo", "demo-vpc", "slow")
 	target.Expect(trace()).To(ConsistOf("create vpc", "create cluster", "create slow"), "the move created and destroyed nothing")
 	source.expectEmpty()
@@ -63,14 +65,23 @@ func TestClusterctl(t *testing.T) {
 	for _, s := range []*server{source, target} {
 		s.Expect(s.forbidden()).To(BeEmpty(), "each provider has the permissions that it needs")
 	}
-	target.deleteProviders()
+	target.deleteProviders(commands.delete)
+}
+
+// initCore installs Cluster API without a provider.
+func (s *server) initCore(c command) {
+	s.t.Helper()
+	s.run(c)
+	s.Expect(s.deployment("capi-system").Spec.Template.Spec.Containers[0].Args).To(ContainElement(ContainSubstring("ClusterTopology=true")))
+	var all appsv1.DeploymentList
+	s.Expect(s.client.List(s.ctx, &all)).To(Succeed())
+	s.Expect(all.Items).To(HaveLen(1), "no provider is installed")
 }
 
 // init installs the providers, and checks that they arrive as they are in config/.
-func (s *server) init(version string) {
+func (s *server) init(c command, version string) {
 	s.t.Helper()
-	s.clusterctl("init", "--core", "cluster-api:"+coreVersion,
-		"--infrastructure", "capt:"+version, "--control-plane", "capt:"+version, "--bootstrap", "capt:"+version, "--addon", "capt:"+version)
+	s.run(c)
 	for _, namespace := range providers {
 		container := s.deployment(namespace).Spec.Template.Spec.Containers[0]
 		s.Expect(container.Image).To(Equal("ghcr.io/appthrust/capt:" + version))
@@ -198,11 +209,10 @@ func (s *server) waitReady(cluster string, workspaces ...string) {
 	}, testTimeout, 500*time.Millisecond).Should(Succeed())
 }
 
-func (s *server) upgrade() {
+func (s *server) upgrade(commands *documented) {
 	s.t.Helper()
-	s.Expect(s.clusterctl("upgrade", "plan")).To(ContainSubstring(current))
-	s.clusterctl("upgrade", "apply",
-		"--infrastructure", "capt:"+current, "--control-plane", "capt:"+current, "--bootstrap", "capt:"+current, "--addon", "capt:"+current)
+	s.Expect(s.run(commands.upgradePlan)).To(ContainSubstring(current))
+	s.run(commands.upgrade)
 	for _, namespace := range providers {
 		s.Expect(s.deployment(namespace).Spec.Template.Spec.Containers[0].Image).To(Equal("ghcr.io/appthrust/capt:" + current))
 	}
@@ -309,9 +319,9 @@ func (s *server) deleteCluster() {
 }
 
 // deleteProviders removes the providers; the kinds and what exists of them remain.
-func (s *server) deleteProviders() {
+func (s *server) deleteProviders(c command) {
 	s.t.Helper()
-	s.clusterctl("delete", "--infrastructure", "capt", "--control-plane", "capt", "--bootstrap", "capt", "--addon", "capt")
+	s.run(c)
 	for _, namespace := range providers {
 		var list appsv1.DeploymentList
 		s.Expect(s.client.List(s.ctx, &list, client.InNamespace(namespace))).To(Succeed())

@@ -45,8 +45,9 @@ type server struct {
 	kubeconfig string
 	// dir contains logs, certificates and the working directories of the managers.
 	dir string
-	// config is the configuration of clusterctl.
-	config string
+	// config is the configuration of clusterctl, and settings are variables of its environment.
+	config   string
+	settings []string
 	// managers are the running managers of CAPT, by namespace.
 	managers map[string]*manager
 	// logs are the logs of all programs.
@@ -93,6 +94,7 @@ func (s *server) clusterctl(args ...string) string {
 	s.Expect(err).NotTo(HaveOccurred())
 	cmd := exec.CommandContext(s.ctx, program, append(args, "--config", s.config)...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig, "CLUSTERCTL_DISABLE_VERSIONCHECK=true", "XDG_CONFIG_HOME="+s.dir, "AWS_REGION=eu-central-1", "ENDPOINT_PUBLIC_CIDRS=203.0.113.0/24")
+	cmd.Env = append(cmd.Env, s.settings...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	s.Expect(cmd.Start()).To(Succeed())
