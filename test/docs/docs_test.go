@@ -31,7 +31,7 @@ type scenario struct {
 }
 
 var scenarios = []scenario{
-	{name: "engine", pages: []string{"README.md"}},
+	{name: "engine", pages: []string{"README.md", "README.ja.md"}},
 	{name: "own-module", pages: []string{"docs/own-module.md"}},
 	{
 		name:  "workspace",
