@@ -80,6 +80,11 @@ func check(root string) ([]string, error) {
 			findings = append(findings, fmt.Sprintf("%s: %s is missing", navFile, inDocs))
 		}
 	}
+	lists, err := listProblems(root, pages, nav)
+	if err != nil {
+		return nil, err
+	}
+	findings = append(findings, lists...)
 	claims, err := claimProblems(root)
 	if err != nil {
 		return nil, err

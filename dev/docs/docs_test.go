@@ -105,11 +105,13 @@ func write(t *testing.T, files map[string]string) string {
 func TestCheck_findsEachProblem(t *testing.T) {
 	root := write(t, map[string]string{
 		"docs/nav.yaml": "- Home: index.md\n- A: a.md\n- Gone: gone.md\n",
+		"README.md":     "# README.md\n[a](docs/a.md)\n",
+		"README.ja.md":  "[a](docs/a.md)\n",
 		"docs/a.md": "# A\n[b](b.md) [b](b.md#there) [b](b.md#nowhere) [c](c.md) [r](../README.md#readmemd) [o](../../o) [w](http://example.com)\n" +
 			"[here](#a) [nothing](#b) [dir](../docs) <img src=\"i.png\">\n\n```sh\nls\n```\n",
 		"docs/b.md":   "# There\n\n<!-- not run: needs a cloud -->\n```sh\nls\n```\n\n<!-- not run: as above -->\n```sh\nls\n```\n",
 		"docs/c/d.md": "```\nls\n```\n\n<!-- blocks not run: the names are examples -->\n\n```sh\nls\n```\n",
-		"pkg/README.md": "<!-- not run: the names are examples -->\n```sh\nls\n```\n\n<!-- not run: pkg TestA and `make all` run it -->\n```sh\nls\n```\n\n" +
+		"pkg/README.md": "<!-- not run: the names are examples -->\n```sh\nls\n```\n\n<!-- not run: pkg TestA and `make all` do the same -->\n```sh\nls\n```\n\n" +
 			"<!-- not run: pkg TestB -->\n```sh\nls\n```\n\n<!-- not run: `make none` -->\n```sh\nls\n```\n\n<!-- run: one -->\n```sh\nls\n```\n",
 		"pkg/a_test.go":         "package pkg\n\nfunc TestA(t *testing.T) {}\n",
 		"Makefile":              "all: one\n",
@@ -261,6 +263,63 @@ two lines. <!-- not tested: there is no cloud -->
 		claimsPage + ":23: pkg has no TestMethod",
 		claimsPage + ":26: the statement names no test: " + claimHelp,
 	}
+	if !slices.Equal(got, want) {
+		t.Errorf("findings:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// A reason that says "runs it" is checked against the code of the tests.
+func TestCheck_findsCommandsThatNoTestRuns(t *testing.T) {
+	block := func(reason, text string) string {
+		return "<!-- not run: " + reason + " -->\n```sh\n" + text + "\n```\n\n"
+	}
+	root := write(t, map[string]string{
+		"docs/nav.yaml":    "- Home: index.md\n- A: a.md\n- B: b.md\n",
+		"README.md":        "[a](docs/a.md) [b](docs/b.md)\n",
+		"README.ja.md":     "[a](docs/a.md) [b](docs/b.md)\n",
+		"pkg/a_test.go":    "package pkg\n\nfunc TestA(t *testing.T) { run(\"clusterctl\", \"upgrade\", \"plan\"); run(\"upgrade\", \"apply\", \"--addon\", v) }\n",
+		"test/b/b_test.go": "package b\n\nfunc TestB(t *testing.T) { read(\"b.md\") }\n",
+		"Makefile":         "all: one ## All.\n\tgo test ./test/b\n",
+		"CONTRIBUTING.md":  "`make all`\n",
+		"docs/b.md":        block("test/b TestB runs it", "clusterctl move --to-directory d") + block("`make all` runs the commands", "helm install x"),
+		"docs/a.md": block("pkg TestA runs it", "A=b clusterctl upgrade plan   # --comment\nexport A=b") +
+			block("pkg TestA runs it", "clusterctl upgrade plan\nclusterctl upgrade apply --contract=v1") +
+			block("pkg TestA does the same", "clusterctl upgrade apply --contract v1") +
+			block("pkg TestA runs the commands of clusterctl", "clusterctl upgrade apply --addon capt | kubectl apply -f - <<EOF\nhelm install x\nEOF\nkubectl get pods") +
+			block("pkg TestA runs them", "clusterctl upgrade plan && kubectl get pods") +
+			block("`make all` runs the same commands", "helm install x"),
+	})
+	got, err := check(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	instead := `: say what the test does instead of "runs it", let it read the commands of the page, or name the program whose commands it runs`
+	want := []string{
+		`docs/a.md:27: not run: pkg has no "kubectl" of "kubectl get"` + instead,
+		`docs/a.md:32: not run: test/b has no "helm" of "helm install"` + instead,
+		`docs/a.md:8: not run: pkg has no "--contract" of "clusterctl upgrade apply --contract"` + instead,
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("findings:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// The README lists every page, and CONTRIBUTING.md every target.
+func TestCheck_findsWhatIsNotListed(t *testing.T) {
+	root := write(t, map[string]string{
+		"docs/nav.yaml":   "- Home: index.md\n- A: a.md\n- B: b.md\n",
+		"docs/a.md":       "# A\n",
+		"docs/b.md":       "# B\n",
+		"README.md":       "[a](docs/a.md#a)\n",
+		"README.ja.md":    "[a](docs/a.md) [b](docs/b.md)\n",
+		"Makefile":        "one: ## One.\ntwo: ## Two.\nhidden:\n",
+		"CONTRIBUTING.md": "`make one VERSION=1`, and make two\n",
+	})
+	got, err := check(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"CONTRIBUTING.md: `make two` is missing", "README.md: there is no link to docs/b.md"}
 	if !slices.Equal(got, want) {
 		t.Errorf("findings:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
