@@ -207,8 +207,8 @@ type NodeProblem struct {
 	// +kubebuilder:validation:Enum=WaitingForNode;NodeGone;NodeNotReady;ProviderIDChanged
 	Reason string `json:"reason"`
 
-	// since is when the problem was first observed. It starts anew if the node could not
-	// be observed in the meantime.
+	// since is when the problem was first observed. Interruptions in which the cluster did
+	// not answer do not change it.
 	// +required
 	Since metav1.Time `json:"since"`
 }
@@ -249,9 +249,9 @@ type CAPTMachineStatus struct {
 	// +kubebuilder:validation:MaxLength=253
 	NodeName string `json:"nodeName,omitempty"`
 
-	// nodeProblem is why the node does not work. It is empty if the node works or cannot
-	// be observed. A CAPTMachineSet with spec.healthCheck replaces the machine if the
-	// problem lasts.
+	// nodeProblem is why the node does not work. It is empty if the node works, and stays
+	// as it is while the cluster does not answer. A CAPTMachineSet with spec.healthCheck
+	// replaces the machine if the problem lasts and the cluster confirms it.
 	// +optional
 	NodeProblem *NodeProblem `json:"nodeProblem,omitempty"`
 

@@ -208,7 +208,7 @@ func (c *Cache) addAccessor(cluster client.ObjectKey) *accessor {
 // forget disconnects a cluster that does not exist anymore.
 func (c *Cache) forget(cluster client.ObjectKey) {
 	if a := c.accessor(cluster); a != nil {
-		a.disconnect()
+		a.disconnect(c.options.Now())
 	}
 	c.mu.Lock()
 	delete(c.accessors, cluster)

@@ -209,12 +209,22 @@ func TestCache_followsARenewedKubeconfig(t *testing.T) {
 	secret.Data = f.server.kubeconfig("second").Data
 	f.Expect(f.client.Update(t.Context(), secret)).To(Succeed())
 	f.server.set(func() { f.server.token = "second" })
-	f.Expect(f.reconcile(probeInterval)).To(Equal(time.Millisecond), "the token is rejected")
-	f.reconcile(time.Millisecond)
+	f.Expect(f.reconcile(probeInterval)).To(Equal(probeInterval))
 	c, err := f.cache.GetUncachedClient(t.Context(), key)
-	f.Expect(err).NotTo(HaveOccurred())
+	f.Expect(err).NotTo(HaveOccurred(), "there is a connection all the time")
 	f.Expect(c.Get(t.Context(), client.ObjectKey{Name: "n"}, &corev1.Node{})).To(Succeed())
 	f.Expect(ended).To(BeTrue(), "the watches of the rejected token end")
+	f.Expect(f.cache.GetHealthCheckingState(t.Context(), key)).To(Equal(clustercache.HealthCheckingState{LastProbeTime: f.now, LastProbeSuccessTime: f.now}))
+}
+
+func TestCache_disconnectsAClusterThatRejectsTheKubeconfig(t *testing.T) {
+	f := newFixture(t)
+	f.Expect(f.client.Create(t.Context(), f.server.kubeconfig("first"))).To(Succeed())
+	f.reconcile(0)
+	f.server.set(func() { f.server.token = "second" })
+	f.Expect(f.reconcile(probeInterval)).To(Equal(minRetry))
+	_, err := f.cache.GetClient(t.Context(), key)
+	f.Expect(err).To(MatchError(clustercache.ErrClusterNotConnected))
 }
 
 func TestCache_disconnectsAClusterThatDoesNotAnswer(t *testing.T) {

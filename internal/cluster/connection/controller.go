@@ -83,23 +83,37 @@ func (c *Cache) advance(ctx context.Context, cluster client.ObjectKey, a *access
 	if wait := a.untilProbe(c.options.Now()); wait > 0 {
 		return wait
 	}
-	err := opened.probe(ctx)
+	err := c.check(ctx, cluster, a, opened)
 	failures := a.probed(err, c.options.Now())
 	reportProbe(cluster, err == nil)
-	switch {
-	case apierrors.IsUnauthorized(err):
-		// The kubeconfig may have been renewed.
-		a.disconnect()
-		reportConnection(cluster, false)
-		return time.Millisecond
-	case failures >= maxFailures:
-		ctrl.LoggerFrom(ctx).Info("Disconnected from the workload cluster, which does not answer", "reason", shortError(err))
-		a.disconnect()
-		reportConnection(cluster, false)
-		return maxRetry
-	default:
+	if !apierrors.IsUnauthorized(err) && failures < maxFailures {
 		return probeInterval
 	}
+	ctrl.LoggerFrom(ctx).Info("Disconnected from the workload cluster", "reason", shortError(err))
+	a.disconnect(c.options.Now())
+	reportConnection(cluster, false)
+	if failures >= maxFailures {
+		return maxRetry
+	}
+	return a.untilRetry(c.options.Now())
+}
+
+// check checks that a connected cluster answers. It connects again if the cluster rejects
+// the credentials, because the kubeconfig may have been renewed. The controllers have the
+// previous connection until there is a new one.
+func (c *Cache) check(ctx context.Context, cluster client.ObjectKey, a *accessor, opened *connection) error {
+	err := opened.probe(ctx)
+	if !apierrors.IsUnauthorized(err) {
+		return err
+	}
+	replacement, err := c.connect(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	a.replace(replacement)
+	opened.stop()
+	ctrl.LoggerFrom(ctx).Info("Connected to the workload cluster with its renewed kubeconfig")
+	return nil
 }
 
 // notify triggers the controllers that depend on the connection.
@@ -158,14 +172,23 @@ func (a *accessor) probed(err error, now time.Time) int {
 	return a.health.ConsecutiveFailures
 }
 
-// disconnect ends the watches and forgets the connection.
-func (a *accessor) disconnect() {
+// replace replaces the connection.
+func (a *accessor) replace(opened *connection) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.open = opened
+}
+
+// disconnect ends the watches and forgets the connection. The next attempt to connect is
+// after a delay.
+func (a *accessor) disconnect(now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.open != nil {
 		a.open.stop()
 		a.open = nil
 	}
+	a.attempts, a.failed = 1, now
 }
 
 // untilRetry returns how long to wait before the next attempt to connect.

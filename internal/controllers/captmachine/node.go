@@ -24,10 +24,9 @@ const (
 	rejectedRetry = 5 * time.Minute
 )
 
-// node waits until the node of the instance is ready.
+// node waits until the node of the instance is ready. While the cluster does not answer,
+// the last known problem stays: otherwise each interruption would restart its time.
 func (r *Reconciler) node(ctx context.Context, s *scope) error {
-	previous := s.machine.Status.NodeProblem
-	s.machine.Status.NodeProblem = nil
 	reader, err := r.nodes.Reader(ctx, s.clusterKey())
 	if err != nil {
 		return err
@@ -36,7 +35,7 @@ func (r *Reconciler) node(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	s.machine.Status.NodeProblem = problem(previous, s.nodeProblem(), s.now)
+	s.machine.Status.NodeProblem = problem(s.machine.Status.NodeProblem, s.nodeProblem(), s.now)
 	if s.node == nil {
 		return fault.Wait(infrav1.WaitingForNodeReason, "No node with provider ID %s has joined the cluster", s.machine.Spec.ProviderID)
 	}
