@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -32,7 +33,8 @@ type informer struct {
 	clusterScoped bool
 	store         toolscache.Store
 	transform     toolscache.TransformFunc
-	// listed is closed when the first list is in the store and the handlers have got it.
+	// listed is closed when the first list is in the store and the handlers have got it, or
+	// when there will be none.
 	listed chan struct{}
 	// stopped is closed when the watch has ended for good.
 	stopped chan struct{}
@@ -41,6 +43,9 @@ type informer struct {
 	// gets each change once.
 	mu       sync.Mutex
 	handlers []*registration
+	// failed is why the store does not have the objects, or nil. Reads must not wait for
+	// handlers.
+	failed atomic.Pointer[error]
 }
 
 var (
@@ -60,16 +65,39 @@ func newInformer(k kind, transform toolscache.TransformFunc, clusterScoped bool)
 func (i *informer) start(ctx context.Context, item runtime.Object, source toolscache.ListerWatcher) {
 	reflector := toolscache.NewReflectorWithOptions(source, item, i, toolscache.ReflectorOptions{Name: "workload", ResyncPeriod: resyncPeriod})
 	go func() {
-		defer close(i.stopped)
 		reflector.RunWithContext(ctx)
+		i.end()
 	}()
 }
 
-// copy returns a copy of an object in the store.
-func (i *informer) copy(found any) (runtime.Object, error) {
+// end ends the waits for a first list that does not come any more. Those of controllers
+// do not end with the connection.
+func (i *informer) end() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	close(i.stopped)
+	if !i.HasSynced() {
+		i.failed.Store(&errDisconnected)
+		close(i.listed)
+	}
+}
+
+// failure returns why the objects cannot be read, or nil.
+func (i *informer) failure() error {
+	if err := i.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// item returns an object in the store, or a copy unless the caller wants none.
+func (i *informer) item(found any, noCopy *bool) (runtime.Object, error) {
 	obj, ok := found.(runtime.Object)
 	if !ok {
 		return nil, fmt.Errorf("the cache has %T, which is not an object", found)
+	}
+	if noCopy != nil && *noCopy {
+		return obj, nil
 	}
 	copied := obj.DeepCopyObject()
 	copied.GetObjectKind().SetGroupVersionKind(i.kind.GroupVersionKind)

@@ -21,6 +21,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
+// errDisconnected is returned for a kind that was not listed before the connection ended.
+var errDisconnected = errors.New("the connection to the workload cluster has ended")
+
 // errFields is returned for lists by fields, and errMetadata for objects with only their
 // metadata. No controller reads them from a workload cluster.
 var (
@@ -52,7 +55,9 @@ type kind struct {
 var _ cache.Cache = &objects{}
 
 // Get implements client.Reader. It waits for the first list of the kind.
-func (o *objects) Get(ctx context.Context, key client.ObjectKey, out client.Object, _ ...client.GetOption) error {
+func (o *objects) Get(ctx context.Context, key client.ObjectKey, out client.Object, opts ...client.GetOption) error {
+	var options client.GetOptions
+	options.ApplyOptions(opts)
 	i, err := o.synced(ctx, out)
 	if err != nil {
 		return err
@@ -67,13 +72,13 @@ func (o *objects) Get(ctx context.Context, key client.ObjectKey, out client.Obje
 	if !exists {
 		return apierrors.NewNotFound(schema.GroupResource{Group: i.kind.Group, Resource: i.kind.Kind}, key.Name)
 	}
-	copied, err := i.copy(found)
+	item, err := i.item(found, options.UnsafeDisableDeepCopy)
 	if err != nil {
 		return err
 	}
-	from, to := reflect.ValueOf(copied), reflect.ValueOf(out)
+	from, to := reflect.ValueOf(item), reflect.ValueOf(out)
 	if from.Type() != to.Type() {
-		return fmt.Errorf("the cache has %T, not %T", copied, out)
+		return fmt.Errorf("the cache has %T, not %T", item, out)
 	}
 	to.Elem().Set(from.Elem())
 	return nil
@@ -106,18 +111,19 @@ func (o *objects) List(ctx context.Context, out client.ObjectList, opts ...clien
 		if options.Limit > 0 && int64(len(items)) == options.Limit {
 			break
 		}
-		copied, err := i.copy(found)
+		item, err := i.item(found, options.UnsafeDisableDeepCopy)
 		if err != nil {
 			return err
 		}
-		items = append(items, copied)
+		items = append(items, item)
 	}
 	return meta.SetList(out, items)
 }
 
-// GetInformer implements cache.Informers. It waits for the first list of the kind.
+// GetInformer implements cache.Informers. It waits for the first list of the kind, or until
+// the connection ends: a controller asks again and again after an error.
 func (o *objects) GetInformer(ctx context.Context, obj client.Object, _ ...cache.InformerGetOption) (cache.Informer, error) {
-	return o.synced(ctx, obj)
+	return o.settled(ctx, obj)
 }
 
 // GetInformerForKind implements cache.Informers.
@@ -126,7 +132,7 @@ func (o *objects) GetInformerForKind(ctx context.Context, gvk schema.GroupVersio
 	if err != nil {
 		return nil, fmt.Errorf("watching %s: %w", gvk.Kind, err)
 	}
-	return o.synced(ctx, obj)
+	return o.settled(ctx, obj)
 }
 
 // RemoveInformer implements cache.Informers. The watches end with the connection.
@@ -163,6 +169,16 @@ func (*objects) IndexField(context.Context, client.Object, string, client.Indexe
 
 // synced returns the informer of an object or of a list, after its first list.
 func (o *objects) synced(ctx context.Context, obj runtime.Object) (*informer, error) {
+	i, err := o.settled(ctx, obj)
+	if err != nil {
+		return nil, err
+	}
+	return i, i.failure()
+}
+
+// settled returns the informer of an object or of a list when it is known whether its
+// objects can be read.
+func (o *objects) settled(ctx context.Context, obj runtime.Object) (*informer, error) {
 	i, err := o.informer(obj)
 	if err != nil {
 		return nil, err

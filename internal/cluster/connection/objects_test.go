@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -159,6 +160,63 @@ func TestObjects_waitsForTheFirstListOnlyAsLongAsTheCaller(t *testing.T) {
 	cancel()
 	g.Expect(apierrors.IsTimeout(o.Get(ctx, client.ObjectKey{Namespace: "a", Name: "p"}, &corev1.Pod{}))).To(BeTrue())
 	g.Expect(o.WaitForCacheSync(ctx)).To(BeFalse())
+}
+
+// A controller waits for a kind with a context that does not end with the connection.
+func TestObjects_endsWaitsWithTheConnection(t *testing.T) {
+	g := NewWithT(t)
+	ctx, disconnect := context.WithCancel(t.Context())
+	requested := make(chan struct{}, 100)
+	o := newObjects(t, "")
+	o.ctx = ctx
+	o.client = interceptor.NewClient(o.client, interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+		requested <- struct{}{}
+		return apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "", nil)
+	}})
+	type result struct {
+		informer cache.Informer
+		err      error
+		synced   bool
+	}
+	waits := make(chan result, 1)
+	go func() {
+		i, err := o.GetInformer(context.WithoutCancel(t.Context()), &corev1.ConfigMap{})
+		waits <- result{i, err, o.WaitForCacheSync(context.WithoutCancel(t.Context()))}
+	}()
+	g.Eventually(requested).Should(Receive())
+	g.Consistently(waits, "50ms").ShouldNot(Receive())
+	disconnect()
+	var got result
+	g.Eventually(waits).Should(Receive(&got))
+	g.Expect(got.err).NotTo(HaveOccurred(), "a controller would ask again and again")
+	g.Expect(got.synced).To(BeTrue())
+	g.Expect(got.informer.IsStopped()).To(BeTrue())
+
+	g.Expect(o.Get(t.Context(), client.ObjectKey{Namespace: "a", Name: "one"}, &corev1.ConfigMap{})).To(MatchError(errDisconnected))
+	g.Expect(o.List(t.Context(), &corev1.ConfigMapList{})).To(MatchError(errDisconnected), "it is not known to be empty")
+	g.Expect(o.List(t.Context(), &corev1.NodeList{})).To(MatchError(errDisconnected), "a kind that was not read before")
+}
+
+func TestObjects_copiesOnlyIfTheCallerMayChangeObjects(t *testing.T) {
+	g := NewWithT(t)
+	o := newObjects(t, "", configMap("a", "one", "x"))
+	stored := func() map[string]string {
+		found, _, err := o.informers[kind{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("ConfigMap")}].store.GetByKey("a/one")
+		g.Expect(err).NotTo(HaveOccurred())
+		return found.(*corev1.ConfigMap).Labels
+	}
+	var list corev1.ConfigMapList
+	g.Expect(o.List(t.Context(), &list, client.UnsafeDisableDeepCopy)).To(Succeed())
+	list.Items[0].Labels["written"] = "by the caller"
+	g.Expect(stored()).To(HaveKey("written"))
+	var one corev1.ConfigMap
+	g.Expect(o.Get(t.Context(), client.ObjectKey{Namespace: "a", Name: "one"}, &one, client.UnsafeDisableDeepCopy)).To(Succeed())
+	one.Labels["written too"] = "by the caller"
+	g.Expect(stored()).To(HaveKey("written too"))
+
+	g.Expect(o.List(t.Context(), &list)).To(Succeed())
+	list.Items[0].Labels["copied"] = "yes"
+	g.Expect(stored()).NotTo(HaveKey("copied"))
 }
 
 func TestInformer_reportsWhatARelistChanges(t *testing.T) {
