@@ -161,9 +161,9 @@ func measureJob(ctx context.Context, o options) (*jobReport, error) {
 	}
 	for round := range o.rounds {
 		turns := []func() error{
-			func() error { return b.job(ctx, installedImage, &b.report.Jobs, &b.report.JobPeakMiB) },
+			func() error { return b.job(ctx, installedImage, &b.report.Jobs) },
 			func() error { return b.bare(ctx, &b.report.Bare) },
-			func() error { return b.job(ctx, uninstalledImage, &b.report.Uninstalled, new(float64)) },
+			func() error { return b.job(ctx, uninstalledImage, &b.report.Uninstalled) },
 		}
 		if round%2 == 1 {
 			slices.Reverse(turns)
@@ -174,10 +174,27 @@ func measureJob(ctx context.Context, o options) (*jobReport, error) {
 			}
 		}
 	}
+	if err := b.samplePeaks(ctx); err != nil {
+		return nil, err
+	}
 	r := b.report
 	r.JobSeconds, r.BareSeconds, r.UninstalledSeconds = median(r.Jobs), median(r.Bare), median(r.Uninstalled)
 	r.Ratio = r.JobSeconds / r.BareSeconds
 	return r, nil
+}
+
+// samplePeaks measures the memory of runs in another round, because sampling delays them.
+func (b *jobBench) samplePeaks(ctx context.Context) error {
+	memory := startPeak(b.env.Dir)
+	err := b.job(ctx, installedImage, new([]float64))
+	b.report.JobPeakMiB = memory.end()
+	if err != nil {
+		return err
+	}
+	memory = startPeak(b.env.Dir)
+	err = b.bare(ctx, new([]float64))
+	b.report.BarePeakMiB = memory.end()
+	return err
 }
 
 // prepare creates the images and the directory of the plain tool's provider.
@@ -261,8 +278,8 @@ func zipFile(path, name, program string) error {
 	return nil
 }
 
-// job measures from the creation of a workspace until it is ready, and raises a peak.
-func (b *jobBench) job(ctx context.Context, image string, results *[]float64, mib *float64) error {
+// job measures from the creation of a workspace until it is ready.
+func (b *jobBench) job(ctx context.Context, image string, results *[]float64) error {
 	namespace, err := b.namespace(ctx)
 	if err != nil {
 		return err
@@ -273,8 +290,7 @@ func (b *jobBench) job(ctx context.Context, image string, results *[]float64, mi
 	if err := b.createTemplate(ctx, namespace, b.provider.text(), nil, runner); err != nil {
 		return err
 	}
-	started, memory := time.Now(), startPeak(b.env.Dir)
-	defer memory.end()
+	started := time.Now()
 	ready := make(chan error, 1)
 	go func() { ready <- b.waitReady(ctx, namespace, 1, 1) }()
 	if err := b.createWorkspaces(ctx, namespace, 1); err != nil {
@@ -284,7 +300,7 @@ func (b *jobBench) job(ctx context.Context, image string, results *[]float64, mi
 		return err
 	}
 	seconds := time.Since(started).Seconds()
-	*results, *mib = append(*results, seconds), max(*mib, memory.end())
+	*results = append(*results, seconds)
 	logf("job: %s: %.2fs", image, seconds)
 	return nil
 }
@@ -303,13 +319,12 @@ func (b *jobBench) bare(ctx context.Context, results *[]float64) error {
 	if err := os.WriteFile(filepath.Join(dir, "main.tf"), []byte(text), 0o600); err != nil {
 		return fmt.Errorf("writing a module: %w", err)
 	}
-	started, memory := time.Now(), startPeak(b.env.Dir)
-	defer memory.end()
+	started := time.Now()
 	if err := b.applyBare(ctx, dir, "bare", nil); err != nil {
 		return err
 	}
 	seconds := time.Since(started).Seconds()
-	*results, b.report.BarePeakMiB = append(*results, seconds), max(b.report.BarePeakMiB, memory.end())
+	*results = append(*results, seconds)
 	logf("job: bare: %.2fs", seconds)
 	return nil
 }

@@ -40,7 +40,11 @@ type managerProcess struct {
 
 // processExecutor are the manager's flags for runs as processes.
 func (h *harness) processExecutor() []string {
-	return []string{"--executor=process", "--terraform-binary=" + h.tofu, "--work-dir=" + h.work, fmt.Sprintf("--max-runs=%d", parallelism)}
+	return []string{
+		"--executor=process", "--terraform-binary=" + h.tofu, "--work-dir=" + h.work,
+		// By default one slot is left to other namespaces, of which there are none.
+		fmt.Sprintf("--max-runs=%d", parallelism), fmt.Sprintf("--max-runs-per-namespace=%d", parallelism),
+	}
 }
 
 // startManager starts the manager for all namespaces, with flags for its executor.
