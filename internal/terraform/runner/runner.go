@@ -191,6 +191,10 @@ func (r *Runner) execute(ctx context.Context, run *execution) error {
 	if err := r.prepare(ctx, run); err != nil {
 		return err
 	}
+	if usesProviders(request.Operation) {
+		run.session.ServeProviders(ctx)
+		defer run.session.StopProviders()
+	}
 	if run.locked {
 		err = r.performOnFile(ctx, run)
 	} else {
@@ -202,6 +206,16 @@ func (r *Runner) execute(ctx context.Context, run *execution) error {
 	}
 	run.forgetDescription()
 	return err
+}
+
+// usesProviders reports whether an operation runs commands that use providers.
+func usesProviders(operation terraform.Operation) bool {
+	switch operation {
+	case terraform.OperationRestoreState, terraform.OperationStateCommand, terraform.OperationShell:
+		return false
+	default:
+		return true
+	}
 }
 
 // selectTool returns the tool that the request requires.
