@@ -29,7 +29,7 @@ import (
 func setupClusters(ctx context.Context, mgr ctrl.Manager, o *Options, objects cache.Cache, reader client.Reader) error {
 	options := controller.Options{MaxConcurrentReconciles: o.Concurrency}
 	clusters, err := connection.SetupWithManager(ctx, mgr, connection.Options{
-		Clusters: mgr.GetClient(), Secrets: workload.Reader{Reader: mgr.GetAPIReader(), Policy: o.Network.clusters()},
+		Clusters: mgr.GetClient(), Secrets: workload.Reader{Reader: mgr.GetAPIReader(), Policy: o.Network.clusters()}, Metadata: objects,
 		Connector:   workload.Connector{Policy: o.Network.clusters()},
 		Scheme:      mgr.GetScheme(),
 		WatchFilter: o.WatchFilter, Filter: hasControlPlane,

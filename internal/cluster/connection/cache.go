@@ -33,6 +33,8 @@ type Options struct {
 	Clusters client.Reader
 	// Secrets reads the Secrets of kubeconfigs.
 	Secrets client.Reader
+	// Metadata reads the metadata of these Secrets from a cache.
+	Metadata client.Reader
 	// Connector connects to API servers.
 	Connector workload.Connector
 	// Scheme is that of the clients.

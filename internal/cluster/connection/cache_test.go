@@ -1,6 +1,7 @@
 package connection
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
@@ -133,7 +134,7 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 	f.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(objects, cluster)...).Build()
 	policy := &dial.Policy{Allowed: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
 	f.cache = newCache(t.Context(), Options{
-		Clusters: f.client, Secrets: workload.Reader{Reader: f.client, Policy: policy}, Connector: workload.Connector{Policy: policy},
+		Clusters: f.client, Secrets: workload.Reader{Reader: f.client, Policy: policy}, Metadata: f.client, Connector: workload.Connector{Policy: policy},
 		Scheme: scheme, Now: func() time.Time { return f.now },
 	})
 	t.Cleanup(f.cache.stop)
@@ -198,23 +199,99 @@ func TestCache_connectsWhenTheKubeconfigAppears(t *testing.T) {
 	f.Expect(err).NotTo(HaveOccurred())
 }
 
-func TestCache_followsARenewedKubeconfig(t *testing.T) {
-	f := newFixture(t)
-	secret := f.server.kubeconfig("first")
-	f.Expect(f.client.Create(t.Context(), secret)).To(Succeed())
-	f.reconcile(0)
-	ended, stop := false, f.cache.accessor(key).open.stop
-	f.cache.accessor(key).open.stop = func() { ended = true; stop() }
+// ending returns a function that reports whether the watches of the connection have ended.
+func (f *fixture) ending() func() bool {
+	f.t.Helper()
+	ended, opened := false, f.cache.accessor(key).open
+	stop := opened.stop
+	opened.stop = func() { ended = true; stop() }
+	return func() bool { return ended }
+}
 
-	secret.Data = f.server.kubeconfig("second").Data
-	f.Expect(f.client.Update(t.Context(), secret)).To(Succeed())
-	f.server.set(func() { f.server.token = "second" })
+// change changes the kubeconfig.
+func (f *fixture) change(secret *corev1.Secret) {
+	f.t.Helper()
+	existing := secret.DeepCopy()
+	f.Expect(f.client.Get(f.t.Context(), client.ObjectKeyFromObject(secret), existing)).To(Succeed())
+	existing.Data = secret.Data
+	f.Expect(f.client.Update(f.t.Context(), existing)).To(Succeed())
+}
+
+func TestCache_followsARenewedToken(t *testing.T) {
+	for name, prepare := range map[string]func(f *fixture){
+		"before it expires":             func(*fixture) {},
+		"before the change is observed": func(f *fixture) { f.cache.options.Metadata = stale{f.cache.options.Metadata, "1"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.Expect(f.client.Create(t.Context(), f.server.kubeconfig("first"))).To(Succeed())
+			prepare(f)
+			f.reconcile(0)
+			f.Eventually(f.events).Should(Receive())
+			before, err := f.cache.GetUncachedClient(t.Context(), key)
+			f.Expect(err).NotTo(HaveOccurred())
+			ended := f.ending()
+
+			f.change(f.server.kubeconfig("second"))
+			f.server.set(func() { f.server.token = "second" })
+			f.Expect(f.reconcile(probeInterval)).To(Equal(probeInterval))
+			after, err := f.cache.GetUncachedClient(t.Context(), key)
+			f.Expect(err).NotTo(HaveOccurred(), "there is a connection all the time")
+			f.Expect(after).To(BeIdenticalTo(before))
+			f.Expect(after.Get(t.Context(), client.ObjectKey{Name: "n"}, &corev1.Node{})).To(Succeed())
+			f.Expect(ended()).To(BeFalse(), "watches outlive their token")
+			f.Consistently(f.events, "50ms").ShouldNot(Receive(), "nothing has changed for the controllers")
+			f.Expect(f.cache.GetHealthCheckingState(t.Context(), key)).To(Equal(clustercache.HealthCheckingState{LastProbeTime: f.now, LastProbeSuccessTime: f.now}))
+		})
+	}
+}
+
+// stale returns an old version of all objects.
+type stale struct {
+	client.Reader
+
+	version string
+}
+
+// Get implements client.Reader.
+func (s stale) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	err := s.Reader.Get(ctx, key, obj, opts...)
+	obj.SetResourceVersion(s.version)
+	return err
+}
+
+func TestCache_followsAnotherServer(t *testing.T) {
+	f := newFixture(t)
+	f.Expect(f.client.Create(t.Context(), f.server.kubeconfig("first"))).To(Succeed())
+	f.reconcile(0)
+	f.Eventually(f.events).Should(Receive())
+	ended := f.ending()
+	other := newServer(t)
+	f.change(other.kubeconfig("first"))
 	f.Expect(f.reconcile(probeInterval)).To(Equal(probeInterval))
 	c, err := f.cache.GetUncachedClient(t.Context(), key)
-	f.Expect(err).NotTo(HaveOccurred(), "there is a connection all the time")
+	f.Expect(err).NotTo(HaveOccurred())
 	f.Expect(c.Get(t.Context(), client.ObjectKey{Name: "n"}, &corev1.Node{})).To(Succeed())
-	f.Expect(ended).To(BeTrue(), "the watches of the rejected token end")
-	f.Expect(f.cache.GetHealthCheckingState(t.Context(), key)).To(Equal(clustercache.HealthCheckingState{LastProbeTime: f.now, LastProbeSuccessTime: f.now}))
+	f.Expect(other.paths).To(ContainElement("HTTP/2.0 /api/v1/nodes/n"))
+	f.Expect(ended()).To(BeTrue(), "the watches of the previous server end")
+	f.Eventually(f.events).Should(Receive(), "the controllers watch the other server")
+}
+
+func TestCache_keepsAConnectionWhileTheNextServerIsTried(t *testing.T) {
+	f := newFixture(t)
+	f.Expect(f.client.Create(t.Context(), f.server.kubeconfig("first"))).To(Succeed())
+	f.reconcile(0)
+	other := newServer(t)
+	other.set(func() { other.down = true })
+	f.change(other.kubeconfig("first"))
+	for range maxFailures - 1 {
+		f.Expect(f.reconcile(probeInterval)).To(Equal(probeInterval))
+		_, err := f.cache.GetClient(t.Context(), key)
+		f.Expect(err).NotTo(HaveOccurred())
+	}
+	f.reconcile(probeInterval)
+	_, err := f.cache.GetClient(t.Context(), key)
+	f.Expect(err).To(MatchError(clustercache.ErrClusterNotConnected))
 }
 
 func TestCache_disconnectsAClusterThatRejectsTheKubeconfig(t *testing.T) {
@@ -275,7 +352,7 @@ func TestCache_doesNotConnectToDeniedAddresses(t *testing.T) {
 	f.reconcile(0)
 	_, err := f.cache.GetClient(t.Context(), key)
 	f.Expect(err).To(MatchError(clustercache.ErrClusterNotConnected))
-	_, err = f.cache.connect(t.Context(), key)
+	_, err = f.cache.connectFirst(t.Context(), key)
 	f.Expect(err).To(MatchError(dial.ErrDenied))
 	f.Expect(f.server.paths).To(BeEmpty())
 }

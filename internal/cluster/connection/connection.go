@@ -7,9 +7,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/cluster-api/util/kubeconfig"
+	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -37,15 +38,38 @@ type connection struct {
 	stop context.CancelFunc
 	// watches are the names of the watches that were added.
 	watches map[string]bool
+	// version is the resource version of the kubeconfig's Secret. Only the controller uses
+	// it.
+	version string
 }
 
-// connect opens a connection with the cluster's kubeconfig.
-func (c *Cache) connect(ctx context.Context, cluster client.ObjectKey) (*connection, error) {
-	content, err := kubeconfig.FromSecret(ctx, c.options.Secrets, cluster)
+// kubeconfig is the kubeconfig of a cluster, and the version of the Secret.
+type kubeconfig struct {
+	content []byte
+	version string
+}
+
+// read reads the kubeconfig of a cluster.
+func (c *Cache) read(ctx context.Context, cluster client.ObjectKey) (*kubeconfig, error) {
+	found, err := secret.Get(ctx, c.options.Secrets, cluster, secret.Kubeconfig)
 	if err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
 	}
-	config, err := c.options.Connector.LastingConfig(content)
+	return &kubeconfig{found.Data[secret.KubeconfigDataName], found.ResourceVersion}, nil
+}
+
+// isCurrent reports whether a connection has the cluster's kubeconfig. Without that Secret
+// there is no other one.
+func (c *Cache) isCurrent(ctx context.Context, cluster client.ObjectKey, opened *connection) bool {
+	found := &metav1.PartialObjectMetadata{}
+	found.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	err := c.options.Metadata.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: secret.Name(cluster.Name, secret.Kubeconfig)}, found)
+	return err != nil || found.ResourceVersion == opened.version
+}
+
+// connect opens a connection with a kubeconfig.
+func (c *Cache) connect(ctx context.Context, k *kubeconfig) (*connection, error) {
+	config, err := c.options.Connector.LastingConfig(k.content)
 	if err != nil {
 		return nil, err
 	}
@@ -55,13 +79,14 @@ func (c *Cache) connect(ctx context.Context, cluster client.ObjectKey) (*connect
 	}
 	runsHere, err := c.options.Pod.runsIn(ctx, opened.live)
 	if err == nil && runsHere {
-		if config, err = workload.OwnConfig(content, c.options.Own); err == nil {
+		if config, err = workload.OwnConfig(k.content, c.options.Own); err == nil {
 			opened, err = c.open(ctx, config)
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
+	opened.version = k.version
 	return opened, c.start(opened)
 }
 
@@ -107,6 +132,16 @@ func (c *Cache) start(opened *connection) error {
 	}, stop
 	opened.cached = cachedClient{Client: opened.live, objects: opened.objects}
 	return nil
+}
+
+// renew makes the connection use a kubeconfig in which only the token has changed. It
+// reports false if more has changed.
+func (c *connection) renew(k *kubeconfig) bool {
+	if !workload.Renew(c.config, k.content) {
+		return false
+	}
+	c.version = k.version
+	return true
 }
 
 // probe checks that the API server answers, with its shortest answer to any user.

@@ -70,7 +70,7 @@ func (c *Cache) advance(ctx context.Context, cluster client.ObjectKey, a *access
 		if wait := a.untilRetry(c.options.Now()); wait > 0 {
 			return wait
 		}
-		opened, err := c.connect(ctx, cluster)
+		opened, err := c.connectFirst(ctx, cluster)
 		a.conclude(opened, err, c.options.Now())
 		reportConnection(cluster, err == nil)
 		if err != nil {
@@ -98,21 +98,38 @@ func (c *Cache) advance(ctx context.Context, cluster client.ObjectKey, a *access
 	return a.untilRetry(c.options.Now())
 }
 
-// check checks that a connected cluster answers. It connects again if the cluster rejects
-// the credentials, because the kubeconfig may have been renewed. The controllers have the
-// previous connection until there is a new one.
+// connectFirst connects to a cluster that is not connected.
+func (c *Cache) connectFirst(ctx context.Context, cluster client.ObjectKey) (*connection, error) {
+	found, err := c.read(ctx, cluster)
+	if err != nil {
+		return nil, err
+	}
+	return c.connect(ctx, found)
+}
+
+// check checks that a connected cluster answers. It follows the kubeconfig if that has
+// changed, or if the cluster rejects the credentials: the cache may be behind. The
+// controllers have the previous connection until there is a new one.
 func (c *Cache) check(ctx context.Context, cluster client.ObjectKey, a *accessor, opened *connection) error {
-	err := opened.probe(ctx)
-	if !apierrors.IsUnauthorized(err) {
+	if c.isCurrent(ctx, cluster, opened) {
+		if err := opened.probe(ctx); !apierrors.IsUnauthorized(err) {
+			return err
+		}
+	}
+	found, err := c.read(ctx, cluster)
+	if err != nil {
 		return err
 	}
-	replacement, err := c.connect(ctx, cluster)
+	if opened.renew(found) {
+		return opened.probe(ctx)
+	}
+	replacement, err := c.connect(ctx, found)
 	if err != nil {
 		return err
 	}
 	a.replace(replacement)
 	opened.stop()
-	ctrl.LoggerFrom(ctx).Info("Connected to the workload cluster with its renewed kubeconfig")
+	ctrl.LoggerFrom(ctx).Info("Connected to the workload cluster with its changed kubeconfig")
 	return nil
 }
 

@@ -80,7 +80,7 @@ func TestCache_needsLittleMemoryForACluster(t *testing.T) {
 		f.Expect(f.client.Create(t.Context(), &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: name + "-kubeconfig"}, Data: map[string][]byte{"value": kubeconfig},
 		})).To(Succeed())
-		opened, err := f.cache.connect(t.Context(), cluster)
+		opened, err := f.cache.connectFirst(t.Context(), cluster)
 		f.Expect(err).NotTo(HaveOccurred())
 		secrets := &unstructured.UnstructuredList{}
 		secrets.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))

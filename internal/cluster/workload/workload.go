@@ -100,7 +100,7 @@ func (c Connector) LastingConfig(kubeconfig []byte) (*rest.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	return config, c.setTransport(config, lasting())
+	return config, c.setLasting(config, kubeconfig)
 }
 
 // OwnConfig returns the same as LastingConfig for the cluster in which the manager runs.
@@ -113,7 +113,7 @@ func OwnConfig(kubeconfig []byte, own *rest.Config) (*rest.Config, error) {
 		return nil, err
 	}
 	config.Host, config.CAData, config.CAFile = own.Host, own.CAData, own.CAFile
-	return config, c.setTransport(config, lasting())
+	return config, c.setLasting(config, kubeconfig)
 }
 
 func (c Connector) restConfig(kubeconfig []byte) (*rest.Config, error) {

@@ -17,6 +17,6 @@ import (
 func Clusters(ctx context.Context, mgr ctrl.Manager) (clustercache.ClusterCache, error) {
 	ctrl.SetLogger(klog.Background())
 	return connection.SetupWithManager(ctx, mgr, connection.Options{
-		Clusters: mgr.GetClient(), Secrets: mgr.GetAPIReader(), Connector: workload.Connector{}, Scheme: mgr.GetScheme(), Now: time.Now,
+		Clusters: mgr.GetClient(), Secrets: mgr.GetAPIReader(), Metadata: mgr.GetAPIReader(), Connector: workload.Connector{}, Scheme: mgr.GetScheme(), Now: time.Now,
 	}, controller.Options{})
 }
