@@ -42,7 +42,7 @@ type ReferenceGrantFrom struct {
 }
 
 // GrantedKind is a kind of object that a grant covers.
-// +kubebuilder:validation:Enum=WorkspaceTemplate;WorkspaceProviderConfig;WorkspaceTemplateApply;CAPTAddon
+// +kubebuilder:validation:Enum=WorkspaceTemplate;WorkspaceProviderConfig;WorkspaceTemplateApply;CAPTAddon;Secret;ConfigMap
 type GrantedKind string
 
 // The kinds that a grant covers.
@@ -57,6 +57,11 @@ const (
 	GrantedWorkspaceTemplateApply GrantedKind = "WorkspaceTemplateApply"
 	// GrantedCAPTAddon installs add-ons in the clusters of others.
 	GrantedCAPTAddon GrantedKind = "CAPTAddon"
+	// GrantedSecret lets templates of others, which run in this namespace, name its Secrets.
+	GrantedSecret GrantedKind = "Secret"
+	// GrantedConfigMap lets templates of others, which run in this namespace, name its
+	// ConfigMaps.
+	GrantedConfigMap GrantedKind = "ConfigMap"
 )
 
 // ReferenceGrantTo are objects of one kind.

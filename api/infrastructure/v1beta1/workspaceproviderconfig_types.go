@@ -1,6 +1,8 @@
 package v1beta1
 
 import (
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -61,6 +63,17 @@ type WorkspaceProviderConfigSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	MaxConcurrentRuns *int32 `json:"maxConcurrentRuns,omitempty"`
+
+	// templateNamespaces are the other namespaces whose WorkspaceTemplates may be run with
+	// this config in its own namespace. The modules of these templates get the credentials.
+	// Without it, only templates of the namespace of the config may use it there.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=63
+	TemplateNamespaces []string `json:"templateNamespaces,omitempty"`
 
 	// lending limits what other namespaces do with this config, if a CAPTReferenceGrant
 	// lends it to them.
@@ -196,6 +209,12 @@ type WorkspaceProviderConfig struct {
 	// status is the observed state of the config.
 	// +optional
 	Status WorkspaceProviderConfigStatus `json:"status,omitempty"`
+}
+
+// AllowsTemplatesOf reports whether WorkspaceTemplates of a namespace may be run with the
+// config in the namespace of the config. An empty name is that namespace.
+func (c *WorkspaceProviderConfig) AllowsTemplatesOf(namespace string) bool {
+	return namespace == "" || namespace == c.Namespace || slices.Contains(c.Spec.TemplateNamespaces, namespace)
 }
 
 // GetConditions returns the conditions.

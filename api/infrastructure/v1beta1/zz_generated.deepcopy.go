@@ -2836,6 +2836,11 @@ func (in *WorkspaceProviderConfigSpec) DeepCopyInto(out *WorkspaceProviderConfig
 		*out = new(int32)
 		**out = **in
 	}
+	if in.TemplateNamespaces != nil {
+		in, out := &in.TemplateNamespaces, &out.TemplateNamespaces
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.Lending != nil {
 		in, out := &in.Lending, &out.Lending
 		*out = new(ProviderConfigLending)

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cluster/grant"
 	"github.com/appthrust/capt/internal/kubernetes/object"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/record"
@@ -96,6 +97,9 @@ func readSources(ctx context.Context, c client.Reader, s *template.Sources) erro
 		s.ProviderConfig = &infrav1.WorkspaceProviderConfig{}
 		if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, s.ProviderConfig); err != nil {
 			return fmt.Errorf("reading the provider config of %s: %w", s.Apply.Name, err)
+		}
+		if err := grant.CheckTemplate(s.ProviderConfig, client.ObjectKeyFromObject(s.Template)); err != nil {
+			return err
 		}
 	}
 	s.Secrets, s.ConfigMaps = map[string]map[string][]byte{}, map[string]map[string][]byte{}

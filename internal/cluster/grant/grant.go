@@ -40,9 +40,35 @@ func (c *Checker) Check(ctx context.Context, from string, kind infrav1.GrantedKi
 	if c == nil || c.Denied {
 		return fault.Stall(infrav1.NotGrantedReason, "%s %s is in another namespace, and the manager allows no references to other namespaces: create it in namespace %s", kind, to, from)
 	}
+	if granted, err := c.granted(ctx, from, kind, to); err != nil || granted {
+		return err
+	}
+	return fault.WaitFor(retryInterval, infrav1.NotGrantedReason, "%s %s is in another namespace and not granted to namespace %s: ask its owners for a CAPTReferenceGrant in namespace %s", kind, to, from, to.Namespace)
+}
+
+// CheckNamed returns a fault if a template must not name a Secret or a ConfigMap, which is in
+// the namespace in which the template runs. A template of another namespace needs a grant
+// there: whoever may create workspaces could otherwise read all Secrets of the namespace
+// with a template of his own.
+func (c *Checker) CheckNamed(ctx context.Context, template client.ObjectKey, kind infrav1.GrantedKind, to client.ObjectKey) error {
+	if template.Namespace == to.Namespace {
+		return nil
+	}
+	if c != nil && !c.Denied {
+		if granted, err := c.granted(ctx, template.Namespace, kind, to); err != nil || granted {
+			return err
+		}
+	}
+	return fault.WaitFor(retryInterval, infrav1.NotGrantedReason,
+		"%s %s is in another namespace and not granted to namespace %s: WorkspaceTemplate %s names it, so create a CAPTReferenceGrant in namespace %s for this %s, or use a template of namespace %s",
+		kind, to, template.Namespace, template, to.Namespace, kind, to.Namespace)
+}
+
+// granted reports whether a grant lets objects in the namespace from refer to an object.
+func (c *Checker) granted(ctx context.Context, from string, kind infrav1.GrantedKind, to client.ObjectKey) (bool, error) {
 	var grants infrav1.CAPTReferenceGrantList
 	if err := c.Client.List(ctx, &grants, client.InNamespace(to.Namespace)); err != nil {
-		return fmt.Errorf("listing the grants of namespace %s: %w", to.Namespace, err)
+		return false, fmt.Errorf("listing the grants of namespace %s: %w", to.Namespace, err)
 	}
 	for i := range grants.Items {
 		spec := &grants.Items[i].Spec
@@ -50,10 +76,10 @@ func (c *Checker) Check(ctx context.Context, from string, kind infrav1.GrantedKi
 			continue
 		}
 		if granted, err := c.selects(ctx, spec.From, from); err != nil || granted {
-			return err
+			return granted, err
 		}
 	}
-	return fault.WaitFor(retryInterval, infrav1.NotGrantedReason, "%s %s is in another namespace and not granted to namespace %s: ask its owners for a CAPTReferenceGrant in namespace %s", kind, to, from, to.Namespace)
+	return false, nil
 }
 
 // Lends reports whether a namespace grants objects of a kind to any other one.
@@ -104,6 +130,18 @@ func (c *Checker) selects(ctx context.Context, from []infrav1.ReferenceGrantFrom
 		}
 	}
 	return false, nil
+}
+
+// CheckTemplate returns a fault if a template must not be run with a provider config in the
+// namespace of the config. Its module gets the credentials, so the owners of the config
+// decide about templates of other namespaces.
+func CheckTemplate(config *infrav1.WorkspaceProviderConfig, template client.ObjectKey) error {
+	if config.AllowsTemplatesOf(template.Namespace) {
+		return nil
+	}
+	return fault.WaitFor(retryInterval, infrav1.NotGrantedReason,
+		"WorkspaceProviderConfig %s may not be used with WorkspaceTemplate %s, which is in another namespace: add %s to spec.templateNamespaces of the config, or use a template of namespace %s",
+		client.ObjectKeyFromObject(config), template, template.Namespace, config.Namespace)
 }
 
 // ProviderConfig reads a provider config of another namespace for workspaces in the

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cluster/grant"
 	"github.com/appthrust/capt/internal/reconcile"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
@@ -133,6 +134,9 @@ func (k *Keeper) providerConfig(ctx context.Context, namespace string, template 
 		err = k.Grants.ProviderConfig(ctx, namespace, client.ObjectKey{Namespace: template.Namespace, Name: ref.Name}, config)
 	}
 	if err := reconcile.WaitIfNotFound(err, infrav1.WaitingForProviderConfigReason, "WorkspaceProviderConfig "+ref.Name, "create it in namespace "+namespace); err != nil {
+		return nil, err
+	}
+	if err := grant.CheckTemplate(config, client.ObjectKeyFromObject(template)); err != nil {
 		return nil, err
 	}
 	return config, nil

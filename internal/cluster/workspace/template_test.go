@@ -61,6 +61,25 @@ func TestCredentials_ofAnotherNamespace(t *testing.T) {
 	g.Expect(found.Env).To(HaveKeyWithValue("KEY", "shared"))
 }
 
+// A template of another namespace chooses what the manager does with the credentials, for
+// example by an endpoint in its environment.
+func TestCredentials_areNotForTemplatesOfOthers(t *testing.T) {
+	g := NewWithT(t)
+	config := &infrav1.WorkspaceProviderConfig{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "aws"}}
+	template := &infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "mallory", Name: "network"}}
+	template.Spec.Template.Spec.ProviderConfigRef = &infrav1.LocalReference{Name: "aws"}
+	apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "network"}}
+
+	_, err := keeper(config).Credentials(t.Context(), "team", template)
+	g.Expect(err).To(MatchError(ContainSubstring("add mallory to spec.templateNamespaces")))
+	_, err = keeper(config).OutputCredentials(t.Context(), apply, template)
+	g.Expect(err).To(MatchError(ContainSubstring("add mallory to spec.templateNamespaces")))
+
+	config.Spec.TemplateNamespaces = []string{"mallory"}
+	_, err = keeper(config).Credentials(t.Context(), "team", template)
+	g.Expect(err).NotTo(HaveOccurred())
+}
+
 func TestCredentials(t *testing.T) {
 	config := &infrav1.WorkspaceProviderConfig{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "aws"}}
 	config.Spec.Credentials = []infrav1.ProviderCredential{

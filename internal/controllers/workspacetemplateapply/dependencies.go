@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cluster/grant"
 	"github.com/appthrust/capt/internal/kubernetes/object"
 	"github.com/appthrust/capt/internal/reconcile"
 	"github.com/appthrust/capt/internal/reconcile/fault"
@@ -23,6 +24,10 @@ func (r *Reconciler) dependencies(ctx context.Context, s *scope) error {
 	refs := withGrants(s.apply.Namespace, references(s.apply))
 	if guest, sealed := s.guestKey(); sealed {
 		refs = append(refs, reference{grantKind, client.ObjectKey{Namespace: s.apply.Namespace}}, reference{"WorkspaceTemplateApply", guest})
+	}
+	if s.apply.Spec.TemplateRef.Key(s.apply.Namespace).Namespace != s.apply.Namespace {
+		// A template of another namespace needs grants of this one.
+		refs = append(refs, reference{grantKind, client.ObjectKey{Namespace: s.apply.Namespace}})
 	}
 	r.tracker.set(s.name(), refs)
 	if err := r.readTemplate(ctx, s); err != nil {
@@ -152,12 +157,39 @@ func (r *Reconciler) readProviderConfig(ctx context.Context, sources *template.S
 	if err := reconcile.WaitIfNotFound(err, infrav1.WaitingForProviderConfigReason, "WorkspaceProviderConfig "+key.String(), "create it in the namespace of the workspace"); err != nil {
 		return err
 	}
+	if err := grant.CheckTemplate(config, client.ObjectKeyFromObject(sources.Template)); err != nil {
+		return err
+	}
 	sources.ProviderConfig = config
 	return nil
 }
 
+// checkValues returns a fault if the template names Secrets or ConfigMaps that it must not
+// read. Those of the provider config are its own business.
+func (r *Reconciler) checkValues(ctx context.Context, sources *template.Sources) error {
+	named := template.ReferencesOf(template.Sources{Apply: sources.Apply, Template: sources.Template})
+	for _, name := range named.Secrets {
+		if err := r.checkValue(ctx, sources, infrav1.GrantedSecret, name); err != nil {
+			return err
+		}
+	}
+	for _, name := range named.ConfigMaps {
+		if err := r.checkValue(ctx, sources, infrav1.GrantedConfigMap, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Reconciler) checkValue(ctx context.Context, sources *template.Sources, kind infrav1.GrantedKind, name string) error {
+	return r.Grants.CheckNamed(ctx, client.ObjectKeyFromObject(sources.Template), kind, client.ObjectKey{Namespace: sources.Apply.Namespace, Name: name})
+}
+
 // readValues reads the Secrets and ConfigMaps that contain values.
 func (r *Reconciler) readValues(ctx context.Context, sources *template.Sources, values template.References) error {
+	if err := r.checkValues(ctx, sources); err != nil {
+		return err
+	}
 	sources.Secrets, sources.ConfigMaps = map[string]map[string][]byte{}, map[string]map[string][]byte{}
 	namespace := sources.Apply.Namespace
 	for _, name := range values.Secrets {

@@ -192,6 +192,93 @@ func TestGrant_withdrawnStopsRunsAndDestroysNothing(t *testing.T) {
 	c.Expect(c.deleted()).To(BeFalse())
 }
 
+// foreignTemplate returns a controller with a workspace of the namespace n whose template is
+// that of another namespace, and is granted. Everything else is in the namespace n.
+func foreignTemplate(t *testing.T, change func(*infrav1.WorkspaceTemplate), objects ...client.Object) *testController {
+	foreign := newTemplate()
+	foreign.Namespace = "platform"
+	change(foreign)
+	objects = append(objects, values()[2:]...)
+	objects = append(objects, foreign, grantTo("n", infrav1.GrantedWorkspaceTemplate),
+		newApply(func(a *infrav1.WorkspaceTemplateApply) { a.Spec.TemplateRef.Namespace = "platform" }))
+	c := newTestController(t, objects...)
+	c.reconciler.Grants = &grant.Checker{Client: c.server, Live: c.server}
+	return c
+}
+
+// An editor who writes templates in another namespace must not read Secrets here with them.
+func TestGrant_foreignTemplateReadsNothingHere(t *testing.T) {
+	reference := &infrav1.KeyReference{Name: "values", Key: "k"}
+	for name, tc := range map[string]struct {
+		names   infrav1.EnvVar
+		kind    infrav1.GrantedKind
+		another infrav1.GrantedKind
+	}{
+		"Secret":    {infrav1.EnvVar{Name: "A", SecretKeyReference: reference}, infrav1.GrantedSecret, infrav1.GrantedConfigMap},
+		"ConfigMap": {infrav1.EnvVar{Name: "A", ConfigMapKeyReference: reference}, infrav1.GrantedConfigMap, infrav1.GrantedSecret},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := foreignTemplate(t, func(w *infrav1.WorkspaceTemplate) {
+				w.Spec.Template.Spec.ProviderConfigRef = nil
+				w.Spec.Template.Spec.ForProvider.Env = []infrav1.EnvVar{tc.names}
+			})
+			agreed := grantTo("platform", tc.another)
+			agreed.Namespace = "n"
+			agreed.Spec.To = append(agreed.Spec.To, infrav1.ReferenceGrantTo{Kind: tc.kind, Name: "other"})
+			c.Expect(c.server.Create(t.Context(), agreed)).To(Succeed())
+			c.reconcile()
+			c.Expect(c.expect(infrav1.DependenciesReadyCondition, "False NotGranted")).To(And(
+				HavePrefix(name+" n/values is in another namespace and not granted to namespace platform: "),
+				ContainSubstring("CAPTReferenceGrant in namespace n")))
+			c.Expect(c.started).To(BeEmpty())
+			c.Expect(c.reconciler.tracker.mapGrants(t.Context(), agreed)).To(ConsistOf(ctrl.Request{NamespacedName: key("hello")}), "a grant of this namespace ends the wait")
+
+			agreed.Spec.To[1].Name = "values"
+			c.Expect(c.server.Update(t.Context(), agreed)).To(Succeed())
+			c.reconcile()
+			c.Expect(c.started).To(ConsistOf("hello-r1"))
+		})
+	}
+}
+
+// An editor must not run modules of another namespace with the credentials of this one.
+func TestGrant_foreignTemplateUsesNoProviderConfigHere(t *testing.T) {
+	named := func(a *infrav1.WorkspaceTemplateApply) {
+		a.Spec.ProviderConfigRef = &infrav1.LocalReference{Name: "aws"}
+	}
+	for name, change := range map[string]func(*infrav1.WorkspaceTemplateApply){
+		"named by the workspace": named,
+		"named by the template":  func(*infrav1.WorkspaceTemplateApply) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			config := &infrav1.WorkspaceProviderConfig{ObjectMeta: objectMeta("aws")}
+			config.Spec.TemplateNamespaces = []string{"other"}
+			c := foreignTemplate(t, func(w *infrav1.WorkspaceTemplate) { w.Spec.Template.Spec.ForProvider.Env = nil }, config)
+			c.change(change)
+			c.reconcile()
+			c.Expect(c.expect(infrav1.DependenciesReadyCondition, "False NotGranted")).To(Equal(
+				"WorkspaceProviderConfig n/aws may not be used with WorkspaceTemplate platform/vpc, which is in another namespace: add platform to spec.templateNamespaces of the config, or use a template of namespace n"))
+			c.Expect(c.started).To(BeEmpty())
+
+			config.Spec.TemplateNamespaces = []string{"other", "platform"}
+			c.Expect(c.server.Update(t.Context(), config)).To(Succeed())
+			c.reconcile()
+			c.Expect(c.started).To(ConsistOf("hello-r1"))
+		})
+	}
+
+	t.Log("nor with the account that all runs of the namespace have by default")
+	c := foreignTemplate(t, func(w *infrav1.WorkspaceTemplate) {
+		w.Spec.Template.Spec.ProviderConfigRef, w.Spec.Template.Spec.ForProvider.Env = nil, nil
+	})
+	c.reconciler.Limits.DefaultServiceAccount = "cloud"
+	c.reconcile()
+	c.Expect(c.started).To(ConsistOf("hello-r1"))
+	request, err := record.Request(c.runSecret("hello-r1"))
+	c.Expect(err).NotTo(HaveOccurred())
+	c.Expect(request.Pod.ServiceAccountName).To(BeEmpty())
+}
+
 // A user who may write a workspace must not run it under the name of another one.
 func TestGrant_hostingIsNotForged(t *testing.T) {
 	c := newTestController(t, append(values(), newApply(func(a *infrav1.WorkspaceTemplateApply) {

@@ -93,7 +93,12 @@ func TestGuest_startsAgainWithoutItsHostOnRequest(t *testing.T) {
 // The state of a workspace is in its own namespace, whatever is lost in a restore.
 func TestGuest_isNoWorkspaceThatHasRunItself(t *testing.T) {
 	c := newGrantController(t, both...)
-	for _, object := range values()[1:] {
+	agreed := grantTo("platform", infrav1.GrantedSecret, infrav1.GrantedConfigMap)
+	agreed.Namespace = "n"
+	for _, object := range append(values()[1:], agreed) {
+		if config, ok := object.(*infrav1.WorkspaceProviderConfig); ok {
+			config.Spec.TemplateNamespaces = []string{"platform"}
+		}
 		c.Expect(c.server.Create(t.Context(), object)).To(Succeed())
 	}
 	c.reconcile()
