@@ -11,6 +11,12 @@ import (
 // limit is 0 if there is none.
 func MemoryPeak() (peak, limit int64) { return memoryPeak("/sys/fs/cgroup") }
 
+// MemoryLimit returns the memory limit of this control group, or 0 if there is none.
+func MemoryLimit() int64 {
+	_, limit := MemoryPeak()
+	return limit
+}
+
 // unlimited is less than what version 1 of control groups reports without a limit.
 const unlimited = 1 << 60
 

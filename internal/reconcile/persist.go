@@ -94,6 +94,15 @@ func changes(from, to client.Object) (status, rest map[string]any, err error) {
 	if err := json.Unmarshal(data, &rest); err != nil {
 		return nil, nil, fmt.Errorf("comparing versions: %w", err)
 	}
+	// A step may have written the object.
+	if meta, ok := rest["metadata"].(map[string]any); ok {
+		for _, field := range []string{"resourceVersion", "generation", "managedFields"} {
+			delete(meta, field)
+		}
+		if len(meta) == 0 {
+			delete(rest, "metadata")
+		}
+	}
 	if changed, found := rest["status"]; found {
 		status = map[string]any{"status": changed}
 		delete(rest, "status")

@@ -188,3 +188,22 @@ func TestReconcile_requeuesWhileTheCacheIsStale(t *testing.T) {
 	g.Expect(result.RequeueAfter).To(Equal(cacheLag))
 	g.Expect(frame.last).To(BeNil(), "no step runs on a stale object")
 }
+
+// A step may write the object itself, for example to reserve a number.
+func TestChanges_ignoresTheVersionOfTheObject(t *testing.T) {
+	g := NewWithT(t)
+	from := newThing()
+	from.ResourceVersion, from.Generation = "1", 1
+	to := from.DeepCopyObject().(*thing)
+	to.ResourceVersion, to.Generation = "2", 2
+
+	status, rest, err := changes(from, to)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(status).To(BeNil())
+	g.Expect(rest).To(BeNil())
+
+	to.Annotations = map[string]string{"a": "b"}
+	_, rest, err = changes(from, to)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(rest).To(Equal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{"a": "b"}}}))
+}

@@ -32,6 +32,8 @@ type Granter struct {
 	// KeepsDirectories is set if the working directories are kept. A drift check may then
 	// find a state that an earlier run could not save, and stores it.
 	KeepsDirectories bool
+	// Granted remembers what was granted. It may be nil.
+	Granted *Granted
 }
 
 // maxNameLength is the limit for the name of a Job, which is a label value of its
@@ -66,8 +68,8 @@ func (g Granter) Grant(ctx context.Context, run terraform.Run, request *terrafor
 	}
 	objectMeta := runMeta(request.Workspace, record.ComponentRun, run.ID)
 	objectMeta.Name = Name(run.ID)
-	automount := false
-	for _, object := range []client.Object{
+	automount, replaced := false, false
+	objects := []client.Object{
 		&corev1.ServiceAccount{ObjectMeta: *objectMeta.DeepCopy(), AutomountServiceAccountToken: &automount},
 		&rbacv1.Role{ObjectMeta: *objectMeta.DeepCopy(), Rules: rules},
 		&rbacv1.RoleBinding{
@@ -75,14 +77,18 @@ func (g Granter) Grant(ctx context.Context, run terraform.Run, request *terrafor
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: objectMeta.Name},
 			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: run.Namespace, Name: objectMeta.Name}},
 		},
-	} {
+	}
+	for _, object := range objects {
 		err := g.Client.Create(ctx, object)
 		if apierrors.IsAlreadyExists(err) {
-			err = g.replace(ctx, object, run)
+			err, replaced = g.replace(ctx, object, run), true
 		}
 		if err != nil {
 			return fmt.Errorf("creating %T %s: %w", object, objectMeta.Name, err)
 		}
+	}
+	if !replaced {
+		g.Granted.add(run, objects)
 	}
 	return nil
 }
@@ -118,6 +124,9 @@ func (g Granter) replace(ctx context.Context, desired client.Object, run terrafo
 
 // Revoke deletes the service account of a run, its permissions and its stored token.
 func (g Granter) Revoke(ctx context.Context, run terraform.Run) error {
+	if g.revokeGranted(ctx, run) {
+		return nil
+	}
 	return g.revoke(ctx, run.Namespace, run.ID, run.WorkspaceUID)
 }
 
@@ -149,6 +158,7 @@ func (g Granter) revoke(ctx context.Context, namespace, runID, workspaceUID stri
 	if runID == "" {
 		return nil
 	}
+	g.Granted.take(terraform.Run{Namespace: namespace, ID: runID, WorkspaceUID: workspaceUID})
 	objects := metav1.ObjectMeta{Namespace: namespace, Name: Name(runID)}
 	token := metav1.ObjectMeta{Namespace: namespace, Name: TokenSecretName(runID)}
 	var errs []error

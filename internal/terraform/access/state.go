@@ -23,10 +23,15 @@ func (g Granter) reserveState(ctx context.Context, request *terraform.Request, w
 	meta.Name = request.Backend.StateSecretName()
 	secret := &corev1.Secret{ObjectMeta: *meta.DeepCopy(), Type: corev1.SecretTypeOpaque}
 	meta.Name = request.Backend.LeaseName()
-	for _, object := range []client.Object{secret, &coordinationv1.Lease{ObjectMeta: meta}} {
-		if err := g.Client.Create(ctx, object); err != nil && !apierrors.IsAlreadyExists(err) {
+	exists := false
+	for _, object := range []client.Object{&coordinationv1.Lease{ObjectMeta: meta}, secret} {
+		err := g.Client.Create(ctx, object)
+		if exists = apierrors.IsAlreadyExists(err); err != nil && !exists {
 			return fmt.Errorf("creating %T %s: %w", object, object.GetName(), err)
 		}
+	}
+	if !exists {
+		return nil
 	}
 	existing := &corev1.Secret{}
 	if err := g.Reader.Get(ctx, client.ObjectKeyFromObject(secret), existing); err != nil {

@@ -6,8 +6,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/appthrust/capt/internal/host"
 	"github.com/appthrust/capt/internal/terraform"
 )
 
@@ -44,6 +46,7 @@ func (w *Workdir) environment(request *terraform.Request, root, cliConfig string
 			env[name] = value
 		}
 	}
+	maps.Copy(env, collectorEnv(host.MemoryLimit()))
 	maps.Copy(env, request.Env)
 	if request.Encryption != "" {
 		env["TF_ENCRYPTION"] = request.Encryption
@@ -68,6 +71,18 @@ func (w *Workdir) environment(request *terraform.Request, root, cliConfig string
 		list = append(list, name+"="+env[name])
 	}
 	return list
+}
+
+// collectorEnv makes the tool and its providers collect garbage less often. They start with
+// a small heap, which the default would collect dozens of times in a run: a quarter of the
+// CPU time of a plan. In a container with a memory limit they collect it more often again
+// when one of them uses half of it.
+func collectorEnv(limit int64) map[string]string {
+	env := map[string]string{"GOGC": "200"}
+	if limit > 0 {
+		env["GOMEMLIMIT"] = strconv.FormatInt(limit/2, 10)
+	}
+	return env
 }
 
 // MatchName reports whether the pattern is the name, or a prefix of it followed

@@ -84,3 +84,14 @@ func TestCLIConfig_precedence(t *testing.T) {
 	file(root, ".terraformrc")
 	expect(filepath.Join(root, ".terraformrc"))
 }
+
+func TestCollectorEnv(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(collectorEnv(0)).To(Equal(map[string]string{"GOGC": "200"}))
+	g.Expect(collectorEnv(1 << 30)).To(Equal(map[string]string{"GOGC": "200", "GOMEMLIMIT": "536870912"}))
+
+	w, _ := workdir(t, tofu(t))
+	request := inline("")
+	request.Env = map[string]string{"GOGC": "50"}
+	g.Expect(w.environment(request, t.TempDir(), "")).To(ContainElement("GOGC=50"), "the author of the template decides")
+}

@@ -46,6 +46,8 @@ type Options struct {
 // Executor creates a Job for each run.
 type Executor struct {
 	Options
+
+	granted access.Granted
 }
 
 var (
@@ -60,7 +62,7 @@ func New(options Options) *Executor { return &Executor{Options: options} }
 func name(runID string) string { return access.Name(runID) }
 
 func (e *Executor) granter() access.Granter {
-	return access.Granter{Client: e.Client, Reader: e.Reader}
+	return access.Granter{Client: e.Client, Reader: e.Reader, Granted: &e.granted}
 }
 
 func key(run terraform.Run) client.ObjectKey {

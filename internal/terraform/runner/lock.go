@@ -51,9 +51,8 @@ func (r *Runner) tryLock(ctx context.Context, request *terraform.Request, info s
 		meta.Name = name
 		meta.Labels["tfstate"] = "true"
 		meta.Annotations = map[string]string{record.LockInfoAnnotation: info}
-		return r.kube.createLease(ctx, &coordinationv1.Lease{
-			ObjectMeta: meta, Spec: coordinationv1.LeaseSpec{HolderIdentity: &r.RunID},
-		})
+		r.held = &coordinationv1.Lease{ObjectMeta: meta, Spec: coordinationv1.LeaseSpec{HolderIdentity: &r.RunID}}
+		return r.kube.createLease(ctx, r.held)
 	}
 	if err != nil {
 		return fmt.Errorf("reading the lock: %w", err)
@@ -75,6 +74,7 @@ func (r *Runner) tryLock(ctx context.Context, request *terraform.Request, info s
 	}
 	lease.Annotations[record.LockInfoAnnotation] = info
 	lease.Spec.HolderIdentity = &r.RunID
+	r.held = lease
 	return r.kube.updateLease(ctx, lease)
 }
 
@@ -91,10 +91,16 @@ func canBreakLock(request *terraform.Request, lock terraform.LockInfo) bool {
 }
 
 // unlock releases the lock. It ignores the cancellation of the run's context,
-// because a remaining lock would block the next run.
+// because a remaining lock would block the next run. The lock is read only if another one
+// has written it.
 func (r *Runner) unlock(ctx context.Context, request *terraform.Request) error {
+	held := r.held
 	return persist(ctx, "releasing the lock", func(ctx context.Context) error {
-		lease, err := r.kube.lease(ctx, request.Backend.Namespace, request.Backend.LeaseName())
+		lease, err := held, error(nil)
+		if held == nil {
+			lease, err = r.kube.lease(ctx, request.Backend.Namespace, request.Backend.LeaseName())
+		}
+		held = nil
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
@@ -106,7 +112,10 @@ func (r *Runner) unlock(ctx context.Context, request *terraform.Request) error {
 		}
 		delete(lease.Annotations, record.LockInfoAnnotation)
 		lease.Spec.HolderIdentity = nil
-		return r.kube.updateLease(ctx, lease)
+		if err := r.kube.updateLease(ctx, lease); !apierrors.IsNotFound(err) {
+			return err
+		}
+		return nil
 	})
 }
 

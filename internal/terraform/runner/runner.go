@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -60,6 +61,8 @@ type Runner struct {
 	Config
 	kube    *kube
 	workdir *command.Workdir
+	// held is the lock as this runner has written it, or nil.
+	held *coordinationv1.Lease
 	// secretUID is the UID of the Secret that this runner has claimed.
 	secretUID types.UID
 }
