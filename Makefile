@@ -265,7 +265,7 @@ test-flux: parts-test build ## Take modules from Git, an OCI registry and a buck
 	@cd dev && go run ./awsemulator sh -c 'cd .. && CAPT_TEST_S3=$$AWS_ENDPOINT_URL CAPT_TEST_FLUX=1 go test $(TEST_FLAGS) -count=1 -v -timeout 20m -run TestFlux ./test/engine'
 
 .PHONY: test-clusterctl
-test-clusterctl: parts build ## Install, upgrade, move and delete CAPT with the real clusterctl, from a repository on disk.
+test-clusterctl: parts build ## Install, upgrade, move and delete CAPT with the real clusterctl, from a repository on disk, and restore a lost management cluster from etcd and from clusterctl; needs jq.
 	CAPT_TEST_CLUSTERCTL=1 go test $(TEST_FLAGS) -count=1 -v -timeout 20m ./test/clusterctl
 
 .PHONY: test-upgrade

@@ -40,7 +40,7 @@ func TestClusterctl(t *testing.T) {
 	source.generate()
 
 	source.startClusterAPI()
-	trace := source.createCluster()
+	trace := source.createCluster(source)
 	source.waitReady("demo", "demo-vpc")
 	source.Expect(source.clusterctl("describe", "cluster", "demo", "-n", "default", "--show-conditions", "all")).To(And(
 		MatchRegexp(`CAPTCluster default/demo`), MatchRegexp(`VPCReady +True`), MatchRegexp(`CAPTControlPlane default/demo`), MatchRegexp(`WorkspaceReady +True`)))
@@ -135,12 +135,12 @@ func template(name, text string) *infrav1.WorkspaceTemplate {
 	return t
 }
 
-// createCluster creates a cluster whose control plane is this API server, and returns
-// its trace.
-func (s *server) createCluster() (trace func() []string) {
+// createCluster creates a cluster whose control plane is the API server of workload, and
+// returns its trace.
+func (s *server) createCluster(workload *server) (trace func() []string) {
 	s.t.Helper()
 	path := filepath.Join(s.t.TempDir(), "trace")
-	kubeconfig := base64.StdEncoding.EncodeToString(s.env.KubeConfig)
+	kubeconfig := base64.StdEncoding.EncodeToString(workload.env.KubeConfig)
 	objects := []client.Object{
 		template("vpc", module(path, "vpc", `
 variable "name" { type = string }
@@ -156,7 +156,7 @@ variable "vpc_id" { type = string }
 variable "subnet_ids" { type = list(string) }
 variable "region" { type = string }
 output "cluster_name" { value = var.cluster_name }
-output "cluster_endpoint" { value = "`+s.env.Config.Host+`" }
+output "cluster_endpoint" { value = "`+workload.env.Config.Host+`" }
 output "kubeconfig" {
   value     = base64decode("`+kubeconfig+`")
   sensitive = true
@@ -169,7 +169,7 @@ resource "terraform_data" "slow" {
   }
 }
 `)),
-		&clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo"}, Spec: clusterv1.ClusterSpec{
+		&clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo", Labels: map[string]string{"hello": "true"}}, Spec: clusterv1.ClusterSpec{
 			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "CAPTCluster", Name: "demo"},
 			ControlPlaneRef:   clusterv1.ContractVersionedObjectReference{APIGroup: controlplanev1.GroupVersion.Group, Kind: "CAPTControlPlane", Name: "demo"},
 		}},

@@ -5,12 +5,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/clientcmd"
@@ -28,9 +30,9 @@ var providers = map[string]string{
 // manager is the process of a Deployment.
 type manager struct {
 	*program
-	// deployment is the UID of the Deployment.
+	// deployment is the UID of the Deployment, and args are those of its container.
 	deployment types.UID
-	serving    serving
+	args       []string
 	// health is the address of its probes.
 	health string
 }
@@ -42,6 +44,16 @@ func (m *manager) hasEnded() bool {
 	default:
 		return false
 	}
+}
+
+// isReady reports whether the manager answers its probe.
+func (m *manager) isReady() bool {
+	answer, err := http.Get("http://" + m.health + "/readyz")
+	if err != nil {
+		return false
+	}
+	_ = answer.Body.Close()
+	return answer.StatusCode == http.StatusOK
 }
 
 // followDeployments does what Kubernetes does with the Deployments of CAPT: it runs the
@@ -59,7 +71,7 @@ func (s *server) followDeployments() {
 		}
 		wanted := deployment != nil && deployment.DeletionTimestamp.IsZero() && *deployment.Spec.Replicas > 0
 		if m := s.managers[namespace]; m != nil {
-			replaced := !wanted || m.deployment != deployment.UID
+			replaced := !wanted || m.deployment != deployment.UID || !slices.Equal(m.args, deployment.Spec.Template.Spec.Containers[0].Args)
 			if replaced {
 				s.Expect(m.stop()).To(BeTrue(), "the manager of provider %s ends when it is told to", name)
 			}
@@ -70,8 +82,8 @@ func (s *server) followDeployments() {
 		if wanted && s.managers[namespace] == nil {
 			s.managers[namespace] = s.startManager(name, deployment)
 		}
-		if running := s.managers[namespace] != nil; deployment != nil && running != (deployment.Status.Replicas > 0) {
-			s.setReplicas(deployment, running)
+		if deployment != nil {
+			s.reportStatus(deployment, s.managers[namespace])
 		}
 	}
 }
@@ -82,25 +94,29 @@ func (s *server) waitRollout() {
 	s.Eventually(func(g Gomega) {
 		s.followDeployments()
 		for namespace, m := range s.managers {
-			answer, err := http.Get("http://" + m.health + "/readyz")
-			g.Expect(err).NotTo(HaveOccurred(), namespace)
-			defer answer.Body.Close()
-			g.Expect(answer.StatusCode).To(Equal(http.StatusOK), namespace)
+			g.Expect(m.isReady()).To(BeTrue(), namespace)
 		}
 	}, testTimeout, time.Second).Should(Succeed())
-	for namespace, m := range s.managers {
-		s.connect(namespace, m.serving)
+	for namespace := range s.managers {
+		s.connect(namespace, s.serving(namespace))
 	}
 }
 
-// setReplicas writes the status of a Deployment, for which clusterctl waits.
-func (s *server) setReplicas(deployment *appsv1.Deployment, running bool) {
+// reportStatus writes the status of a Deployment, for which clusterctl and kubectl wait.
+func (s *server) reportStatus(deployment *appsv1.Deployment, m *manager) {
 	s.t.Helper()
-	patch := client.MergeFrom(deployment.DeepCopy())
-	deployment.Status.Replicas = 0
-	if running {
-		deployment.Status.Replicas = 1
+	status := appsv1.DeploymentStatus{ObservedGeneration: deployment.Generation}
+	if m != nil {
+		status.Replicas, status.UpdatedReplicas = 1, 1
+		if m.isReady() {
+			status.ReadyReplicas, status.AvailableReplicas = 1, 1
+		}
 	}
+	if equality.Semantic.DeepEqual(status, deployment.Status) {
+		return
+	}
+	patch := client.MergeFrom(deployment.DeepCopy())
+	deployment.Status = status
 	s.Expect(client.IgnoreNotFound(s.client.Status().Patch(s.ctx, deployment, patch))).To(Succeed())
 }
 
@@ -121,8 +137,9 @@ func (s *server) startManager(name string, deployment *appsv1.Deployment) *manag
 	s.Expect(err).NotTo(HaveOccurred())
 	tofu, err := testenv.Part("tofu")
 	s.Expect(err).NotTo(HaveOccurred())
-	to, health := s.newServing(), s.address()
-	args := append(deployment.Spec.Template.Spec.Containers[0].Args,
+	to, health := s.serving(namespace), s.address()
+	given := deployment.Spec.Template.Spec.Containers[0].Args
+	args := append(slices.Clone(given),
 		"--allowed-cidrs=127.0.0.0/8,::1/128", "--webhook-port="+to.port, "--webhook-cert-dir="+to.dir, "--health-addr="+health, "--diagnostics-address="+s.address(),
 		"--leader-elect-namespace="+namespace)
 	if name == "infrastructure" {
@@ -131,7 +148,7 @@ func (s *server) startManager(name string, deployment *appsv1.Deployment) *manag
 	}
 	cmd := exec.Command(path, args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
-	return &manager{program: s.start(name, cmd), deployment: deployment.UID, serving: to, health: health}
+	return &manager{program: s.start(name, cmd), deployment: deployment.UID, args: given, health: health}
 }
 
 func (s *server) deployment(namespace string) *appsv1.Deployment {

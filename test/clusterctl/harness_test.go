@@ -50,30 +50,20 @@ type server struct {
 	settings []string
 	// managers are the running managers of CAPT, by namespace.
 	managers map[string]*manager
-	// logs are the logs of all programs.
-	logs []string
+	// servings are the addresses of their webhook servers. They stay the same, as those
+	// of Services do.
+	servings map[string]serving
+	// programs are all programs that were started, and logs their logs.
+	programs []*program
+	logs     []string
 }
 
 // newServer starts an API server without any CRDs.
 func newServer(t *testing.T, config string) *server {
 	t.Helper()
-	g := NewWithT(t)
-	assets, err := testenv.Assets()
-	g.Expect(err).NotTo(HaveOccurred())
-	env := &envtest.Environment{BinaryAssetsDirectory: assets, ControlPlaneStartTimeout: 2 * time.Minute, ControlPlaneStopTimeout: time.Minute}
-	t.Cleanup(func() { _ = env.Stop() })
-	rest, err := env.Start()
-	g.Expect(err).NotTo(HaveOccurred())
-	rest.QPS = -1
-	s := &server{WithT: g, t: t, ctx: t.Context(), env: env, dir: t.TempDir(), config: config, managers: map[string]*manager{}}
-	known := scheme.New()
-	g.Expect(apiextensionsv1.AddToScheme(known)).To(Succeed())
-	g.Expect(admissionv1.AddToScheme(known)).To(Succeed())
-	g.Expect(appsv1.AddToScheme(known)).To(Succeed())
-	s.client, err = client.New(rest, client.Options{Scheme: known})
-	g.Expect(err).NotTo(HaveOccurred())
+	s := &server{WithT: NewWithT(t), t: t, ctx: t.Context(), dir: t.TempDir(), config: config, managers: map[string]*manager{}, servings: map[string]serving{}}
 	s.kubeconfig = filepath.Join(s.dir, "kubeconfig")
-	g.Expect(os.WriteFile(s.kubeconfig, env.KubeConfig, 0o600)).To(Succeed())
+	s.startAPI("")
 	t.Cleanup(func() {
 		if !t.Failed() {
 			return
@@ -86,6 +76,38 @@ func newServer(t *testing.T, config string) *server {
 	return s
 }
 
+// startAPI starts etcd and an API server, with the data of a directory if there is one.
+func (s *server) startAPI(data string) {
+	s.t.Helper()
+	assets, err := testenv.Assets()
+	s.Expect(err).NotTo(HaveOccurred())
+	env := &envtest.Environment{BinaryAssetsDirectory: assets, ControlPlaneStartTimeout: 2 * time.Minute, ControlPlaneStopTimeout: time.Minute}
+	env.ControlPlane.Etcd = &envtest.Etcd{DataDir: data}
+	s.t.Cleanup(func() { _ = env.Stop() })
+	rest, err := env.Start()
+	s.Expect(err).NotTo(HaveOccurred())
+	rest.QPS = -1
+	known := scheme.New()
+	s.Expect(apiextensionsv1.AddToScheme(known)).To(Succeed())
+	s.Expect(admissionv1.AddToScheme(known)).To(Succeed())
+	s.Expect(appsv1.AddToScheme(known)).To(Succeed())
+	s.client, err = client.New(rest, client.Options{Scheme: known})
+	s.Expect(err).NotTo(HaveOccurred())
+	s.Expect(os.WriteFile(s.kubeconfig, env.KubeConfig, 0o600)).To(Succeed())
+	s.env = env
+}
+
+// crash ends the management cluster at once: its managers, the API server and etcd.
+func (s *server) crash() {
+	s.t.Helper()
+	for _, p := range s.programs {
+		_ = p.cmd.Process.Kill()
+		<-p.done
+	}
+	clear(s.managers)
+	s.Expect(s.env.Stop()).To(Succeed())
+}
+
 // clusterctl runs clusterctl and returns its output. Meanwhile the managers follow their
 // Deployments.
 func (s *server) clusterctl(args ...string) string {
@@ -95,23 +117,30 @@ func (s *server) clusterctl(args ...string) string {
 	cmd := exec.CommandContext(s.ctx, program, append(args, "--config", s.config)...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig, "CLUSTERCTL_DISABLE_VERSIONCHECK=true", "XDG_CONFIG_HOME="+s.dir, "AWS_REGION=eu-central-1", "ENDPOINT_PUBLIC_CIDRS=203.0.113.0/24")
 	cmd.Env = append(cmd.Env, s.settings...)
+	out := s.follow(cmd)
+	s.waitRollout()
+	s.t.Logf("clusterctl %s\n%s", strings.Join(args, " "), out[:min(len(out), 3000)])
+	return out
+}
+
+// follow runs a command and returns its output. Meanwhile the managers follow their
+// Deployments.
+func (s *server) follow(cmd *exec.Cmd) string {
+	s.t.Helper()
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	s.Expect(cmd.Start()).To(Succeed())
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
-	for running := true; running; {
+	for {
 		select {
-		case err = <-done:
-			running = false
+		case err := <-done:
+			s.Expect(err).NotTo(HaveOccurred(), "%s: %s", strings.Join(cmd.Args, " "), out.String())
+			return out.String()
 		case <-time.After(100 * time.Millisecond):
 			s.followDeployments()
 		}
 	}
-	s.Expect(err).NotTo(HaveOccurred(), "clusterctl %s: %s", strings.Join(args, " "), out.String())
-	s.waitRollout()
-	s.t.Logf("clusterctl %s\n%s", strings.Join(args, " "), out.Bytes()[:min(out.Len(), 3000)])
-	return out.String()
 }
 
 // program is a process that stands in for the pods of a Deployment.
@@ -141,8 +170,8 @@ func (s *server) start(name string, cmd *exec.Cmd) *program {
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	s.Expect(cmd.Start()).To(Succeed(), "run `make build` first")
-	s.logs = append(s.logs, path)
 	p := &program{cmd: cmd, done: make(chan struct{})}
+	s.logs, s.programs = append(s.logs, path), append(s.programs, p)
 	go func() { _ = cmd.Wait(); _ = log.Close(); close(p.done) }()
 	s.t.Cleanup(func() { p.stop() })
 	return p
@@ -165,6 +194,15 @@ func (s *server) newServing() serving {
 	_, port, err := net.SplitHostPort(s.address())
 	s.Expect(err).NotTo(HaveOccurred())
 	return serving{port: port, dir: dir, ca: certificate}
+}
+
+// serving returns the webhook server of the manager in a namespace.
+func (s *server) serving(namespace string) serving {
+	s.t.Helper()
+	if _, ok := s.servings[namespace]; !ok {
+		s.servings[namespace] = s.newServing()
+	}
+	return s.servings[namespace]
 }
 
 func (s *server) address() string {

@@ -124,12 +124,87 @@ test "$(captctl history blue -o json | jq '[.finished[] | select(.operation == "
 	},
 	{
 		// It continues from-terraform: blue exists.
-		name:   "backup",
-		pages:  []string{"docs/backup.md"},
-		before: `id=$(captctl state pull blue | jq -r '.resources[0].instances[0].attributes.id'); ln -s "$NEW_KUBECONFIG" new.kubeconfig`,
+		name:  "backup",
+		pages: []string{"docs/backup.md"},
+		// Policies and grants come back with the workspaces, and select namespaces by label.
+		before: `
+id=$(captctl state pull blue | jq -r '.resources[0].instances[0].attributes.id'); ln -s "$NEW_KUBECONFIG" new.kubeconfig
+kubectl label namespace default stage=production
+kubectl apply -f - <<'YAML'
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
+kind: ClusterWorkspacePolicy
+metadata: {name: production}
+spec:
+  namespaceSelector: {matchLabels: {stage: production}}
+  rules:
+  - {name: not-black, action: Deny, expression: '!("delete" in resource.actions) && resource.after.input == "network of black"', message: Black is not allowed}
+---
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
+kind: WorkspacePolicy
+metadata: {name: report}
+spec:
+  rules: [{name: creates, action: Warn, expression: '"create" in resource.actions', message: Something is created}]
+---
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
+kind: CAPTReferenceGrant
+metadata: {name: lent}
+spec:
+  from: [{namespaces: [team]}]
+  to: [{kind: WorkspaceTemplate}, {kind: WorkspaceProviderConfig}]
+---
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
+kind: WorkspaceProviderConfig
+metadata: {name: lent}
+spec: {}
+---
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
+kind: WorkspaceTemplate
+metadata: {name: lent}
+spec:
+  template:
+    spec:
+      providerConfigRef: {name: lent}
+      forProvider:
+        source: Inline
+        module: 'resource "terraform_data" "lent" { input = "lent" }'
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: team}
+---
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
+kind: WorkspaceTemplateApply
+metadata: {name: guest, namespace: team}
+spec:
+  templateRef: {name: lent, namespace: default}
+YAML
+kubectl -n team wait --for=condition=Ready wsta/guest --timeout=2m
+guest=$(captctl state pull team.guest | jq -r '.resources[0].instances[0].attributes.id')
+# A workspace with an owner is not copied.
+owner=$(kubectl get serviceaccount default -o jsonpath='{.metadata.uid}')
+kubectl apply -f - <<YAML
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
+kind: WorkspaceTemplateApply
+metadata:
+  name: owned
+  annotations: {cluster.x-k8s.io/paused: ""}
+  ownerReferences: [{apiVersion: v1, kind: ServiceAccount, name: default, uid: "$owner"}]
+spec:
+  templateRef: {name: team-network}
+  variables: {team: owned}
+YAML
+`,
 		after: `
+kubectl get clusterworkspacepolicy/production
+kubectl get workspacepolicy/report captreferencegrant/lent
+kubectl -n team wait --for=condition=Ready wsta/guest --timeout=2m
+test "$(captctl state pull team.guest | jq -r '.resources[0].instances[0].attributes.id')" = "$guest"
+kubectl -n team delete wsta guest
+test -z "$(kubectl get wsta owned --ignore-not-found -o name)"
 test "$(captctl state pull blue | jq -r '.resources[0].instances[0].attributes.id')" = "$id"
 test "$(captctl history blue -o json | jq '[.finished[] | select(.operation == "Apply")] | length')" = 0
+kubectl patch wsta blue --type=merge -p '{"spec":{"variables":{"team":"black"}}}'
+kubectl wait --for=jsonpath='{.status.conditions[?(@.type=="Ready")].reason}'=PolicyDenied wsta/blue --timeout=2m
 kubectl patch wsta blue --type=merge -p '{"spec":{"variables":{"team":"red"}}}'
 kubectl wait --for=jsonpath='{.status.conditions[?(@.type=="Ready")].reason}'=WaitingForApproval wsta/blue --timeout=2m
 captctl approve blue --yes --wait
@@ -141,9 +216,13 @@ test -z "$(kubectl get secrets -o name | grep tfstate)"
 
 // elsewhere are the scenarios that another test runs.
 var elsewhere = map[string]string{
-	"docs/aws.md aws": "test/aws TestDocs_leadFromAnAccountToAClusterAndBack",
 	// It needs an AWS account.
-	"docs/aws.md aws-real": "test/aws TestReal_livesAndLeavesNothing",
+	"docs/aws.md aws-real":             "test/aws TestReal_livesAndLeavesNothing",
+	"docs/aws.md aws":                  "test/aws TestDocs_leadFromAnAccountToAClusterAndBack",
+	"docs/backup.md backup-etcd":       "test/clusterctl TestBackup_restoresEtcd",
+	"docs/backup.md backup-clusterctl": "test/clusterctl TestBackup_restoresDirectory",
+	"docs/backup.md backup-states":     "test/clusterctl TestBackup_restoresEtcd",
+	"docs/backup.md backup-release":    "test/clusterctl TestBackup_restoresEtcd",
 }
 
 var named = regexp.MustCompile(`<!-- run: ([a-z-]+) -->`)

@@ -114,10 +114,11 @@ func (r *Reconciler) mayStart(ctx context.Context, s *scope, next decision) erro
 	return fault.WaitFor(stateInterval, infrav1.StateMissingReason, "%s", s.missingState(known, key))
 }
 
-// bringsState reports whether a run restores the state.
+// bringsState reports whether a run restores the state, or saves what a lost run left before
+// the resources are retained.
 func (s *scope) bringsState(next decision) bool {
 	switch next.operation {
-	case terraform.OperationRestoreState:
+	case terraform.OperationRestoreState, terraform.OperationSaveState:
 		return true
 	case terraform.OperationStateCommand:
 		return s.situation().command.Command == terraform.StatePush

@@ -274,3 +274,15 @@ func TestRestored_isNoGuest(t *testing.T) {
 	c.expect(infrav1.DependenciesReadyCondition, "False WaitingForProviderConfig")
 	c.Expect(c.get().Annotations).NotTo(HaveKey(infrav1.HostedInAnnotation))
 }
+
+// A workspace without its state can be deleted alone, also after a run that was lost.
+func TestRestored_savesTheStateOfALostRunBeforeResourcesAreRetained(t *testing.T) {
+	state := stateSecret(t, `{"version":4,"lineage":"l","serial":3,"resources":[{}]}`)
+	c := newTestController(t, append(values(), state, movedApply(func(a *infrav1.WorkspaceTemplateApply) { a.Spec.RetainWorkspaceOnDelete = true }))...)
+	c.reconcile()
+	c.finish("hello-r1", terraform.Result{Outcome: outcomeLost})
+	c.Expect(c.server.Delete(t.Context(), state)).To(Succeed())
+	c.Expect(c.server.Delete(t.Context(), c.get())).To(Succeed())
+	c.reconcile()
+	c.Expect(c.runSecret("hello-r2").Annotations).To(HaveKeyWithValue(record.OperationAnnotation, "SaveState"))
+}
