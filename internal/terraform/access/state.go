@@ -2,7 +2,6 @@ package access
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -68,21 +67,12 @@ func (g Granter) recordName(ctx context.Context, state *corev1.Secret, request *
 // isKnown reports whether a state is empty, that which earlier runs of the workspace reported, or
 // that which an approver adopts.
 func isKnown(state *corev1.Secret, known terraform.KnownState) bool {
-	data := state.Data["tfstate"]
-	if len(data) == 0 {
+	if len(state.Data["tfstate"]) == 0 {
 		return true
 	}
-	content, err := record.Decompress(data)
-	if err != nil {
+	_, found, err := record.StateIsEmpty(state)
+	if err != nil || found.Lineage == "" {
 		return false
 	}
-	var header struct {
-		Lineage string `json:"lineage"`
-		Serial  uint64 `json:"serial"`
-	}
-	if err := json.Unmarshal(content, &header); err != nil || header.Lineage == "" {
-		return false
-	}
-	found := terraform.StateInfo{Lineage: header.Lineage, Serial: header.Serial}
 	return found.Lineage == known.Lineage || found.Version() == known.Adopt
 }

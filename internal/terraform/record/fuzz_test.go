@@ -2,6 +2,7 @@ package record_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -54,5 +55,43 @@ func FuzzChunks(f *testing.F) {
 		}
 		_, _ = record.Join(chunks)
 		_, _ = record.ChunkCount(chunks[0])
+	})
+}
+
+// What is read of a state without decoding it is what decoding it yields.
+func FuzzStateIsEmpty(f *testing.F) {
+	f.Add([]byte(`{"version":4,"lineage":"a","serial":1,"resources":[],"outputs":{"a":{"value":"]}"}}}`))
+	f.Add([]byte(`{"lineage":"a","serial":2,"resources":[{"a":[1,{}]}]}`))
+	f.Add([]byte(`{ "meta" : {}, "encrypted_data" : "\\"" , "resources":null}`))
+	f.Add([]byte(`{}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		data, err := record.Compress(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		empty, version, err := record.StateIsEmpty(&corev1.Secret{Data: map[string][]byte{"tfstate": data}})
+		var fields map[string]json.RawMessage
+		if json.Unmarshal(text, &fields) != nil || fields == nil {
+			return
+		}
+		var lineage, encrypted string
+		var serial uint64
+		var resources []json.RawMessage
+		for name, into := range map[string]any{"lineage": &lineage, "serial": &serial, "resources": &resources, "encrypted_data": &encrypted} {
+			if value, found := fields[name]; found && (json.Unmarshal(value, into) != nil || len(value) > 1000) {
+				return
+			}
+		}
+		switch {
+		case err != nil:
+			// Names and numbers of any length are valid, but not in a state.
+			if len(text) < 1000 {
+				t.Fatalf("%s: %v", text, err)
+			}
+		case empty && (len(resources) > 0 || encrypted != ""):
+			t.Fatalf("%s is not empty", text)
+		case version.Lineage != lineage || version.Serial != serial:
+			t.Fatalf("%s has version %+v", text, version)
+		}
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"compress/gzip"
 	"fmt"
 	"io"
+
+	"github.com/appthrust/capt/internal/elements"
 )
 
 // maxContent limits what a compressed Secret may expand to. A run can write any data
@@ -28,14 +30,47 @@ func Compress(data []byte) ([]byte, error) {
 // Decompress reverses Compress. It fails if the content exceeds 64 MiB.
 func Decompress(data []byte) ([]byte, error) { return decompress(data, maxContent) }
 
+// decompress reverses Compress. It reads the content twice, the first time only to learn its
+// size: a buffer that grows needs several times the memory.
 func decompress(data []byte, limit int64) ([]byte, error) {
+	count, err := measure(data, limit)
+	if err != nil {
+		return nil, err
+	}
 	reader, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {
 		return nil, err
 	}
-	content, err := io.ReadAll(io.LimitReader(reader, limit+1))
-	if err == nil && int64(len(content)) > limit {
+	content := make([]byte, count.Size)
+	_, err = io.ReadFull(reader, content)
+	return content, err
+}
+
+// measure returns the size of compressed content, and how many elements it has if it is
+// JSON, without keeping it.
+func measure(data []byte, limit int64) (*elements.Counter, error) {
+	reader, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, err
+	}
+	count := &elements.Counter{}
+	if _, err := io.Copy(count, io.LimitReader(reader, limit+1)); err != nil {
+		return nil, err
+	}
+	if int64(count.Size) > limit {
 		return nil, fmt.Errorf("the content exceeds %d MiB", limit>>20)
 	}
-	return content, err
+	return count, nil
+}
+
+// decompressJSON reverses Compress for JSON that has a limited number of elements.
+func decompressJSON(data []byte, limit int64, maxElements int) ([]byte, error) {
+	count, err := measure(data, limit)
+	if err != nil {
+		return nil, err
+	}
+	if err := count.Check(maxElements); err != nil {
+		return nil, err
+	}
+	return decompress(data, limit)
 }

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/appthrust/capt/internal/elements"
 	"github.com/appthrust/capt/internal/terraform"
 )
 
@@ -55,9 +56,17 @@ func ProgressPatch(progress terraform.Progress, log []byte) ([]byte, error) {
 }
 
 // FinishPatch returns a patch that records the result of a run. It removes the
-// request, which contains credentials.
+// request, which contains credentials. It returns ErrResultTooLarge if the manager would not read
+// the result.
 func FinishPatch(result *terraform.Result, log []byte) ([]byte, error) {
-	data, err := encode(result)
+	text, err := json.Marshal(result)
+	if err != nil {
+		return nil, fmt.Errorf("encoding result: %w", err)
+	}
+	if len(text) > maxResult || elements.CheckJSON(text, maxElements) != nil {
+		return nil, ErrResultTooLarge
+	}
+	data, err := Compress(text)
 	if err != nil {
 		return nil, fmt.Errorf("compressing result: %w", err)
 	}

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/appthrust/capt/internal/elements"
 	"github.com/appthrust/capt/internal/terraform"
 )
 
@@ -202,14 +203,23 @@ func Saved(secret *corev1.Secret) []string {
 	return *names
 }
 
-// maxResult limits what a result may expand to. The run writes it, and the manager has
-// several in memory at the same time.
-const maxResult = 16 << 20
+// maxResult limits what a result may expand to, and maxElements how many elements it may
+// have: enough for 20,000 changes. maxPlainElements is that of values which are not
+// compressed. A run writes them, and the manager has several in memory at the same time.
+// What a runner reads in its own pod, and the manager has written, may have maxContentElements.
+const (
+	maxResult                     = 8 << 20
+	maxElements, maxPlainElements = 150_000, 10_000
+	maxContentElements            = 2_000_000
+)
+
+// ErrResultTooLarge is the error of a result that the manager would not read.
+var ErrResultTooLarge = errors.New("the result is too large")
 
 // Result returns the result of a run, or nil if it has not finished.
 func Result(secret *corev1.Secret) (*terraform.Result, error) {
 	var result terraform.Result
-	found, err := decode(secret, keyResult, maxResult, &result)
+	found, err := decode(secret, keyResult, maxResult, maxElements, &result)
 	if err != nil || !found {
 		return nil, err
 	}
@@ -252,6 +262,9 @@ func decodePlain[T any](secret *corev1.Secret, key string) (*T, error) {
 		return nil, nil
 	}
 	var v T
+	if err := elements.CheckJSON(data, maxPlainElements); err != nil {
+		return nil, fmt.Errorf("decoding %s of Secret %s: %w", key, secret.Name, err)
+	}
 	if err := json.Unmarshal(data, &v); err != nil {
 		return nil, fmt.Errorf("decoding %s of Secret %s: %w", key, secret.Name, err)
 	}
@@ -259,12 +272,12 @@ func decodePlain[T any](secret *corev1.Secret, key string) (*T, error) {
 }
 
 // decode decodes a compressed key. It returns false if the key is missing.
-func decode(secret *corev1.Secret, key string, limit int64, into any) (bool, error) {
+func decode(secret *corev1.Secret, key string, limit int64, maxElements int, into any) (bool, error) {
 	data := secret.Data[key]
 	if len(data) == 0 {
 		return false, nil
 	}
-	text, err := decompress(data, limit)
+	text, err := decompressJSON(data, limit, maxElements)
 	if err != nil {
 		return false, fmt.Errorf("decompressing %s of Secret %s: %w", key, secret.Name, err)
 	}
@@ -276,7 +289,7 @@ func decode(secret *corev1.Secret, key string, limit int64, into any) (bool, err
 
 // decodeRequired decodes a compressed key that must exist.
 func decodeRequired(secret *corev1.Secret, key string, into any) error {
-	found, err := decode(secret, key, maxContent, into)
+	found, err := decode(secret, key, maxContent, maxContentElements, into)
 	if err != nil {
 		return err
 	}

@@ -1,9 +1,6 @@
 package record
 
 import (
-	"encoding/json"
-	"errors"
-
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/appthrust/capt/internal/terraform"
@@ -23,24 +20,15 @@ func StateContent(secret *corev1.Secret) ([]byte, error) {
 
 // StateIsEmpty reports whether the state in a Secret of the Kubernetes backend
 // has no resources, and returns its lineage and serial. An encrypted state cannot be read and
-// counts as not empty. Without a lineage there is no state.
+// counts as not empty. Without a lineage there is no state. It does not keep the state in
+// memory.
 func StateIsEmpty(secret *corev1.Secret) (empty bool, version terraform.StateInfo, err error) {
-	text, err := StateContent(secret)
-	if err != nil {
-		return false, version, errors.New("the state is not valid gzip")
-	}
-	if text == nil {
+	if len(secret.Data[stateKey]) == 0 {
 		return true, version, nil
 	}
-	var state struct {
-		Lineage   string            `json:"lineage"`
-		Serial    uint64            `json:"serial"`
-		Resources []json.RawMessage `json:"resources"`
-		Encrypted string            `json:"encrypted_data"`
+	header, err := readStateHeader(secret.Data[stateKey])
+	if err != nil {
+		return false, version, err
 	}
-	if err := json.Unmarshal(text, &state); err != nil {
-		// The decoder's message may quote the state.
-		return false, version, errors.New("the state is not valid JSON")
-	}
-	return len(state.Resources) == 0 && state.Encrypted == "", terraform.StateInfo{Lineage: state.Lineage, Serial: state.Serial}, nil
+	return !header.hasResources && !header.isEncrypted, terraform.StateInfo{Lineage: header.lineage, Serial: header.serial}, nil
 }

@@ -1,0 +1,82 @@
+package record_test
+
+import (
+	"runtime"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/record"
+)
+
+// maxAllocated is what the manager may allocate to refuse what a run has written.
+const maxAllocated = 4 << 20
+
+// allocated returns how many bytes a function allocates.
+func allocated(do func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	do()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// A run writes what the manager decodes. A few KiB of it must not fill the memory of the
+// manager, which has 128 MiB.
+func TestLimits_ofElements(t *testing.T) {
+	g := NewWithT(t)
+	for name, text := range map[string]string{
+		"drift":       `{"outcome":"Failed","drift":[` + strings.Repeat("{},", 2<<20) + `{}]}`,
+		"diagnostics": `{"outcome":"Failed","diagnostics":[` + strings.Repeat("{},", 1<<20) + `{}]}`,
+		"outputs":     `{"outcome":"Failed","outputs":{` + strings.Repeat(`"a":{},`, 1<<20) + `"a":{}}}`,
+		"large":       `{"outcome":"Failed","invalidInputs":"` + strings.Repeat("x", 9<<20) + `"}`,
+	} {
+		secret := &corev1.Secret{Data: map[string][]byte{"result": compressed(g, text)}}
+		var err error
+		g.Expect(allocated(func() { _, err = record.Result(secret) })).To(BeNumerically("<", maxAllocated), name)
+		g.Expect(err).To(MatchError(Or(ContainSubstring("more than 150000 elements"), ContainSubstring("exceeds 8 MiB"))), name)
+	}
+	progress := &corev1.Secret{Data: map[string][]byte{"progress": []byte(`{"current":[` + strings.Repeat("{},", 1<<18) + `{}]}`)}}
+	var err error
+	g.Expect(allocated(func() { _, err = record.Progress(progress) })).To(BeNumerically("<", maxAllocated))
+	g.Expect(err).To(MatchError(ContainSubstring("more than 10000 elements")))
+
+	for name, text := range map[string]string{
+		"resources": `{"lineage":"l","serial":7,"resources":[` + strings.Repeat("0,", 16<<20) + `0]}`,
+		"a text":    `{"lineage":"l","serial":7,"outputs":{"a":"` + strings.Repeat("x", 32<<20) + `"},"resources":[{}]}`,
+		"deep":      `{"lineage":"l","serial":7,"resources":` + strings.Repeat("[", 8<<20) + strings.Repeat("]", 8<<20) + `}`,
+	} {
+		state := &corev1.Secret{Data: map[string][]byte{"tfstate": compressed(g, text)}}
+		var empty bool
+		var version terraform.StateInfo
+		g.Expect(allocated(func() { empty, version, err = record.StateIsEmpty(state) })).To(BeNumerically("<", maxAllocated), name)
+		g.Expect(err).NotTo(HaveOccurred(), name)
+		g.Expect(empty).To(BeFalse(), name)
+		g.Expect(version).To(Equal(terraform.StateInfo{Lineage: "l", Serial: 7}), name)
+	}
+}
+
+// What the runs of large modules write is below the limits, and a runner shortens the rest.
+func TestLimits_allowLargeResults(t *testing.T) {
+	g := NewWithT(t)
+	result := &terraform.Result{Outcome: terraform.OutcomeSucceeded, Plan: &terraform.PlanSummary{ID: "p"}}
+	for range 20_000 {
+		result.Plan.Changes = append(result.Plan.Changes, terraform.Change{
+			Address: `module.network["eu-central-1"].aws_subnet.private[10]`, Action: "create", Type: "aws_subnet", PreviousAddress: "aws_subnet.a", Reason: "r",
+		})
+	}
+	secret := &corev1.Secret{}
+	g.Expect(record.SetResult(secret, result)).To(Succeed())
+	read, err := record.Result(secret)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(read.Plan.Changes).To(HaveLen(20_000))
+	_, err = record.FinishPatch(result, nil)
+	g.Expect(err).NotTo(HaveOccurred())
+
+	result.Drift = result.Plan.Changes
+	_, err = record.FinishPatch(result, nil)
+	g.Expect(err).To(MatchError(record.ErrResultTooLarge))
+}
