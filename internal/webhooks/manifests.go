@@ -44,7 +44,7 @@ func checkManifests(path *field.Path, text string, known []string) field.ErrorLi
 // parseDocument returns the content of one YAML document, nil if it is empty or not
 // YAML, and what is wrong with it.
 func parseDocument(document []byte) (content any, problem string) {
-	if err := manifest.CheckAliases(document); err != nil {
+	if err := manifest.CheckYAML(document); err != nil {
 		return nil, "is refused: " + err.Error()
 	}
 	if err := yaml.UnmarshalStrict(document, &content); err != nil {

@@ -7,6 +7,8 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclparse"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/appthrust/capt/internal/terraform/inspect"
 )
 
 // maxSyntaxErrors limits the number of errors per text.
@@ -14,13 +16,19 @@ const maxSyntaxErrors = 3
 
 // checkHCL rejects text that is not valid HCL.
 func checkHCL(path *field.Path, filename, text string) field.ErrorList {
-	_, diags := hclparse.NewParser().ParseHCL([]byte(text), filename)
+	diags := inspect.Complexity(filename, []byte(text))
+	if !diags.HasErrors() {
+		_, diags = hclparse.NewParser().ParseHCL([]byte(text), filename)
+	}
 	return syntaxErrors(path, text, diags)
 }
 
 // checkJSONModule rejects text that is not valid HCL in JSON syntax.
 func checkJSONModule(path *field.Path, filename, text string) field.ErrorList {
-	_, diags := hclparse.NewParser().ParseJSON([]byte(text), filename)
+	diags := inspect.Complexity(filename, []byte(text))
+	if !diags.HasErrors() {
+		_, diags = hclparse.NewParser().ParseJSON([]byte(text), filename)
+	}
 	return syntaxErrors(path, text, diags)
 }
 

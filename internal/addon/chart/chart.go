@@ -13,6 +13,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/appthrust/capt/internal/elements"
 	"github.com/appthrust/capt/internal/kubernetes/manifest"
 )
 
@@ -21,6 +22,8 @@ const (
 	maxArchive = 5 << 20
 	// maxFile limits the size of a file in a chart.
 	maxFile = 1 << 20
+	// maxElements limits the number of elements of a file in JSON.
+	maxElements = 100_000
 	// maxFiles limits the size of all files in a chart. Only a few of them are kept.
 	maxFiles = 64 << 20
 	// maxDepth limits how deep subcharts are nested.
@@ -88,6 +91,9 @@ func assemble(contents files, depth int) (*Chart, error) {
 		return nil, fmt.Errorf("reading values.yaml of chart %s: %w", d.Name, err)
 	}
 	if schema, found := contents["values.schema.json"]; found {
+		if err := elements.CheckJSON(schema, maxElements); err != nil {
+			return nil, fmt.Errorf("reading values.schema.json of chart %s: %w", d.Name, err)
+		}
 		if err := json.Unmarshal(schema, &c.Schema); err != nil {
 			return nil, fmt.Errorf("reading values.schema.json of chart %s: %w", d.Name, err)
 		}
@@ -97,7 +103,7 @@ func assemble(contents files, depth int) (*Chart, error) {
 
 // unmarshal decodes YAML of a chart or of a repository.
 func unmarshal(text []byte, into any) error {
-	if err := manifest.CheckAliases(text); err != nil {
+	if err := manifest.CheckYAML(text); err != nil {
 		return err
 	}
 	return yaml.Unmarshal(text, into)

@@ -58,7 +58,7 @@ const name = "cluster"
 
 // parse returns the parts of a kubeconfig that are used, each with the name above.
 func parse(content []byte) (*clientcmdapi.Config, error) {
-	if manifest.CheckAliases(content) != nil {
+	if manifest.CheckYAML(content) != nil {
 		return nil, errors.New("it is not a valid kubeconfig")
 	}
 	config, err := clientcmd.Load(content)

@@ -3,9 +3,12 @@ package manifest
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/appthrust/capt/internal/elements"
 )
 
 // maxExpansion is what the aliases of a text may add to its size, in addition to its
@@ -17,10 +20,22 @@ var (
 	errInvalid = errors.New("the YAML is invalid")
 )
 
-// CheckAliases returns an error if the aliases of YAML documents expand to much more than
-// the text. The parsers do not limit this: a few hundred KiB can become gigabytes. Use it
-// before parsing YAML of users.
-func CheckAliases(text []byte) error {
+// maxElements limits the number of elements of a text. A parser needs about a KiB for each.
+const maxElements = 100_000
+
+// CheckYAML returns an error if YAML documents have too many elements, or if their aliases
+// expand to much more than the text. The parsers do not limit this: a few hundred KiB can
+// become gigabytes. Use it before parsing YAML of users.
+func CheckYAML(text []byte) error {
+	if err := elements.CheckYAML(text, maxElements); err != nil {
+		return fmt.Errorf("the YAML is too large: %w", err)
+	}
+	return checkAliases(text)
+}
+
+// checkAliases returns an error if the aliases of YAML documents expand to much more than
+// the text.
+func checkAliases(text []byte) error {
 	if bytes.IndexByte(text, '*') < 0 || bytes.IndexByte(text, '&') < 0 {
 		return nil
 	}

@@ -2,6 +2,7 @@ package manifest_test
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -20,7 +21,7 @@ func bomb() string {
 	return text.String()
 }
 
-func TestCheckAliases(t *testing.T) {
+func TestCheckYAML(t *testing.T) {
 	nested := "a: &a [x, x, x, x, x, x, x, x, x]\n"
 	for i := range 9 {
 		previous, next := string(rune('a'+i)), string(rune('b'+i))
@@ -38,7 +39,7 @@ func TestCheckAliases(t *testing.T) {
 		"invalid":         {"a: &a [\nb: *a", "invalid"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := manifest.CheckAliases([]byte(test.text))
+			err := manifest.CheckYAML([]byte(test.text))
 			if test.want == "" {
 				NewWithT(t).Expect(err).NotTo(HaveOccurred())
 				return
@@ -52,4 +53,19 @@ func TestCheckAliases(t *testing.T) {
 func TestParse_refusesABomb(t *testing.T) {
 	_, err := manifest.Parse([]byte(bomb()))
 	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("expand to too much text")))
+}
+
+// A parser needs about a KiB for two bytes of a list.
+func TestCheckYAML_limitsElements(t *testing.T) {
+	for name, text := range map[string]string{
+		"a list in a line": "a: [" + strings.Repeat("1,", 500_000) + "1]", "a list in lines": "a:\n" + strings.Repeat("- 1\n", 200_000),
+	} {
+		g := NewWithT(t)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := manifest.Parse([]byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n" + text))
+		runtime.ReadMemStats(&after)
+		g.Expect(err).To(MatchError(ContainSubstring("more than 100000 elements")), name)
+		g.Expect(after.TotalAlloc-before.TotalAlloc).To(BeNumerically("<", 16<<20), name)
+	}
 }

@@ -52,7 +52,7 @@ func Parse(text []byte) ([]*unstructured.Unstructured, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := CheckAliases(document.Text); err != nil {
+		if err := CheckYAML(document.Text); err != nil {
 			return nil, fmt.Errorf("document %d: %w", document.Number, err)
 		}
 		content := map[string]any{}

@@ -34,6 +34,10 @@ func (m *Module) read(parser *hclparse.Parser, name string, content []byte, over
 	if strings.HasSuffix(name, ".json") {
 		parse = parser.ParseJSON
 	}
+	if m.tokens += count(name, content); m.tokens > maxTokens {
+		m.diagnose(tooLarge(name))
+		return
+	}
 	if isTooDeep(name, content) {
 		m.diagnose(tooComplex(name))
 		return

@@ -3,6 +3,7 @@ package inspect
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -10,6 +11,8 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/appthrust/capt/internal/elements"
 )
 
 // The manager parses and evaluates what users write. HCL itself has no limits: brackets that
@@ -25,6 +28,43 @@ const (
 	// processes it allocates, and splitSize what one does that makes elements out of a byte.
 	elementSize, valueSize, splitSize = 32, 512, 128
 )
+
+// MaxElements limits how many elements the values of variables have, and maxTokens the tokens of
+// a module or file, or the elements of one in JSON: each of them needs some hundred bytes.
+const (
+	MaxElements = 20_000
+	maxTokens   = 150_000
+)
+
+// count returns at least the number of tokens or elements of a configuration or variables file.
+func count(name string, content []byte) int {
+	if strings.HasSuffix(name, ".json") {
+		return elements.JSON(content)
+	}
+	return elements.HCL(content)
+}
+
+// Complexity returns errors if a configuration or variables file is too large, or nested too
+// deeply, to be parsed.
+func Complexity(name string, content []byte) hcl.Diagnostics {
+	switch {
+	case count(name, content) > maxTokens:
+		return tooLarge(name)
+	case isTooDeep(name, content):
+		return tooComplex(name)
+	default:
+		return nil
+	}
+}
+
+// tooLarge is the error of a file that is not parsed.
+func tooLarge(name string) hcl.Diagnostics {
+	return hcl.Diagnostics{{
+		Severity: hcl.DiagError, Summary: "Too large",
+		Detail:  fmt.Sprintf("The module or file has more than %d tokens or elements, the limit: remove some, or use a remote module.", maxTokens),
+		Subject: &hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos},
+	}}
+}
 
 // isTooDeep reports whether a configuration or variables file is nested too deeply to be parsed.
 func isTooDeep(name string, content []byte) bool {

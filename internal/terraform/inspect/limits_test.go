@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -117,7 +118,7 @@ func bombs() map[string]string {
 		fmt.Fprintf(&text, "v%d = \"${local.v%d}${local.v%d}\"\n", i+1, i, i)
 		fmt.Fprintf(&lists, "v%d = [local.v%d, local.v%d]\n", i+1, i, i)
 	}
-	long.WriteString("v0 = \"" + strings.Repeat("x", 100_000) + "\"\nv1 = \"" + strings.Repeat("${local.v0}", 30_000) + "\"\n")
+	long.WriteString("v0 = \"" + strings.Repeat("x", 100_000) + "\"\nv1 = \"" + strings.Repeat("${local.v0}", 20_000) + "\"\n")
 	numbers := "[" + strings.Repeat("1,", 1000) + "]"
 	loops := numbers
 	for range 5 {
@@ -218,4 +219,57 @@ func TestLimits_allowTheShippedModules(t *testing.T) {
 		g.Expect(err).NotTo(HaveOccurred(), dir)
 		g.Expect(m.Diagnostics.HasErrors()).To(BeFalse(), "%s: %v", dir, m.Diagnostics)
 	}
+}
+
+// Two bytes of a list need several hundred in the memory of the manager, which has 128 MiB. What is
+// too wide is refused before it is decoded.
+func TestLimits_ofElements(t *testing.T) {
+	wide := "[" + strings.Repeat("7,", 700_000) + "7]"
+	refused := func(name string, check func() string, message string) {
+		t.Helper()
+		g := NewWithT(t)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		text := check()
+		runtime.ReadMemStats(&after)
+		g.Expect(text).To(ContainSubstring(message), name)
+		g.Expect(after.TotalAlloc-before.TotalAlloc).To(BeNumerically("<", 32<<20), name)
+	}
+	refused("a value", func() string {
+		_, problems := inspect.FromJSON(map[string]json.RawMessage{"a": json.RawMessage(wide)})
+		return fmt.Sprint(problems)
+	}, "more than 20000 elements")
+	refused("many values", func() string {
+		values := map[string]json.RawMessage{}
+		for i := range 100 {
+			values[fmt.Sprint("v", i)] = json.RawMessage("[" + strings.Repeat("7,", 300) + "7]")
+		}
+		_, problems := inspect.FromJSON(values)
+		return fmt.Sprint(problems)
+	}, "more than 20000 elements")
+	refused("a file of variables", func() string {
+		_, diagnostics := inspect.ParseVarFile("vars", []byte("a = "+wide), terraform.FormatHCL, nil)
+		return fmt.Sprint(diagnostics)
+	}, "more than 150000 tokens")
+	refused("a file of variables in JSON", func() string {
+		_, diagnostics := inspect.ParseVarFile("vars", []byte(`{"a":`+wide+`}`), terraform.FormatJSON, nil)
+		return fmt.Sprint(diagnostics)
+	}, "more than 150000 tokens")
+	refused("a module", func() string {
+		return fmt.Sprint(inspect.Inline(terraform.Module{Content: "locals {\n  a = " + wide + "\n}\n"}).Diagnostics)
+	}, "more than 150000 tokens")
+	refused("a text with a list", func() string {
+		list := inspect.Inline(terraform.Module{Content: `variable "a" { type = list(string) }`})
+		values, problems := inspect.FromJSON(map[string]json.RawMessage{"a": must(json.Marshal(wide))})
+		return fmt.Sprint(problems, inspect.Check(list, values, nil))
+	}, "requires type list")
+
+	g := NewWithT(t)
+	files := map[string][]byte{}
+	for i := range 10 {
+		files[fmt.Sprintf("m%d.tf", i)] = []byte(fmt.Sprintf("locals {\n  a%d = [%s]\n}\n", i, strings.Repeat("7,", 10_000)))
+	}
+	g.Expect(fmt.Sprint(inspect.Files(files).Diagnostics)).To(ContainSubstring("more than 150000 tokens"), "all files of a module count")
+	_, problems := inspect.FromJSON(map[string]json.RawMessage{"a": json.RawMessage("[" + strings.Repeat("7,", 19_000) + "7]")})
+	g.Expect(problems).To(BeEmpty())
 }

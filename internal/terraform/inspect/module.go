@@ -38,6 +38,8 @@ type Module struct {
 	overridden bool
 	// budget limits the evaluation of its expressions.
 	budget *budget
+	// tokens is the number of tokens of its files.
+	tokens int
 }
 
 // Variable is an input of a module.

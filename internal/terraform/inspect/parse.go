@@ -9,9 +9,9 @@ import (
 
 // Parse parses a configuration file, in the syntax of its name. It returns what can be read
 // of an invalid file, and nil if there is nothing. TooDeep is set if the file is nested too
-// deeply to be parsed.
+// deeply, or too large, to be parsed.
 func Parse(name string, content []byte) (body hcl.Body, tooDeep bool) {
-	if isTooDeep(name, content) {
+	if Complexity(name, content).HasErrors() {
 		return nil, true
 	}
 	parse := hclparse.NewParser().ParseHCL

@@ -15,16 +15,23 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 
+	"github.com/appthrust/capt/internal/elements"
 	"github.com/appthrust/capt/internal/terraform"
 )
 
 // Values are values for a module's variables.
 type Values map[string]cty.Value
 
-// FromJSON decodes values from JSON.
+// FromJSON decodes values from JSON. It decodes none if they have too many elements.
 func FromJSON(encoded map[string]json.RawMessage) (Values, []Problem) {
 	values := Values{}
 	var problems []Problem
+	total := 0
+	for _, name := range slices.Sorted(maps.Keys(encoded)) {
+		if total += elements.JSON(encoded[name]); total > MaxElements {
+			return Values{}, []Problem{problem(KindEncoding, name, "the value of variable %q, or the values of all variables together, have more than %d elements, the limit", name, MaxElements)}
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(encoded)) {
 		text := encoded[name]
 		if !utf8.Valid(text) {
@@ -44,6 +51,9 @@ func FromJSON(encoded map[string]json.RawMessage) (Values, []Problem) {
 func decodeJSON(text []byte) (cty.Value, error) {
 	if isTooDeepData(text) {
 		return cty.NilVal, errors.New("it is nested too deeply")
+	}
+	if err := elements.CheckJSON(text, MaxElements+1); err != nil {
+		return cty.NilVal, err
 	}
 	implied, err := ctyjson.ImpliedType(text)
 	if err != nil {
@@ -66,8 +76,8 @@ func ParseVarFile(name string, content []byte, format terraform.Format, placehol
 	if format == terraform.FormatJSON {
 		syntax += ".json"
 	}
-	if isTooDeep(syntax, content) {
-		return nil, convertDiagnostics(tooComplex(name))
+	if diagnostics := Complexity(syntax, content); diagnostics.HasErrors() {
+		return nil, convertDiagnostics(diagnostics)
 	}
 	var file *hcl.File
 	var diagnostics hcl.Diagnostics
@@ -110,7 +120,7 @@ func parseText(text string) (cty.Value, bool) {
 	if value, err := decodeJSON(bytes.TrimSpace([]byte(text))); err == nil {
 		return value, true
 	}
-	if isTooDeep("value", []byte(text)) {
+	if elements.HCL([]byte(text)) > MaxElements || isTooDeep("value", []byte(text)) {
 		return cty.NilVal, false
 	}
 	expr, diagnostics := hclsyntax.ParseExpression([]byte(text), "value", hcl.InitialPos)

@@ -15,6 +15,7 @@ import (
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/elements"
 	"github.com/appthrust/capt/internal/terraform/inspect"
 	"github.com/appthrust/capt/internal/terraform/placeholder"
 )
@@ -101,6 +102,9 @@ func (r *resolver) expandValue(field string, value cty.Value) (cty.Value, error)
 func (r *resolver) values() (inspect.Values, error) {
 	all := inspect.Values{}
 	p := r.Template.Spec.Template.Spec.ForProvider
+	if err := r.checkElements(p.Vars); err != nil {
+		return nil, err
+	}
 	for i, file := range p.VarFiles {
 		values, err := r.varFile(i, file)
 		if err != nil {
@@ -121,6 +125,22 @@ func (r *resolver) values() (inspect.Values, error) {
 	}
 	r.set(all, own, false)
 	return all, nil
+}
+
+// checkElements returns a problem if the values of the template and the workspace together have
+// too many elements.
+func (r *resolver) checkElements(vars []infrav1.Variable) error {
+	total := 0
+	for _, v := range vars {
+		total += elements.JSON(v.Value.Raw)
+	}
+	for _, v := range r.Apply.Spec.Variables {
+		total += elements.JSON(v.Raw)
+	}
+	if total > inspect.MaxElements {
+		return problem(infrav1.InvalidVariableReason, "vars of the template and spec.variables together have more than %d elements, the limit: shorten their lists and maps", inspect.MaxElements)
+	}
+	return nil
 }
 
 // variable returns the value of a variable of the template.
