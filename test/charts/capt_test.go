@@ -38,6 +38,8 @@ type helmTest struct {
 	// install, configure, uninstall and takeOver are the commands of docs/install.md,
 	// upgrade that of docs/upgrading.md.
 	install, configure, uninstall, takeOver, upgrade string
+	// mirrors are the values of docs/install.md for the images of another registry.
+	mirrors string
 	// version is the version of the chart in these commands.
 	version string
 }
@@ -76,9 +78,9 @@ func TestCAPT_documentedHelmCommands(t *testing.T) {
 	template.Spec.Template.Spec.ForProvider = infrav1.ModuleParameters{Source: infrav1.ModuleSourceInline, Module: "# Empty."}
 	h.Expect(h.client.Create(h.ctx, template)).To(Succeed())
 
-	h.helm(h.install, "--set", "certManager.enabled=false",
-		"--set", "image.repository=registry.example.com/appthrust/capt", "--set", "runnerImage.repository=registry.example.com/appthrust/capt-runner")
-	h.Expect(h.deployment().Spec.Template.Spec.Containers[0].Image).To(Equal("registry.example.com/appthrust/capt:v" + h.version))
+	h.helm(h.install+" "+h.mirrors, "--set", "certManager.enabled=false", "--set", "ui.enabled=true", "--set", "ui.tls=false", "--set", "ui.origin=https://capt.example.com")
+	h.Expect(h.images()).To(HaveEach(HavePrefix("registry.example.com/appthrust/")))
+	h.Expect(h.images()).To(ContainElements("registry.example.com/appthrust/capt:v"+h.version, "registry.example.com/appthrust/capt-ui:v"+h.version))
 	h.helm(h.uninstall)
 	err := h.client.Get(h.ctx, client.ObjectKey{Namespace: "capt-system", Name: "capt-controller-manager"}, &appsv1.Deployment{})
 	h.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v", err)
@@ -142,6 +144,11 @@ func (h *helmTest) readCommands(docs string) {
 	}
 	read("install.md", &h.install, &h.configure, &h.uninstall, &h.takeOver)
 	read("upgrading.md", &h.upgrade)
+	page, err := os.ReadFile(filepath.Join(docs, "install.md"))
+	h.Expect(err).NotTo(HaveOccurred())
+	mirrors := regexp.MustCompile("(?m)^- \\*\\*Helm\\*\\*: `(--set [^`]+)`").FindStringSubmatch(string(page))
+	h.Expect(mirrors).NotTo(BeNil(), "install.md has the values for another registry")
+	h.mirrors = mirrors[1]
 	match := regexp.MustCompile(`--version (\S+)`).FindStringSubmatch(h.install)
 	h.Expect(match).NotTo(BeNil())
 	h.version = match[1]
@@ -184,6 +191,24 @@ func (h *helmTest) deployment() *appsv1.Deployment {
 	deployment := &appsv1.Deployment{}
 	h.Expect(h.client.Get(h.ctx, client.ObjectKey{Namespace: "capt-system", Name: "capt-controller-manager"}, deployment)).To(Succeed())
 	return deployment
+}
+
+// images returns the images of all Deployments, and that of the runs.
+func (h *helmTest) images() []string {
+	h.t.Helper()
+	deployments := &appsv1.DeploymentList{}
+	h.Expect(h.client.List(h.ctx, deployments, client.InNamespace("capt-system"))).To(Succeed())
+	var images []string
+	for i := range deployments.Items {
+		container := deployments.Items[i].Spec.Template.Spec.Containers[0]
+		images = append(images, container.Image)
+		for _, variable := range container.Env {
+			if variable.Name == "RUNNER_IMAGE" {
+				images = append(images, variable.Value)
+			}
+		}
+	}
+	return images
 }
 
 // run runs a third-party program and returns its output, which is part of the error.
