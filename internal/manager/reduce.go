@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/addon/render"
 )
 
@@ -27,10 +28,29 @@ func reduce(in any) (any, error) {
 		reduceObject(obj)
 	case *corev1.Secret:
 		obj.Data, obj.Annotations, obj.ManagedFields = nil, nil, nil
+	case *corev1.Node:
+		reduceNode(obj)
 	case client.Object:
 		obj.SetManagedFields(nil)
 	}
 	return in, nil
+}
+
+// reduceNode keeps what controllers of machines read. The list of images alone is most of
+// a node.
+func reduceNode(node *corev1.Node) {
+	kept := corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{KubeletVersion: node.Status.NodeInfo.KubeletVersion}}
+	for _, condition := range node.Status.Conditions {
+		if condition.Type == corev1.NodeReady {
+			kept.Conditions = []corev1.NodeCondition{condition}
+		}
+	}
+	node.Status = kept
+	text, recorded := node.Annotations[infrav1.NodeSettingsAnnotation]
+	node.ManagedFields, node.OwnerReferences, node.Finalizers, node.Annotations = nil, nil, nil, nil
+	if recorded {
+		node.Annotations = map[string]string{infrav1.NodeSettingsAnnotation: text}
+	}
 }
 
 // reduceObject keeps what the readiness of an object is computed from: its identity and
@@ -48,6 +68,8 @@ func reduceObject(obj *unstructured.Unstructured) {
 	obj.Object = kept
 	obj.SetManagedFields(nil)
 	obj.SetAnnotations(nil)
+	obj.SetOwnerReferences(nil)
+	obj.SetFinalizers(nil)
 	if spec, ok := kept["spec"].(map[string]any); ok {
 		kept["spec"] = shortFields(spec, maxSpecField)
 	}

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/addon/render"
 )
 
@@ -24,6 +25,7 @@ func TestReduce_keepsLittleOfAnObject(t *testing.T) {
 	}
 	for name, content := range map[string]map[string]any{
 		"annotation":  {"metadata": map[string]any{"name": "n", "annotations": map[string]any{"a": large}}},
+		"owners":      {"metadata": map[string]any{"name": "n", "ownerReferences": []any{map[string]any{"name": large}}, "finalizers": []any{large}}},
 		"other field": {"data": map[string]any{"a": large}, "binaryData": map[string]any{"a": large}, "rules": many},
 		"spec":        {"spec": map[string]any{"template": map[string]any{"a": large}, "text": large, "list": many}},
 		"status":      {"status": map[string]any{"text": large, "list": many}},
@@ -37,6 +39,28 @@ func TestReduce_keepsLittleOfAnObject(t *testing.T) {
 			g.Expect(len(fmt.Sprint(obj.Object))).To(BeNumerically("<", 1024))
 		})
 	}
+}
+
+func TestReduce_keepsWhatMachinesReadOfNodes(t *testing.T) {
+	g := NewWithT(t)
+	large := strings.Repeat("x", 1<<20)
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "n", ResourceVersion: "1", Labels: map[string]string{"a": "b"},
+			Annotations: map[string]string{infrav1.NodeSettingsAnnotation: "{}", "other": large}, Finalizers: []string{large},
+		},
+		Spec: corev1.NodeSpec{ProviderID: "aws:///1", Unschedulable: true, Taints: []corev1.Taint{{Key: "t", Effect: corev1.TaintEffectNoSchedule}}},
+		Status: corev1.NodeStatus{
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeDiskPressure, Message: large}, {Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+			NodeInfo:   corev1.NodeSystemInfo{KubeletVersion: "v1.33.0", OSImage: large}, Images: []corev1.ContainerImage{{Names: []string{large}}},
+		},
+	}
+	want := node.DeepCopy()
+	want.Annotations, want.Finalizers = map[string]string{infrav1.NodeSettingsAnnotation: "{}"}, nil
+	want.Status = corev1.NodeStatus{Conditions: want.Status.Conditions[1:], NodeInfo: corev1.NodeSystemInfo{KubeletVersion: "v1.33.0"}}
+	_, err := reduce(node)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(node).To(Equal(want))
 }
 
 func TestReduce_keepsNoDataOfSecrets(t *testing.T) {

@@ -116,7 +116,7 @@ func (c *Cache) open(ctx context.Context, config *rest.Config) (*connection, err
 func (c *Cache) start(opened *connection) error {
 	config := rest.CopyConfig(opened.config)
 	config.Timeout = listTimeout
-	workload.AllowLists(config)
+	workload.LimitPages(config)
 	watching, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return fmt.Errorf("creating a client: %w", err)
@@ -128,7 +128,7 @@ func (c *Cache) start(opened *connection) error {
 	// The context of a reconcile ends before the connection.
 	ctx, stop := context.WithCancel(c.ctx)
 	opened.objects, opened.stop = &objects{
-		client: watcher, transform: c.options.Transform, selectors: c.options.Selectors, ctx: ctx, informers: map[kind]*informer{},
+		client: watcher, transform: c.options.Transform, selectors: c.options.Selectors, ctx: ctx, memory: newBudget(), informers: map[kind]*informer{},
 	}, stop
 	opened.cached = cachedClient{Client: opened.live, objects: opened.objects}
 	return nil

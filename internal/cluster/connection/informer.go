@@ -33,6 +33,9 @@ type informer struct {
 	clusterScoped bool
 	store         toolscache.Store
 	transform     toolscache.TransformFunc
+	usage         usage
+	// cancel ends the current watch because the objects need too much memory.
+	cancel atomic.Pointer[context.CancelCauseFunc]
 	// listed is closed when the first list is in the store and the handlers have got it, or
 	// when there will be none.
 	listed chan struct{}
@@ -53,21 +56,70 @@ var (
 	_ toolscache.TransformingStore = &informer{}
 )
 
-func newInformer(k kind, transform toolscache.TransformFunc, clusterScoped bool) *informer {
+func newInformer(k kind, transform toolscache.TransformFunc, clusterScoped bool, memory *budget) *informer {
 	return &informer{
-		kind: k, clusterScoped: clusterScoped, transform: transform,
+		kind: k, clusterScoped: clusterScoped, transform: transform, usage: usage{budget: memory},
 		store:  toolscache.NewStore(toolscache.DeletionHandlingMetaNamespaceKeyFunc),
 		listed: make(chan struct{}), stopped: make(chan struct{}),
 	}
 }
 
-// start watches until the context ends.
+// start watches until the context ends. A watch whose objects need too much memory ends
+// earlier, and starts again later: there may be fewer of them.
 func (i *informer) start(ctx context.Context, item runtime.Object, source toolscache.ListerWatcher) {
-	reflector := toolscache.NewReflectorWithOptions(source, item, i, toolscache.ReflectorOptions{Name: "workload", ResyncPeriod: resyncPeriod})
 	go func() {
-		reflector.RunWithContext(ctx)
-		i.end()
+		defer i.end()
+		for {
+			err := i.run(ctx, item, source)
+			if ctx.Err() != nil {
+				return
+			}
+			i.discard(err)
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(limitRetry):
+			}
+		}
 	}()
+}
+
+// run watches until the context ends, or until the objects need too much memory.
+func (i *informer) run(ctx context.Context, item runtime.Object, source toolscache.ListerWatcher) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	i.cancel.Store(&cancel)
+	toolscache.NewReflectorWithOptions(source, item, i, toolscache.ReflectorOptions{Name: "workload", ResyncPeriod: resyncPeriod}).RunWithContext(ctx)
+	return context.Cause(ctx)
+}
+
+// exceed ends the watch because the objects need too much memory, and returns that.
+func (i *informer) exceed() error {
+	err := i.usage.budget.exceeded(i.kind)
+	if cancel := i.cancel.Load(); cancel != nil {
+		(*cancel)(err)
+	}
+	return err
+}
+
+// discard removes all objects. Reads fail with an error until the next list.
+func (i *informer) discard(err error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.failed.Store(&err)
+	objects := i.store.List()
+	if err := i.store.Replace(nil, ""); err != nil {
+		return // A list of nothing has no invalid object.
+	}
+	i.usage.replaced(0)
+	for _, obj := range objects {
+		for _, r := range i.handlers {
+			r.handler.OnDelete(obj)
+		}
+	}
+	if !i.HasSynced() {
+		close(i.listed)
+	}
 }
 
 // end ends the waits for a first list that does not come any more. Those of controllers
@@ -104,8 +156,19 @@ func (i *informer) item(found any, noCopy *bool) (runtime.Object, error) {
 	return copied, nil
 }
 
-// Transformer implements toolscache.TransformingStore.
-func (i *informer) Transformer() toolscache.TransformFunc { return i.transform }
+// Transformer implements toolscache.TransformingStore. It is called for the objects of a
+// list that is streamed.
+func (i *informer) Transformer() toolscache.TransformFunc { return i.counted }
+
+// counted reduces an object of a list. An error would end neither the list nor the watch,
+// and would log the object.
+func (i *informer) counted(obj any) (any, error) {
+	obj, err := i.reduced(obj)
+	if err == nil && !i.usage.listed(obj) {
+		_ = i.exceed()
+	}
+	return obj, err
+}
 
 // Add implements toolscache.ReflectorStore.
 func (i *informer) Add(obj any) error { return i.change(obj) }
@@ -121,6 +184,13 @@ func (i *informer) change(obj any) error {
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	old, _, err := i.store.Get(obj)
+	if err != nil {
+		return fmt.Errorf("changing the cache: %w", err)
+	}
+	if !i.usage.changed(weigh(obj) - weigh(old)) {
+		_ = i.exceed()
+	}
 	return i.put(obj, false)
 }
 
@@ -132,9 +202,11 @@ func (i *informer) Delete(obj any) error {
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if err := i.store.Delete(obj); err != nil {
+	old, _, err := i.store.Get(obj)
+	if err := errors.Join(err, i.store.Delete(obj)); err != nil {
 		return fmt.Errorf("changing the cache: %w", err)
 	}
+	i.usage.changed(-weigh(old))
 	for _, r := range i.handlers {
 		r.handler.OnDelete(obj)
 	}
@@ -146,7 +218,7 @@ func (i *informer) Replace(list []any, _ string) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	initial := !i.HasSynced()
-	kept := make(map[string]bool, len(list))
+	kept, size := make(map[string]bool, len(list)), int64(0)
 	for _, obj := range list {
 		obj, err := i.reduced(obj)
 		if err != nil {
@@ -157,6 +229,7 @@ func (i *informer) Replace(list []any, _ string) error {
 			return fmt.Errorf("changing the cache: %w", err)
 		}
 		kept[key] = true
+		size += weigh(obj)
 		if err := i.put(obj, initial); err != nil {
 			return err
 		}
@@ -174,6 +247,10 @@ func (i *informer) Replace(list []any, _ string) error {
 			r.handler.OnDelete(gone)
 		}
 	}
+	if !i.usage.replaced(size) {
+		return i.exceed()
+	}
+	i.failed.Store(nil)
 	if initial {
 		close(i.listed)
 	}

@@ -19,6 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/appthrust/capt/internal/cluster/workload"
 )
 
 // errDisconnected is returned for a kind that was not listed before the connection ended.
@@ -40,6 +42,9 @@ type objects struct {
 	selectors map[schema.GroupKind]labels.Selector
 	// ctx is that of the watches.
 	ctx context.Context //nolint:containedctx // Watches outlive the reconcile that starts them.
+
+	// memory is what all objects may need.
+	memory *budget
 
 	mu        sync.Mutex
 	informers map[kind]*informer
@@ -217,13 +222,13 @@ func (o *objects) informer(obj runtime.Object) (*informer, error) {
 	if found := o.informers[k]; found != nil {
 		return found, nil
 	}
-	created := newInformer(k, o.transform, mapping.Scope.Name() == meta.RESTScopeNameRoot)
+	created := newInformer(k, o.transform, mapping.Scope.Name() == meta.RESTScopeNameRoot, o.memory)
 	item, err := o.item(k)
 	if err != nil {
 		return nil, err
 	}
 	o.informers[k] = created
-	created.start(o.ctx, item, o.listWatch(k))
+	created.start(o.ctx, item, o.listWatch(created))
 	return created, nil
 }
 
@@ -260,25 +265,63 @@ func (o *objects) list(k kind) (client.ObjectList, error) {
 	return list, nil
 }
 
+// pageSize and maxPages limit the lists of a kind.
+const pageSize, maxPages = 100, 10_000
+
 // listWatch lists and watches a kind.
-func (o *objects) listWatch(k kind) *toolscache.ListWatch {
-	options := func(raw *metav1.ListOptions) *client.ListOptions {
-		return &client.ListOptions{LabelSelector: o.selectors[k.GroupKind()], Limit: raw.Limit, Continue: raw.Continue, Raw: raw}
-	}
+func (o *objects) listWatch(i *informer) *toolscache.ListWatch {
 	return &toolscache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, raw metav1.ListOptions) (runtime.Object, error) {
-			list, err := o.list(k)
-			if err != nil {
-				return nil, err
-			}
-			return list, o.client.List(ctx, list, options(&raw))
+		ListWithContextFunc: func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
+			return o.listAll(ctx, i)
 		},
 		WatchFuncWithContext: func(ctx context.Context, raw metav1.ListOptions) (watch.Interface, error) {
-			list, err := o.list(k)
+			list, err := o.list(i.kind)
 			if err != nil {
 				return nil, err
 			}
-			return o.client.Watch(ctx, list, options(&raw))
+			if raw.SendInitialEvents != nil && *raw.SendInitialEvents {
+				i.usage.list()
+			}
+			return o.client.Watch(ctx, list, &client.ListOptions{LabelSelector: o.selectors[i.kind.GroupKind()], Raw: &raw})
 		},
 	}
+}
+
+// listAll lists a kind, for API servers that do not stream lists. It reads small pages,
+// and reduces their objects before it reads the next: without pages the answer could need
+// much more memory than the cache. Of large objects it reads fewer at once.
+func (o *objects) listAll(ctx context.Context, i *informer) (runtime.Object, error) {
+	i.usage.list()
+	var items []runtime.Object
+	limit, next := int64(pageSize), ""
+	for range maxPages {
+		page, err := o.list(i.kind)
+		if err != nil {
+			return nil, err
+		}
+		err = o.client.List(ctx, page, &client.ListOptions{LabelSelector: o.selectors[i.kind.GroupKind()], Limit: limit, Continue: next})
+		if errors.Is(err, workload.ErrTooLarge) && limit > 1 {
+			limit /= 2
+			continue
+		}
+		if err == nil {
+			err = meta.EachListItem(page, func(obj runtime.Object) error {
+				reduced, err := i.reduced(obj)
+				if err == nil && !i.usage.listed(reduced) {
+					err = i.exceed()
+				}
+				if kept, ok := reduced.(runtime.Object); ok {
+					items = append(items, kept)
+				}
+				return err
+			})
+		}
+		if err != nil {
+			return nil, err
+		}
+		if next = page.GetContinue(); next == "" {
+			return page, meta.SetList(page, items)
+		}
+	}
+	return nil, fmt.Errorf("the list of %s has more than %d pages", i.kind.Kind, maxPages)
 }

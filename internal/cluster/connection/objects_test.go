@@ -35,7 +35,7 @@ func newObjects(t *testing.T, selected string, existing ...client.Object) *objec
 		return c.Watch(ctx, list, opts...)
 	}}
 	o := &objects{
-		client: fake.NewClientBuilder().WithRESTMapper(newMapper(nil)).WithObjects(existing...).WithInterceptorFuncs(lists).Build(), ctx: t.Context(), informers: map[kind]*informer{},
+		client: fake.NewClientBuilder().WithRESTMapper(newMapper(nil)).WithObjects(existing...).WithInterceptorFuncs(lists).Build(), ctx: t.Context(), memory: newBudget(), informers: map[kind]*informer{},
 		transform: func(in any) (any, error) {
 			in.(client.Object).SetAnnotations(nil)
 			return in, nil
@@ -87,12 +87,21 @@ func TestObjects_readsTypedAndUnstructured(t *testing.T) {
 func TestObjects_followsSelectedObjects(t *testing.T) {
 	g := NewWithT(t)
 	o := newObjects(t, "x", configMap("a", "one", "x"), configMap("a", "other", "y"))
+	watching := make(chan struct{}, 10)
+	o.client = interceptor.NewClient(o.client, interceptor.Funcs{Watch: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) (watch.Interface, error) {
+		w, err := c.Watch(ctx, list, opts...)
+		if err == nil {
+			watching <- struct{}{}
+		}
+		return w, err
+	}})
 	informer, err := o.GetInformer(t.Context(), &corev1.ConfigMap{})
 	g.Expect(err).NotTo(HaveOccurred())
 	events := make(chan string, 10)
 	record(g, informer.AddEventHandler, events)
 	g.Expect(events).To(Receive(Equal("add one true")))
 
+	g.Eventually(watching).Should(Receive(), "the fake client sends no earlier changes")
 	g.Expect(o.client.Create(t.Context(), configMap("a", "two", "x"))).To(Succeed())
 	g.Eventually(events).Should(Receive(Equal("add two false")))
 	changed := configMap("a", "two", "x")
@@ -128,7 +137,7 @@ func TestObjects_readsAStreamedList(t *testing.T) {
 	t.Cleanup(cancel)
 	c, err := client.NewWithWatch(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, client.Options{Mapper: newMapper(nil)})
 	g.Expect(err).NotTo(HaveOccurred())
-	o := &objects{client: c, ctx: ctx, informers: map[kind]*informer{}, selectors: map[schema.GroupKind]labels.Selector{{Kind: "ConfigMap"}: labels.SelectorFromSet(labels.Set{"app": "x"})}}
+	o := &objects{client: c, ctx: ctx, memory: newBudget(), informers: map[kind]*informer{}, selectors: map[schema.GroupKind]labels.Selector{{Kind: "ConfigMap"}: labels.SelectorFromSet(labels.Set{"app": "x"})}}
 	event := func(kind, name, version, annotations string) string {
 		return fmt.Sprintf(`{"type":%q,"object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"a","name":%q,"resourceVersion":%q,"annotations":{%s}}}}`, kind, name, version, annotations)
 	}
@@ -155,7 +164,7 @@ func TestObjects_readsAStreamedList(t *testing.T) {
 func TestObjects_waitsForTheFirstListOnlyAsLongAsTheCaller(t *testing.T) {
 	g := NewWithT(t)
 	o := newObjects(t, "")
-	o.informers[kind{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Pod")}] = newInformer(kind{}, nil, false)
+	o.informers[kind{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Pod")}] = newInformer(kind{}, nil, false, newBudget())
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	g.Expect(apierrors.IsTimeout(o.Get(ctx, client.ObjectKey{Namespace: "a", Name: "p"}, &corev1.Pod{}))).To(BeTrue())
@@ -221,7 +230,7 @@ func TestObjects_copiesOnlyIfTheCallerMayChangeObjects(t *testing.T) {
 
 func TestInformer_reportsWhatARelistChanges(t *testing.T) {
 	g := NewWithT(t)
-	i := newInformer(kind{}, nil, false)
+	i := newInformer(kind{}, nil, false, newBudget())
 	events := make(chan string, 10)
 	handle := record(g, i.AddEventHandler, events)
 	version := func(name, version string) *corev1.ConfigMap {

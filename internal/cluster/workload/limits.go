@@ -10,20 +10,21 @@ import (
 )
 
 const (
-	// maxResponse limits a response of an API server, and an event of a watch: the manager
-	// reads them into memory.
+	// maxResponse limits a response of an API server: the manager reads it into memory.
 	maxResponse = 16 << 20
-	// maxList limits the lists of a cache: that of the nodes of a large cluster.
-	maxList = 64 << 20
+	// maxEvent limits an event of a watch. API servers store objects of up to 1.5 MiB.
+	maxEvent = 4 << 20
+	// maxPage limits a page of a list. The decoded objects need much more memory.
+	maxPage = 8 << 20
 )
 
-// errTooLarge is why a response is not read to its end.
-var errTooLarge = errors.New("the API server answers with more than the manager reads into memory")
+// ErrTooLarge is why a response is not read to its end.
+var ErrTooLarge = errors.New("the API server answers with more than the manager reads into memory")
 
-// AllowLists makes a configuration of LastingConfig accept the lists of a cache.
-func AllowLists(config *rest.Config) {
+// LimitPages makes a configuration of LastingConfig accept only the pages of lists.
+func LimitPages(config *rest.Config) {
 	if transport, ok := config.Transport.(limited); ok {
-		transport.limit = maxList
+		transport.limit = maxPage
 		config.Transport = transport
 	}
 }
@@ -45,7 +46,7 @@ func (l limited) RoundTrip(request *http.Request) (*http.Response, error) {
 	case watch != "true" && watch != "1":
 		response.Body = &limitedBody{ReadCloser: response.Body, limit: l.limit}
 	case isJSON:
-		response.Body = &limitedEvents{ReadCloser: response.Body, limit: maxResponse}
+		response.Body = &limitedEvents{ReadCloser: response.Body, limit: maxEvent}
 	default:
 		// The client itself limits the events of other formats, which name their size.
 	}
@@ -63,7 +64,7 @@ type limitedBody struct {
 func (b *limitedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if b.size += int64(n); b.size > b.limit {
-		return 0, errTooLarge
+		return 0, ErrTooLarge
 	}
 	return n, err
 }
@@ -100,7 +101,7 @@ func (e *limitedEvents) Read(p []byte) (int, error) {
 			}
 		}
 		if e.size > e.limit {
-			return 0, errTooLarge
+			return 0, ErrTooLarge
 		}
 	}
 	return n, err

@@ -17,7 +17,7 @@ func (a answer) RoundTrip(*http.Request) (*http.Response, error) {
 
 func TestLimited_limitsResponsesAndEvents(t *testing.T) {
 	event := `{"type":"ADDED","object":{"text":"a \"quoted\" } {"}}` + "\n"
-	large := `{"object":{"text":"` + strings.Repeat("\n ", maxResponse/2) + `"}}`
+	large := `{"object":{"text":"` + strings.Repeat("\n ", maxEvent/2) + `"}}`
 	for name, tc := range map[string]struct {
 		query, contentType, body string
 		limit                    int64
@@ -25,11 +25,11 @@ func TestLimited_limitsResponsesAndEvents(t *testing.T) {
 	}{
 		"a response":                 {body: "0123456789", limit: 10},
 		"a large response":           {body: "0123456789a", limit: 10, fails: true},
-		"a long watch":               {query: "watch=true", contentType: "application/json", body: strings.Repeat(event, 10*maxResponse/len(event)), limit: 10},
+		"a long watch":               {query: "watch=true", contentType: "application/json", body: strings.Repeat(event, 10*maxEvent/len(event)), limit: 10},
 		"a long watch of an old way": {query: "watch=1", contentType: "application/json;stream=watch", body: strings.Repeat(event, 100), limit: 10},
 		"a large event":              {query: "watch=true", contentType: "application/json", body: event + large, limit: 10, fails: true},
-		"an event that never ends":   {query: "watch=true", contentType: "application/json", body: "{" + strings.Repeat(" \n", maxResponse), limit: 10, fails: true},
-		"space that never ends":      {query: "watch=true", contentType: "application/json", body: strings.Repeat(" \n", maxResponse), limit: 10, fails: true},
+		"an event that never ends":   {query: "watch=true", contentType: "application/json", body: "{" + strings.Repeat(" \n", maxEvent), limit: 10, fails: true},
+		"space that never ends":      {query: "watch=true", contentType: "application/json", body: strings.Repeat(" \n", maxEvent), limit: 10, fails: true},
 		"not a watch":                {query: "watch=false", contentType: "application/json", body: event, limit: 10, fails: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -41,7 +41,7 @@ func TestLimited_limitsResponsesAndEvents(t *testing.T) {
 			defer func() { _ = response.Body.Close() }()
 			n, err := io.Copy(io.Discard, response.Body)
 			if tc.fails {
-				g.Expect(err).To(MatchError(errTooLarge))
+				g.Expect(err).To(MatchError(ErrTooLarge))
 				return
 			}
 			g.Expect(err).NotTo(HaveOccurred())
