@@ -23,7 +23,7 @@ const internal = "github.com/appthrust/capt/internal/"
 
 // shared are the groups that every group may import. The picture does not draw
 // these imports.
-var shared = []string{"host", "kubernetes", "message", "seal", "version"}
+var shared = []string{"elements", "host", "kubernetes", "message", "seal", "version"}
 
 // verifyImports returns an error for each import between groups of internal, or
 // from cmd to a group, that the picture of the architecture does not draw, and for

@@ -48,8 +48,8 @@ func (c *Checker) Check(ctx context.Context, from string, kind infrav1.GrantedKi
 
 // CheckNamed returns a fault if a template must not name a Secret or a ConfigMap, which is in
 // the namespace in which the template runs. A template of another namespace needs a grant
-// there: whoever may create workspaces could otherwise read all Secrets of the namespace
-// with a template of his own.
+// there: a user who may create workspaces could otherwise read all Secrets of the namespace
+// with a template of their own.
 func (c *Checker) CheckNamed(ctx context.Context, template client.ObjectKey, kind infrav1.GrantedKind, to client.ObjectKey) error {
 	if template.Namespace == to.Namespace {
 		return nil

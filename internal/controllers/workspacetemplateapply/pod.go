@@ -13,7 +13,7 @@ func (s *scope) podSettings() terraform.PodSettings {
 	pod := terraform.PodSettings{ServiceAccountName: s.defaultAccount}
 	config := s.sources.ProviderConfig
 	if template := s.sources.Template; config == nil && template != nil && template.Namespace != "" && template.Namespace != s.apply.Namespace {
-		// Nobody here has agreed that modules of the other namespace act as this account.
+		// No user of this namespace has agreed that modules of the other one act as this account.
 		pod.ServiceAccountName = ""
 	}
 	if config == nil || config.Spec.Runner == nil {
