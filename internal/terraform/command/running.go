@@ -20,18 +20,7 @@ import (
 // Running returns the IDs of the tool's processes in the directory. It finds them
 // by their working directory and not by a recorded ID, because an engine may die
 // before it can record one.
-func (t *Tool) Running(dir string) []int { return processesIn(dir, t.isProcess) }
-
-// killProviders kills the providers of an earlier engine in the directory. The tool that used
-// them has ended, and so must they.
-func killProviders(dir string) {
-	for _, pid := range processesIn(dir, isProvider) {
-		_ = syscall.Kill(pid, syscall.SIGKILL)
-	}
-}
-
-// processesIn returns the IDs of processes in the directory.
-func processesIn(dir string, matches func(procfs.Proc) bool) []int {
+func (t *Tool) Running(dir string) []int {
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		return nil
@@ -44,29 +33,25 @@ func processesIn(dir string, matches func(procfs.Proc) bool) []int {
 	for _, process := range processes {
 		// Processes of other users and those that have just ended are unreadable.
 		cwd, err := process.Cwd()
-		if err == nil && isWithin(cwd, dir) && matches(process) {
+		if err != nil || !isWithin(cwd, dir) {
+			continue
+		}
+		if t.isProcess(process) {
 			pids = append(pids, process.PID)
 		}
 	}
 	return pids
 }
 
-// longestName is the length to which the kernel truncates the names of processes.
-const longestName = 15
-
-// isProvider reports whether a process is a provider.
-func isProvider(process procfs.Proc) bool {
-	comm, err := process.Comm()
-	return err == nil && comm == "terraform-provider"[:longestName]
-}
-
 // isProcess reports whether a process is the tool itself and not one that it
 // started.
 func (t *Tool) isProcess(process procfs.Proc) bool {
+	// The kernel truncates names to this length.
+	const longest = 15
 	comm, err := process.Comm()
 	// The earlier engine may have had another program.
 	return err == nil && slices.ContainsFunc([]string{filepath.Base(t.Path), "tofu", "terraform"}, func(name string) bool {
-		return comm == name[:min(len(name), longestName)]
+		return comm == name[:min(len(name), longest)]
 	})
 }
 
@@ -83,7 +68,6 @@ func (t *Tool) AwaitEnd(ctx context.Context, dir string, others func() bool, gra
 		pending := others != nil && others()
 		pids := t.Running(dir)
 		if len(pids) == 0 && !pending {
-			killProviders(dir)
 			return nil
 		}
 		for _, pid := range pids {

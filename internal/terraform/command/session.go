@@ -51,8 +51,6 @@ type Session struct {
 	providers string
 	// sandbox limits what the tool can do, or is nil.
 	sandbox *sandbox.Rules
-	// servers are the providers that serve all commands, or nil.
-	servers *servers
 	// reinit initialises the directory if a command reports that it is outdated.
 	reinit func(ctx context.Context, backend bool) error
 }
@@ -103,7 +101,7 @@ func (s *Session) stream(ctx context.Context, name string, reserve int64, args [
 	}
 	defer func() { _ = stderr.Close() }()
 
-	env := s.providersEnv(s.toolEnv(args), args)
+	env := s.toolEnv(args)
 	if s.auth != nil && fetches(args) {
 		authenticated, remove, err := s.authenticate()
 		defer remove()
@@ -230,7 +228,7 @@ func (s *Session) captureFile(ctx context.Context, command string, args []string
 	defer func() { _ = stderr.Close() }()
 
 	ended, err := call{
-		path: s.tool.Path, args: args, dir: s.Root, env: s.providersEnv(s.env, args), grace: s.grace, sandbox: s.sandboxFor(args),
+		path: s.tool.Path, args: args, dir: s.Root, env: s.env, grace: s.grace, sandbox: s.sandboxFor(args),
 		stdin: stdin, stdout: stdout, stderr: stderr, poll: func(bool) {},
 	}.run(ctx)
 	if err != nil {
@@ -267,7 +265,7 @@ func readAll(file *os.File) string {
 // runs beside those of this session. It cannot initialise the directory.
 func (s *Session) Beside() *Session {
 	other := *s
-	other.reinit, other.servers = nil, nil
+	other.reinit = nil
 	return &other
 }
 
@@ -290,8 +288,6 @@ func (s *Session) ready(ctx context.Context, run func() error) error {
 	}
 	reinit := s.reinit
 	s.reinit = nil
-	// An init may select other versions of them.
-	s.StopProviders()
 	s.log.print(time.Time{}, "The working directory is outdated, initialising it")
 	if err := reinit(ctx, failure.needsBackend); err != nil {
 		return err

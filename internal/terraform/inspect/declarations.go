@@ -17,13 +17,11 @@ var (
 		{Type: "variable", LabelNames: []string{"name"}},
 		{Type: "output", LabelNames: []string{"name"}},
 		{Type: "terraform"},
-		{Type: "provider", LabelNames: []string{"name"}},
 	}}
 	variableSchema = &hcl.BodySchema{Attributes: []hcl.AttributeSchema{
 		{Name: "type"}, {Name: "default"}, {Name: "description"}, {Name: "sensitive"}, {Name: "nullable"},
 	}}
 	outputSchema    = &hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: "description"}, {Name: "sensitive"}}}
-	providerSchema  = &hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: "alias"}, {Name: "for_each"}}}
 	terraformSchema = &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "required_providers"}}}
 )
 
@@ -61,9 +59,6 @@ func (m *Module) read(parser *hclparse.Parser, name string, content []byte, over
 			m.readOutput(block, override)
 		case "terraform":
 			m.readProviders(block)
-		case "provider":
-			content, _, _ := block.Body.PartialContent(providerSchema)
-			m.Configurations = append(m.Configurations, Configuration{Provider: block.Labels[0], Alias: len(content.Attributes) > 0})
 		}
 	}
 }

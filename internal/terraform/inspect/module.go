@@ -24,8 +24,6 @@ type Module struct {
 	Outputs   map[string]*Output
 	// Providers are the required providers by their local names.
 	Providers map[string]Provider
-	// Configurations are the configurations of providers, of all files.
-	Configurations []Configuration
 	// Provided are the variables that the module's variable files set.
 	Provided map[string]bool
 	// Diagnostics are the errors and warnings of the module. If it has errors, the
@@ -74,14 +72,6 @@ type Output struct {
 type Provider struct {
 	Source  string
 	Version string
-}
-
-// Configuration is a configuration of a provider: a provider block.
-type Configuration struct {
-	// Provider is the local name of the provider.
-	Provider string
-	// Alias is set if the provider may have other configurations as well.
-	Alias bool
 }
 
 // Dir reads the module in a directory. It returns an error only if a file cannot be

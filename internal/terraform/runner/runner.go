@@ -194,10 +194,6 @@ func (r *Runner) execute(ctx context.Context, run *execution) error {
 	if err := r.prepare(ctx, run); err != nil {
 		return err
 	}
-	if usesProviders(request.Operation) {
-		run.session.ServeProviders(ctx)
-		defer run.session.StopProviders()
-	}
 	if run.locked {
 		err = r.performOnFile(ctx, run)
 	} else {
@@ -209,16 +205,6 @@ func (r *Runner) execute(ctx context.Context, run *execution) error {
 	}
 	run.forgetDescription()
 	return err
-}
-
-// usesProviders reports whether an operation runs commands that use providers.
-func usesProviders(operation terraform.Operation) bool {
-	switch operation {
-	case terraform.OperationRestoreState, terraform.OperationStateCommand, terraform.OperationShell:
-		return false
-	default:
-		return true
-	}
 }
 
 // selectTool returns the tool that the request requires.
