@@ -36,6 +36,8 @@ const (
 	attempts, retryInterval = 5, 5 * time.Second
 	// writeTimeout limits each attempt.
 	writeTimeout = 10 * time.Second
+	// endTimeout limits the writes after the manager was stopped.
+	endTimeout = 5 * time.Second
 )
 
 // Writer writes events one after the other. It is a runnable of a manager.
@@ -63,17 +65,34 @@ func (w *Writer) Recorder(controller string) events.EventRecorder {
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (*Writer) NeedLeaderElection() bool { return false }
 
-// Start writes events until the context ends.
+// Start writes events until the context ends, and then those that wait: they say what the
+// manager did last.
 func (w *Writer) Start(ctx context.Context) error {
-	for {
+	writing, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(endTimeout, stop) })()
+	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
-			return nil
 		case event := <-w.waiting:
-			if err := w.write(ctx, event); err != nil && ctx.Err() == nil {
-				klog.FromContext(ctx).Error(err, "Failed to write an event", "object", klog.KRef(event.Regarding.Namespace, event.Regarding.Name), "reason", event.Reason)
-			}
+			w.record(writing, event)
 		}
+	}
+	for writing.Err() == nil {
+		select {
+		case event := <-w.waiting:
+			w.record(writing, event)
+		default:
+			return nil
+		}
+	}
+	return nil
+}
+
+// record writes an event, and logs if that fails.
+func (w *Writer) record(ctx context.Context, event *eventsv1.Event) {
+	if err := w.write(ctx, event); err != nil {
+		klog.FromContext(ctx).Error(err, "Failed to write an event", "object", klog.KRef(event.Regarding.Namespace, event.Regarding.Name), "reason", event.Reason)
 	}
 }
 

@@ -126,6 +126,54 @@ func TestWriter_retriesOnlyWithoutAnAnswer(t *testing.T) {
 	}
 }
 
+func TestWriter_writesWhatWaitsWhenItEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		c := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+			time.Sleep(time.Second)
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			return c.Create(ctx, obj, opts...)
+		}}).Build()
+		w := New(c, clientgoscheme.Scheme, "host", time.Now)
+		for _, name := range []string{"a", "b", "c"} {
+			w.Recorder("capt-test").Eventf(pod(name), nil, corev1.EventTypeNormal, "Created", "Create", "text")
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- w.Start(ctx) }()
+		synctest.Wait() // The first is being written.
+		stop()
+		g.Expect(<-ended).To(Succeed())
+		var list eventsv1.EventList
+		g.Expect(c.List(t.Context(), &list)).To(Succeed())
+		g.Expect(list.Items).To(HaveLen(3))
+	})
+}
+
+func TestWriter_endsWithoutAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		c := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{Create: func(ctx context.Context, _ client.WithWatch, _ client.Object, _ ...client.CreateOption) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}}).Build()
+		w := New(c, clientgoscheme.Scheme, "host", time.Now)
+		for range 3 {
+			w.Recorder("capt-test").Eventf(pod("a"), nil, corev1.EventTypeNormal, "Created", "Create", "text")
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- w.Start(ctx) }()
+		synctest.Wait()
+		stopped := time.Now()
+		stop()
+		g.Expect(<-ended).To(Succeed())
+		g.Expect(time.Since(stopped)).To(Equal(endTimeout))
+	})
+}
+
 func TestRecorder_doesNotBlock(t *testing.T) {
 	g := NewWithT(t)
 	w := New(nil, clientgoscheme.Scheme, "host", time.Now)
