@@ -2,6 +2,7 @@ package host
 
 import (
 	"bufio"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -71,14 +72,59 @@ func (m mapping) split() {
 }
 
 // ReleasePages unmaps the pages of the program's file, of which most are rarely used. The
-// kernel maps those that are used again from its page cache.
+// kernel maps those that are used again from its page cache. It keeps pages that differ
+// from the file: a debugger or a probe changes the program while it runs.
 func (p *Program) ReleasePages() error {
+	pages, err := os.Open("/proc/self/pagemap")
+	if errors.Is(err, os.ErrNotExist) {
+		// Kernels without it have no probes either.
+		pages, err = nil, nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading the state of pages: %w", err)
+	}
+	defer func() { _ = pages.Close() }()
 	for _, m := range p.mappings {
-		if err := advise(m.start, m.end, unix.MADV_DONTNEED); err != nil {
+		if err := m.release(pages); err != nil {
 			return fmt.Errorf("releasing pages: %w", err)
 		}
 	}
 	return nil
+}
+
+// The bits of an entry of /proc/[pid]/pagemap: whether the page is in memory, is in swap,
+// and is of a file.
+const pagePresent, pageSwapped, pageOfFile = 1 << 63, 1 << 62, 1 << 61
+
+// release unmaps the pages that equal the file.
+func (m mapping) release(pages *os.File) error {
+	const entry = 8
+	size := uintptr(os.Getpagesize())
+	buffer := make([]byte, 512*entry)
+	from := m.start
+	for start := m.start; pages != nil && start < m.end; start += uintptr(len(buffer)) / entry * size {
+		n, err := pages.ReadAt(buffer[:min(uintptr(len(buffer)), (m.end-start)/size*entry)], int64(start/size*entry))
+		if err != nil {
+			return err
+		}
+		for i := range n / entry {
+			state := binary.NativeEndian.Uint64(buffer[i*entry:])
+			if state&pageSwapped == 0 && (state&pagePresent == 0 || state&pageOfFile != 0) {
+				continue
+			}
+			changed := start + uintptr(i)*size
+			if changed > from {
+				if err := advise(from, changed, unix.MADV_DONTNEED); err != nil {
+					return err
+				}
+			}
+			from = changed + size
+		}
+	}
+	if from >= m.end {
+		return nil
+	}
+	return advise(from, m.end, unix.MADV_DONTNEED)
 }
 
 func advise(start, end, advice uintptr) error {

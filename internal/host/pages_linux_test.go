@@ -17,6 +17,33 @@ func TestProgram_releasesPages(t *testing.T) {
 	g.Expect(programRSS(t)).To(BeNumerically("<", before))
 }
 
+// A debugger writes a breakpoint into the program while it runs.
+func TestProgram_keepsPagesThatWereChangedLater(t *testing.T) {
+	g := NewWithT(t)
+	program, err := OpenProgram()
+	g.Expect(err).NotTo(HaveOccurred())
+	memory, err := os.OpenFile("/proc/self/mem", os.O_RDWR, 0)
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() { _ = memory.Close() })
+	// The header of the file, which is not used any more, has unused bytes.
+	unused := int64(program.mappings[0].start) + 9
+	byteAt := make([]byte, 1)
+	_, err = memory.ReadAt(byteAt, unused)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(byteAt).To(Equal([]byte{0}))
+	if _, err := memory.WriteAt([]byte{7}, unused); err != nil {
+		t.Skipf("This kernel does not let a process change its program: %v", err)
+	}
+	before := programRSS(t)
+	g.Expect(program.ReleasePages()).To(Succeed())
+	_, err = memory.ReadAt(byteAt, unused)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(byteAt).To(Equal([]byte{7}))
+	g.Expect(programRSS(t)).To(BeNumerically("<", before), "the others are released")
+	_, err = memory.WriteAt([]byte{0}, unused)
+	g.Expect(err).NotTo(HaveOccurred())
+}
+
 // A page that is used must not bring the 16 pages around it.
 func TestProgram_mapsFewPagesAtOnce(t *testing.T) {
 	g := NewWithT(t)
