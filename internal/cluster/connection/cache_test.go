@@ -14,12 +14,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -88,6 +90,9 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case path == "example.com" && s.versions["example.com/v2"] != nil:
 		v2 := metav1.GroupVersionForDiscovery{GroupVersion: "example.com/v2", Version: "v2"}
 		_ = json.NewEncoder(w).Encode(metav1.APIGroup{Name: path, Versions: []metav1.GroupVersionForDiscovery{v2}, PreferredVersion: v2})
+	case r.URL.Path == "/api/v1/pods":
+		w.WriteHeader(http.StatusForbidden)
+		_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Reason: metav1.StatusReasonForbidden, Code: http.StatusForbidden, Message: "chosen by the server"})
 	case r.URL.Path == "/api/v1/nodes/n":
 		_ = json.NewEncoder(w).Encode(corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: "n"}})
 	default:
@@ -355,6 +360,20 @@ func TestCache_doesNotConnectToDeniedAddresses(t *testing.T) {
 	_, err = f.cache.connectFirst(t.Context(), key)
 	f.Expect(err).To(MatchError(dial.ErrDenied))
 	f.Expect(f.server.paths).To(BeEmpty())
+}
+
+func TestCache_logsWhichClusterCannotBeWatched(t *testing.T) {
+	f := newFixture(t)
+	lines := make(chan string, 1000)
+	f.cache.ctx = klog.NewContext(f.cache.ctx, funcr.New(func(_, text string) { lines <- text }, funcr.Options{}))
+	f.Expect(f.client.Create(t.Context(), f.server.kubeconfig("first"))).To(Succeed())
+	f.reconcile(0)
+	c, err := f.cache.GetClient(t.Context(), key)
+	f.Expect(err).NotTo(HaveOccurred())
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	go func() { _ = c.List(ctx, &corev1.PodList{}) }()
+	f.Eventually(lines).Should(Receive(And(ContainSubstring(key.Namespace), ContainSubstring(key.Name), ContainSubstring("has no permission"), Not(ContainSubstring("chosen by the server")))))
 }
 
 func TestMapper_findsKindsThatAreInstalledLater(t *testing.T) {

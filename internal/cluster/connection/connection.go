@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -67,8 +68,8 @@ func (c *Cache) isCurrent(ctx context.Context, cluster client.ObjectKey, opened 
 	return err != nil || found.ResourceVersion == opened.version
 }
 
-// connect opens a connection with a kubeconfig.
-func (c *Cache) connect(ctx context.Context, k *kubeconfig) (*connection, error) {
+// connect opens a connection to a cluster with its kubeconfig.
+func (c *Cache) connect(ctx context.Context, cluster client.ObjectKey, k *kubeconfig) (*connection, error) {
 	config, err := c.options.Connector.LastingConfig(k.content)
 	if err != nil {
 		return nil, err
@@ -87,7 +88,7 @@ func (c *Cache) connect(ctx context.Context, k *kubeconfig) (*connection, error)
 		return nil, err
 	}
 	opened.version = k.version
-	return opened, c.start(opened)
+	return opened, c.start(cluster, opened)
 }
 
 // open creates the clients, and checks that the API server answers.
@@ -113,7 +114,7 @@ func (c *Cache) open(ctx context.Context, config *rest.Config) (*connection, err
 }
 
 // start adds the cache of a connection. It watches nothing yet.
-func (c *Cache) start(opened *connection) error {
+func (c *Cache) start(cluster client.ObjectKey, opened *connection) error {
 	config := rest.CopyConfig(opened.config)
 	config.Timeout = listTimeout
 	workload.LimitPages(config)
@@ -126,7 +127,8 @@ func (c *Cache) start(opened *connection) error {
 		return fmt.Errorf("creating a client: %w", err)
 	}
 	// The context of a reconcile ends before the connection.
-	ctx, stop := context.WithCancel(c.ctx)
+	log := klog.FromContext(c.ctx).WithValues("Cluster", klog.KRef(cluster.Namespace, cluster.Name))
+	ctx, stop := context.WithCancel(klog.NewContext(c.ctx, log))
 	opened.objects, opened.stop = &objects{
 		client: watcher, transform: c.options.Transform, selectors: c.options.Selectors, ctx: ctx, memory: newBudget(), informers: map[kind]*informer{},
 	}, stop

@@ -104,7 +104,7 @@ func (c *Cache) connectFirst(ctx context.Context, cluster client.ObjectKey) (*co
 	if err != nil {
 		return nil, err
 	}
-	return c.connect(ctx, found)
+	return c.connect(ctx, cluster, found)
 }
 
 // check checks that a connected cluster answers. It follows the kubeconfig if that has
@@ -123,7 +123,7 @@ func (c *Cache) check(ctx context.Context, cluster client.ObjectKey, a *accessor
 	if opened.renew(found) {
 		return opened.probe(ctx)
 	}
-	replacement, err := c.connect(ctx, found)
+	replacement, err := c.connect(ctx, cluster, found)
 	if err != nil {
 		return err
 	}
@@ -152,6 +152,18 @@ func shortError(err error) string {
 		return workload.ShortError(err).Error()
 	}
 	return err.Error()
+}
+
+// withoutAnswer returns an error of the same kind without the text that the API server
+// answered, for client-go, which logs it.
+func withoutAnswer(err error) error {
+	status := apierrors.APIStatus(nil)
+	if !errors.As(err, &status) {
+		return err
+	}
+	kept := status.Status()
+	kept.Message = shortError(err)
+	return &apierrors.StatusError{ErrStatus: kept}
 }
 
 func (a *accessor) connection() *connection {

@@ -272,7 +272,8 @@ const pageSize, maxPages = 100, 10_000
 func (o *objects) listWatch(i *informer) *toolscache.ListWatch {
 	return &toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
-			return o.listAll(ctx, i)
+			list, err := o.listAll(ctx, i)
+			return list, withoutAnswer(err)
 		},
 		WatchFuncWithContext: func(ctx context.Context, raw metav1.ListOptions) (watch.Interface, error) {
 			list, err := o.list(i.kind)
@@ -282,7 +283,8 @@ func (o *objects) listWatch(i *informer) *toolscache.ListWatch {
 			if raw.SendInitialEvents != nil && *raw.SendInitialEvents {
 				i.usage.list()
 			}
-			return o.client.Watch(ctx, list, &client.ListOptions{LabelSelector: o.selectors[i.kind.GroupKind()], Raw: &raw})
+			w, err := o.client.Watch(ctx, list, &client.ListOptions{LabelSelector: o.selectors[i.kind.GroupKind()], Raw: &raw})
+			return w, withoutAnswer(err)
 		},
 	}
 }
