@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
@@ -15,6 +16,11 @@ import (
 const (
 	// listTimeout limits the time of a list of nodes, for which a reconcile waits.
 	listTimeout = 10 * time.Second
+	// pageSize limits the nodes in an answer. All nodes of a large cluster need more memory
+	// than the manager reads at once.
+	pageSize = 250
+	// maxSize limits what is kept of all nodes. That of 5,000 is less than 1 MiB.
+	maxSize = 16 << 20
 	// retryInterval is when a workload cluster that does not respond is called again.
 	retryInterval = 30 * time.Second
 	// computeTypeLabel is set by EKS. Each pod on Fargate has a node of its own, which no
@@ -30,17 +36,35 @@ type Members []corev1.Node
 func List(ctx context.Context, reader client.Reader) (Members, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	var list corev1.NodeList
-	if err := reader.List(ctx, &list); err != nil {
-		return nil, fault.WaitFor(retryInterval, infrav1.WorkloadClusterUnreachableReason, "Listing the nodes of the workload cluster failed: %w", err)
-	}
 	var members Members
-	for _, node := range list.Items {
-		if node.Labels[computeTypeLabel] != "fargate" {
-			members = append(members, node)
+	size, next := 0, ""
+	for {
+		var page corev1.NodeList
+		if err := reader.List(ctx, &page, client.Limit(pageSize), client.Continue(next)); err != nil {
+			return nil, fault.WaitFor(retryInterval, infrav1.WorkloadClusterUnreachableReason, "Listing the nodes of the workload cluster failed: %w", err)
+		}
+		for i := range page.Items {
+			if page.Items[i].Labels[computeTypeLabel] != "fargate" {
+				members = append(members, essence(&page.Items[i]))
+				size += members[len(members)-1].Size()
+			}
+		}
+		if size > maxSize {
+			return nil, fault.WaitFor(retryInterval, infrav1.WorkloadClusterUnreachableReason, "The nodes of the workload cluster need more than %d MiB of memory", maxSize>>20)
+		}
+		if next = page.Continue; next == "" {
+			return members, nil
 		}
 	}
-	return members, nil
+}
+
+// essence returns a node with what Members reads.
+func essence(node *corev1.Node) corev1.Node {
+	kept := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}, Spec: corev1.NodeSpec{ProviderID: node.Spec.ProviderID}}
+	if c := readyCondition(node); c != nil {
+		kept.Status.Conditions = []corev1.NodeCondition{{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime}}
+	}
+	return kept
 }
 
 // Ready returns the number of nodes that are ready.

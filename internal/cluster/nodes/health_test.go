@@ -1,13 +1,18 @@
 package nodes
 
 import (
+	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
 func member(name, providerID string, ready corev1.ConditionStatus) corev1.Node {
@@ -55,4 +60,40 @@ func TestList_leavesOutFargate(t *testing.T) {
 	g.Expect(since.Equal(time.Unix(60, 0))).To(BeTrue())
 	_, notReady = NotReadySince(members.Find("", "a"))
 	g.Expect(notReady).To(BeFalse())
+}
+
+func TestList_readsPages(t *testing.T) {
+	g := NewWithT(t)
+	var asked []string
+	pages := interceptor.Funcs{List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+		var options client.ListOptions
+		options.ApplyOptions(opts)
+		asked = append(asked, fmt.Sprintf("%d %s", options.Limit, options.Continue))
+		node := member("node-"+options.Continue, "", corev1.ConditionTrue)
+		node.Status.Images = []corev1.ContainerImage{{Names: []string{"image"}}}
+		found := list.(*corev1.NodeList)
+		found.Items = []corev1.Node{node}
+		if options.Continue == "" {
+			found.Continue = "2"
+		}
+		return nil
+	}}
+	members, err := List(t.Context(), fake.NewClientBuilder().WithInterceptorFuncs(pages).Build())
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(asked).To(Equal([]string{"250 ", "250 2"}))
+	g.Expect(members).To(HaveLen(2))
+	g.Expect(members[1].Name).To(Equal("node-2"))
+	g.Expect(members[1].Status.Images).To(BeEmpty())
+}
+
+func TestList_endsIfTheNodesNeedTooMuchMemory(t *testing.T) {
+	g := NewWithT(t)
+	endless := interceptor.Funcs{List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
+		found := list.(*corev1.NodeList)
+		found.Items = []corev1.Node{member(strings.Repeat("n", 1<<20), "", corev1.ConditionTrue)}
+		found.Continue = "more"
+		return nil
+	}}
+	_, err := List(t.Context(), fake.NewClientBuilder().WithInterceptorFuncs(endless).Build())
+	g.Expect(err).To(MatchError(ContainSubstring("need more than 16 MiB")))
 }
