@@ -55,6 +55,7 @@ apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
 kind: WorkspaceProviderConfig
 metadata: {name: default, namespace: platform}
 spec:
+  templateNamespaces: [default]
   credentials: [{env: TOKEN, secretRef: {name: credentials, key: token}}]
 ---
 apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
