@@ -33,6 +33,9 @@ func (r *resolver) moduleAuth(request *terraform.Request) error {
 	if err != nil {
 		return problem(infrav1.ModuleInvalidReason, "%s: %v", moduleSecretField, err)
 	}
+	if err := checkSecretName(moduleSecretField, ref.Name); err != nil {
+		return err
+	}
 	data, exists := r.Secrets[ref.Name]
 	if !exists {
 		return &MissingKeyError{Field: moduleSecretField, Secret: true, Name: ref.Name}

@@ -13,41 +13,49 @@ type References struct {
 }
 
 // ReferencesOf returns the objects to read before Resolve. It omits names with
-// unresolved placeholders, which Resolve reports.
+// unresolved placeholders and those of Secrets of CAPT, which Resolve reports.
 func ReferencesOf(s Sources) References {
 	r := &resolver{Sources: s, used: map[string]bool{}}
 	var refs References
-	add := func(list *[]string, ref *infrav1.KeyReference) {
+	secret := func(ref *infrav1.KeyReference) {
+		if ref == nil {
+			return
+		}
+		if name, err := r.expandSecret("", ref.Name); err == nil {
+			refs.Secrets = append(refs.Secrets, name)
+		}
+	}
+	configMap := func(ref *infrav1.KeyReference) {
 		if ref == nil {
 			return
 		}
 		if name, err := r.expandReference("", ref.Name); err == nil {
-			*list = append(*list, name)
+			refs.ConfigMaps = append(refs.ConfigMaps, name)
 		}
 	}
 	p := s.Template.Spec.Template.Spec.ForProvider
-	if p.ModuleSecretReference != nil {
+	if p.ModuleSecretReference != nil && !infrav1.IsReservedSecretName(p.ModuleSecretReference.Name) {
 		refs.Secrets = append(refs.Secrets, p.ModuleSecretReference.Name)
 	}
 	for _, file := range p.VarFiles {
-		add(&refs.Secrets, file.SecretKeyReference)
-		add(&refs.ConfigMaps, file.ConfigMapKeyReference)
+		secret(file.SecretKeyReference)
+		configMap(file.ConfigMapKeyReference)
 	}
 	for _, v := range p.Vars {
-		add(&refs.Secrets, v.SecretKeyReference)
-		add(&refs.ConfigMaps, v.ConfigMapKeyReference)
+		secret(v.SecretKeyReference)
+		configMap(v.ConfigMapKeyReference)
 	}
 	for _, e := range p.Env {
-		add(&refs.Secrets, e.SecretKeyReference)
-		add(&refs.ConfigMaps, e.ConfigMapKeyReference)
+		secret(e.SecretKeyReference)
+		configMap(e.ConfigMapKeyReference)
 	}
 	if c := s.ProviderConfig; c != nil {
 		for i := range c.Spec.Credentials {
-			add(&refs.Secrets, &c.Spec.Credentials[i].SecretRef)
+			secret(&c.Spec.Credentials[i].SecretRef)
 		}
 		if e := c.Spec.StateEncryption; e != nil {
-			add(&refs.Secrets, e.PassphraseSecretRef)
-			add(&refs.Secrets, e.ConfigurationSecretRef)
+			secret(e.PassphraseSecretRef)
+			secret(e.ConfigurationSecretRef)
 		}
 	}
 	for _, list := range []*[]string{&refs.Secrets, &refs.ConfigMaps} {

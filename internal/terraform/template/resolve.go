@@ -294,6 +294,24 @@ func (r *resolver) expandReference(field, name string) (string, error) {
 	return r.expand(field, name)
 }
 
+// expandSecret expands the placeholders of the name of a Secret, which must not be one of CAPT:
+// these have the states of other workspaces and the tokens of other runs.
+func (r *resolver) expandSecret(field, name string) (string, error) {
+	name, err := r.expandReference(field, name)
+	if err != nil {
+		return "", err
+	}
+	return name, checkSecretName(field, name)
+}
+
+// checkSecretName returns a problem if a Secret belongs to CAPT.
+func checkSecretName(field, name string) error {
+	if !infrav1.IsReservedSecretName(name) {
+		return nil
+	}
+	return problem(infrav1.NotAllowedReason, "%s: Secret %s belongs to CAPT and must not be read: name another Secret, such as the connection Secret of a workspace", field, name)
+}
+
 // checkHosted returns a problem if the workspace runs for one of another namespace and the
 // text has other placeholders than those allowed.
 func (r *resolver) checkHosted(field, text string, allowed ...string) error {
@@ -321,13 +339,13 @@ func ConnectionSecretName(s Sources) (string, error) {
 
 // key returns the value of a key of a Secret or ConfigMap.
 func (r *resolver) key(field string, secret bool, ref *infrav1.KeyReference) ([]byte, error) {
-	name, err := r.expandReference(field, ref.Name)
+	objects, expand := r.ConfigMaps, r.expandReference
+	if secret {
+		objects, expand = r.Secrets, r.expandSecret
+	}
+	name, err := expand(field, ref.Name)
 	if err != nil {
 		return nil, err
-	}
-	objects := r.ConfigMaps
-	if secret {
-		objects = r.Secrets
 	}
 	data, exists := objects[name]
 	value, found := data[ref.Key]

@@ -410,6 +410,58 @@ func TestResolve_refusesReservedNamesOfConnectionSecrets(t *testing.T) {
 	g.Expect(err).To(HaveOccurred())
 }
 
+// With the Secrets of CAPT a module would read the states of other workspaces, and act as the
+// account of another run.
+func TestResolve_readsNoSecretsOfCAPT(t *testing.T) {
+	const token = "capt-token-victim-r7"
+	reference := &infrav1.KeyReference{Name: "capt-token-${name}-r7", Key: "token"}
+	has := func(s *template.Sources) {
+		s.Apply.Spec.Variables = map[string]infrav1.Value{"name": infrav1.StringValue("victim")}
+		s.Secrets = map[string]map[string][]byte{token: {"token": []byte("s3cr3t")}}
+	}
+	parameters := func(change func(*infrav1.ModuleParameters)) func(*template.Sources) {
+		return templateSpec(func(w *infrav1.WorkspaceSpec) { change(&w.ForProvider) })
+	}
+	for name, names := range map[string]func(*template.Sources){
+		"env": parameters(func(p *infrav1.ModuleParameters) {
+			p.Env = []infrav1.EnvVar{{Name: "A", SecretKeyReference: reference}}
+		}),
+		"vars": parameters(func(p *infrav1.ModuleParameters) {
+			p.Vars = []infrav1.Variable{{Key: "name", SecretKeyReference: reference}}
+		}),
+		"varFiles": parameters(func(p *infrav1.ModuleParameters) {
+			p.VarFiles = []infrav1.VarFile{{Source: infrav1.VarFileSourceSecretKey, SecretKeyReference: reference}}
+		}),
+		"moduleSecretRef": parameters(func(p *infrav1.ModuleParameters) {
+			p.Source, p.Module = infrav1.ModuleSourceRemote, "git::https://git.example.com/a.git"
+			p.ModuleSecretReference = &infrav1.LocalReference{Name: token}
+		}),
+		"credentials": func(s *template.Sources) {
+			s.ProviderConfig = &infrav1.WorkspaceProviderConfig{}
+			s.ProviderConfig.Spec.Credentials = []infrav1.ProviderCredential{{Env: "A", SecretRef: *reference}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			s := sources(has, names)
+			g.Expect(template.ReferencesOf(s).Secrets).To(BeEmpty(), "it is not even read")
+			_, err := template.Resolve(s)
+			problem, ok := errors.AsType[*template.Problem](err)
+			g.Expect(ok).To(BeTrue(), "%v", err)
+			g.Expect(problem.Reason).To(Equal(infrav1.NotAllowedReason))
+			g.Expect(problem.Error()).To(ContainSubstring(token))
+		})
+	}
+	for _, name := range []string{"victim-kubeconfig", "capt-credentials"} {
+		s := sources(parameters(func(p *infrav1.ModuleParameters) {
+			p.Env = []infrav1.EnvVar{{Name: "A", SecretKeyReference: &infrav1.KeyReference{Name: name, Key: "value"}}}
+		}))
+		s.Secrets = map[string]map[string][]byte{name: {"value": []byte("v")}}
+		_, err := template.Resolve(s)
+		NewWithT(t).Expect(err).NotTo(HaveOccurred(), name)
+	}
+}
+
 func TestResolve_connectionSecretOfTheWorkspaceOverridesTheTemplate(t *testing.T) {
 	g := NewWithT(t)
 	ofTemplate := templateSpec(func(w *infrav1.WorkspaceSpec) {
