@@ -1,15 +1,18 @@
 package tenancy
 
 import (
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/terraform/record"
 )
 
 // reserved are Secrets of CAPT, by name and component.
@@ -115,8 +118,9 @@ func TestModule_reachesOnlyItsRunAndState(t *testing.T) {
 	shared := "system:serviceaccount:" + ns + ":terraform"
 	runs := map[string]client.Client{
 		"a run": withRules(t, ns, byName, secretRule([]string{"get", "update", "patch"}, base...), secretRule([]string{"create"}),
-			captRule("store", "a-r1", own, "tfstate-default-a-ws")),
-		"a run with an account that may write Secrets": withRules(t, ns, shared, secretRule([]string{"*"}), captRule("store", "a-r1", own, "tfstate-default-a-ws")),
+			captRule("store", "a-r1", "workspace:", "workspace:a", own, "tfstate-default-a-ws")),
+		"a run with an account that may write Secrets": withRules(t, ns, shared, secretRule([]string{"*"}),
+			captRule("store", "a-r1", "workspace:", "workspace:a", own, "tfstate-default-a-ws")),
 	}
 	for who, run := range runs {
 		t.Run(who, func(t *testing.T) {
@@ -216,6 +220,21 @@ func changesOnlyData(t *testing.T, run client.Client, ns, own, state string) {
 
 // Runs that an earlier version has started have no permission for reserved Secrets. They
 // must be able to save their state and their result.
+func TestRun_storesNothingForALongNameThatBeginsWithItsOwn(t *testing.T) {
+	ns := env.Namespace(t)
+	victim := "the-workspace-of-a-victim-with-a-name-that-is-too-long"
+	id := record.NewRunID(victim, 1)
+	attacker := strings.TrimSuffix(id, "-r1")
+	NewWithT(t).Expect(record.NewRunID(attacker, 1)).To(Equal(id), "the IDs of both are the same")
+	rules := []rbacv1.PolicyRule{secretRule([]string{"create"})}
+	stored := func(workspace, name string) *corev1.Secret {
+		return secret(ns, name, "rescue", infrav1.RunLabel, id, infrav1.WorkspaceLabel, workspace)
+	}
+	run := withRules(t, ns, "system:serviceaccount:"+ns+":capt-run-"+id, append(rules, captRule("store", id, "workspace:", "workspace:"+attacker))...)
+	allowed(t, "its own state", func() error { return run.Create(t.Context(), stored(attacker, "capt-rescue-own-0")) })
+	refused(t, "the state of another", run.Create(t.Context(), stored(victim, "capt-rescue-forged-0")))
+}
+
 func TestRun_ofAnEarlierVersionSavesItsState(t *testing.T) {
 	g := NewWithT(t)
 	ns := env.Namespace(t)
@@ -226,8 +245,9 @@ func TestRun_ofAnEarlierVersionSavesItsState(t *testing.T) {
 	}
 	old := withRules(t, ns, "system:serviceaccount:"+ns+":capt-run-a-r1", secretRule([]string{"get", "update", "patch"}, names...), secretRule([]string{"create"}))
 	allowed(t, "a snapshot", func() error {
-		return old.Create(t.Context(), secret(ns, "capt-snapshot-a-r1-abc-0", "snapshot", infrav1.RunLabel, "a-r1"))
+		return old.Create(t.Context(), secret(ns, "capt-snapshot-a-r1-abc-0", "snapshot", infrav1.RunLabel, "a-r1", infrav1.WorkspaceLabel, "a"))
 	})
+	refused(t, "a snapshot of another", old.Create(t.Context(), secret(ns, "capt-snapshot-a-r1-def-0", "snapshot", infrav1.RunLabel, "a-r1", infrav1.WorkspaceLabel, "b")))
 	for _, name := range names {
 		s := &corev1.Secret{}
 		g.Expect(old.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: name}, s)).To(Succeed())

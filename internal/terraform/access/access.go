@@ -223,13 +223,20 @@ func stateOwner(request *terraform.Request) *terraform.Request {
 	return nil
 }
 
+// workspacePermission begins the name of the permission to store content of a workspace.
+const workspacePermission = "workspace:"
+
 // rules returns the permissions of a run.
 func (g Granter) rules(ctx context.Context, request *terraform.Request) ([]rbacv1.PolicyRule, error) {
 	rules := []rbacv1.PolicyRule{
 		secrets([]string{"get", "patch"}, record.SecretName(request.RunID)),
 	}
-	// Secrets that are reserved to CAPT: those with the label of the run, and these.
-	reserved := []string{request.RunID, record.SecretName(request.RunID)}
+	// Secrets that are reserved to CAPT: those with the labels of the run and its workspace,
+	// and these. The policy for Secrets asks for the names with a colon, which no object has;
+	// the first one says that the workspace is named at all.
+	reserved := []string{
+		request.RunID, workspacePermission, workspacePermission + record.LabelValue(request.Workspace.Name), record.SecretName(request.RunID),
+	}
 	if owner := stateOwner(request); owner != nil {
 		reserved = append(reserved, owner.Backend.StateSecretName())
 		rules = append(rules,
