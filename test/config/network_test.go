@@ -59,7 +59,7 @@ func TestNetworkPolicies_denyTheMetadataService(t *testing.T) {
 			g := NewWithT(t)
 			policy := readPolicy(t, file)
 			g.Expect(policy.Spec.PolicyTypes).To(ConsistOf(networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress))
-			for _, denied := range []string{"169.254.169.254", "169.254.170.2", "fd00:ec2::254", "fe80::1"} {
+			for _, denied := range []string{"169.254.169.254", "169.254.170.2", "fd00:ec2::254", "fd20:ce::254", "fe80::1"} {
 				g.Expect(allows(t, policy, denied, 80)).To(BeFalse(), denied)
 			}
 			g.Expect(allows(t, policy, "169.254.170.23", 80)).To(BeTrue(), "EKS Pod Identity")

@@ -4,6 +4,7 @@
 package dial
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,8 +25,8 @@ import (
 var denied = prefixes(
 	"0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "240.0.0.0/4",
 	"::/128", "::1/128", "fe80::/10", "ff00::/8",
-	// Metadata services that are not link-local: AWS, Alibaba, Oracle and Azure.
-	"fd00:ec2::/32", "100.100.100.200/32", "192.0.0.192/32", "168.63.129.16/32",
+	// Metadata services that are not link-local: AWS, Google, Alibaba, Oracle and Azure.
+	"fd00:ec2::/32", "fd20:ce::/32", "100.100.100.200/32", "192.0.0.192/32", "168.63.129.16/32",
 )
 
 // embedding are the IPv6 networks whose addresses contain an IPv4 address, and where it
@@ -105,7 +106,7 @@ func contains(networks []netip.Prefix, addr netip.Addr) bool {
 // CheckHost returns an error if a host is not allowed, or if one of its addresses is
 // denied. A name that cannot be resolved is not denied.
 func (p *Policy) CheckHost(ctx context.Context, host string) error {
-	if p == nil || p.isTrusted(host) {
+	if p == nil || p.isTrusted(host, "") {
 		return nil
 	}
 	if err := p.CheckName(host); err != nil {
@@ -136,15 +137,18 @@ func (p *Policy) CheckName(host string) error {
 }
 
 // isTrusted reports whether the administrator allowed exactly this host, or it is a
-// proxy of the manager.
-func (p *Policy) isTrusted(host string) bool {
+// proxy of the manager with this port. Other ports beside a proxy are not trusted.
+func (p *Policy) isTrusted(host, port string) bool {
 	same := func(other string) bool { return normalized(other) == normalized(host) }
-	return slices.ContainsFunc(p.Hosts, same) || slices.ContainsFunc(proxies(), same)
+	return slices.ContainsFunc(p.Hosts, same) || slices.Contains(proxies(), net.JoinHostPort(normalized(host), port))
 }
 
 func normalized(host string) string { return strings.ToLower(strings.TrimSuffix(host, ".")) }
 
-// proxies returns the hosts of the proxies in the environment.
+// proxyPorts are the ports of proxies whose addresses have none.
+var proxyPorts = map[string]string{"http": "80", "https": "443", "socks5": "1080", "socks5h": "1080"}
+
+// proxies returns the hosts and ports of the proxies in the environment.
 func proxies() []string {
 	var hosts []string
 	for _, name := range []string{"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"} {
@@ -156,7 +160,7 @@ func proxies() []string {
 			value = "http://" + value
 		}
 		if parsed, err := url.Parse(value); err == nil {
-			hosts = append(hosts, parsed.Hostname())
+			hosts = append(hosts, net.JoinHostPort(normalized(parsed.Hostname()), cmp.Or(parsed.Port(), proxyPorts[parsed.Scheme])))
 		}
 	}
 	return hosts
@@ -166,11 +170,11 @@ func proxies() []string {
 // to, so that a name cannot have another one when it is resolved again.
 func (p *Policy) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	dialer := &net.Dialer{Timeout: timeout, KeepAlive: keepAlive}
-	host, _, err := net.SplitHostPort(address)
+	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
 	}
-	if p != nil && !p.isTrusted(host) {
+	if p != nil && !p.isTrusted(host, port) {
 		dialer.Control = func(_, address string, _ syscall.RawConn) error {
 			target, err := netip.ParseAddrPort(address)
 			if err != nil {
@@ -200,7 +204,7 @@ type checked struct {
 // RoundTrip implements http.RoundTripper.
 func (c checked) RoundTrip(request *http.Request) (*http.Response, error) {
 	host := request.URL.Hostname()
-	if c.policy != nil && !c.policy.isTrusted(host) {
+	if c.policy != nil && !c.policy.isTrusted(host, cmp.Or(request.URL.Port(), proxyPorts[request.URL.Scheme])) {
 		if err := c.policy.CheckName(host); err != nil {
 			return nil, err
 		}

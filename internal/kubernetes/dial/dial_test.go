@@ -19,7 +19,7 @@ import (
 func TestPolicy_deniesAddressesThatOnlyTheManagerReaches(t *testing.T) {
 	for _, address := range []string{
 		"127.0.0.1", "127.8.9.1", "0.0.0.0", "0.1.2.3", "169.254.169.254", "169.254.170.2", "169.254.170.23", "224.0.0.1", "255.255.255.255",
-		"::1", "::", "fe80::1", "fe80::1%eth0", "ff02::1", "fd00:ec2::254", "fd00:ec2::23", "100.100.100.200", "192.0.0.192", "168.63.129.16",
+		"::1", "::", "fe80::1", "fe80::1%eth0", "ff02::1", "fd00:ec2::254", "fd00:ec2::23", "fd20:ce::254", "100.100.100.200", "192.0.0.192", "168.63.129.16",
 		"::ffff:127.0.0.1", "::ffff:169.254.169.254", "::127.0.0.1", "::a9fe:a9fe", "64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::1", "2002:7f00:1::",
 		"10.96.0.1",
 	} {
@@ -126,6 +126,31 @@ func TestTransport_sendsRequestsToAllowedHostsOnly(t *testing.T) {
 		NewWithT(t).Expect(err == nil).To(Equal(allowed), host)
 	}
 	NewWithT(t).Expect((&Policy{}).CheckName("any.host")).To(Succeed())
+}
+
+// A proxy beside the manager is no reason to reach other services there.
+func TestTransport_trustsOnlyThePortOfAProxy(t *testing.T) {
+	g := NewWithT(t)
+	secret := server(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "credentials") })
+	proxy := server(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "by proxy") })
+	t.Setenv("HTTPS_PROXY", proxy.URL)
+	_, err := get(t, &Policy{}, secret.URL)
+	g.Expect(err).To(MatchError(ErrDenied))
+	connection, err := (&Policy{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(secret.URL, "http://"))
+	if err == nil {
+		_ = connection.Close()
+	}
+	g.Expect(err).To(MatchError(ErrDenied))
+	g.Expect((&Policy{}).CheckHost(t.Context(), "127.0.0.1")).To(MatchError(ErrDenied))
+
+	connection, err = (&Policy{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(proxy.URL, "http://"))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(connection.Close()).To(Succeed())
+	for value, port := range map[string]string{"http://proxy": "80", "https://proxy": "443", "proxy": "80", "socks5://proxy": "1080", "http://proxy:3128": "3128"} {
+		t.Setenv("HTTPS_PROXY", value)
+		g.Expect((&Policy{}).isTrusted("proxy", port)).To(BeTrue(), value)
+		g.Expect((&Policy{}).isTrusted("proxy", "8080")).To(BeFalse(), value)
+	}
 }
 
 func TestTransport_doesNotAskAProxyForADeniedAddress(t *testing.T) {
