@@ -40,7 +40,7 @@ func leaks(text, secret string) bool {
 			// The first and the last characters also depend on what is around.
 			encoded = encoded[4 : len(encoded)-4]
 		} else {
-			encoded = strings.Trim(encoded, `"'\\`)
+			encoded = strings.Trim(encoded, `"'\`)
 		}
 		if len(encoded) >= 4 && strings.Contains(text, encoded) {
 			return true
