@@ -128,7 +128,7 @@ func TestTransport_sendsRequestsToAllowedHostsOnly(t *testing.T) {
 	NewWithT(t).Expect((&Policy{}).CheckName("any.host")).To(Succeed())
 }
 
-// A proxy beside the manager is no reason to reach other services there.
+// Users must not reach other services beside the proxy of the manager.
 func TestTransport_trustsOnlyThePortOfAProxy(t *testing.T) {
 	g := NewWithT(t)
 	secret := server(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "credentials") })
