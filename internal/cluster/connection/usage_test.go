@@ -114,6 +114,8 @@ func TestObjects_limitsTheirMemory(t *testing.T) {
 		g.Expect(err).NotTo(HaveOccurred())
 		events := make(chan string, 100)
 		record(g, informer.AddEventHandler, events)
+		// The fake client sends no changes from before the watch.
+		synctest.Wait()
 		add := func(names ...string) {
 			for _, name := range names {
 				g.Expect(o.client.Create(t.Context(), large(name))).To(Succeed())
