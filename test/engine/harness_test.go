@@ -230,6 +230,18 @@ func (w *harness) waitReady(name string) *infrav1.WorkspaceTemplateApply {
 	return a
 }
 
+// waitLineage waits for the annotation of a workspace with the lineage of its state, which is
+// written after the status, and returns it.
+func (w *harness) waitLineage(name string) string {
+	w.t.Helper()
+	var lineage string
+	w.Eventually(func() string {
+		lineage = w.get(name).Annotations[infrav1.StateLineageAnnotation]
+		return lineage
+	}, testTimeout, 50*time.Millisecond).ShouldNot(BeEmpty())
+	return lineage
+}
+
 // waitReason waits until a condition is False with the reason.
 func (w *harness) waitReason(name, kind, reason string) metav1.Condition {
 	w.t.Helper()

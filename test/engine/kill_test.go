@@ -278,6 +278,7 @@ func TestRestart_startsNoRun(t *testing.T) {
 	for i := range 5 {
 		name := fmt.Sprintf("hello-%d", i)
 		w.waitReady(name)
+		w.waitLineage(name)
 	}
 	w.Expect(w.Stop(syscall.SIGTERM)).To(Succeed())
 	for i := range 5 {

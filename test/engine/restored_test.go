@@ -43,7 +43,7 @@ func TestRestored_createsNothingWithoutItsState(t *testing.T) {
 			}
 			h.apply("hello", "several", variables(map[string]string{"dir": h.dir}))
 			lineage := h.waitReady("hello").Status.State.Lineage
-			h.Eventually(func() map[string]string { return h.get("hello").Annotations }, time.Minute).Should(HaveKeyWithValue(infrav1.StateLineageAnnotation, lineage))
+			h.Expect(h.waitLineage("hello")).To(Equal(lineage))
 			file := filepath.Join(t.TempDir(), "state")
 			h.succeed("state", "pull", "hello", "--out", file)
 

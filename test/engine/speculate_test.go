@@ -122,6 +122,7 @@ func (w *harness) versions(names ...string) map[string]string {
 	w.t.Helper()
 	found := map[string]string{}
 	for _, name := range names {
+		w.waitLineage(name)
 		found["workspace "+name] = w.get(name).ResourceVersion
 		found["state "+name] = w.secret("tfstate-default-" + name + "-ws").ResourceVersion
 		found["lease "+name] = w.lease(name).ResourceVersion
