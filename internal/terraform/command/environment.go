@@ -75,8 +75,8 @@ func (w *Workdir) environment(request *terraform.Request, root, cliConfig string
 
 // collectorEnv makes the tool and its providers collect garbage less often. They start with
 // a small heap, which the default would collect dozens of times in a run: a sixth to a
-// quarter of the CPU time of a plan. In a container with a memory limit they collect it more often again
-// when one of them uses half of it.
+// quarter of the CPU time of a plan. In a container with a memory limit they collect it more
+// often again when one of them uses half of it.
 func collectorEnv(limit int64) map[string]string {
 	env := map[string]string{"GOGC": "200"}
 	if limit > 0 {
