@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/client-go/util/retry"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -60,26 +61,29 @@ func (c *class) advice(to string) string {
 
 // setVariable sets a variable of the cluster's topology.
 func (m *Migration) setVariable(ctx context.Context, key client.ObjectKey, name, value string) error {
-	cluster := &clusterv1.Cluster{}
-	if err := m.Client.Get(ctx, key, cluster); err != nil {
-		return fmt.Errorf("reading Cluster %s: %w", key.Name, err)
-	}
 	text, err := json.Marshal(value)
 	if err != nil {
 		return fmt.Errorf("encoding variable %s: %w", name, err)
 	}
-	before := cluster.DeepCopy()
-	variables := cluster.Spec.Topology.Variables
-	set := false
-	for i := range variables {
-		if variables[i].Name == name {
-			variables[i].Value, set = apiextensionsv1.JSON{Raw: text}, true
+	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		cluster := &clusterv1.Cluster{}
+		if err := m.Client.Get(ctx, key, cluster); err != nil {
+			return err
 		}
-	}
-	if !set {
-		cluster.Spec.Topology.Variables = append(variables, clusterv1.ClusterVariable{Name: name, Value: apiextensionsv1.JSON{Raw: text}})
-	}
-	if err := m.Client.Patch(ctx, cluster, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		before := cluster.DeepCopy()
+		variables := cluster.Spec.Topology.Variables
+		set := false
+		for i := range variables {
+			if variables[i].Name == name {
+				variables[i].Value, set = apiextensionsv1.JSON{Raw: text}, true
+			}
+		}
+		if !set {
+			cluster.Spec.Topology.Variables = append(variables, clusterv1.ClusterVariable{Name: name, Value: apiextensionsv1.JSON{Raw: text}})
+		}
+		return m.Client.Patch(ctx, cluster, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	})
+	if err != nil {
 		return fmt.Errorf("setting variable %s of Cluster %s: %w", name, key.Name, err)
 	}
 	return nil

@@ -24,9 +24,8 @@ func CheckShell(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTe
 	if err := errors.Join(checkHosted(apply), checkUsesState(apply)); err != nil {
 		return err
 	}
-	if other, err := terraform.ParseShell(apply.Annotations[infrav1.ShellAnnotation]); err == nil {
-		return fmt.Errorf("%s has a shell already (%s of %s on %s): wait until it is closed, or end it with captctl unlock %s",
-			apply.Name, other.ID, infrav1.ShellUserOf(apply, other.ID), other.Host, apply.Name)
+	if err := checkNoShell(apply); err != nil {
+		return err
 	}
 	// Otherwise a changed state could not be saved.
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
@@ -40,6 +39,16 @@ func CheckShell(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTe
 	}
 	_, err := ShellLock(ctx, c, apply)
 	return err
+}
+
+// checkNoShell returns an error if a user has a shell with the state.
+func checkNoShell(apply *infrav1.WorkspaceTemplateApply) error {
+	other, err := terraform.ParseShell(apply.Annotations[infrav1.ShellAnnotation])
+	if err != nil {
+		return nil
+	}
+	return fmt.Errorf("%s has a shell already (%s of %s on %s): wait until it is closed, or end it with captctl unlock %s",
+		apply.Name, other.ID, infrav1.ShellUserOf(apply, other.ID), other.Host, apply.Name)
 }
 
 // ShellLock returns the lock of a run that is gone, which a shell may take over, or nil if
@@ -88,11 +97,27 @@ func OpenShell(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTem
 	if err != nil {
 		return "", fmt.Errorf("encoding the shell: %w", err)
 	}
-	// Another user may open a shell at the same time.
-	before := apply.DeepCopy()
-	metav1.SetMetaDataAnnotation(&apply.ObjectMeta, infrav1.ShellAnnotation, string(text))
-	if err := c.Patch(ctx, apply, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-		return "", fmt.Errorf("updating workspace %s: %w", apply.Name, err)
+	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		var live infrav1.WorkspaceTemplateApply
+		if err := c.Get(ctx, client.ObjectKeyFromObject(apply), &live); err != nil {
+			return fmt.Errorf("reading workspace %s: %w", apply.Name, err)
+		}
+		if live.UID != apply.UID {
+			return fmt.Errorf("workspace %s was replaced by another one: open the shell again", apply.Name)
+		}
+		// Another user may open a shell at the same time.
+		if err := checkNoShell(&live); err != nil {
+			return err
+		}
+		before := live.DeepCopy()
+		metav1.SetMetaDataAnnotation(&live.ObjectMeta, infrav1.ShellAnnotation, string(text))
+		if err := c.Patch(ctx, &live, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+			return fmt.Errorf("updating workspace %s: %w", apply.Name, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return "", err
 	}
 	return shell.ID, nil
 }
