@@ -11,6 +11,14 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/kubernetes/scheme"
 )
 
 func TestMeasure_keepsWhatWasMeasuredIfAPartFails(t *testing.T) {
@@ -44,6 +52,20 @@ func TestMeasure_keepsWhatWasMeasuredIfAPartFails(t *testing.T) {
 	g.Expect(measure(t.Context(), out, "engineAWS", &report{}, parts)).To(Succeed())
 	g.Expect(written()).To(And(HaveKey("engineAWS"), Not(HaveKey("job"))))
 	g.Expect(measure(t.Context(), out, "jobs", &report{}, parts)).To(MatchError(`unknown part "jobs": use all, job, engine, engineAWS`))
+}
+
+func TestWaitReady_endsWithAFailedRun(t *testing.T) {
+	g := NewWithT(t)
+	events := watch.NewFake()
+	h := &harness{client: interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme.New()).Build(), interceptor.Funcs{
+		Watch: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) (watch.Interface, error) {
+			return events, nil
+		},
+	})}
+	failed := &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: "bench", Name: "w0"}}
+	failed.Status.Failure = &infrav1.FailureStatus{Reason: "ApplyFailed", Message: "no image", Attempts: 1}
+	go events.Add(failed)
+	g.Expect(h.waitReady(t.Context(), "bench", 1, 1)).To(MatchError("a run of w0 failed: ApplyFailed: no image"))
 }
 
 func TestJobReport_isComparedWithTheGoal(t *testing.T) {

@@ -131,10 +131,10 @@ func (h *harness) createWorkspaces(ctx context.Context, namespace string, n int)
 	return nil
 }
 
-// waitReady watches until n workspaces are ready, and logs the progress. It logs
-// failed runs, because retries distort the result.
+// waitReady watches until n workspaces are ready, and logs the progress. A failed run is
+// an error, because retries distort the result.
 func (h *harness) waitReady(ctx context.Context, namespace string, n, each int) error {
-	ready, failed := map[string]bool{}, map[string]bool{}
+	ready := map[string]bool{}
 	for len(ready) < n {
 		watch, err := h.client.Watch(ctx, &infrav1.WorkspaceTemplateApplyList{}, client.InNamespace(namespace))
 		if err != nil {
@@ -142,9 +142,9 @@ func (h *harness) waitReady(ctx context.Context, namespace string, n, each int) 
 		}
 		for event := range watch.ResultChan() {
 			apply, ok := event.Object.(*infrav1.WorkspaceTemplateApply)
-			if ok && apply.Status.Failure != nil && !failed[apply.Name] {
-				failed[apply.Name] = true
-				logf("a run of %s failed: %s: %s", apply.Name, apply.Status.Failure.Reason, apply.Status.Failure.Message)
+			if ok && apply.Status.Failure != nil {
+				watch.Stop()
+				return fmt.Errorf("a run of %s failed: %s: %s", apply.Name, apply.Status.Failure.Reason, apply.Status.Failure.Message)
 			}
 			if !ok || ready[apply.Name] || !meta.IsStatusConditionTrue(apply.Status.Conditions, infrav1.ReadyCondition) {
 				continue
