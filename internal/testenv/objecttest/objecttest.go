@@ -113,9 +113,23 @@ func (t *Tester) ExpectNoWrites(objects ...client.Object) {
 		var all []string
 		for _, obj := range objects {
 			t.Get(obj)
-			all = append(all, obj.GetResourceVersion())
+			all = append(all, fmt.Sprintf("%T %s, version %s, %s", obj, obj.GetName(), obj.GetResourceVersion(), lastWrite(obj)))
 		}
 		return all
 	}
 	t.Consistently(versions, 2*time.Second, Interval).Should(gomega.Equal(versions()), "objects at rest should not be written")
+}
+
+// lastWrite describes the last write of an object, for the message of a failed test.
+func lastWrite(obj client.Object) string {
+	var last metav1.ManagedFieldsEntry
+	for _, entry := range obj.GetManagedFields() {
+		if last.Time.Before(entry.Time) {
+			last = entry
+		}
+	}
+	if last.FieldsV1 == nil {
+		return "never written"
+	}
+	return fmt.Sprintf("last written by %s (%s %s): %s", last.Manager, last.Operation, last.Subresource, last.FieldsV1.Raw)
 }
