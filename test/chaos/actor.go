@@ -19,6 +19,8 @@ import (
 const (
 	historyLimit  = 4
 	snapshotLimit = 2
+	// changesLimit is how many plans before the latest one may keep their changes.
+	changesLimit = 3
 	// approvalTimeout is how long the actor waits for a plan to approve.
 	approvalTimeout = 8 * time.Second
 )

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"iter"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -27,10 +28,11 @@ type process struct {
 	// run is the run's ID, and pod the name of the run's pod. Only runners have them.
 	run, pod string
 	// command are the arguments of a tool, changes reports whether it applies or
-	// destroys, and dir is its working directory.
-	command string
-	changes bool
-	dir     string
+	// destroys, describes whether it only describes a plan file, and dir is its working
+	// directory.
+	command            string
+	changes, describes bool
+	dir                string
 }
 
 // name identifies a tool in the journal.
@@ -150,6 +152,7 @@ func (w *harness) tool(proc procfs.Proc) (process, bool) {
 	p.workspace, p.dir = path[0]+"/"+path[1], cwd
 	p.command = strings.Join(arguments, " ")
 	p.changes = slices.Contains(arguments, "apply") || slices.Contains(arguments, "destroy")
+	p.describes = slices.Contains(arguments, "show")
 	return p, ok
 }
 
@@ -192,14 +195,25 @@ const scanInterval = 60 * time.Millisecond
 
 func (g *guard) watch(ctx context.Context, w *harness) {
 	for sleep(ctx, scanInterval) {
-		first := map[string]process{}
 		list := w.processes()
 		g.record(list.runners)
-		for _, tool := range list.tools {
-			if other, two := first[tool.workspace]; two {
-				g.add(list, other, tool)
+		for one, other := range list.conflicts() {
+			g.add(list, one, other)
+		}
+	}
+}
+
+// conflicts returns the tools that must not work at the same time: those of one workspace,
+// except a run's description of its plan beside the apply.
+func (l processList) conflicts() iter.Seq2[process, process] {
+	return func(yield func(process, process) bool) {
+		for i, one := range l.tools {
+			for _, other := range l.tools[i+1:] {
+				beside := one.parent == other.parent && one.describes != other.describes
+				if one.workspace == other.workspace && !beside && !yield(one, other) {
+					return
+				}
 			}
-			first[tool.workspace] = tool
 		}
 	}
 }

@@ -291,16 +291,26 @@ func (a *actor) checkSecrets(ctx context.Context, _ map[string]resource) ([]stri
 	return found, nil
 }
 
-// surplusPlans returns the Secrets of plans, except the changes of the latest plan.
+// surplusPlans returns the Secrets of plans, except the changes of the latest plan and of
+// some before it.
 func (a *actor) surplusPlans(ctx context.Context, names []string) ([]string, error) {
 	observed := &infrav1.WorkspaceTemplateApply{}
 	if err := a.client.Get(ctx, a.key(), observed); err != nil {
 		return nil, err
 	}
-	plan := observed.Status.Plan
-	return slices.DeleteFunc(names, func(name string) bool {
-		return plan != nil && record.IsChunk(name, record.ChangesName(plan.ID))
-	}), nil
+	return surplusPlans(names, observed.Status.Plan), nil
+}
+
+func surplusPlans(names []string, plan *infrav1.PlanStatus) []string {
+	changes := map[string]bool{}
+	for _, name := range names {
+		if whole := record.ChunkedName(name); record.IsChanges(whole) && (plan == nil || whole != record.ChangesName(plan.ID)) {
+			changes[whole] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		return plan != nil && record.IsChunk(name, record.ChangesName(plan.ID)) || len(changes) <= changesLimit && record.IsChanges(record.ChunkedName(name))
+	})
 }
 
 // checkLock finds a lock whose holder no longer exists. A retained workspace leaves the

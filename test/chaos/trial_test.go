@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/terraform/record"
 )
 
 func TestTrial_continuesWithoutAWorkspaceThatDidNotSettle(t *testing.T) {
@@ -141,4 +142,39 @@ func TestWindows(t *testing.T) {
 	g.Expect(w.recent(fillDisk)).To(BeTrue(), "a run may fail after it")
 	w.ended[fillDisk] = time.Now().Add(-2 * aftermath)
 	g.Expect(w.recent(fillDisk)).To(BeFalse())
+}
+
+func TestConflicts_areToolsOfOneWorkspace(t *testing.T) {
+	tool := func(workspace string, parent int, describes bool) process {
+		return process{workspace: workspace, parent: parent, describes: describes}
+	}
+	for name, tc := range map[string]struct {
+		tools []process
+		want  int
+	}{
+		"other workspaces":                  {[]process{tool("ns/w0", 1, false), tool("ns/w1", 2, false)}, 0},
+		"a plan described beside its apply": {[]process{tool("ns/w0", 1, true), tool("ns/w0", 1, false)}, 0},
+		"two applies of a run":              {[]process{tool("ns/w0", 1, false), tool("ns/w0", 1, true), tool("ns/w0", 1, false)}, 1},
+		"two runs":                          {[]process{tool("ns/w0", 1, false), tool("ns/w0", 2, false)}, 1},
+		"a description of another run":      {[]process{tool("ns/w0", 1, true), tool("ns/w0", 2, false)}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found := 0
+			for range (processList{tools: tc.tools}).conflicts() {
+				found++
+			}
+			NewWithT(t).Expect(found).To(Equal(tc.want))
+		})
+	}
+}
+
+func TestSurplusPlans_keepsTheLatestChanges(t *testing.T) {
+	g := NewWithT(t)
+	latest := &infrav1.PlanStatus{ID: "plan-0"}
+	changes := func(plan string) string { return record.ChunkName(record.ChangesName(plan), 0) }
+	kept := []string{changes("plan-0"), changes("plan-1"), changes("plan-2"), changes("plan-3")}
+	g.Expect(surplusPlans(kept, latest)).To(BeEmpty())
+	g.Expect(surplusPlans(append(kept, record.ChunkName("plan-0", 0)), latest)).To(Equal([]string{record.ChunkName("plan-0", 0)}), "an applied plan")
+	g.Expect(surplusPlans(append(kept, changes("plan-4")), latest)).To(HaveLen(4), "too many")
+	g.Expect(surplusPlans(kept, nil)).To(HaveLen(4), "too many without a latest one")
 }
