@@ -144,8 +144,9 @@ func (w *harness) tool(proc procfs.Proc) (process, bool) {
 	if !found || len(path) < 2 {
 		return process{}, false
 	}
+	// A process that is exiting has no arguments any more.
 	arguments, err := proc.CmdLine()
-	if err != nil {
+	if err != nil || len(arguments) == 0 {
 		return process{}, false
 	}
 	p, ok := newProcess(proc)
