@@ -11,12 +11,26 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/workspace"
 	"github.com/appthrust/capt/internal/kubernetes/kubeversion"
+	"github.com/appthrust/capt/internal/reconcile/fault"
 )
+
+// bootstrapVariable names the Secret with the data that a node starts with.
+const bootstrapVariable = "bootstrap_secret_name"
+
+// checkBootstrapSecret refuses a Secret that is not one of a node. The nodes, and all pods on
+// them, can read its content.
+func checkBootstrapSecret(variables map[string]infrav1.Value) error {
+	name := variables[bootstrapVariable].String()
+	if !infrav1.IsReservedSecretName(name) && !infrav1.IsClusterSecretName(name) {
+		return nil
+	}
+	return fault.Stall(infrav1.NotAllowedReason, "Secret %s belongs to CAPT or Cluster API, and nodes must not read it: set dataSecretName of the Machine, or the variable %s, to the Secret with the data of the nodes", name, bootstrapVariable)
+}
 
 // fieldVariables are the variables that fields of machines and pools set. An
 // output of the control plane's workspace with such a name is not passed on.
 var fieldVariables = map[string]bool{
-	"name": true, "cluster_name": true, "kubernetes_version": true, "bootstrap_secret_name": true,
+	"name": true, "cluster_name": true, "kubernetes_version": true, bootstrapVariable: true,
 	"instance_type": true, "instance_types": true, "labels": true, "taints": true, "tags": true,
 	"availability_zone": true, "availability_zones": true, "ami_type": true, "capacity_type": true, "disk_size": true,
 	"min_size": true, "max_size": true, "desired_size": true, "autoscaled": true, "max_unavailable": true, "max_unavailable_percentage": true,

@@ -58,7 +58,11 @@ func (m *Machine) variables(template *infrav1.WorkspaceTemplate) (map[string]inf
 	m.setOwner(values, pinned)
 	m.setFields(values, pinned)
 	values.Override(m.Machine.Spec.Variables)
-	return values.Result()
+	variables, err := values.Result()
+	if err != nil {
+		return nil, err
+	}
+	return variables, checkBootstrapSecret(variables)
 }
 
 // pinned returns the variables of an existing instance. Only the fields of the
@@ -76,7 +80,7 @@ func (m *Machine) pinned() map[string]infrav1.Value {
 func (m *Machine) setOwner(values *workspace.Values, pinned map[string]infrav1.Value) {
 	if m.Owner != nil {
 		if name := m.Owner.Spec.Bootstrap.DataSecretName; name != nil && *name != "" {
-			offerPinned(values, pinned, "bootstrap_secret_name", *name)
+			offerPinned(values, pinned, bootstrapVariable, *name)
 		}
 		if minor := minorOf(m.Owner.Spec.Version); minor != "" {
 			offerPinned(values, pinned, versionVariable, minor)

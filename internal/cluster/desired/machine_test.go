@@ -116,6 +116,21 @@ func TestMachine_setsVariablesFromFields(t *testing.T) {
 	}
 }
 
+func TestMachine_readsNoSecretOfOthers(t *testing.T) {
+	for _, name := range []string{"production-kubeconfig", "production-ca", "capt-token-a-r1", "tfstate-default-a-ws"} {
+		g := NewWithT(t)
+		own := newMachine(infrav1.CAPTMachineSpec{Variables: map[string]infrav1.Value{"bootstrap_secret_name": infrav1.StringValue(name)}})
+		owned := newMachine(infrav1.CAPTMachineSpec{})
+		owned.Owner = &clusterv1.Machine{Spec: clusterv1.MachineSpec{Bootstrap: clusterv1.Bootstrap{DataSecretName: &name}}}
+		for _, m := range []*Machine{own, owned} {
+			_, err := m.variables(inspectedTemplate("bootstrap_secret_name"))
+			stalled, ok := fault.AsStalled(err)
+			g.Expect(ok).To(BeTrue(), "%v", err)
+			g.Expect(stalled.Reason).To(Equal(infrav1.NotAllowedReason))
+		}
+	}
+}
+
 func TestMachine_refusesFieldsWithoutVariable(t *testing.T) {
 	pool := &infrav1.CAPTMachinePool{Spec: infrav1.CAPTMachinePoolSpec{Taints: []infrav1.Taint{{Key: "spot", Effect: "NoSchedule"}}}}
 	for name, c := range map[string]struct {

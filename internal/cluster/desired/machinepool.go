@@ -90,7 +90,11 @@ func (p *MachinePool) variables(template *infrav1.WorkspaceTemplate) (map[string
 	p.setSize(values)
 	values.Override(p.Pool.Spec.Variables)
 	p.setFirstSize(values, pinned)
-	return values.Result()
+	variables, err := values.Result()
+	if err != nil {
+		return nil, err
+	}
+	return variables, checkBootstrapSecret(variables)
 }
 
 // pinned returns the variables of an existing node group. A change of what is
@@ -115,7 +119,7 @@ func (p *MachinePool) setOwner(values *workspace.Values, pinned map[string]infra
 		values.Offer(versionVariable, p.followedVersion(pinned))
 	}
 	if name := template.Bootstrap.DataSecretName; name != nil && *name != "" {
-		values.Offer("bootstrap_secret_name", *name)
+		values.Offer(bootstrapVariable, *name)
 	}
 	if zones := p.Owner.Spec.FailureDomains; len(zones) > 0 {
 		values.Require("spec.failureDomains of the MachinePool", "availability_zones", zones)

@@ -3,6 +3,7 @@ package template
 import (
 	"net/url"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -57,12 +58,14 @@ func allows(patterns []string, name string) bool {
 	})
 }
 
+// forcedGetter is what chooses the way in which a module is fetched. Elsewhere in an
+// address, two colons are a part of it.
+var forcedGetter = regexp.MustCompile(`^[A-Za-z0-9]+::`)
+
 // moduleHost returns the host that a module address is fetched from. It is empty if there
 // is none, such as for a path.
 func moduleHost(address string) string {
-	if _, rest, found := strings.Cut(address, "::"); found {
-		address = rest
-	}
+	address = strings.TrimPrefix(address, forcedGetter.FindString(address))
 	if strings.Contains(address, "://") {
 		parsed, err := url.Parse(address)
 		if err != nil {

@@ -45,6 +45,8 @@ func TestLimits_refuseWhatIsNotListed(t *testing.T) {
 		{remote("git::https://github.com.evil.net/a.git"), "", "", false},
 		{remote("https://169.254.169.254/latest"), "", "", false},
 		{remote("s3::https://s3.amazonaws.com/b/x.zip"), "", "", false},
+		{remote("https://evil.net/m.zip?x=a::https://github.com/y"), "", "", false},
+		{remote("git::https://evil.net/m.git?x=a::https://github.com/y"), "", "", false},
 		{remote("../x"), "", "", false},
 		{remote("git::file:///etc"), "", "", false},
 		{terraform.Module{Source: terraform.SourceFlux}, "", "", false},

@@ -13,6 +13,8 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 	ctyjson "github.com/zclconf/go-cty/cty/json"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/elements"
@@ -295,13 +297,27 @@ func (r *resolver) expandReference(field, name string) (string, error) {
 }
 
 // expandSecret expands the placeholders of the name of a Secret, which must not be one of CAPT:
-// these have the states of other workspaces and the tokens of other runs.
+// these have the states of other workspaces and the tokens of other runs. Whoever sets the
+// variables of a placeholder must not choose the kubeconfig or the keys of any cluster.
 func (r *resolver) expandSecret(field, name string) (string, error) {
-	name, err := r.expandReference(field, name)
+	expanded, err := r.expandReference(field, name)
 	if err != nil {
 		return "", err
 	}
-	return name, checkSecretName(field, name)
+	if expanded != name && infrav1.IsClusterSecretName(expanded) && expanded != r.ownKubeconfig() {
+		return "", problem(infrav1.NotAllowedReason, "%s: Secret %s, which a placeholder names, has the kubeconfig or the keys of a cluster: only workspaces of this cluster's own objects may use its kubeconfig", field, expanded)
+	}
+	return expanded, checkSecretName(field, expanded)
+}
+
+// ownKubeconfig returns the name of the kubeconfig of the cluster that the workspace belongs
+// to. It is empty for a workspace that a user created.
+func (r *resolver) ownKubeconfig() string {
+	owner := metav1.GetControllerOf(r.Apply)
+	if owner == nil || !strings.HasSuffix(strings.Split(owner.APIVersion, "/")[0], clusterv1.GroupVersion.Group) {
+		return ""
+	}
+	return r.Apply.Labels[clusterv1.ClusterNameLabel] + "-kubeconfig"
 }
 
 // checkSecretName returns a problem if a Secret belongs to CAPT.

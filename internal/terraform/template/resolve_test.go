@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/terraform"
@@ -459,6 +461,51 @@ func TestResolve_readsNoSecretsOfCAPT(t *testing.T) {
 		s.Secrets = map[string]map[string][]byte{name: {"value": []byte("v")}}
 		_, err := template.Resolve(s)
 		NewWithT(t).Expect(err).NotTo(HaveOccurred(), name)
+	}
+}
+
+// Every kubeconfig of Cluster API has the same key, so the variables of a template with a
+// placeholder in the name of a Secret would choose the cluster.
+func TestResolve_readsOnlyTheKubeconfigOfItsCluster(t *testing.T) {
+	of := func(cluster, kind string) func(*template.Sources) {
+		return func(s *template.Sources) {
+			s.Apply.Labels = map[string]string{clusterv1.ClusterNameLabel: cluster}
+			if kind != "" {
+				s.Apply.OwnerReferences = []metav1.OwnerReference{{APIVersion: infrav1.GroupVersion.String(), Kind: kind, Name: "x", Controller: new(true)}}
+			}
+		}
+	}
+	read := func(secret, name string) func(*template.Sources) {
+		return func(s *template.Sources) {
+			templateSpec(func(w *infrav1.WorkspaceSpec) {
+				w.ForProvider.Env = []infrav1.EnvVar{{Name: "A", SecretKeyReference: &infrav1.KeyReference{Name: secret, Key: "value"}}}
+			})(s)
+			s.Apply.Spec.Variables = map[string]infrav1.Value{"name": infrav1.StringValue(name)}
+			s.Secrets = map[string]map[string][]byte{"prod-kubeconfig": {"value": []byte("s3cr3t")}, "prod-data": {"value": []byte("data")}}
+		}
+	}
+	for name, tc := range map[string]struct {
+		sources []func(*template.Sources)
+		refused bool
+	}{
+		"another cluster":               {[]func(*template.Sources){of("dev", "CAPTMachine"), read("${name}-kubeconfig", "prod")}, true},
+		"a whole name":                  {[]func(*template.Sources){of("dev", "CAPTMachine"), read("${name}", "prod-kubeconfig")}, true},
+		"a workspace of a user":         {[]func(*template.Sources){of("prod", ""), read("${name}-kubeconfig", "prod")}, true},
+		"its own cluster":               {[]func(*template.Sources){of("prod", "CAPTMachine"), read("${name}-kubeconfig", "prod")}, false},
+		"another Secret":                {[]func(*template.Sources){read("${name}-data", "prod")}, false},
+		"what the template itself says": {[]func(*template.Sources){read("prod-kubeconfig", "prod")}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			_, err := template.Resolve(sources(tc.sources...))
+			if !tc.refused {
+				g.Expect(err).NotTo(HaveOccurred())
+				return
+			}
+			problem, ok := errors.AsType[*template.Problem](err)
+			g.Expect(ok).To(BeTrue(), "%v", err)
+			g.Expect(problem.Reason).To(Equal(infrav1.NotAllowedReason))
+		})
 	}
 }
 
