@@ -101,6 +101,18 @@ func owner(controller bool) metav1.OwnerReference {
 	return metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "x", UID: "0", Controller: &controller}
 }
 
+// Whoever may update all Secrets can give an account the permission for single ones.
+func TestSecretWriter_cannotPretendToBeARun(t *testing.T) {
+	ns := env.Namespace(t)
+	manager := as(t, managerUser)
+	account := withRules(t, ns, "system:serviceaccount:"+ns+":mine", secretRule([]string{"get", "update", "patch"}, "capt-run-a-r1", "tfstate-default-a-ws"))
+	for name, component := range map[string]string{"capt-run-a-r1": "run", "tfstate-default-a-ws": "state"} {
+		s := secret(ns, name, component, infrav1.RunLabel, "a-r1")
+		allowed(t, "the manager creates "+name, func() error { return manager.Create(t.Context(), s) })
+		refused(t, name, patched(account, s, func(s *corev1.Secret) { s.Data["result"] = []byte("x") }))
+	}
+}
+
 // A module runs with the account of its run.
 func TestModule_reachesOnlyItsRunAndState(t *testing.T) {
 	ns := env.Namespace(t)
@@ -211,6 +223,9 @@ func changesOnlyData(t *testing.T, run client.Client, ns, own, state string) {
 	for what, change := range map[string]func(*corev1.Secret){
 		"a finalizer":   func(s *corev1.Secret) { s.Finalizers = []string{"example.com/x"} },
 		"a fixed state": func(s *corev1.Secret) { s.Immutable = new(true) },
+		"an owner that does not exist, so that the garbage collector deletes it": func(s *corev1.Secret) {
+			s.OwnerReferences = append(s.OwnerReferences, owner(false))
+		},
 	} {
 		s := &corev1.Secret{}
 		g.Expect(run.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: state}, s)).To(Succeed())

@@ -6,9 +6,11 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	bootstrapv1 "github.com/appthrust/capt/api/bootstrap/v1beta1"
@@ -142,6 +144,21 @@ func TestConfig_doesNotTouchSecretsOfOthers(t *testing.T) {
 	h.Get(secret)
 	h.Expect(secret.Data).To(HaveKeyWithValue("value", []byte("mine")))
 	h.Expect(config.Status.DataSecretName).To(BeEmpty())
+}
+
+// A Secret of this name would be taken for the kubeconfig of a cluster.
+func TestConfig_createsNoSecretOfClusters(t *testing.T) {
+	h := newHarness(t)
+	machine := h.machine()
+	for _, name := range []string{"victim-kubeconfig", "tfstate-default-victim-ws"} {
+		config := &bootstrapv1.CAPTBootstrapConfig{ObjectMeta: metav1.ObjectMeta{
+			Namespace: h.Namespace, Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: "production"},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: machine.Name, UID: machine.UID, Controller: new(true)}},
+		}, Spec: bootstrapv1.CAPTBootstrapConfigSpec{UserData: "x"}}
+		h.Create(config)
+		h.WaitForCondition(config, bootstrapv1.DataSecretAvailableCondition, metav1.ConditionFalse, infrav1.ReservedNameReason)
+		h.Expect(apierrors.IsNotFound(h.Client.Get(t.Context(), client.ObjectKeyFromObject(config), &corev1.Secret{}))).To(BeTrue())
+	}
 }
 
 func TestConfig_doesNothingWhilePaused(t *testing.T) {

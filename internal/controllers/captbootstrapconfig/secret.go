@@ -82,6 +82,9 @@ func (r *Reconciler) dataSecret(ctx context.Context, s *scope) error {
 	found := &corev1.Secret{}
 	err = r.Client.Get(ctx, client.ObjectKeyFromObject(desired), found)
 	if apierrors.IsNotFound(err) {
+		if err := checkName(desired.Name); err != nil {
+			return err
+		}
 		if err = r.Client.Create(ctx, desired); apierrors.IsAlreadyExists(err) {
 			// The cache is outdated, or the Secret is not one of CAPT.
 			found = &corev1.Secret{}
@@ -102,6 +105,15 @@ func (r *Reconciler) dataSecret(ctx context.Context, s *scope) error {
 	s.config.Status.DataSecretName = desired.Name
 	s.config.Status.Initialization.DataSecretCreated = new(true)
 	return nil
+}
+
+// checkName refuses the names of Secrets that CAPT or Cluster API find by their name: a
+// user could otherwise have a kubeconfig or a state created.
+func checkName(name string) error {
+	if !infrav1.IsReservedSecretName(name) && !infrav1.IsClusterSecretName(name) {
+		return nil
+	}
+	return fault.Stall(infrav1.ReservedNameReason, "CAPT or Cluster API uses Secrets with names like %s for something else, and the Secret has the name of the config: create one with another name", name)
 }
 
 // render returns the Secret in the format of Cluster API. Its name depends on the
