@@ -152,6 +152,8 @@ func (h *helmTest) readCommands(docs string) {
 	match := regexp.MustCompile(`--version (\S+)`).FindStringSubmatch(h.install)
 	h.Expect(match).NotTo(BeNil())
 	h.version = match[1]
+	h.Expect(h.upgrade).To(ContainSubstring("--version X.Y.Z "), "the page leaves the version to the reader")
+	h.upgrade = strings.Replace(h.upgrade, "X.Y.Z", h.version, 1)
 }
 
 // pack packs a chart with a version into a directory.
