@@ -147,7 +147,7 @@ func TestExamine_crds(t *testing.T) {
 	results := p.examine()
 
 	p.g.Expect(results).To(problem("crds", doctor.Fail, pools, "label cluster.x-k8s.io/v1beta2=v1beta1 is missing", "kubectl label crd "+pools+" cluster.x-k8s.io/v1beta2=v1beta1"))
-	p.g.Expect(results).To(problem("crds", doctor.Warn, sets, "the schema differs from this captctl's", "clusterctl upgrade apply"))
+	p.g.Expect(results).To(problem("crds", doctor.Warn, sets, "the schema differs from this captctl's", "clusterctl upgrade apply --contract v1beta2"))
 }
 
 func TestExamine_manager(t *testing.T) {
@@ -354,9 +354,9 @@ func TestExamine_locksWithoutRunningHolder(t *testing.T) {
 		"forgotten": "run forgotten-1, which does not exist any more", "ended": "run ended-1, which is not running (the run has ended)",
 		"podless": "run podless-1, which is not running (pod " + p.namespace + "/old)", "dead": "run dead-1, which is not running (process ",
 	} {
-		p.g.Expect(results).To(problem("locks", doctor.Fail, name, message, "kubectl annotate workspacetemplateapply -n "+p.namespace+" "+name+" capt.appthrust.io/force-unlock="+name+"-1"))
+		p.g.Expect(results).To(problem("locks", doctor.Fail, name, message, "captctl unlock -n "+p.namespace+" "+name))
 	}
-	p.g.Expect(results).To(problem("locks", doctor.Warn, "person", "locked by ada@laptop since 2026-01-01T00:00:00Z, not by a run", "force-unlock=5f2c"))
+	p.g.Expect(results).To(problem("locks", doctor.Warn, "person", "locked by ada@laptop since 2026-01-01T00:00:00Z, not by a run", "captctl unlock -n "+p.namespace))
 	for _, result := range results {
 		p.g.Expect(result.Object).NotTo(ContainSubstring("alive"))
 		p.g.Expect(result.Object).NotTo(ContainSubstring("free"))

@@ -24,6 +24,13 @@ var addonFixes = map[string]string{
 	addonsv1.MissingKeyReason:         "kubectl edit captaddon -n %[1]s %[2]s: change valuesKey, or set a default",
 	addonsv1.InvalidTargetPathReason:  "kubectl edit captaddon -n %[1]s %[2]s: change targetPath",
 	addonsv1.VersionUnsupportedReason: "kubectl edit captaddon -n %[1]s %[2]s: change the version of the chart",
+	addonsv1.InvalidManifestReason:    "kubectl edit captaddon -n %[1]s %[2]s: fix the manifest, placeholder or selector in the message",
+	addonsv1.TooLargeReason:           "split the manifests into two add-ons",
+	addonsv1.EmptyReason:              "add objects to the ConfigMap or Secret in the message",
+	addonsv1.InvalidSecretReason:      "fix the key of the Secret in the message",
+	addonsv1.NotAllowedReason:         "kubectl edit captaddon -n %[1]s %[2]s: use another repository, or ask the administrator to add the host to --allowed-chart-hosts",
+	addonsv1.SourceNotFoundReason:     "create the ConfigMap or Secret in the message; captctl addon install -n %[1]s %[2]s creates those of a built-in add-on",
+	addonsv1.DriftedReason:            "find what changes the objects: kubectl get events -n %[1]s --field-selector involvedObject.kind=CAPTAddon,involvedObject.name=%[2]s",
 	addonsv1.DependencyCycleReason:    "kubectl edit captaddon -n %[1]s %[2]s: remove an entry of dependsOn",
 }
 

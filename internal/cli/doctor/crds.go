@@ -17,7 +17,8 @@ import (
 const (
 	installClusterAPI = "clusterctl init"
 	upgradeClusterAPI = "clusterctl upgrade apply --contract v1beta2"
-	installCAPT       = "kubectl apply -k config/default, or clusterctl upgrade apply"
+	installCAPT       = "install CAPT: clusterctl init --infrastructure capt --control-plane capt --bootstrap capt --addon capt, or see docs/install.md"
+	upgradeCAPT       = "clusterctl upgrade apply --contract v1beta2, or see docs/upgrading.md"
 )
 
 // clusterAPI checks that Cluster API serves the version that CAPT needs.
@@ -91,12 +92,12 @@ func crdProblems(desired, installed *apiextensionsv1.CustomResourceDefinition) [
 	}
 	for _, version := range servedVersions(desired) {
 		if !slices.Contains(servedVersions(installed), version) {
-			add(Fail, installCAPT, "does not serve %s", version)
+			add(Fail, upgradeCAPT, "does not serve %s", version)
 		}
 	}
 	for _, stored := range installed.Status.StoredVersions {
 		if !slices.ContainsFunc(installed.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == stored && v.Storage }) {
-			add(Warn, "clusterctl upgrade apply, which migrates all objects", "objects may still be stored as %s", stored)
+			add(Warn, upgradeClusterAPI+", which migrates all objects", "objects may still be stored as %s", stored)
 		}
 	}
 	for label, value := range desired.Labels {
@@ -107,12 +108,12 @@ func crdProblems(desired, installed *apiextensionsv1.CustomResourceDefinition) [
 	for _, want := range desired.Spec.Versions {
 		for _, have := range installed.Spec.Versions {
 			if want.Name == have.Name && !equality.Semantic.DeepEqual(want.Schema, have.Schema) {
-				add(Warn, installCAPT, "the schema differs from this captctl's: one of them is outdated")
+				add(Warn, upgradeCAPT, "the schema differs from this captctl's: one of them is outdated")
 			}
 		}
 	}
 	if installed.DeletionTimestamp != nil {
-		add(Fail, "wait until it is deleted, then install it again: "+installCAPT, "being deleted with all of its objects")
+		add(Fail, "wait until it is deleted, then "+installCAPT, "being deleted with all of its objects")
 	}
 	return problems
 }

@@ -79,9 +79,9 @@ func unknownHolder(lock *operate.Lock) (string, Status) {
 	return message + ", not by a run", Warn
 }
 
-// unlockCommand returns the command with which CAPT breaks a lock. CAPT refuses
-// while the holder is running.
+// unlockCommand returns the command that breaks a lock. It refuses while the holder is
+// running, and asks before.
 func unlockCommand(lease *coordinationv1.Lease) string {
 	workspace := cmp.Or(lease.Labels[infrav1.WorkspaceLabel], "WORKSPACE")
-	return fmt.Sprintf("kubectl annotate workspacetemplateapply -n %s %s %s=%s --overwrite", lease.Namespace, workspace, infrav1.ForceUnlockAnnotation, *lease.Spec.HolderIdentity)
+	return fmt.Sprintf("captctl unlock -n %s %s", lease.Namespace, workspace)
 }

@@ -238,9 +238,9 @@ func TestUnknownHolder(t *testing.T) {
 func TestUnlockCommand(t *testing.T) {
 	g := NewWithT(t)
 	lease := &coordinationv1.Lease{ObjectMeta: named("lock"), Spec: coordinationv1.LeaseSpec{HolderIdentity: new("net-r1")}}
-	g.Expect(unlockCommand(lease)).To(Equal("kubectl annotate workspacetemplateapply -n team WORKSPACE capt.appthrust.io/force-unlock=net-r1 --overwrite"))
+	g.Expect(unlockCommand(lease)).To(Equal("captctl unlock -n team WORKSPACE"))
 	lease.Labels = map[string]string{infrav1.WorkspaceLabel: "net"}
-	g.Expect(unlockCommand(lease)).To(Equal("kubectl annotate workspacetemplateapply -n team net capt.appthrust.io/force-unlock=net-r1 --overwrite"))
+	g.Expect(unlockCommand(lease)).To(Equal("captctl unlock -n team net"))
 }
 
 func TestWebhook_isOurs(t *testing.T) {

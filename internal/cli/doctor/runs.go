@@ -31,9 +31,10 @@ var waitLimits = map[string]limit{
 	infrav1.WaitingForTemplateReason:       {10 * time.Minute, "create the template of its spec.templateRef with kubectl apply"},
 	infrav1.WaitingForProviderConfigReason: {10 * time.Minute, "create the WorkspaceProviderConfig of its template with kubectl apply"},
 	infrav1.WaitingForSecretReason:         {30 * time.Minute, "kubectl describe workspacetemplateapply -n NS NAME"},
-	infrav1.WaitingForSourceReason:         {10 * time.Minute, "kubectl get gitrepositories,ocirepositories,buckets -n NS"},
+	infrav1.WaitingForSourceReason:         {10 * time.Minute, "kubectl describe workspacetemplateapply -n NS NAME"},
 	infrav1.WaitingForConfigMapReason:      {10 * time.Minute, "kubectl describe workspacetemplateapply -n NS NAME"},
 	infrav1.WaitingForWorkspaceReason:      {time.Hour, "kubectl describe workspacetemplateapply -n NS NAME"},
+	infrav1.ShellOpenReason:                {time.Hour, "close the shell; if it does not exist any more, captctl unlock -n NS NAME"},
 }
 
 // failureFixes are the reasons of workspaces that stay until a user acts, with the
@@ -51,7 +52,7 @@ var failureFixes = map[string]string{
 	infrav1.StateOutdatedReason:         "restore the latest version of the state, or set the annotation " + infrav1.AdoptStateAnnotation,
 	infrav1.InvalidStateCommandReason:   "correct or remove the annotation in the message",
 	infrav1.OutputsTooLargeReason:       "make the outputs smaller, or remove writeConnectionSecretToRef",
-	infrav1.BackendChangedReason:        "captctl state move -n NS NAME, or change the WorkspaceProviderConfig back",
+	infrav1.BackendChangedReason:        "captctl state move -n NS NAME --to CONFIG, or change the WorkspaceProviderConfig back",
 	infrav1.SnapshotNotFoundReason:      "captctl state snapshots -n NS NAME",
 	infrav1.DependencyCycleReason:       "kubectl edit workspacetemplateapply -n NS NAME: remove an entry of waitForWorkspaces",
 	infrav1.SecretConflictReason:        "kubectl edit workspacetemplateapply -n NS NAME: write outputs to another Secret",
@@ -62,6 +63,9 @@ var failureFixes = map[string]string{
 	infrav1.InvalidVariableReason:       "kubectl edit workspacetemplateapply -n NS NAME: change spec.variables",
 	infrav1.UnresolvedPlaceholderReason: "kubectl edit workspacetemplateapply -n NS NAME: set it in spec.variables",
 	infrav1.InvalidVarFileReason:        "fix the variables file",
+	infrav1.ToolNotAvailableReason:      "change tool of the template, or the image of the runner, then captctl retry -n NS NAME",
+	infrav1.NotAllowedReason:            "follow the message, or ask the administrator of the manager to allow it",
+	infrav1.ReservedNameReason:          "kubectl edit workspacetemplateapply -n NS NAME: change writeConnectionSecretToRef.name",
 	infrav1.UnknownOutputReason:         "kubectl edit workspacetemplateapply -n NS NAME: change spec.requiredOutputs",
 }
 

@@ -25,7 +25,7 @@ var failures = map[string]bool{
 	addonsv1.ApplyFailedReason: true, addonsv1.TimedOutReason: true, addonsv1.ReleaseStalledReason: true,
 	addonsv1.MissingKeyReason: true, addonsv1.InvalidTargetPathReason: true, addonsv1.VersionUnsupportedReason: true,
 	addonsv1.DependencyCycleReason: true, addonsv1.InvalidManifestReason: true, addonsv1.TooLargeReason: true,
-	addonsv1.EmptyReason: true, addonsv1.DriftedReason: true,
+	addonsv1.EmptyReason: true, addonsv1.DriftedReason: true, addonsv1.InvalidSecretReason: true, addonsv1.NotAllowedReason: true,
 }
 
 // event returns the event of a cluster whose reason has changed.

@@ -1,6 +1,9 @@
 package captaddon
 
 import (
+	"os"
+	"path/filepath"
+	"regexp"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -32,4 +35,16 @@ func TestEvent_reportsChangedReasons(t *testing.T) {
 			g.Expect(event).To(Equal(test.want))
 		})
 	}
+}
+
+// The documentation marks the reasons that are failures.
+func TestFailures_areThoseOfTheDocumentation(t *testing.T) {
+	g := NewWithT(t)
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "addons.md"))
+	g.Expect(err).NotTo(HaveOccurred())
+	documented := map[string]bool{}
+	for _, row := range regexp.MustCompile("(?m)^\\| \\*\\*`([A-Za-z]+)`\\*\\* \\|").FindAllStringSubmatch(string(page), -1) {
+		documented[row[1]] = true
+	}
+	g.Expect(failures).To(Equal(documented))
 }
