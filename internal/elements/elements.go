@@ -23,9 +23,10 @@ func (e *Error) Error() string {
 // Counter counts the elements of the JSON that is written to it. The number is at least that
 // of the values in the JSON, whether it is valid or not.
 type Counter struct {
-	// Elements is the number of values so far, and Size that of bytes.
-	Elements, Size    int
-	inString, escaped bool
+	// Elements is the number of values so far, and Size that of bytes. Depth is that of lists
+	// and objects which have not ended, and Commas the number of commas in the outermost one.
+	Elements, Size, Depth, Commas int
+	inString, escaped             bool
 }
 
 // Write implements io.Writer. It never fails.
@@ -38,9 +39,18 @@ func (c *Counter) Write(text []byte) (int, error) {
 			c.escaped = true
 		case b == '"':
 			c.inString = !c.inString
-		case !c.inString && (b == '[' || b == '{' || b == ','):
+		case c.inString:
+		case b == '[' || b == '{':
 			// A value is the first one, or follows one of these.
 			c.Elements++
+			c.Depth++
+		case b == ']' || b == '}':
+			c.Depth--
+		case b == ',':
+			c.Elements++
+			if c.Depth == 1 {
+				c.Commas++
+			}
 		}
 	}
 	c.Size += len(text)
@@ -60,6 +70,13 @@ func JSON(text []byte) int {
 	var c Counter
 	_, _ = c.Write(text)
 	return c.Elements
+}
+
+// Entries returns at least the number of entries of a list or an object in valid JSON.
+func Entries(text []byte) int {
+	var c Counter
+	_, _ = c.Write(text)
+	return c.Commas + 1
 }
 
 // CheckJSON returns an error if JSON has too many elements.

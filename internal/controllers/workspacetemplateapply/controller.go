@@ -93,6 +93,8 @@ type Reconciler struct {
 	// unused has the numbers of runs that could not be created, by the UID of the
 	// workspace.
 	unused sync.Map
+	// large is held while a large result is in memory.
+	large sync.Mutex
 	// granted receives an event for each workspace that got a slot in the queue.
 	granted chan event.GenericEvent
 	// controller gets the watches of Flux sources when the first workspace has one. watched

@@ -116,10 +116,10 @@ func report(t *testing.T, result, progress, state []byte, operation string) {
 	compressed, err := record.Compress(result)
 	g.Expect(err).NotTo(HaveOccurred())
 	run.secret.Data["result"] = compressed
-	ended := run.result()
-	if ended == nil {
+	if run.result() == nil {
 		return
 	}
+	ended := run.decode(run.secret)
 	ended.Redact(terraform.NewRedactor())
 	s.recordResult(run, ended)
 	s.recordModule(run, ended)

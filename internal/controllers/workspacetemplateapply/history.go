@@ -55,39 +55,52 @@ func (r *Reconciler) history(ctx context.Context, s *scope) error {
 		if !s.isNew(run) {
 			continue
 		}
-		result := run.result()
-		// A runner of another version may not have done it.
-		result.Redact(terraform.NewRedactor())
-		limitTimes(result, s.now)
-		if result.Outcome != outcomeLost || result.Withdrawn {
-			// The record is complete. Pods and service accounts would pile up.
-			if err := r.forgetRun(ctx, run); err != nil {
-				return err
-			}
-		}
-		if err := r.unblockMove(ctx, run); err != nil {
+		if err := r.recordRun(ctx, s, run); err != nil {
 			return err
 		}
-		s.recordResult(run, result)
-		s.recordModule(run, result)
-		if err := s.recordState(run, result); err != nil {
-			return err
-		}
-		if err := r.deleteRescued(ctx, s, result.Saved); err != nil {
-			return err
-		}
-		if err := r.supersedeRescued(ctx, s, run, result); err != nil {
-			return err
-		}
-		s.statusChanged = true
-		observeRun(run, result)
-		traceRun(ctx, r.Tracer, s.apply, run, result)
-		r.reportViolations(s, run)
-		ctrl.LoggerFrom(ctx).Info("Run ended", "run", run.id, "operation", result.Operation, "outcome", result.Outcome,
-			"duration", duration(result).String())
-		r.queue.Release(s.slot())
 	}
 	s.keepLineage()
+	return nil
+}
+
+// recordRun records the result of a run in the status.
+func (r *Reconciler) recordRun(ctx context.Context, s *scope, run *runRecord) error {
+	limitTimes(run.result(), s.now)
+	result, release, err := r.whole(ctx, run)
+	if err != nil {
+		return err
+	}
+	defer release()
+	// A runner of another version may not have done it.
+	result.Redact(terraform.NewRedactor())
+	limitTimes(result, s.now)
+	if result.Outcome != outcomeLost || result.Withdrawn {
+		// The record is complete. Pods and service accounts would pile up.
+		if err := r.forgetRun(ctx, run); err != nil {
+			return err
+		}
+	}
+	if err := r.unblockMove(ctx, run); err != nil {
+		return err
+	}
+	s.recordResult(run, result)
+	s.recordModule(run, result)
+	if err := s.recordState(run, result); err != nil {
+		return err
+	}
+	if err := r.deleteRescued(ctx, s, result.Saved); err != nil {
+		return err
+	}
+	if err := r.supersedeRescued(ctx, s, run, result); err != nil {
+		return err
+	}
+	s.statusChanged = true
+	observeRun(run, result)
+	traceRun(ctx, r.Tracer, s.apply, run, result)
+	r.reportViolations(s, run)
+	ctrl.LoggerFrom(ctx).Info("Run ended", "run", run.id, "operation", result.Operation, "outcome", result.Outcome,
+		"duration", duration(result).String())
+	r.queue.Release(s.slot())
 	return nil
 }
 

@@ -29,8 +29,17 @@ var secretKey = regexp.MustCompile(`^[-._a-zA-Z0-9]+$`)
 // outputs writes the outputs of the latest successful run: all of them into the
 // connection Secret, the ones that are not sensitive into the status.
 func (r *Reconciler) outputs(ctx context.Context, s *scope) error {
-	run, result := s.latestOutputs()
-	if result == nil {
+	run := s.latestOutputs()
+	var result *terraform.Result
+	if run != nil {
+		var release func()
+		var err error
+		if result, release, err = r.whole(ctx, run); err != nil {
+			return err
+		}
+		defer release()
+	}
+	if result == nil || !hasOutputs(run.operation(), result.Outcome) {
 		// The run was deleted. A new plan changes nothing and returns the outputs.
 		s.apply.Status.AppliedInputs = ""
 		return fault.WaitFor(1, infrav1.WaitingForWorkspaceReason, "The run with the outputs does not exist any more: planning again to read them")
@@ -94,7 +103,7 @@ func (s *scope) recordSource() {
 	if _, hosting := s.guestKey(); !hosting || status.OutputsSource != nil || len(status.Outputs) == 0 {
 		return
 	}
-	run, _ := s.latestOutputs()
+	run := s.latestOutputs()
 	if run == nil {
 		return
 	}
@@ -105,14 +114,14 @@ func (s *scope) recordSource() {
 	status.OutputsSource = s.outputsSource()
 }
 
-// latestOutputs returns the newest run with outputs and its result, or nil.
-func (s *scope) latestOutputs() (*runRecord, *terraform.Result) {
+// latestOutputs returns the newest run with outputs, or nil.
+func (s *scope) latestOutputs() *runRecord {
 	for _, run := range s.runs {
 		if result := run.result(); result != nil && hasOutputs(run.operation(), result.Outcome) {
-			return run, result
+			return run
 		}
 	}
-	return nil, nil
+	return nil
 }
 
 // hasOutputs reports whether a run read the outputs of the state.

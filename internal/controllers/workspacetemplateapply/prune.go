@@ -109,7 +109,7 @@ func (s *scope) surplusRuns() []*runRecord {
 	if len(s.runs) <= limit {
 		return nil
 	}
-	inUse, _ := s.latestOutputs()
+	inUse := s.latestOutputs()
 	lost := s.lostRuns()
 	return slices.DeleteFunc(slices.Clone(s.runs[limit:]), func(run *runRecord) bool { return run == inUse || slices.Contains(lost, run) })
 }

@@ -125,7 +125,7 @@ func (s *scope) request(next decision) (*terraform.Request, error) {
 			continue
 		}
 		if request.LockFile == nil {
-			request.LockFile = result.LockFile
+			request.LockFile = run.readLockFile()
 		}
 		identity, err := record.RunIdentity(run.secret)
 		if err != nil {

@@ -79,8 +79,12 @@ type runRecord struct {
 	// known is what the status says about the run, if the seal does not prove that its
 	// annotations are those with which the manager created it.
 	known infrav1.RunStatus
-	// decoded is the result, once it was read.
-	decoded *terraform.Result
+	// digest is that of the result, once it was read, and hasLockFile whether the result has
+	// a dependency lock file. lockFile is the newest one of the results that are not in the
+	// cache.
+	digest      *terraform.Result
+	hasLockFile bool
+	lockFile    []byte
 }
 
 func (s *scope) name() client.ObjectKey { return client.ObjectKeyFromObject(s.apply) }
@@ -120,27 +124,7 @@ func (r *Reconciler) runs(ctx context.Context, s *scope) ([]*runRecord, error) {
 		return nil, err
 	}
 	runs := runRecords(s.key, s.apply, secrets)
-	for _, run := range runs {
-		if err := r.readResult(ctx, run); err != nil {
-			return nil, err
-		}
-	}
-	return runs, nil
-}
-
-// readResult reads the result of a run that is too large for the cache.
-func (r *Reconciler) readResult(ctx context.Context, run *runRecord) error {
-	if !record.HasTrimmedResult(run.secret) {
-		return nil
-	}
-	live := &corev1.Secret{}
-	if err := r.Reader.Get(ctx, client.ObjectKeyFromObject(run.secret), live); err != nil {
-		return fmt.Errorf("reading the result of run %s: %w", run.id, err)
-	}
-	// The rest of the Secret was checked in the cache.
-	run.secret = run.secret.DeepCopy()
-	run.secret.Data = live.Data
-	return nil
+	return runs, r.readDigests(ctx, runs)
 }
 
 // runRecords returns the runs of a workspace, the newest first. It ignores Secrets that
@@ -251,7 +235,7 @@ func (s *scope) current() *runRecord {
 	return nil
 }
 
-// results returns the results of all runs, the newest first. The result of a run
+// results returns the digests of the results of all runs, the newest first. That of a run
 // that has not ended is nil.
 func (s *scope) results() []*terraform.Result {
 	var results []*terraform.Result
@@ -260,46 +244,6 @@ func (s *scope) results() []*terraform.Result {
 	}
 	return results
 }
-
-// result returns the result of a run, or nil if it has not ended. The run wrote it, and
-// may have written anything: what is not a result counts as a run that was lost.
-func (run *runRecord) result() *terraform.Result {
-	if run.decoded != nil || !record.Finished(run.secret) {
-		return run.decoded
-	}
-	result, err := record.Result(run.secret)
-	if err != nil || !isResult(result) {
-		created := run.secret.CreationTimestamp.Time
-		result = lostResult(run, created, created, "The result of the run cannot be read.")
-	}
-	result.RunID, result.Operation = run.id, run.operation()
-	run.decoded = result
-	return result
-}
-
-// maxPlanID is the size of the identifier of a plan in the status, in bytes.
-const maxPlanID = 64
-
-// isResult reports whether a runner may have written a result.
-func isResult(result *terraform.Result) bool {
-	return slices.Contains(outcomes, result.Outcome) && slices.Contains(classes, result.Class) &&
-		(result.Plan == nil || result.Plan.ID != "" && len(result.Plan.ID) <= maxPlanID)
-}
-
-// operations are those of runs that a manager creates. outcomes and classes are what a result
-// may have. All become labels of metrics, and operation and outcome fields of the status.
-var (
-	operations = []terraform.Operation{
-		terraform.OperationPlan, terraform.OperationApply, terraform.OperationPlanAndApply, terraform.OperationDestroy,
-		terraform.OperationPlanDestroy, terraform.OperationApplyDestroy, terraform.OperationCheckDrift, terraform.OperationRestoreState,
-		terraform.OperationSaveState, terraform.OperationStateCommand, terraform.OperationMoveState,
-	}
-	outcomes = []terraform.Outcome{
-		terraform.OutcomeSucceeded, terraform.OutcomePlanned, terraform.OutcomeNoChanges, terraform.OutcomeBlocked, terraform.OutcomeDenied,
-		terraform.OutcomeFailed, terraform.OutcomeInterrupted, terraform.OutcomeTimedOut, outcomeLost,
-	}
-	classes = []terraform.Class{"", terraform.ClassTransient, terraform.ClassLockHeld, terraform.ClassTerminal}
-)
 
 // nextNumber returns the number of the next run. The same scope always returns
 // the same number, so that no run is started twice.

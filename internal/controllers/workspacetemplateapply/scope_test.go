@@ -1,7 +1,6 @@
 package workspacetemplateapply
 
 import (
-	"bytes"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/reconcile/fault"
@@ -498,22 +496,4 @@ func secretNames(secrets []corev1.Secret) (names []string) {
 func stateOf(backend terraform.Backend, result *terraform.Result) *infrav1.StateStatus {
 	_, configuration, _ := strings.Cut(backendName(backend), "-")
 	return &infrav1.StateStatus{Backend: backend.Type, Configuration: configuration, Resources: int32(result.State.Resources)}
-}
-
-func TestReadResult_readsALargeResultFromTheServer(t *testing.T) {
-	g := NewWithT(t)
-	stored := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "capt-run-a-r1", Labels: map[string]string{infrav1.ComponentLabel: record.ComponentRun}},
-		Data:       map[string][]byte{"result": bytes.Repeat([]byte("x"), 100<<10)},
-	}
-	r := &Reconciler{Reader: fake.NewClientBuilder().WithScheme(testScheme()).WithObjects(stored).Build()}
-	cached := stored.DeepCopy()
-	record.Trim(cached)
-	run := &runRecord{id: "a-r1", secret: cached}
-	g.Expect(r.readResult(t.Context(), run)).To(Succeed())
-	g.Expect(run.secret.Data).To(Equal(stored.Data))
-	g.Expect(record.HasTrimmedResult(cached)).To(BeTrue(), "the cache is not changed")
-
-	cached.Name = "capt-run-a-r2"
-	g.Expect(r.readResult(t.Context(), &runRecord{id: "a-r2", secret: cached})).To(MatchError(ContainSubstring("reading the result of run a-r2")))
 }

@@ -37,11 +37,16 @@ func decompress(data []byte, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	return inflate(data, count.Size)
+}
+
+// inflate returns the first size bytes of compressed content.
+func inflate(data []byte, size int) ([]byte, error) {
 	reader, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {
 		return nil, err
 	}
-	content := make([]byte, count.Size)
+	content := make([]byte, size)
 	_, err = io.ReadFull(reader, content)
 	return content, err
 }
@@ -63,14 +68,11 @@ func measure(data []byte, limit int64) (*elements.Counter, error) {
 	return count, nil
 }
 
-// decompressJSON reverses Compress for JSON that has a limited number of elements.
-func decompressJSON(data []byte, limit int64, maxElements int) ([]byte, error) {
+// measureJSON is measure for JSON that has a limited number of elements.
+func measureJSON(data []byte, limit int64, maxElements int) (*elements.Counter, error) {
 	count, err := measure(data, limit)
 	if err != nil {
 		return nil, err
 	}
-	if err := count.Check(maxElements); err != nil {
-		return nil, err
-	}
-	return decompress(data, limit)
+	return count, count.Check(maxElements)
 }

@@ -203,28 +203,13 @@ func Saved(secret *corev1.Secret) []string {
 	return *names
 }
 
-// maxResult limits what a result may expand to, and maxElements how many elements it may
-// have: enough for 20,000 changes. maxPlainElements is that of values which are not
-// compressed. A run writes them, and the manager has several in memory at the same time.
-// What a runner reads in its own pod, and the manager has written, may have maxContentElements.
+// maxPlainElements is how many elements a value may have that is not compressed. A run
+// writes them, and the manager has several in memory at the same time. What a runner reads
+// in its own pod, and the manager has written, may have maxContentElements.
 const (
-	maxResult                     = 8 << 20
-	maxElements, maxPlainElements = 150_000, 10_000
-	maxContentElements            = 2_000_000
+	maxPlainElements   = 10_000
+	maxContentElements = 2_000_000
 )
-
-// ErrResultTooLarge is the error of a result that the manager would not read.
-var ErrResultTooLarge = errors.New("the result is too large")
-
-// Result returns the result of a run, or nil if it has not finished.
-func Result(secret *corev1.Secret) (*terraform.Result, error) {
-	var result terraform.Result
-	found, err := decode(secret, keyResult, maxResult, maxElements, &result)
-	if err != nil || !found {
-		return nil, err
-	}
-	return &result, nil
-}
 
 // Finished reports whether a run has a result, without decoding it.
 func Finished(secret *corev1.Secret) bool { return len(secret.Data[keyResult]) > 0 }
@@ -271,30 +256,27 @@ func decodePlain[T any](secret *corev1.Secret, key string) (*T, error) {
 	return &v, nil
 }
 
-// decode decodes a compressed key. It returns false if the key is missing.
-func decode(secret *corev1.Secret, key string, limit int64, maxElements int, into any) (bool, error) {
-	data := secret.Data[key]
-	if len(data) == 0 {
-		return false, nil
-	}
-	text, err := decompressJSON(data, limit, maxElements)
-	if err != nil {
-		return false, fmt.Errorf("decompressing %s of Secret %s: %w", key, secret.Name, err)
-	}
-	if err := json.Unmarshal(text, into); err != nil {
-		return false, fmt.Errorf("decoding %s of Secret %s: %w", key, secret.Name, err)
-	}
-	return true, nil
-}
-
 // decodeRequired decodes a compressed key that must exist.
 func decodeRequired(secret *corev1.Secret, key string, into any) error {
-	found, err := decode(secret, key, maxContent, maxContentElements, into)
-	if err != nil {
-		return err
-	}
-	if !found {
+	data := secret.Data[key]
+	if len(data) == 0 {
 		return fmt.Errorf("reading Secret %s: key %s is missing", secret.Name, key)
+	}
+	count, err := measureJSON(data, maxContent, maxContentElements)
+	if err != nil {
+		return fmt.Errorf("decompressing %s of Secret %s: %w", key, secret.Name, err)
+	}
+	return decode(secret, key, count.Size, into)
+}
+
+// decode decodes a compressed key whose content has the given size.
+func decode(secret *corev1.Secret, key string, size int, into any) error {
+	text, err := inflate(secret.Data[key], size)
+	if err != nil {
+		return fmt.Errorf("decompressing %s of Secret %s: %w", key, secret.Name, err)
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return fmt.Errorf("decoding %s of Secret %s: %w", key, secret.Name, err)
 	}
 	return nil
 }

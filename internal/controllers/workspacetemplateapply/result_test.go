@@ -1,0 +1,167 @@
+package workspacetemplateapply
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"runtime"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/record"
+)
+
+// hostileResult returns a result of a few KiB in a Secret which needs MiB in memory.
+func hostileResult() terraform.Result {
+	long := strings.Repeat("x", 512<<10)
+	return terraform.Result{
+		Outcome: terraform.OutcomeFailed, Class: terraform.ClassTransient, InvalidInputs: long, Rescued: long, Snapshot: long, CommandOutput: long,
+		StateProblem: terraform.StateProblem(long), State: terraform.StateInfo{Lineage: long}, Lock: &terraform.LockInfo{Info: long},
+		Diagnostics: terraform.Diagnostics{{Severity: terraform.SeverityError, Summary: strings.Repeat("x ", 256<<10)}},
+		Drift:       make([]terraform.Change, 10_000), Violations: make([]terraform.PolicyViolation, 1_000),
+		Outputs: map[string]terraform.Output{"a": {Value: json.RawMessage(`"` + long + `"`)}}, LockFile: []byte(long),
+	}
+}
+
+// live returns how many bytes are in use.
+func live() int64 {
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
+}
+
+// A module chooses the results of its runs, of which a workspace keeps up to 100, and a
+// failed run is retried. All of them are read before the next run.
+func TestResults_ofAllRunsNeedLittleMemory(t *testing.T) {
+	g := NewWithT(t)
+	s := newScope("hello")
+	for range 10 {
+		s.startRun(g, decision{operation: terraform.OperationPlanAndApply})
+	}
+	s.endRun(g, s.runs[0], hostileResult())
+	for _, run := range s.runs[1:] {
+		run.secret.Data = s.runs[0].secret.Data
+	}
+	before := live()
+	request, err := s.request(decision{operation: terraform.OperationPlanAndApply})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(request.LockFile).To(HaveLen(512<<10), "the lock file of the newest run is used")
+	g.Expect(s.results()).To(HaveLen(10))
+	g.Expect(s.lostRun()).To(BeNil())
+	g.Expect(live()-before).To(BeNumerically("<", 1<<20), "10 digests and a lock file")
+	runtime.KeepAlive(s)
+	runtime.KeepAlive(request)
+}
+
+// A lock file that no runner writes would make the next request large.
+func TestRequest_omitsAHugeLockFile(t *testing.T) {
+	g := NewWithT(t)
+	s := newScope("hello")
+	s.addRun(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeSucceeded, LockFile: []byte("small")})
+	s.addRun(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeSucceeded, LockFile: make([]byte, 1<<20)})
+	request, err := s.request(decision{operation: terraform.OperationPlanAndApply})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(string(request.LockFile)).To(Equal("small"))
+}
+
+func TestDigest_hasWhatDecisionsNeed(t *testing.T) {
+	g := NewWithT(t)
+	s := newScope("hello")
+	run := s.addRun(g, terraform.OperationPlanAndApply, terraform.Result{
+		Outcome: terraform.OutcomeFailed, Class: terraform.ClassLockHeld, State: terraform.StateInfo{Resources: 3}, Lock: &terraform.LockInfo{ID: "i"},
+		LockLeft: true, StateProblem: terraform.StateOutdated, SnapshotMissing: true, Snapshot: "capt-s-0",
+		Phases: []terraform.PhaseTime{{Name: terraform.PhasePlanning}, {Name: terraform.PhaseApplying}},
+	})
+	digest := run.result()
+	g.Expect(mayHaveChanged(digest)).To(BeTrue())
+	g.Expect(leftLock(s.results())).To(BeTrue())
+	g.Expect(s.lockingRun()).To(Equal(run))
+	g.Expect(digest).To(HaveField("State.Resources", 3))
+	g.Expect(digest).To(HaveField("Lock", Not(BeNil())))
+	g.Expect(digest).To(HaveField("StateProblem", terraform.StateOutdated))
+	g.Expect(digest).To(HaveField("Snapshot", "capt-s-0"))
+	g.Expect(digest).To(HaveField("SnapshotMissing", true))
+	g.Expect(digest).To(HaveField("FinishedAt", noon))
+}
+
+// largeRun returns the cached Secret of a run whose result is not in the cache, and the
+// stored one.
+func largeRun(g Gomega, name string, result terraform.Result) (cached, stored *corev1.Secret) {
+	random := make([]byte, 100<<10)
+	_, _ = rand.Read(random)
+	result.Outputs = map[string]terraform.Output{"random": {Value: mustJSON(random)}}
+	stored = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Labels: map[string]string{infrav1.ComponentLabel: record.ComponentRun}}}
+	g.Expect(record.SetResult(stored, &result)).To(Succeed())
+	cached = stored.DeepCopy()
+	record.Trim(cached)
+	g.Expect(record.HasTrimmedResult(cached)).To(BeTrue())
+	return cached, stored
+}
+
+func TestReadDigests_readsLargeResultsFromTheServer(t *testing.T) {
+	g := NewWithT(t)
+	result := terraform.Result{Outcome: terraform.OutcomeSucceeded}
+	var runs []*runRecord
+	builder := fake.NewClientBuilder().WithScheme(testScheme())
+	for _, id := range []string{"a-r4", "a-r3", "a-r2"} {
+		if id != "a-r4" {
+			result.LockFile = []byte("of " + id)
+		}
+		cached, stored := largeRun(g, "capt-run-"+id, result)
+		runs = append(runs, &runRecord{id: id, secret: cached})
+		builder = builder.WithObjects(stored)
+	}
+	r := &Reconciler{Reader: builder.Build()}
+	g.Expect(r.readDigests(t.Context(), runs)).To(Succeed())
+	for _, run := range runs {
+		g.Expect(run.result()).To(HaveField("Outcome", terraform.OutcomeSucceeded))
+		g.Expect(run.result().Outputs).To(BeEmpty())
+		g.Expect(record.HasTrimmedResult(run.secret)).To(BeTrue(), "neither the cache nor the record has the data")
+	}
+	g.Expect(runs[0].readLockFile()).To(BeNil())
+	g.Expect(string(runs[1].readLockFile())).To(Equal("of a-r3"))
+	g.Expect(runs[2].lockFile).To(BeNil(), "one lock file is kept")
+	whole, release, err := r.whole(t.Context(), runs[1])
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(whole.Outputs).To(HaveKey("random"))
+	release()
+
+	cached, _ := largeRun(g, "capt-run-a-r1", result)
+	err = r.readDigests(t.Context(), []*runRecord{{id: "a-r1", secret: cached}})
+	g.Expect(err).To(MatchError(ContainSubstring("reading the result of run a-r1")))
+	g.Expect(r.large.TryLock()).To(BeTrue())
+}
+
+// Ten workers reconcile ten workspaces of the same attacker.
+func TestWhole_holdsOneLargeResultAtATime(t *testing.T) {
+	g := NewWithT(t)
+	s, r := newScope("hello"), &Reconciler{}
+	small := s.addRun(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeSucceeded})
+	large := s.addRun(g, terraform.OperationPlanAndApply, hostileResult())
+	_, release, err := r.whole(t.Context(), large)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(r.large.TryLock()).To(BeFalse(), "another large result waits")
+	_, releaseSmall, err := r.whole(t.Context(), small)
+	g.Expect(err).NotTo(HaveOccurred(), "a small one does not wait")
+	releaseSmall()
+	release()
+	g.Expect(r.large.TryLock()).To(BeTrue())
+}
+
+// A text of many words would need a list of them.
+func TestDecode_shortensDiagnostics(t *testing.T) {
+	g := NewWithT(t)
+	s := newScope("hello")
+	run := s.addRun(g, terraform.OperationPlanAndApply, hostileResult())
+	g.Expect(len(run.decode(run.secret).Diagnostics[0].Summary)).To(BeNumerically("<=", maxText))
+	run.secret.Data["result"] = bytes.Repeat([]byte("x"), 100)
+	g.Expect(run.decode(run.secret)).To(HaveField("Outcome", outcomeLost))
+}
