@@ -187,6 +187,13 @@ func (e *Environment) start(o *options) error {
 		ControlPlaneStartTimeout: 2 * time.Minute,
 		ControlPlaneStopTimeout:  time.Minute,
 	}
+	if e.api.ControlPlane.GetAPIServer().Path, err = e.withCollector(assets, "kube-apiserver"); err != nil {
+		return err
+	}
+	e.api.ControlPlane.Etcd = &envtest.Etcd{}
+	if e.api.ControlPlane.Etcd.Path, err = e.withCollector(assets, "etcd"); err != nil {
+		return err
+	}
 	if o.crds != nil {
 		e.api.CRDDirectoryPaths = nil
 		if *o.crds != "" {
