@@ -305,14 +305,15 @@ variable "secret" {
 resource "terraform_data" "key" { triggers_replace = { public = "open", private = var.secret } }
 output "x" { value = 1 }`
 
-// encrypted creates a provider config that encrypts the state, with the fewest
-// iterations that OpenTofu accepts.
+// encrypted creates a provider config that encrypts the state, with the key that OpenTofu
+// derives fastest.
 func (w *harness) encrypted(name, passphrase string, backend *infrav1.BackendConfig) func(*infrav1.WorkspaceSpec) {
 	w.t.Helper()
 	configuration := fmt.Sprintf(`
 key_provider "pbkdf2" "key" {
-  passphrase = %q
-  iterations = 200000
+  passphrase    = %q
+  iterations    = 200000
+  hash_function = "sha256"
 }
 method "aes_gcm" "method" { keys = key_provider.pbkdf2.key }
 state { method = method.aes_gcm.method }

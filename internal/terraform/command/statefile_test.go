@@ -115,8 +115,9 @@ func TestStateFile_initialisesIfTheRecordDoesNotMatch(t *testing.T) {
 
 const encryption = `
 key_provider "pbkdf2" "p" {
-  passphrase = "a passphrase of sixteen"
-  iterations = 200000
+  passphrase    = "a passphrase of sixteen"
+  iterations    = 200000
+  hash_function = "sha256"
 }
 method "aes_gcm" "m" {
   keys = key_provider.pbkdf2.p

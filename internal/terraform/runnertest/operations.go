@@ -126,12 +126,13 @@ func (f *fixture) checksDriftRestoresAndDestroys() {
 	f.expectUnlocked()
 }
 
-// encryption is an encryption configuration of OpenTofu with the fewest iterations
-// that it accepts.
+// encryption is an encryption configuration of OpenTofu with the key that it derives
+// fastest.
 const encryption = `
 key_provider "pbkdf2" "key" {
-  passphrase = "a passphrase of more than enough length"
-  iterations = 200000
+  passphrase    = "a passphrase of more than enough length"
+  iterations    = 200000
+  hash_function = "sha256"
 }
 method "aes_gcm" "method" { keys = key_provider.pbkdf2.key }
 state { method = method.aes_gcm.method }
