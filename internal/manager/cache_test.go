@@ -26,8 +26,12 @@ import (
 	"github.com/appthrust/capt/internal/testenv"
 )
 
+var env *testenv.Environment
+
+func TestMain(m *testing.M) { os.Exit(testenv.Run(m, &env)) }
+
 // caches starts the caches of a manager until the test ends.
-func caches(t *testing.T, env *testenv.Environment) (ctrl.Manager, cache.Cache) {
+func caches(t *testing.T) (ctrl.Manager, cache.Cache) {
 	t.Helper()
 	g := NewWithT(t)
 	o := NewOptions()
@@ -55,7 +59,6 @@ func caches(t *testing.T, env *testenv.Environment) (ctrl.Manager, cache.Cache) 
 // manager.
 func TestCache_keepsNoForeignSecrets(t *testing.T) {
 	g := NewWithT(t)
-	env := testenv.New(t)
 	namespace := env.Namespace(t)
 	large := bytes.Repeat([]byte("x"), 1<<20-1024)
 	for _, component := range []string{"x", "", "runs", "run", "plan", "connection", "kubeconfig", "bootstrap", "addon", "transfer"} {
@@ -64,7 +67,7 @@ func TestCache_keepsNoForeignSecrets(t *testing.T) {
 			Data:       map[string][]byte{"result": large},
 		})).To(Succeed())
 	}
-	mgr, _ := caches(t, env)
+	mgr, _ := caches(t)
 	var list corev1.SecretList
 	g.Eventually(func(g Gomega) {
 		g.Expect(mgr.GetClient().List(t.Context(), &list, client.InNamespace(namespace))).To(Succeed())
@@ -98,7 +101,6 @@ func TestComponents_areAllThatControllersUse(t *testing.T) {
 
 func TestCaches_holdOnlyWhatControllersRead(t *testing.T) {
 	g := NewWithT(t)
-	env := testenv.New(t)
 	namespace := env.Namespace(t)
 	secret := func(name, component string, keys ...string) {
 		s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: map[string][]byte{}}
@@ -116,7 +118,7 @@ func TestCaches_holdOnlyWhatControllersRead(t *testing.T) {
 	secret("outputs", "connection", "vpc_id")
 	secret("credentials", "", "key")
 	g.Expect(env.Client.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "vars"}})).To(Succeed())
-	mgr, objects := caches(t, env)
+	mgr, objects := caches(t)
 
 	t.Run("the parts of CAPT's own Secrets that controllers read", func(t *testing.T) {
 		for name, keys := range map[string][]string{"run": {"identity", "result"}, "state": nil, "snapshot": nil, "outputs": {"vpc_id"}} {

@@ -7,8 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/appthrust/capt/internal/testenv"
 )
 
 func TestSealKey_hasANamespaceAndAName(t *testing.T) {
@@ -23,9 +21,8 @@ func TestSealKey_hasANamespaceAndAName(t *testing.T) {
 
 func TestReadSealKey(t *testing.T) {
 	g := NewWithT(t)
-	env := testenv.New(t)
 	namespace := env.Namespace(t)
-	mgr, _ := caches(t, env)
+	mgr, _ := caches(t)
 	options := &EngineOptions{SealKey: namespace + "/key"}
 
 	first, err := readSealKey(t.Context(), mgr, options)

@@ -25,9 +25,14 @@ func rendered(namespace string, data map[string]any) *unstructured.Unstructured 
 	return obj
 }
 
-func TestApplyObject_keepsWhatOthersAdded(t *testing.T) {
-	g := NewWithT(t)
+func TestApplyObject(t *testing.T) {
 	env := testenv.New(t)
+	t.Run("keeps what others added", func(t *testing.T) { keepsWhatOthersAdded(t, env) })
+	t.Run("keeps the fields of another manager of the same name", func(t *testing.T) { keepsFieldsOfSameName(t, env) })
+}
+
+func keepsWhatOthersAdded(t *testing.T, env *testenv.Environment) {
+	g := NewWithT(t)
 	namespace := env.Namespace(t)
 
 	// Cluster API creates the object as the content has it, with its finalizer.
@@ -75,9 +80,8 @@ func TestApplyObject_keepsWhatOthersAdded(t *testing.T) {
 
 // Cluster API's field manager is called manager, like those of most controllers. The API
 // server does not distinguish their fields.
-func TestApplyObject_keepsTheFieldsOfAnotherManagerOfTheSameName(t *testing.T) {
+func keepsFieldsOfSameName(t *testing.T, env *testenv.Environment) {
 	g := NewWithT(t)
-	env := testenv.New(t)
 	namespace := env.Namespace(t)
 	manager := client.FieldOwner("manager")
 	created := rendered(namespace, map[string]any{"changed": "one", "dropped": "one"})

@@ -1,6 +1,7 @@
 package captmachinetemplate_test
 
 import (
+	"os"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -15,8 +16,12 @@ import (
 	"github.com/appthrust/capt/internal/testenv"
 )
 
+var env *testenv.Environment
+
+func TestMain(m *testing.M) { os.Exit(testenv.Run(m, &env)) }
+
 func TestReconciler_keepsTheCapacityOfUnknownInstanceTypes(t *testing.T) {
-	g, env := NewWithT(t), testenv.New(t)
+	g := NewWithT(t)
 	template := &infrav1.CAPTMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace(t), Name: "gpu"}}
 	template.Spec.Template.Spec = infrav1.CAPTMachineSpec{WorkspaceTemplateRef: infrav1.TemplateReference{Name: "node"}, InstanceType: "p5.48xlarge"}
 	g.Expect(env.Client.Create(t.Context(), template)).To(Succeed())
@@ -31,7 +36,6 @@ func TestReconciler_keepsTheCapacityOfUnknownInstanceTypes(t *testing.T) {
 }
 
 func TestReconciler_reportsCapacityOfKnownInstanceTypes(t *testing.T) {
-	env := testenv.New(t)
 	manager, err := env.ManagerAccount()
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	namespace := env.Namespace(t)
