@@ -108,18 +108,26 @@ type Arguments struct {
 
 // Collect adds the arguments of the processes that run now.
 func (a *Arguments) Collect() {
-	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	for _, file := range files {
-		text, err := os.ReadFile(file)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.seen == nil {
+		a.seen = map[string]bool{}
+	}
+	proc, err := os.Open("/proc")
+	if err != nil {
+		return // This machine has none.
+	}
+	defer proc.Close()
+	names, _ := proc.Readdirnames(-1)
+	for _, name := range names {
+		if name[0] < '0' || name[0] > '9' {
+			continue
+		}
+		text, err := os.ReadFile("/proc/" + name + "/cmdline")
 		if err != nil {
 			continue // The process has ended.
 		}
-		a.mu.Lock()
-		if a.seen == nil {
-			a.seen = map[string]bool{}
-		}
 		a.seen[string(text)] = true
-		a.mu.Unlock()
 	}
 }
 
