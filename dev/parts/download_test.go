@@ -384,6 +384,9 @@ func TestConfigureDownloads(t *testing.T) {
 	} {
 		s := store{cache: t.TempDir(), reproducible: tt.reproducible}
 		err := s.configureDownloads(tt.mode, "https://mirror.example.com/capt/")
+		if err == nil && len(s.sums) == 0 {
+			t.Errorf("%+v: installed programs are not compared with the pinned checksums", tt)
+		}
 		if (s.net != nil) != tt.downloads || (err != nil) != (tt.problem != "") || err != nil && !strings.Contains(err.Error(), tt.problem) {
 			t.Errorf("%+v: %v", tt, err)
 		}

@@ -11,7 +11,8 @@
 // The cache is outside of the tree, and its keys contain hashes of the module files, so
 // a second clone builds nothing.
 //
-// CAPT_PARTS=build downloads nothing. CAPT_PARTS_MIRROR is an address before the host
+// CAPT_PARTS=build downloads nothing, and uses no downloaded program; installed ones are used
+// in the same way. CAPT_PARTS_MIRROR is an address before the host
 // and path of each file, such as https://mirror.example.com/capt.
 package main
 
@@ -85,21 +86,21 @@ func run(ctx context.Context, args []string) error {
 	return s.provide(ctx, os.Stderr, chosen, *link)
 }
 
-// configureDownloads sets where programs are downloaded from. Programs for images are
-// always built.
+// configureDownloads sets where programs are downloaded from, and the checksums of downloaded
+// and installed ones. Programs for images are always built.
 func (s *store) configureDownloads(mode, mirror string) (err error) {
+	if s.sums, err = parseChecksums(committed); err != nil {
+		return fmt.Errorf("dev/parts/releases.sum: %w", err)
+	}
 	switch mode {
 	case "build":
 		return nil
 	case "":
 	default:
-		return fmt.Errorf("CAPT_PARTS=%s is not supported: use build to compile every program, or unset it to download releases", mode)
+		return fmt.Errorf("CAPT_PARTS=%s is not supported: use build to compile the programs that are not installed, or unset it to download releases", mode)
 	}
 	if s.reproducible {
 		return nil
-	}
-	if s.sums, err = parseChecksums(committed); err != nil {
-		return fmt.Errorf("dev/parts/releases.sum: %w", err)
 	}
 	if s.authority, err = newAuthority(fulcio); err != nil {
 		return err
