@@ -19,12 +19,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply"
+	"github.com/appthrust/capt/internal/terraform/template"
 )
 
 // readTimeout limits the time that a scrape reads objects from the cache.
 const readTimeout = 5 * time.Second
+
+// maxRetries is the number of failures in a row from which a workspace that is still
+// retried counts as failing.
+const maxRetries = 6
 
 // objectMetrics collects metrics of objects that may not be reconciled at all: deletions
 // that wait, runs that failed or hang, and certificates that expire. It reads them from the cache when Prometheus
@@ -53,7 +60,7 @@ func newObjectMetrics(reader client.Reader, scheme *runtime.Scheme, o *Options, 
 			Name: "capt_deletion_timestamp_seconds", Help: "When the deletion of an object began, for each object that is being deleted.",
 		}, []string{"kind", "namespace", "name"}),
 		failing: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "capt_workspace_failing", Help: "1 for each workspace whose latest run failed and is not retried, by the reason.",
+			Name: "capt_workspace_failing", Help: "1 for each workspace whose latest run failed and is not retried, or whose runs have failed six times in a row, by the reason.",
 		}, []string{"namespace", "name", "reason"}),
 		runs: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "capt_run_start_timestamp_seconds", Help: "When the current run of a workspace was created, for each run that has not ended.",
@@ -88,10 +95,14 @@ func registerObjectMetrics(m *objectMetrics) error {
 func (o *Options) reconciled() []client.ObjectList {
 	var kinds []client.ObjectList
 	if o.runs(providerInfrastructure) {
-		kinds = append(kinds, &infrav1.WorkspaceTemplateApplyList{}, &infrav1.CAPTClusterList{}, &infrav1.CAPTMachineList{}, &infrav1.CAPTMachinePoolList{})
+		kinds = append(kinds, &infrav1.WorkspaceTemplateApplyList{}, &infrav1.CAPTClusterList{}, &infrav1.CAPTMachineList{},
+			&infrav1.CAPTMachinePoolList{}, &infrav1.CAPTMachineSetList{}, &infrav1.CAPTMachineDeploymentList{})
 	}
 	if o.runs(providerControlPlane) {
 		kinds = append(kinds, &controlplanev1.CAPTControlPlaneList{})
+	}
+	if o.runs(providerAddon) {
+		kinds = append(kinds, &addonsv1.CAPTAddonList{})
 	}
 	return kinds
 }
@@ -147,7 +158,7 @@ func (m *objectMetrics) readObjects(ctx context.Context, kind client.ObjectList)
 		}
 		switch obj := obj.(type) {
 		case *infrav1.WorkspaceTemplateApply:
-			m.readRuns(obj)
+			m.readRuns(ctx, obj)
 		case *controlplanev1.CAPTControlPlane:
 			m.readKubeconfig(obj)
 		}
@@ -155,15 +166,44 @@ func (m *objectMetrics) readObjects(ctx context.Context, kind client.ObjectList)
 	})
 }
 
-// readRuns sets the metrics of the latest run of a workspace. A run that a user stopped has
-// not failed.
-func (m *objectMetrics) readRuns(workspace *infrav1.WorkspaceTemplateApply) {
-	if failure := workspace.Status.Failure; failure != nil && failure.NextAt.IsZero() && failure.Reason != infrav1.RunCanceledReason {
-		m.failing.WithLabelValues(workspace.Namespace, workspace.Name, failure.Reason).Set(1)
+// readRuns sets the metrics of the latest run of a workspace.
+func (m *objectMetrics) readRuns(ctx context.Context, workspace *infrav1.WorkspaceTemplateApply) {
+	if m.isFailing(ctx, workspace) {
+		m.failing.WithLabelValues(workspace.Namespace, workspace.Name, workspace.Status.Failure.Reason).Set(1)
 	}
 	if run := workspace.Status.Run; run != nil && !run.StartedAt.IsZero() {
 		m.runs.WithLabelValues(workspace.Namespace, workspace.Name).Set(float64(run.StartedAt.Unix()))
 	}
+}
+
+// isFailing reports whether a workspace needs a user: its latest run failed and is not
+// retried, or its runs fail again and again. A run that was stopped or interrupted has not
+// failed.
+func (m *objectMetrics) isFailing(ctx context.Context, workspace *infrav1.WorkspaceTemplateApply) bool {
+	failure := workspace.Status.Failure
+	switch {
+	case failure == nil, failure.Reason == infrav1.RunCanceledReason:
+		return false
+	case failure.NextAt.IsZero():
+		return true
+	case failure.Reason == infrav1.RunInterruptedReason:
+		return false
+	case failure.Attempts >= maxRetries:
+		return true
+	default:
+		return workspacetemplateapply.GaveUp(m.policyOf(ctx, workspace), failure)
+	}
+}
+
+// policyOf returns the policy of a workspace. Without its template, it is that of the
+// workspace alone.
+func (m *objectMetrics) policyOf(ctx context.Context, workspace *infrav1.WorkspaceTemplateApply) template.Policy {
+	sources := template.Sources{Apply: workspace, Template: &infrav1.WorkspaceTemplate{}}
+	found := &infrav1.WorkspaceTemplate{}
+	if err := m.reader.Get(ctx, workspace.Spec.TemplateRef.Key(workspace.Namespace), found); err == nil {
+		sources.Template = found
+	}
+	return template.PolicyOf(sources)
 }
 
 // readKubeconfig sets the metric of a control plane. The deletion of a cluster ends with an

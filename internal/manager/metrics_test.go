@@ -19,9 +19,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/kubernetes/scheme"
@@ -32,6 +35,20 @@ type objectsOf struct {
 	client.Reader
 	workspaces    []infrav1.WorkspaceTemplateApply
 	controlPlanes []controlplanev1.CAPTControlPlane
+	sets          []infrav1.CAPTMachineSet
+	deployments   []infrav1.CAPTMachineDeployment
+	addons        []addonsv1.CAPTAddon
+	templates     []infrav1.WorkspaceTemplate
+}
+
+func (o objectsOf) Get(_ context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+	for _, template := range o.templates {
+		if client.ObjectKeyFromObject(&template) == key {
+			template.DeepCopyInto(obj.(*infrav1.WorkspaceTemplate))
+			return nil
+		}
+	}
+	return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
 }
 
 func (o objectsOf) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
@@ -40,6 +57,12 @@ func (o objectsOf) List(_ context.Context, list client.ObjectList, _ ...client.L
 		list.Items = o.workspaces
 	case *controlplanev1.CAPTControlPlaneList:
 		list.Items = o.controlPlanes
+	case *infrav1.CAPTMachineSetList:
+		list.Items = o.sets
+	case *infrav1.CAPTMachineDeploymentList:
+		list.Items = o.deployments
+	case *addonsv1.CAPTAddonList:
+		list.Items = o.addons
 	}
 	return nil
 }
@@ -79,6 +102,10 @@ func TestObjectMetrics(t *testing.T) {
 	retried.Status.Failure = &infrav1.FailureStatus{Reason: infrav1.RetryingReason, NextAt: metav1.NewTime(expires)}
 	retried.Status.Run = &infrav1.RunStatus{StartedAt: metav1.NewTime(began)}
 	stopped.Status.Failure = &infrav1.FailureStatus{Reason: infrav1.RunCanceledReason}
+	set, deployment, addon := infrav1.CAPTMachineSet{ObjectMeta: named("set")}, infrav1.CAPTMachineDeployment{ObjectMeta: named("deployment")}, addonsv1.CAPTAddon{ObjectMeta: named("addon")}
+	for _, obj := range []client.Object{&set, &deployment, &addon} {
+		obj.SetDeletionTimestamp(deleted.DeletionTimestamp)
+	}
 
 	o, synced := NewOptions(), &cachesSynced{}
 	o.Providers, o.WebhookPort, o.WebhookCertDir = allProviders, 9443, t.TempDir()
@@ -86,6 +113,7 @@ func TestObjectMetrics(t *testing.T) {
 	m := newObjectMetrics(objectsOf{
 		workspaces:    []infrav1.WorkspaceTemplateApply{deleted, living, failed, retried, stopped},
 		controlPlanes: []controlplanev1.CAPTControlPlane{token, output, forever, leaving},
+		sets:          []infrav1.CAPTMachineSet{set}, deployments: []infrav1.CAPTMachineDeployment{deployment}, addons: []addonsv1.CAPTAddon{addon},
 	}, scheme.New(), o, synced)
 	registry := prometheus.NewPedanticRegistry()
 	g.Expect(registry.Register(m)).To(Succeed())
@@ -100,7 +128,10 @@ capt_certificate_expiry_timestamp_seconds{use="webhooks"} %[1]d
 	synced.Store(true)
 	g.Expect(testutil.GatherAndCompare(registry, strings.NewReader(certificates+fmt.Sprintf(`# HELP capt_deletion_timestamp_seconds When the deletion of an object began, for each object that is being deleted.
 # TYPE capt_deletion_timestamp_seconds gauge
+capt_deletion_timestamp_seconds{kind="CAPTAddon",name="addon",namespace="team-a"} %[1]d
 capt_deletion_timestamp_seconds{kind="CAPTControlPlane",name="leaving",namespace="team-a"} %[1]d
+capt_deletion_timestamp_seconds{kind="CAPTMachineDeployment",name="deployment",namespace="team-a"} %[1]d
+capt_deletion_timestamp_seconds{kind="CAPTMachineSet",name="set",namespace="team-a"} %[1]d
 capt_deletion_timestamp_seconds{kind="WorkspaceTemplateApply",name="deleted",namespace="team-a"} %[1]d
 # HELP capt_kubeconfig_expiry_timestamp_seconds When the kubeconfig of a control plane expires, by the source of the kubeconfig. CAPT renews those of the source EKS.
 # TYPE capt_kubeconfig_expiry_timestamp_seconds gauge
@@ -109,10 +140,50 @@ capt_kubeconfig_expiry_timestamp_seconds{name="token",namespace="team-a",source=
 # HELP capt_run_start_timestamp_seconds When the current run of a workspace was created, for each run that has not ended.
 # TYPE capt_run_start_timestamp_seconds gauge
 capt_run_start_timestamp_seconds{name="retried",namespace="team-a"} %[1]d
-# HELP capt_workspace_failing 1 for each workspace whose latest run failed and is not retried, by the reason.
+# HELP capt_workspace_failing 1 for each workspace whose latest run failed and is not retried, or whose runs have failed six times in a row, by the reason.
 # TYPE capt_workspace_failing gauge
 capt_workspace_failing{name="failed",namespace="team-a",reason="RunFailed"} 1
 `, began.Unix(), expires.Unix())))).To(Succeed())
+}
+
+// A workspace that is retried counts as failing when it has failed often, or when its
+// attempts have reached the limit of its policy.
+func TestIsFailing(t *testing.T) {
+	template := infrav1.WorkspaceTemplate{ObjectMeta: named("limited")}
+	template.Spec.Template.Spec.Retry = &infrav1.RetryPolicy{Limit: new(int32(3))}
+	m := &objectMetrics{reader: objectsOf{templates: []infrav1.WorkspaceTemplate{template}}}
+	for name, tc := range map[string]struct {
+		failure  *infrav1.FailureStatus
+		template string
+		limit    *int32
+		want     bool
+	}{
+		"none":                    {},
+		"not retried":             {failure: &infrav1.FailureStatus{Reason: infrav1.RunFailedReason, Attempts: 1}, want: true},
+		"stopped by a user":       {failure: &infrav1.FailureStatus{Reason: infrav1.RunCanceledReason, Attempts: 9}},
+		"retried":                 {failure: retriedAfter(infrav1.RetryingReason, 5)},
+		"retried often":           {failure: retriedAfter(infrav1.RetryingReason, 6), want: true},
+		"interrupted often":       {failure: retriedAfter(infrav1.RunInterruptedReason, 6)},
+		"limit of the workspace":  {failure: retriedAfter(infrav1.LockHeldReason, 2), limit: new(int32(1)), want: true},
+		"within its limit":        {failure: retriedAfter(infrav1.LockHeldReason, 2), limit: new(int32(2))},
+		"limit of the template":   {failure: retriedAfter(infrav1.RunTimedOutReason, 4), template: "limited", want: true},
+		"within that limit":       {failure: retriedAfter(infrav1.RunTimedOutReason, 3), template: "limited"},
+		"template does not exist": {failure: retriedAfter(infrav1.RunTimedOutReason, 4), template: "missing"},
+		"not an attempt":          {failure: retriedAfter(infrav1.PlanStaleReason, 2), limit: new(int32(0))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			workspace := &infrav1.WorkspaceTemplateApply{ObjectMeta: named("net")}
+			workspace.Status.Failure, workspace.Spec.TemplateRef.Name = tc.failure, tc.template
+			if tc.limit != nil {
+				workspace.Spec.Retry = &infrav1.RetryPolicy{Limit: tc.limit}
+			}
+			NewWithT(t).Expect(m.isFailing(t.Context(), workspace)).To(Equal(tc.want))
+		})
+	}
+}
+
+func retriedAfter(reason string, attempts int32) *infrav1.FailureStatus {
+	return &infrav1.FailureStatus{Reason: reason, Attempts: attempts, NextAt: metav1.NewTime(time.Unix(1_700_000_000, 0))}
 }
 
 func TestOptions_certificateOfTheMetrics(t *testing.T) {
