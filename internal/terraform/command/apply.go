@@ -30,6 +30,7 @@ func (r *ApplyResult) NeedsState() bool {
 // Apply applies exactly the saved plan. It drops arguments that the plan already
 // contains. After an interruption the state contains the changes made so far.
 func (s *Session) Apply(ctx context.Context, plan string, args []string) (*ApplyResult, error) {
+	s.StopProviders()
 	_, args = terraform.SplitArgs(args)
 	args = slices.Concat([]string{"apply", "-json", "-input=false"}, s.lockArgs(), s.applyBackupArgs(), args, []string{plan})
 	removeUnused, err := s.createStateFiles()

@@ -75,7 +75,7 @@ func (s *Session) Plan(ctx context.Context, options PlanOptions) (*PlanResult, e
 	}
 
 	var result *PlanResult
-	err := s.ready(ctx, func() error {
+	err := s.reading(ctx, func() error {
 		result = &PlanResult{}
 		output, err := s.stream(ctx, "plan", 0, args, result.observe)
 		if err != nil {

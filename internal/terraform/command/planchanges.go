@@ -27,7 +27,7 @@ func (s *Session) ShowPlan(ctx context.Context, file string) (*ShownPlan, error)
 	// The command has nothing to save.
 	brief := *s
 	brief.grace = showGrace
-	err := s.ready(ctx, func() error {
+	err := s.reading(ctx, func() error {
 		shown, err := brief.captureFile(ctx, "show", []string{"show", "-json", file}, nil)
 		if err != nil {
 			return err

@@ -31,6 +31,10 @@ type call struct {
 	interrupted func() bool
 	// sandbox limits what the process can do, or is nil.
 	sandbox *sandbox.Rules
+	// files are open in the process, from file descriptor 3 on.
+	files []*os.File
+	// onStart is called with the ID of the process when it has started. It may be nil.
+	onStart func(pid int)
 	// poll is called periodically while the process runs and once after its end,
 	// always from the same goroutine.
 	poll func(ended bool)
@@ -109,6 +113,7 @@ func (c call) startAndWait(started chan<- int, done chan<- error) {
 	cmd.Stdin = c.stdin
 	cmd.Stdout = c.stdout
 	cmd.Stderr = c.stderr
+	cmd.ExtraFiles = c.files
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	start := cmd.Start
 	if c.sandbox != nil {
@@ -117,6 +122,9 @@ func (c call) startAndWait(started chan<- int, done chan<- error) {
 	if err := start(); err != nil {
 		done <- fmt.Errorf("starting %s: %w", c.path, err)
 		return
+	}
+	if c.onStart != nil {
+		c.onStart(cmd.Process.Pid)
 	}
 	started <- cmd.Process.Pid
 	done <- cmd.Wait()

@@ -51,6 +51,8 @@ type Session struct {
 	providers string
 	// sandbox limits what the tool can do, or is nil.
 	sandbox *sandbox.Rules
+	// served are the providers that serve several commands, or nil.
+	served *servedProviders
 	// reinit initialises the directory if a command reports that it is outdated.
 	reinit func(ctx context.Context, backend bool) error
 }
@@ -113,11 +115,13 @@ func (s *Session) stream(ctx context.Context, name string, reserve int64, args [
 	result := output{}
 	out := &follower{file: stdout, line: func(line []byte) { s.handleLine(&result, line, handle) }}
 	errs := &follower{file: stderr, line: func(line []byte) { s.handleLine(&result, line, handle) }}
-	result.exit, err = call{
+	process := call{
 		path: s.tool.Path, args: args, dir: s.Root, env: env, grace: s.grace, sandbox: s.sandboxFor(args),
 		stdout: stdout, stderr: stderr, interrupted: func() bool { return result.stopping },
 		poll: func(ended bool) { out.poll(ended); errs.poll(ended) },
-	}.run(ctx)
+	}
+	defer s.useProviders(ctx, &process)()
+	result.exit, err = process.run(ctx)
 	if err != nil {
 		return output{}, err
 	}
@@ -227,10 +231,12 @@ func (s *Session) captureFile(ctx context.Context, command string, args []string
 	}
 	defer func() { _ = stderr.Close() }()
 
-	ended, err := call{
+	process := call{
 		path: s.tool.Path, args: args, dir: s.Root, env: s.env, grace: s.grace, sandbox: s.sandboxFor(args),
 		stdin: stdin, stdout: stdout, stderr: stderr, poll: func(bool) {},
-	}.run(ctx)
+	}
+	defer s.useProviders(ctx, &process)()
+	ended, err := process.run(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -265,7 +271,7 @@ func readAll(file *os.File) string {
 // runs beside those of this session. It cannot initialise the directory.
 func (s *Session) Beside() *Session {
 	other := *s
-	other.reinit = nil
+	other.reinit, other.served = nil, nil
 	return &other
 }
 
@@ -288,6 +294,8 @@ func (s *Session) ready(ctx context.Context, run func() error) error {
 	}
 	reinit := s.reinit
 	s.reinit = nil
+	// An init may select other versions of them.
+	s.StopProviders()
 	s.log.print(time.Time{}, "The working directory is outdated, initialising it")
 	if err := reinit(ctx, failure.needsBackend); err != nil {
 		return err

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -25,6 +26,9 @@ var (
 	terraformSchema = &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "required_providers"}}}
 )
 
+// providerFunction matches the call of a function of a provider, among others.
+var providerFunction = regexp.MustCompile(`\bprovider\s*::`)
+
 // read reads the declarations of a file. Those of an override file change existing
 // declarations.
 func (m *Module) read(parser *hclparse.Parser, name string, content []byte, override bool) {
@@ -46,6 +50,7 @@ func (m *Module) read(parser *hclparse.Parser, name string, content []byte, over
 		return
 	}
 	m.bodies, m.overridden = append(m.bodies, file.Body), m.overridden || override
+	m.CallsProviders = m.CallsProviders || providerFunction.Match(content)
 	found, _, diagnostics := file.Body.PartialContent(fileSchema)
 	// An invalid file is reported only once.
 	if !m.Diagnostics.HasErrors() {
@@ -181,7 +186,7 @@ func (m *Module) readProviders(block *hcl.Block) {
 }
 
 // readProvider reads a provider requirement: an object, or only the version in the old
-// syntax. It ignores values that are not constants, such as configuration_aliases.
+// syntax. It ignores values that are not constants.
 func readProvider(expr hcl.Expression) Provider {
 	pairs, diagnostics := hcl.ExprMap(expr)
 	if diagnostics.HasErrors() {
@@ -194,6 +199,8 @@ func readProvider(expr hcl.Expression) Provider {
 			provider.Source = constant(pair.Value)
 		case key == "version" || constant(pair.Key) == "version":
 			provider.Version = constant(pair.Value)
+		case key == "configuration_aliases" || constant(pair.Key) == "configuration_aliases":
+			provider.Aliases = true
 		}
 	}
 	return provider

@@ -26,6 +26,8 @@ type Module struct {
 	Providers map[string]Provider
 	// Provided are the variables that the module's variable files set.
 	Provided map[string]bool
+	// CallsProviders is set if the module may call functions of providers.
+	CallsProviders bool
 	// Diagnostics are the errors and warnings of the module. If it has errors, the
 	// other fields may be incomplete.
 	Diagnostics terraform.Diagnostics
@@ -72,6 +74,9 @@ type Output struct {
 type Provider struct {
 	Source  string
 	Version string
+	// Aliases is set if the module gets further configurations of the provider from the
+	// module that calls it.
+	Aliases bool
 }
 
 // Dir reads the module in a directory. It returns an error only if a file cannot be

@@ -72,7 +72,7 @@ func TestInline_readsDeclarations(t *testing.T) {
 	g.Expect(module.Outputs["name"].Sensitive).To(BeFalse())
 	g.Expect(module.Outputs["token"].Sensitive).To(BeTrue())
 	g.Expect(module.Providers).To(Equal(map[string]Provider{
-		"aws": {Source: "hashicorp/aws", Version: "~> 6.0"},
+		"aws": {Source: "hashicorp/aws", Version: "~> 6.0", Aliases: true},
 		"old": {Version: ">= 1.0"},
 	}))
 }

@@ -194,6 +194,10 @@ func (r *Runner) execute(ctx context.Context, run *execution) error {
 	if err := r.prepare(ctx, run); err != nil {
 		return err
 	}
+	if plans(request.Operation) {
+		run.session.ServeProviders(ctx)
+		defer run.session.StopProviders()
+	}
 	if run.locked {
 		err = r.performOnFile(ctx, run)
 	} else {
@@ -205,6 +209,16 @@ func (r *Runner) execute(ctx context.Context, run *execution) error {
 	}
 	run.forgetDescription()
 	return err
+}
+
+// plans reports whether an operation creates a plan.
+func plans(operation terraform.Operation) bool {
+	switch operation {
+	case terraform.OperationPlan, terraform.OperationPlanDestroy, terraform.OperationPlanAndApply, terraform.OperationDestroy, terraform.OperationCheckDrift:
+		return true
+	default:
+		return false
+	}
 }
 
 // selectTool returns the tool that the request requires.

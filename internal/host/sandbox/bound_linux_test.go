@@ -1,0 +1,85 @@
+package sandbox_test
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/appthrust/capt/internal/host"
+	"github.com/appthrust/capt/internal/host/sandbox"
+)
+
+// keeperEnv makes the test program start a bound process, print its ID and wait.
+const keeperEnv = "CAPT_TEST_KEEPER"
+
+func TestMain(m *testing.M) {
+	if hidden, found := os.LookupEnv(keeperEnv); found {
+		keep(hidden)
+	}
+	os.Exit(m.Run())
+}
+
+// keep starts a process in a sandbox that hides a file, or in none.
+func keep(hidden string) {
+	var rules *sandbox.Rules
+	if hidden != "" {
+		rules = &sandbox.Rules{Hidden: []string{hidden}}
+	}
+	b, err := rules.StartBound(exec.Command("sleep", "600"))
+	if err != nil {
+		panic(err)
+	}
+	_, _ = os.Stdout.WriteString(strconv.Itoa(b.Pid()) + "\n")
+	<-b.Ended()
+	os.Exit(0)
+}
+
+func TestStartBound_endsWithThisProcess(t *testing.T) {
+	for name, hidden := range map[string]string{"with a sandbox": filepath.Join(newTree(t), "config"), "without": ""} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			keeper := exec.Command("/proc/self/exe")
+			keeper.Env = append(os.Environ(), keeperEnv+"="+hidden)
+			out, err := keeper.StdoutPipe()
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(keeper.Start()).To(Succeed())
+			line, err := bufio.NewReader(out).ReadString('\n')
+			g.Expect(err).NotTo(HaveOccurred())
+			pid, err := strconv.Atoi(strings.TrimSpace(line))
+			g.Expect(err).NotTo(HaveOccurred())
+			alive := func() error {
+				_, err := host.ProcessStartTime(pid)
+				return err
+			}
+			g.Consistently(alive, "200ms").Should(Succeed(), "it does not end with the thread that started it")
+			g.Expect(keeper.Process.Kill()).To(Succeed())
+			_ = keeper.Wait()
+			g.Eventually(alive, time.Minute).Should(MatchError(os.ErrNotExist))
+		})
+	}
+}
+
+func TestStartBound_leavesNoProcessOfItsGroup(t *testing.T) {
+	g := NewWithT(t)
+	pidFile := filepath.Join(t.TempDir(), "pid")
+	b, err := (*sandbox.Rules)(nil).StartBound(exec.Command("sh", "-c", "sleep 600 & echo $! > "+pidFile))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Eventually(b.Ended(), time.Minute).Should(BeClosed())
+	text, err := os.ReadFile(pidFile)
+	g.Expect(err).NotTo(HaveOccurred())
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Eventually(func() error {
+		_, err := host.ProcessStartTime(pid)
+		return err
+	}, time.Minute).Should(MatchError(os.ErrNotExist))
+	b.Signal(syscall.SIGKILL) // It has no effect.
+}
