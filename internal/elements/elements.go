@@ -23,39 +23,80 @@ func (e *Error) Error() string {
 // Counter counts the elements of the JSON that is written to it. The number is at least that
 // of the values in the JSON, whether it is valid or not.
 type Counter struct {
-	// Elements is the number of values so far, and Size that of bytes. Depth is that of lists
-	// and objects which have not ended, and Commas the number of commas in the outermost one.
-	Elements, Size, Depth, Commas int
-	inString, escaped             bool
+	// Elements is the number of values so far, and Size that of bytes. Objects is the number
+	// of objects in lists, and Commas that of commas in the outermost list or object. A null
+	// counts as an object: it becomes an empty one.
+	Elements, Size, Objects, Commas int
+	// Depth is that of lists and objects which have not ended.
+	Depth int
+	// lists has whether each of them is a list, up to maxDepth.
+	lists             []bool
+	inString, escaped bool
 }
+
+// maxDepth is how deeply decoders follow nested values.
+const maxDepth = 10_000
 
 // Write implements io.Writer. It never fails.
 func (c *Counter) Write(text []byte) (int, error) {
 	for _, b := range text {
-		switch {
-		case c.escaped:
-			c.escaped = false
-		case c.inString && b == '\\':
-			c.escaped = true
-		case b == '"':
-			c.inString = !c.inString
-		case c.inString:
-		case b == '[' || b == '{':
-			// A value is the first one, or follows one of these.
-			c.Elements++
-			c.Depth++
-		case b == ']' || b == '}':
-			c.Depth--
-		case b == ',':
-			c.Elements++
-			if c.Depth == 1 {
-				c.Commas++
-			}
-		}
+		c.Add(b)
 	}
-	c.Size += len(text)
 	return len(text), nil
 }
+
+// Add counts the next byte.
+func (c *Counter) Add(b byte) {
+	c.Size++
+	switch {
+	case c.escaped:
+		c.escaped = false
+	case c.inString && b == '\\':
+		c.escaped = true
+	case b == '"':
+		c.inString = !c.inString
+	case c.inString:
+	case b == '[' || b == '{':
+		// A value is the first one, or follows one of these.
+		c.Elements++
+		c.begin(b == '[')
+	case b == ']' || b == '}':
+		c.end()
+	case b == ',':
+		c.Elements++
+		if c.Depth == 1 {
+			c.Commas++
+		}
+	case b == 'n' && c.inList():
+		c.Objects++
+	}
+}
+
+func (c *Counter) begin(isList bool) {
+	if !isList && c.inList() {
+		c.Objects++
+	}
+	if c.Depth++; len(c.lists) < maxDepth {
+		c.lists = append(c.lists, isList)
+	}
+}
+
+func (c *Counter) end() {
+	c.Depth = max(c.Depth-1, 0)
+	c.lists = c.lists[:min(len(c.lists), c.Depth)]
+}
+
+// inList reports whether the next value is one of a list, or so deep that it may be.
+func (c *Counter) inList() bool {
+	return c.Depth > len(c.lists) || c.Depth > 0 && c.lists[c.Depth-1]
+}
+
+// Reset begins another text.
+func (c *Counter) Reset() { *c = Counter{lists: c.lists[:0]} }
+
+// Memory estimates how many bytes the JSON needs when it is decoded into the types of
+// Kubernetes, or into maps. A pod, whose text may be two bytes, needs more than a KiB.
+func (c *Counter) Memory() int { return c.Size + 64*c.Elements + 1536*c.Objects }
 
 // Check returns an error if the JSON has too many elements.
 func (c *Counter) Check(limit int) error {

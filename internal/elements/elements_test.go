@@ -23,6 +23,30 @@ func TestCheckJSON_countsEveryValue(t *testing.T) {
 	}
 }
 
+func TestEntries_countsThoseOfTheOutermostList(t *testing.T) {
+	for text, entries := range map[string]int{
+		`[1,2,3]`: 3, `{"a":[1,2,3],"b":{"c":1,"d":2}}`: 2, `[[1,2],{"a":1,"b":2},",,,","\",",null]`: 5, `7`: 1,
+	} {
+		NewWithT(t).Expect(elements.Entries([]byte(text))).To(Equal(entries), text)
+	}
+}
+
+func TestCounter_countsTheObjectsOfLists(t *testing.T) {
+	for text, objects := range map[string]int{
+		`{"a":{"b":{}},"c":null}`: 0, `{"items":[{},{},null]}`: 3, `[{"a":[{}]},[[{}]],"{}","null"]`: 3, `["n",1,true,{"n":null}]`: 1,
+		`]}]{"items":[{},{}]}`: 2, `[[]{}]`: 1,
+		strings.Repeat("[", 20_000) + "{}" + strings.Repeat("]", 20_000) + `{"a":{}}[{}]`: 2,
+	} {
+		g := NewWithT(t)
+		counter := &elements.Counter{}
+		_, _ = counter.Write([]byte(text))
+		g.Expect(counter.Objects).To(Equal(objects), text[:min(len(text), 50)])
+		g.Expect(counter.Depth).To(BeZero())
+		counter.Reset()
+		g.Expect(counter.Memory()).To(BeZero())
+	}
+}
+
 func TestCheckYAML_countsLinesAndFlow(t *testing.T) {
 	for name, text := range map[string]string{
 		"lines": strings.Repeat("- 1\n", 1000), "flow": "[" + strings.Repeat("1,", 1000) + "1]", "nested": strings.Repeat("- ", 1000) + "1",

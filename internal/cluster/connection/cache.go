@@ -63,6 +63,8 @@ type Cache struct {
 	ctx  context.Context //nolint:containedctx // Watches outlive the reconcile that starts them.
 	stop context.CancelFunc
 
+	memory *memory
+
 	mu        sync.RWMutex
 	accessors map[client.ObjectKey]*accessor
 
@@ -93,7 +95,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, o Options, options 
 }
 
 func newCache(ctx context.Context, o Options) *Cache {
-	c := &Cache{options: o, accessors: map[client.ObjectKey]*accessor{}}
+	c := &Cache{options: o, memory: newMemory(), accessors: map[client.ObjectKey]*accessor{}}
 	c.ctx, c.stop = context.WithCancel(context.WithoutCancel(ctx))
 	return c
 }

@@ -43,6 +43,8 @@ type apiServer struct {
 	down     bool
 	versions map[string][]metav1.APIResource
 	paths    []string
+	// pod is the answer to a request for the pod of the manager.
+	pod string
 }
 
 func newServer(t *testing.T) *apiServer {
@@ -93,6 +95,8 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == "/api/v1/pods":
 		w.WriteHeader(http.StatusForbidden)
 		_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Reason: metav1.StatusReasonForbidden, Code: http.StatusForbidden, Message: "chosen by the server"})
+	case strings.HasPrefix(r.URL.Path, "/api/v1/namespaces/capt-system/pods/"):
+		_, _ = w.Write([]byte(s.pod))
 	case r.URL.Path == "/api/v1/nodes/n":
 		_ = json.NewEncoder(w).Encode(corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: "n"}})
 	default:

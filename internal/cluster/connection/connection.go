@@ -130,7 +130,7 @@ func (c *Cache) start(cluster client.ObjectKey, opened *connection) error {
 	log := klog.FromContext(c.ctx).WithValues("Cluster", klog.KRef(cluster.Namespace, cluster.Name))
 	ctx, stop := context.WithCancel(klog.NewContext(c.ctx, log))
 	opened.objects, opened.stop = &objects{
-		client: watcher, transform: c.options.Transform, selectors: c.options.Selectors, ctx: ctx, memory: newBudget(), informers: map[kind]*informer{},
+		client: watcher, transform: c.options.Transform, selectors: c.options.Selectors, ctx: ctx, memory: &budget{memory: c.memory, namespace: cluster.Namespace}, informers: map[kind]*informer{},
 	}, stop
 	opened.cached = cachedClient{Client: opened.live, objects: opened.objects}
 	return nil
@@ -180,8 +180,10 @@ func (p Pod) runsIn(ctx context.Context, c client.Reader) (bool, error) {
 	if p.Namespace == "" || p.Name == "" || p.UID == "" {
 		return false, nil
 	}
-	var pod corev1.Pod
-	err := c.Get(ctx, client.ObjectKey{Namespace: p.Namespace, Name: p.Name}, &pod)
+	// The cluster may answer with anything, and no more of it is read.
+	pod := &metav1.PartialObjectMetadata{}
+	pod.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
+	err := c.Get(ctx, client.ObjectKey{Namespace: p.Namespace, Name: p.Name}, pod)
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}

@@ -127,6 +127,7 @@ func (i *informer) discard(err error) {
 func (i *informer) end() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	i.usage.release()
 	close(i.stopped)
 	if !i.HasSynced() {
 		i.failed.Store(&errDisconnected)

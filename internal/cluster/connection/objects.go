@@ -265,9 +265,6 @@ func (o *objects) list(k kind) (client.ObjectList, error) {
 	return list, nil
 }
 
-// pageSize and maxPages limit the lists of a kind.
-const pageSize, maxPages = 100, 10_000
-
 // listWatch lists and watches a kind.
 func (o *objects) listWatch(i *informer) *toolscache.ListWatch {
 	return &toolscache.ListWatch{
@@ -294,36 +291,30 @@ func (o *objects) listWatch(i *informer) *toolscache.ListWatch {
 // much more memory than the cache. Of large objects it reads fewer at once.
 func (o *objects) listAll(ctx context.Context, i *informer) (runtime.Object, error) {
 	i.usage.list()
-	var items []runtime.Object
-	limit, next := int64(pageSize), ""
-	for range maxPages {
-		page, err := o.list(i.kind)
-		if err != nil {
-			return nil, err
-		}
-		err = o.client.List(ctx, page, &client.ListOptions{LabelSelector: o.selectors[i.kind.GroupKind()], Limit: limit, Continue: next})
-		if errors.Is(err, workload.ErrTooLarge) && limit > 1 {
-			limit /= 2
-			continue
-		}
-		if err == nil {
-			err = meta.EachListItem(page, func(obj runtime.Object) error {
-				reduced, err := i.reduced(obj)
-				if err == nil && !i.usage.listed(reduced) {
-					err = i.exceed()
-				}
-				if kept, ok := reduced.(runtime.Object); ok {
-					items = append(items, kept)
-				}
-				return err
-			})
-		}
-		if err != nil {
-			return nil, err
-		}
-		if next = page.GetContinue(); next == "" {
-			return page, meta.SetList(page, items)
-		}
+	list, err := o.list(i.kind)
+	if err != nil {
+		return nil, err
 	}
-	return nil, fmt.Errorf("the list of %s has more than %d pages", i.kind.Kind, maxPages)
+	var items []runtime.Object
+	newList := func() client.ObjectList {
+		page, _ := o.list(i.kind) // It succeeded before.
+		return page
+	}
+	err = workload.EachPage(ctx, o.client, newList, func(page client.ObjectList) error {
+		list.SetResourceVersion(page.GetResourceVersion())
+		return meta.EachListItem(page, func(obj runtime.Object) error {
+			reduced, err := i.reduced(obj)
+			if err == nil && !i.usage.listed(reduced) {
+				err = i.exceed()
+			}
+			if kept, ok := reduced.(runtime.Object); ok {
+				items = append(items, kept)
+			}
+			return err
+		})
+	}, &client.ListOptions{LabelSelector: o.selectors[i.kind.GroupKind()]})
+	if err != nil {
+		return nil, err
+	}
+	return list, meta.SetList(list, items)
 }

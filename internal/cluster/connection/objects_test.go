@@ -35,7 +35,7 @@ func newObjects(t *testing.T, selected string, existing ...client.Object) *objec
 		return c.Watch(ctx, list, opts...)
 	}}
 	o := &objects{
-		client: fake.NewClientBuilder().WithRESTMapper(newMapper(nil)).WithObjects(existing...).WithInterceptorFuncs(lists).Build(), ctx: t.Context(), memory: newBudget(), informers: map[kind]*informer{},
+		client: fake.NewClientBuilder().WithRESTMapper(newMapper(nil)).WithObjects(existing...).WithInterceptorFuncs(lists).Build(), ctx: t.Context(), memory: &budget{memory: newMemory()}, informers: map[kind]*informer{},
 		transform: func(in any) (any, error) {
 			in.(client.Object).SetAnnotations(nil)
 			return in, nil
@@ -137,7 +137,7 @@ func TestObjects_readsAStreamedList(t *testing.T) {
 	t.Cleanup(cancel)
 	c, err := client.NewWithWatch(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, client.Options{Mapper: newMapper(nil)})
 	g.Expect(err).NotTo(HaveOccurred())
-	o := &objects{client: c, ctx: ctx, memory: newBudget(), informers: map[kind]*informer{}, selectors: map[schema.GroupKind]labels.Selector{{Kind: "ConfigMap"}: labels.SelectorFromSet(labels.Set{"app": "x"})}}
+	o := &objects{client: c, ctx: ctx, memory: &budget{memory: newMemory()}, informers: map[kind]*informer{}, selectors: map[schema.GroupKind]labels.Selector{{Kind: "ConfigMap"}: labels.SelectorFromSet(labels.Set{"app": "x"})}}
 	event := func(kind, name, version, annotations string) string {
 		return fmt.Sprintf(`{"type":%q,"object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"a","name":%q,"resourceVersion":%q,"annotations":{%s}}}}`, kind, name, version, annotations)
 	}
@@ -164,7 +164,7 @@ func TestObjects_readsAStreamedList(t *testing.T) {
 func TestObjects_waitsForTheFirstListOnlyAsLongAsTheCaller(t *testing.T) {
 	g := NewWithT(t)
 	o := newObjects(t, "")
-	o.informers[kind{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Pod")}] = newInformer(kind{}, nil, false, newBudget())
+	o.informers[kind{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Pod")}] = newInformer(kind{}, nil, false, &budget{memory: newMemory()})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	g.Expect(apierrors.IsTimeout(o.Get(ctx, client.ObjectKey{Namespace: "a", Name: "p"}, &corev1.Pod{}))).To(BeTrue())
@@ -230,7 +230,7 @@ func TestObjects_copiesOnlyIfTheCallerMayChangeObjects(t *testing.T) {
 
 func TestInformer_reportsWhatARelistChanges(t *testing.T) {
 	g := NewWithT(t)
-	i := newInformer(kind{}, nil, false, newBudget())
+	i := newInformer(kind{}, nil, false, &budget{memory: newMemory()})
 	events := make(chan string, 10)
 	handle := record(g, i.AddEventHandler, events)
 	version := func(name, version string) *corev1.ConfigMap {

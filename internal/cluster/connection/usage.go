@@ -12,33 +12,81 @@ import (
 )
 
 const (
-	// share is the part of the manager's memory that the objects of one cluster may have.
-	share = 4
-	// minBudget and maxBudget limit it. The first is enough for the nodes of a large
-	// cluster, and the second applies without a memory limit.
+	// share is the part of the manager's memory that the objects of one cluster may have,
+	// and minBudget and maxBudget limit it. The first is enough for the nodes of a large
+	// cluster, and the second applies without a memory limit. The clusters of one namespace
+	// may have one and a half times as much together, and all clusters twice as much.
+	share                = 4
 	minBudget, maxBudget = 16 << 20, 256 << 20
+	// reserved is what the clusters of a namespace may have even if those of others need all.
+	reserved = 1 << 20
 	// limitRetry is when a kind that needed too much memory is listed again.
 	limitRetry = 5 * time.Minute
 )
 
-// budget is the memory that the objects of a cluster may have. The users of that cluster
-// decide how many there are, and the manager is shared with others.
-type budget struct {
-	limit int64
-	used  atomic.Int64
+// memory is what the objects of all clusters need. The users of a cluster decide how many
+// there are, and the manager is shared with others.
+type memory struct {
+	// cluster, namespace and all are what the objects of a cluster, of the clusters of a
+	// namespace, and of all clusters may need.
+	cluster, namespace, all int64
+
+	mu   sync.Mutex
+	used int64
+	// namespaces is what the objects of the clusters of each namespace need.
+	namespaces map[string]int64
 }
 
-func newBudget() *budget {
+func newMemory() *memory {
 	limit := debug.SetMemoryLimit(-1)
 	if limit == math.MaxInt64 {
 		limit = share * maxBudget
 	}
-	return &budget{limit: max(limit/share, minBudget)}
+	cluster := max(limit/share, minBudget)
+	return &memory{cluster: cluster, namespace: cluster * 3 / 2, all: cluster * 2, namespaces: map[string]int64{}}
+}
+
+// add adds to what the clusters of a namespace need. It returns for which of them that is too
+// much, and the limit in bytes, or an empty string.
+func (m *memory) add(namespace string, by int64) (whose string, limit int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.used += by
+	used := m.namespaces[namespace] + by
+	if used == 0 {
+		delete(m.namespaces, namespace)
+	} else {
+		m.namespaces[namespace] = used
+	}
+	switch {
+	case used > m.namespace:
+		return "the workload clusters of the namespace", m.namespace
+	case m.used > m.all && used > reserved:
+		return "all workload clusters", m.all
+	}
+	return "", 0
+}
+
+// budget is the memory that the objects of a cluster may have.
+type budget struct {
+	memory    *memory
+	namespace string
+	used      atomic.Int64
+}
+
+// add adds to what the objects need. It reports whether there is enough memory.
+func (b *budget) add(by int64) bool {
+	whose, _ := b.memory.add(b.namespace, by)
+	return b.used.Add(by) <= b.memory.cluster && whose == ""
 }
 
 // exceeded returns the error for a kind with which the objects need too much memory.
 func (b *budget) exceeded(k kind) error {
-	return fmt.Errorf("the manager does not watch %s of the workload cluster, with which its objects would need more than %d MiB of memory: delete some of them, or raise the memory limit of the manager", k.Kind, b.limit>>20)
+	whose, limit := b.memory.add(b.namespace, 0)
+	if b.used.Load() > b.memory.cluster || whose == "" {
+		whose, limit = "the cluster", b.memory.cluster
+	}
+	return fmt.Errorf("the manager does not watch %s of the workload cluster, with which the objects of %s would need more than %d MiB of memory: delete some of them, or raise the memory limit of the manager", k.Kind, whose, limit>>20)
 }
 
 // usage is what the objects of one kind need. They are in memory twice while they are
@@ -51,6 +99,9 @@ type usage struct {
 	kept, pending int64
 	charged       int64
 }
+
+// release returns the memory when the objects are not needed any more.
+func (u *usage) release() { u.set(func() { u.kept, u.pending = 0, 0 }) }
 
 // list begins a list.
 func (u *usage) list() { u.set(func() { u.pending = 0 }) }
@@ -73,7 +124,7 @@ func (u *usage) set(change func()) bool {
 	change()
 	before := u.charged
 	u.charged = max(u.kept, u.pending)
-	return u.budget.used.Add(u.charged-before) <= u.budget.limit
+	return u.budget.add(u.charged - before)
 }
 
 // weigh estimates the bytes that an object needs in memory.

@@ -1,6 +1,7 @@
 package connection
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
@@ -19,7 +20,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/rest"
+	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/appthrust/capt/internal/cluster/workload"
@@ -91,10 +92,55 @@ func TestWeigh_estimatesTheMemoryOfObjects(t *testing.T) {
 func TestBudget_isEnoughForTheNodesOfALargeCluster(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(5000*weigh(node(1))).To(BeNumerically("<", 83<<20/share), "with the default memory limit of the manager")
-	g.Expect(newBudget().limit).To(BeEquivalentTo(maxBudget), "without a memory limit")
+	g.Expect(newMemory().cluster).To(BeEquivalentTo(maxBudget), "without a memory limit")
 }
 
-const tooMuch = "does not watch ConfigMap of the workload cluster, with which its objects would need more than 1 MiB"
+// budgetOf returns the budget of one cluster.
+func budgetOf(limit int64) *budget {
+	m := newMemory()
+	m.cluster = limit
+	return &budget{memory: m}
+}
+
+func TestMemory_isSharedByAllClusters(t *testing.T) {
+	g := NewWithT(t)
+	m := &memory{cluster: 40 << 20, namespace: 60 << 20, all: 80 << 20, namespaces: map[string]int64{}}
+	of := func(namespace string) *budget { return &budget{memory: m, namespace: namespace} }
+	secrets := kind{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Secret")}
+	first, second, third := of("attacker"), of("attacker"), of("accomplice")
+	g.Expect(first.add(40 << 20)).To(BeTrue())
+	g.Expect(first.add(1)).To(BeFalse(), "a cluster")
+	g.Expect(first.exceeded(secrets)).To(MatchError(ContainSubstring("the objects of the cluster would need more than 40 MiB")))
+	first.add(-1)
+	g.Expect(second.add(20 << 20)).To(BeTrue())
+	g.Expect(second.add(1)).To(BeFalse(), "the clusters of a namespace")
+	g.Expect(second.exceeded(secrets)).To(MatchError(ContainSubstring("the objects of the workload clusters of the namespace would need more than 60 MiB")))
+	second.add(-1)
+	g.Expect(third.add(20 << 20)).To(BeTrue())
+	g.Expect(third.add(1)).To(BeFalse(), "all clusters")
+	g.Expect(third.exceeded(secrets)).To(MatchError(ContainSubstring("the objects of all workload clusters would need more than 80 MiB")))
+	g.Expect(of("tenant").add(1<<20)).To(BeTrue(), "others still watch small clusters")
+
+	third.add(-20<<20 - 1)
+	g.Expect(of("tenant").add(10 << 20)).To(BeTrue())
+	g.Expect(m.namespaces).NotTo(HaveKey("accomplice"))
+}
+
+func TestObjects_returnTheirMemoryWithTheConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		o := newObjects(t, "", large("one"))
+		ctx, stop := context.WithCancel(t.Context())
+		o.ctx = ctx
+		g.Expect(o.List(t.Context(), &corev1.ConfigMapList{})).To(Succeed())
+		g.Expect(o.memory.memory.used).To(BeNumerically(">", 100<<10))
+		stop()
+		synctest.Wait()
+		g.Expect(o.memory.memory.used).To(BeZero())
+	})
+}
+
+const tooMuch = "does not watch ConfigMap of the workload cluster, with which the objects of the cluster would need more than 1 MiB"
 
 // large returns a ConfigMap that needs a fifth of a MiB.
 func large(name string) *corev1.ConfigMap {
@@ -107,7 +153,7 @@ func TestObjects_limitsTheirMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		o := newObjects(t, "", large("one"), large("two"), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}})
-		o.memory.limit = 1 << 20
+		o.memory = budgetOf(1 << 20)
 		var list corev1.ConfigMapList
 		g.Expect(o.List(t.Context(), &list)).To(Succeed())
 		informer, err := o.GetInformer(t.Context(), &corev1.ConfigMap{})
@@ -180,12 +226,15 @@ current-context: x
 		t.Fatal(err)
 	}
 	workload.LimitPages(config)
-	config.ContentConfig = rest.ContentConfig{ContentType: "application/json"}
-	c, err := client.NewWithWatch(config, client.Options{Mapper: newMapper(nil)})
+	lookup, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &objects{client: c, ctx: t.Context(), memory: &budget{limit: 1 << 20}, informers: map[kind]*informer{}, transform: func(in any) (any, error) {
+	c, err := client.NewWithWatch(config, client.Options{Mapper: newMapper(lookup)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &objects{client: c, ctx: t.Context(), memory: budgetOf(1 << 20), informers: map[kind]*informer{}, transform: func(in any) (any, error) {
 		in.(*corev1.ConfigMap).Annotations = nil
 		return in, nil
 	}}

@@ -2,6 +2,7 @@ package nodes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -10,17 +11,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cluster/workload"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
 const (
 	// listTimeout limits the time of a list of nodes, for which a reconcile waits.
 	listTimeout = 10 * time.Second
-	// pageSize limits the nodes in an answer. All nodes of a large cluster need more memory
-	// than the manager reads at once.
-	pageSize = 250
-	// maxSize limits what is kept of all nodes. That of 5,000 is less than 1 MiB.
-	maxSize = 16 << 20
+	// maxSize limits what is kept of all nodes. That of 5,000 is about 6 MiB. An empty node
+	// has emptySize.
+	maxSize   = 16 << 20
+	emptySize = 1 << 10
 	// retryInterval is when a workload cluster that does not respond is called again.
 	retryInterval = 30 * time.Second
 	// computeTypeLabel is set by EKS. Each pod on Fargate has a node of its own, which no
@@ -37,26 +38,30 @@ func List(ctx context.Context, reader client.Reader) (Members, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	var members Members
-	size, next := 0, ""
-	for {
-		var page corev1.NodeList
-		if err := reader.List(ctx, &page, client.Limit(pageSize), client.Continue(next)); err != nil {
-			return nil, fault.WaitFor(retryInterval, infrav1.WorkloadClusterUnreachableReason, "Listing the nodes of the workload cluster failed: %w", err)
-		}
+	size := 0
+	err := workload.EachPage(ctx, reader, func() *corev1.NodeList { return &corev1.NodeList{} }, func(page *corev1.NodeList) error {
 		for i := range page.Items {
 			if page.Items[i].Labels[computeTypeLabel] != "fargate" {
 				members = append(members, essence(&page.Items[i]))
-				size += members[len(members)-1].Size()
+				size += emptySize + members[len(members)-1].Size()
 			}
 		}
 		if size > maxSize {
-			return nil, fault.WaitFor(retryInterval, infrav1.WorkloadClusterUnreachableReason, "The nodes of the workload cluster need more than %d MiB of memory", maxSize>>20)
+			return errTooLarge
 		}
-		if next = page.Continue; next == "" {
-			return members, nil
-		}
+		return nil
+	})
+	switch {
+	case errors.Is(err, errTooLarge):
+		return nil, fault.WaitFor(retryInterval, infrav1.WorkloadClusterUnreachableReason, "The nodes of the workload cluster need more than %d MiB of memory", maxSize>>20)
+	case err != nil:
+		return nil, fault.WaitFor(retryInterval, infrav1.WorkloadClusterUnreachableReason, "Listing the nodes of the workload cluster failed: %w", err)
 	}
+	return members, nil
 }
+
+// errTooLarge ends a list of nodes that need too much memory.
+var errTooLarge = errors.New("the nodes need too much memory")
 
 // essence returns a node with what Members reads.
 func essence(node *corev1.Node) corev1.Node {

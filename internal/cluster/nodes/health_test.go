@@ -80,7 +80,7 @@ func TestList_readsPages(t *testing.T) {
 	}}
 	members, err := List(t.Context(), fake.NewClientBuilder().WithInterceptorFuncs(pages).Build())
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(asked).To(Equal([]string{"250 ", "250 2"}))
+	g.Expect(asked).To(Equal([]string{"100 ", "100 2"}))
 	g.Expect(members).To(HaveLen(2))
 	g.Expect(members[1].Name).To(Equal("node-2"))
 	g.Expect(members[1].Status.Images).To(BeEmpty())
@@ -88,12 +88,19 @@ func TestList_readsPages(t *testing.T) {
 
 func TestList_endsIfTheNodesNeedTooMuchMemory(t *testing.T) {
 	g := NewWithT(t)
-	endless := interceptor.Funcs{List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
-		found := list.(*corev1.NodeList)
-		found.Items = []corev1.Node{member(strings.Repeat("n", 1<<20), "", corev1.ConditionTrue)}
-		found.Continue = "more"
-		return nil
-	}}
-	_, err := List(t.Context(), fake.NewClientBuilder().WithInterceptorFuncs(endless).Build())
-	g.Expect(err).To(MatchError(ContainSubstring("need more than 16 MiB")))
+	for _, nodes := range [][]corev1.Node{
+		{member(strings.Repeat("n", 1<<20), "", corev1.ConditionTrue)},
+		make([]corev1.Node, 100), // Empty ones need memory, too.
+	} {
+		pages := 0
+		endless := interceptor.Funcs{List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
+			found := list.(*corev1.NodeList)
+			found.Items, found.Continue = nodes, "more"
+			pages++
+			return nil
+		}}
+		_, err := List(t.Context(), fake.NewClientBuilder().WithInterceptorFuncs(endless).Build())
+		g.Expect(err).To(MatchError(ContainSubstring("need more than 16 MiB")))
+		g.Expect(pages).To(BeNumerically("<", 200))
+	}
 }

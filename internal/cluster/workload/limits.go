@@ -3,20 +3,35 @@ package workload
 import (
 	"errors"
 	"io"
+	"math"
+	"mime"
 	"net/http"
+	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
+
+	"github.com/appthrust/capt/internal/elements"
 )
 
-const (
-	// maxResponse limits a response of an API server: the manager reads it into memory.
-	maxResponse = 16 << 20
-	// maxEvent limits an event of a watch. API servers store objects of up to 1.5 MiB.
-	maxEvent = 4 << 20
-	// maxPage limits a page of a list. The decoded objects need much more memory.
-	maxPage = 8 << 20
+// limit limits a text of an API server: its bytes, and what it needs in memory when it is
+// decoded, which is much more for lists of empty objects.
+type limit struct{ size, memory int }
+
+var (
+	// responseLimit limits a response of an API server: the manager reads it into memory.
+	responseLimit = limit{size: 16 << 20, memory: 32 << 20}
+	// eventLimit limits an event of a watch. API servers store objects of up to 1.5 MiB.
+	eventLimit = limit{size: 4 << 20, memory: 12 << 20}
+	// pageLimit limits a page of a list.
+	pageLimit = limit{size: 8 << 20, memory: 16 << 20}
+	// otherLimit limits a response that is not JSON, such as that of a health check. What it
+	// needs when it is decoded is not known.
+	otherLimit = limit{size: 16 << 10, memory: math.MaxInt}
 )
+
+func (l limit) allows(c *elements.Counter) bool { return c.Size <= l.size && c.Memory() <= l.memory }
 
 // ErrTooLarge is why a response is not read to its end.
 var ErrTooLarge = errors.New("the API server answers with more than the manager reads into memory")
@@ -24,46 +39,71 @@ var ErrTooLarge = errors.New("the API server answers with more than the manager 
 // LimitPages makes a configuration of LastingConfig accept only the pages of lists.
 func LimitPages(config *rest.Config) {
 	if transport, ok := config.Transport.(limited); ok {
-		transport.limit = maxPage
+		transport.limit = pageLimit
 		config.Transport = transport
 	}
 }
 
-// limited limits the size of responses. A watch may last, but each event is limited.
+// limited limits responses. A watch may last, but each event is limited.
 type limited struct {
 	next  http.RoundTripper
-	limit int64
+	limit limit
 }
 
 // RoundTrip implements http.RoundTripper.
 func (l limited) RoundTrip(request *http.Request) (*http.Response, error) {
-	response, err := l.next.RoundTrip(request)
+	response, err := l.next.RoundTrip(acceptJSON(request))
 	if err != nil {
 		return nil, err
 	}
 	watch := request.URL.Query().Get("watch")
-	switch isJSON := strings.Contains(response.Header.Get("Content-Type"), "json"); {
-	case watch != "true" && watch != "1":
-		response.Body = &limitedBody{ReadCloser: response.Body, limit: l.limit}
-	case isJSON:
-		response.Body = &limitedEvents{ReadCloser: response.Body, limit: maxEvent}
+	switch events := watch == "true" || watch == "1"; {
+	case !isJSON(response):
+		// An event, too, is decoded as its response says.
+		response.Body = &limitedBody{ReadCloser: response.Body, limit: otherLimit}
+	case events:
+		response.Body = &limitedEvents{ReadCloser: response.Body, limit: eventLimit}
 	default:
-		// The client itself limits the events of other formats, which name their size.
+		response.Body = &limitedBody{ReadCloser: response.Body, limit: l.limit}
 	}
 	return response, nil
+}
+
+// isJSON reports whether a client decodes a response as JSON. What it does without a content
+// type depends on the client.
+func isJSON(response *http.Response) bool {
+	kind, _, err := mime.ParseMediaType(response.Header.Get("Content-Type"))
+	return err == nil && kind == runtime.ContentTypeJSON
+}
+
+// acceptJSON returns a request that accepts JSON only. The clients of metadata prefer another
+// format, whatever their configuration says.
+func acceptJSON(request *http.Request) *http.Request {
+	accepted := strings.Split(request.Header.Get("Accept"), ",")
+	inJSON := slices.DeleteFunc(slices.Clone(accepted), func(kind string) bool {
+		return !strings.HasPrefix(strings.TrimSpace(kind), runtime.ContentTypeJSON)
+	})
+	if len(inJSON) == 0 || len(inJSON) == len(accepted) {
+		return request
+	}
+	changed := request.Clone(request.Context())
+	changed.Header.Set("Accept", strings.Join(inJSON, ","))
+	return changed
 }
 
 // limitedBody is a response that fails if it is too large.
 type limitedBody struct {
 	io.ReadCloser
 
-	limit, size int64
+	limit   limit
+	counter elements.Counter
 }
 
 // Read implements io.Reader.
 func (b *limitedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if b.size += int64(n); b.size > b.limit {
+	_, _ = b.counter.Write(p[:n])
+	if !b.limit.allows(&b.counter) {
 		return 0, ErrTooLarge
 	}
 	return n, err
@@ -73,36 +113,26 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 type limitedEvents struct {
 	io.ReadCloser
 
-	limit, size int64
-	// depth is that of objects and lists. InText is set within a string, and escaped after
-	// a backslash in it.
-	depth           int
-	inText, escaped bool
+	limit   limit
+	counter elements.Counter
 }
 
 // Read implements io.Reader.
 func (e *limitedEvents) Read(p []byte) (int, error) {
 	n, err := e.ReadCloser.Read(p)
 	for _, b := range p[:n] {
-		e.size++
-		switch {
-		case e.escaped:
-			e.escaped = false
-		case e.inText && b == '\\':
-			e.escaped = true
-		case b == '"':
-			e.inText = !e.inText
-		case e.inText:
-		case b == '{', b == '[':
-			e.depth++
-		case b == '}', b == ']':
-			if e.depth--; e.depth <= 0 {
-				e.depth, e.size = 0, 0
-			}
+		depth := e.counter.Depth
+		e.counter.Add(b)
+		if depth != 1 || e.counter.Depth != 0 {
+			continue
 		}
-		if e.size > e.limit {
+		if !e.limit.allows(&e.counter) {
 			return 0, ErrTooLarge
 		}
+		e.counter.Reset()
+	}
+	if !e.limit.allows(&e.counter) {
+		return 0, ErrTooLarge
 	}
 	return n, err
 }

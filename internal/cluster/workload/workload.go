@@ -140,6 +140,8 @@ func (c Connector) credentials(kubeconfig []byte) (*rest.Config, error) {
 		return nil, errors.New("the kubeconfig is invalid")
 	}
 	config.Timeout, config.UserAgent = requestTimeout, userAgent
+	// The elements of JSON can be counted before they are decoded.
+	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
 	return config, nil
 }
 
@@ -152,7 +154,7 @@ func (c Connector) setTransport(config *rest.Config, base *http.Transport) error
 	}
 	base.Proxy, base.TLSClientConfig = http.ProxyFromEnvironment, certificates
 	config.TLSClientConfig = rest.TLSClientConfig{}
-	config.Transport = limited{next: refuseRedirects{c.Policy.Transport(base)}, limit: maxResponse}
+	config.Transport = limited{next: refuseRedirects{c.Policy.Transport(base)}, limit: responseLimit}
 	return nil
 }
 

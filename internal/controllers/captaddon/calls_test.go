@@ -201,7 +201,7 @@ func TestRemoveOne_deletesObjectsBeforeTheRenderedSecret(t *testing.T) {
 			r := newReconciler(interceptor.Funcs{}, in.cluster)
 			g.Expect(r.request(t.Context(), s, in, 0)).To(Succeed())
 			object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "one", Labels: map[string]string{addonsv1.AddonLabel: "flux"}}}
-			c := workload(t, object)
+			c := workloadCluster(t, object)
 			r.Clusters = clustercache.NewFakeClusterCache(c, client.ObjectKeyFromObject(in.cluster))
 			if test.unreachable {
 				in.cluster.Status.Initialization.ControlPlaneInitialized = new(false)
@@ -254,7 +254,7 @@ func TestObserver_readsObjects(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			base, ok := workload(t, test.objects...).(client.WithWatch)
+			base, ok := workloadCluster(t, test.objects...).(client.WithWatch)
 			g.Expect(ok).To(BeTrue())
 			c := interceptor.NewClient(base, interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, options ...client.GetOption) error {
 				if test.failure != nil {

@@ -139,7 +139,7 @@ func TestCheckReadiness_watchesNoKindWithManyObjects(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			c := workload(t, pod("ready", "True"), pod("starting", "False"))
+			c := workloadCluster(t, pod("ready", "True"), pod("starting", "False"))
 			key := client.ObjectKey{Namespace: "fleet", Name: "a"}
 			// A watch that is not in the list of this cache would fail.
 			o := &observer{r: &Reconciler{Clusters: clustercache.NewFakeClusterCache(c, key)}, c: nil, cluster: key}
@@ -175,7 +175,7 @@ func TestCheckSelected_readsACacheOnce(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", Labels: labelled},
 		Status:     corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
 	}
-	o := &observer{c: cacheReader{workload(t, pod)}}
+	o := &observer{c: cacheReader{workloadCluster(t, pod)}}
 	check := addonsv1.ReadinessCheck{Kind: "Pod", Namespace: "ns", Condition: "Ready"}
 	g.Expect(o.checkSelected(t.Context(), corev1.SchemeGroupVersion.WithKind("Pod"), check, labels.SelectorFromSet(labelled))).To(Succeed())
 }

@@ -17,6 +17,7 @@ import (
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	"github.com/appthrust/capt/internal/addon/render"
+	"github.com/appthrust/capt/internal/cluster/workload"
 	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
@@ -201,15 +202,25 @@ func (r *remover) checkDefinitionUnused(ctx context.Context, obj *unstructured.U
 	if err != nil {
 		return fmt.Errorf("looking up kind %s: %w", kind, err)
 	}
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(mapping.GroupVersionKind)
-	if err := r.c.List(ctx, list); err != nil {
-		if apierrors.IsNotFound(err) {
-			return nil
+	newList := func() *unstructured.UnstructuredList {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(mapping.GroupVersionKind)
+		return list
+	}
+	var foreign *unstructured.Unstructured
+	err = workload.EachPage(ctx, r.c, newList, func(page *unstructured.UnstructuredList) error {
+		if foreign = firstForeign(page.Items, objects); foreign != nil {
+			return workload.ErrStop
 		}
+		return nil
+	})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("listing %s: %w", kind, err)
 	}
-	if foreign := firstForeign(list.Items, objects); foreign != nil {
+	if foreign != nil {
 		return fault.WaitFor(removalInterval, addonsv1.RemovingReason,
 			"%s is of a kind that this add-on installed and would be deleted with it: delete it, or keep the kind by removing the label %s from CustomResourceDefinition %s",
 			describe(foreign), addonsv1.AddonLabel, definition.GetName())
@@ -235,14 +246,22 @@ func firstForeign(items []unstructured.Unstructured, objects []*unstructured.Uns
 // isInUse reports whether a namespace has objects that must not be deleted with
 // it. Pods that are terminating do not count.
 func isInUse(ctx context.Context, c client.Client, namespace string) (bool, error) {
-	for _, list := range []client.ObjectList{&corev1.PodList{}, &corev1.PersistentVolumeClaimList{}, &corev1.SecretList{}, &corev1.ServiceList{}} {
-		if err := c.List(ctx, list, client.InNamespace(namespace)); err != nil {
+	for _, empty := range []client.ObjectList{&corev1.PodList{}, &corev1.PersistentVolumeClaimList{}, &corev1.SecretList{}, &corev1.ServiceList{}} {
+		inUse := false
+		newList := func() client.ObjectList { return empty.DeepCopyObject().(client.ObjectList) } //nolint:forcetypeassert // It is a copy.
+		err := workload.EachPage(ctx, c, newList, func(page client.ObjectList) error {
+			if pods, ok := page.(*corev1.PodList); ok {
+				pods.Items = slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool { return !pod.DeletionTimestamp.IsZero() })
+			}
+			if inUse = apimeta.LenList(page) > 0; inUse {
+				return workload.ErrStop
+			}
+			return nil
+		}, client.InNamespace(namespace))
+		if err != nil {
 			return false, fmt.Errorf("listing the content of namespace %s: %w", namespace, err)
 		}
-		if pods, ok := list.(*corev1.PodList); ok {
-			pods.Items = slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool { return !pod.DeletionTimestamp.IsZero() })
-		}
-		if apimeta.LenList(list) > 0 {
+		if inUse {
 			return true, nil
 		}
 	}

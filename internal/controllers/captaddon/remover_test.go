@@ -36,8 +36,8 @@ func ours(gvk schema.GroupVersionKind, name string) *unstructured.Unstructured {
 	return obj
 }
 
-// workload returns the client of a workload cluster with custom kinds.
-func workload(t *testing.T, objects ...client.Object) client.Client {
+// workloadCluster returns the client of a workload cluster with custom kinds.
+func workloadCluster(t *testing.T, objects ...client.Object) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	NewWithT(t).Expect(clientgoscheme.AddToScheme(scheme)).To(Succeed())
@@ -84,7 +84,7 @@ func TestRemoveAll_deletesObjectsOfTheAddon(t *testing.T) {
 	plain, adopted, missing := ours(role, "plain"), ours(role, "adopted"), ours(role, "missing")
 	adopted.SetLabels(nil)
 	space := ours(namespace, "ns")
-	c := workload(t, plain.DeepCopy(), adopted.DeepCopy(), space.DeepCopy())
+	c := workloadCluster(t, plain.DeepCopy(), adopted.DeepCopy(), space.DeepCopy())
 	r := &remover{c: c, addon: "flux"}
 	g.Expect(r.removeAll(t.Context(), []*unstructured.Unstructured{space, plain, adopted, missing})).To(Succeed())
 	g.Expect(exists(t, c, plain)).To(BeFalse())
@@ -96,7 +96,7 @@ func TestRemoveAll_waitsForFinalizersStageByStage(t *testing.T) {
 	g := NewWithT(t)
 	pool, plain := ours(nodePool, "pool"), ours(role, "plain")
 	pool.SetFinalizers([]string{"karpenter.sh/termination"})
-	c := workload(t, pool.DeepCopy(), plain.DeepCopy())
+	c := workloadCluster(t, pool.DeepCopy(), plain.DeepCopy())
 	r := &remover{c: c, addon: "flux"}
 	objects := []*unstructured.Unstructured{plain, pool}
 
@@ -115,7 +115,7 @@ func TestRemoveAll_keepsNamespacesInUse(t *testing.T) {
 	g := NewWithT(t)
 	space := ours(namespace, "ns")
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
-	c := workload(t, space.DeepCopy(), pod)
+	c := workloadCluster(t, space.DeepCopy(), pod)
 
 	err := (&remover{c: c, addon: "flux", waitsForNamespaces: true}).removeAll(t.Context(), []*unstructured.Unstructured{space})
 	waiting, found := fault.AsWaiting(err)
@@ -153,7 +153,7 @@ func TestRemoveAll_keepsDefinitionsInUse(t *testing.T) {
 			if test.definition != nil {
 				live = append(live, test.definition.DeepCopy())
 			}
-			r := &remover{c: workload(t, live...), addon: "flux", clusterDeleting: test.clusterDeleting}
+			r := &remover{c: workloadCluster(t, live...), addon: "flux", clusterDeleting: test.clusterDeleting}
 			err := r.removeAll(t.Context(), []*unstructured.Unstructured{crd, mine})
 			if !test.blocked {
 				g.Expect(err).NotTo(HaveOccurred())
@@ -185,7 +185,7 @@ func TestIsInUse(t *testing.T) {
 		"elsewhere":       {&corev1.Secret{ObjectMeta: in("other")}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			NewWithT(t).Expect(isInUse(t.Context(), workload(t, test.obj), "ns")).To(Equal(test.want))
+			NewWithT(t).Expect(isInUse(t.Context(), workloadCluster(t, test.obj), "ns")).To(Equal(test.want))
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/secret"
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
+	"github.com/appthrust/capt/internal/cluster/workload"
 	"github.com/appthrust/capt/internal/kubernetes/kubeversion"
 	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/reconcile/fault"
@@ -52,28 +53,41 @@ func (r *Reconciler) oldNodes(ctx context.Context, kubeconfig []byte, oldest kub
 	if err != nil {
 		return nil, err
 	}
-	var nodes corev1.NodeList
-	if err := c.List(ctx, &nodes); err != nil {
-		return nil, fmt.Errorf("listing nodes: %w", err)
-	}
 	var old []string
-	for i := range nodes.Items {
-		node := &nodes.Items[i]
-		kubelet, err := kubeversion.Parse(node.Status.NodeInfo.KubeletVersion)
-		if err != nil || !kubelet.Less(oldest) {
-			continue
-		}
-		text := fmt.Sprintf("%s (%s)", node.Name, kubelet)
-		for _, label := range groupLabels {
-			if group := node.Labels[label]; group != "" {
-				text = fmt.Sprintf("%s (%s, %s)", node.Name, kubelet, group)
-				break
+	var keeper keeper
+	err = workload.EachPage(ctx, c, func() *corev1.NodeList { return &corev1.NodeList{} }, func(page *corev1.NodeList) error {
+		for i := range page.Items {
+			text := oldNode(&page.Items[i], oldest)
+			if text == "" {
+				continue
+			}
+			old = append(old, text)
+			if err := keeper.keep(text); err != nil {
+				return err
 			}
 		}
-		old = append(old, text)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing nodes: %w", err)
 	}
 	slices.Sort(old)
 	return old, nil
+}
+
+// oldNode describes a node with a kubelet before a version. It returns an empty string for
+// other nodes.
+func oldNode(node *corev1.Node, oldest kubeversion.Minor) string {
+	kubelet, err := kubeversion.Parse(node.Status.NodeInfo.KubeletVersion)
+	if err != nil || !kubelet.Less(oldest) {
+		return ""
+	}
+	for _, label := range groupLabels {
+		if group := node.Labels[label]; group != "" {
+			return fmt.Sprintf("%s (%s, %s)", short(node.Name), kubelet, short(group))
+		}
+	}
+	return fmt.Sprintf("%s (%s)", short(node.Name), kubelet)
 }
 
 // oldestKubelet returns the oldest kubelet that an API server supports: three minor

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
+	"github.com/appthrust/capt/internal/cluster/workload"
 	"github.com/appthrust/capt/internal/message"
 )
 
@@ -70,11 +71,37 @@ func retainedNote(volumes []corev1.PersistentVolume) note {
 // cloudVolumes returns the PersistentVolumes that a driver provides. Others, such as
 // directories of nodes, have nothing in the cloud.
 func cloudVolumes(ctx context.Context, c client.Client) ([]corev1.PersistentVolume, error) {
-	var volumes corev1.PersistentVolumeList
-	if err := c.List(ctx, &volumes); err != nil {
+	var volumes []corev1.PersistentVolume
+	var keeper keeper
+	err := workload.EachPage(ctx, c, func() *corev1.PersistentVolumeList { return &corev1.PersistentVolumeList{} }, func(page *corev1.PersistentVolumeList) error {
+		for i := range page.Items {
+			if volumeHandle(&page.Items[i]) == "" {
+				continue
+			}
+			kept := reducedVolume(&page.Items[i])
+			volumes = append(volumes, kept)
+			if err := keeper.keep(&kept); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
 		return nil, fmt.Errorf("listing PersistentVolumes: %w", err)
 	}
-	return slices.DeleteFunc(volumes.Items, func(v corev1.PersistentVolume) bool { return volumeHandle(&v) == "" }), nil
+	return volumes, nil
+}
+
+// reducedVolume returns a volume with what the deletion reads of it.
+func reducedVolume(v *corev1.PersistentVolume) corev1.PersistentVolume {
+	kept := corev1.PersistentVolume{Status: corev1.PersistentVolumeStatus{Phase: v.Status.Phase}}
+	reduceMeta(v, &kept)
+	kept.Spec.PersistentVolumeReclaimPolicy = v.Spec.PersistentVolumeReclaimPolicy
+	kept.Spec.CSI = &corev1.CSIPersistentVolumeSource{VolumeHandle: short(volumeHandle(v))}
+	if ref := v.Spec.ClaimRef; ref != nil {
+		kept.Spec.ClaimRef = &corev1.ObjectReference{Namespace: ref.Namespace, Name: ref.Name}
+	}
+	return kept
 }
 
 // volumeHandle returns the name of a volume in the cloud, or an empty string.
@@ -121,17 +148,19 @@ func deleteClaims(ctx context.Context, c client.Client, volumes []corev1.Persist
 	if len(claims) == 0 {
 		return remaining, nil
 	}
-	var pods corev1.PodList
-	if err := c.List(ctx, &pods); err != nil {
-		return nil, fmt.Errorf("listing Pods: %w", err)
-	}
-	for i := range pods.Items {
-		if !usesClaim(&pods.Items[i], claims) {
-			continue
+	err := workload.EachPage(ctx, c, func() *corev1.PodList { return &corev1.PodList{} }, func(page *corev1.PodList) error {
+		for i := range page.Items {
+			if !usesClaim(&page.Items[i], claims) {
+				continue
+			}
+			if err := (workloadObject{&page.Items[i], "Pod"}).delete(ctx, c); err != nil {
+				return err
+			}
 		}
-		if err := (workloadObject{&pods.Items[i], "Pod"}).delete(ctx, c); err != nil {
-			return nil, err
-		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("deleting Pods: %w", err)
 	}
 	return remaining, nil
 }

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -170,49 +168,6 @@ func (r *Reconciler) workloadClient(ctx context.Context, s *scope) (client.Clien
 	return r.Workload.Client(s.kubeconfig)
 }
 
-// listKinds returns the objects of kinds that the cluster has.
-func listKinds(ctx context.Context, c client.Client, kinds []schema.GroupKind) ([]workloadObject, error) {
-	var objects []workloadObject
-	for _, kind := range kinds {
-		mapping, err := c.RESTMapper().RESTMapping(kind)
-		if meta.IsNoMatchError(err) {
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("looking up kind %s: %w", kind.Kind, err)
-		}
-		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(mapping.GroupVersionKind.GroupVersion().WithKind(kind.Kind + "List"))
-		err = c.List(ctx, list)
-		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("listing objects of kind %s: %w", kind.Kind, err)
-		}
-		for i := range list.Items {
-			objects = append(objects, workloadObject{&list.Items[i], kind.Kind})
-		}
-	}
-	return objects, nil
-}
-
-// listLoadBalancers returns the objects that controllers create load balancers for.
-func listLoadBalancers(ctx context.Context, c client.Client) ([]workloadObject, error) {
-	var services corev1.ServiceList
-	if err := c.List(ctx, &services); err != nil {
-		return nil, fmt.Errorf("listing Services: %w", err)
-	}
-	var objects []workloadObject
-	for i := range services.Items {
-		if services.Items[i].Spec.Type == corev1.ServiceTypeLoadBalancer {
-			objects = append(objects, workloadObject{&services.Items[i], "Service"})
-		}
-	}
-	others, err := listKinds(ctx, c, loadBalancerKinds)
-	return append(objects, others...), err
-}
-
 // suspend suspends an object of Flux.
 func (o workloadObject) suspend(ctx context.Context, c client.Writer) error {
 	if content, ok := o.Object.(*unstructured.Unstructured); ok {
@@ -276,17 +231,7 @@ func (o workloadObject) delete(ctx context.Context, c client.Writer) error {
 
 // creator returns the client that was the first to write the object.
 func (o workloadObject) creator() string {
-	fields := o.GetManagedFields()
-	if len(fields) == 0 || fields[0].Manager == "" {
-		return "an unknown client"
-	}
-	first := fields[0]
-	for _, f := range fields[1:] {
-		if f.Time != nil && first.Time != nil && f.Time.Before(first.Time) {
-			first = f
-		}
-	}
-	return first.Manager
+	return cmp.Or(firstManager(o.GetManagedFields()), "an unknown client")
 }
 
 // inCloud returns the names of what the object stands for in the cloud.
@@ -307,7 +252,7 @@ func (o workloadObject) inCloud() []string {
 		addresses, _, _ := unstructured.NestedSlice(obj.Object, "status", "addresses")
 		for _, entry := range slices.Concat(ingresses, addresses) {
 			if address, ok := entry.(map[string]any); ok {
-				for _, name := range []string{"hostname", "ip", "value"} {
+				for _, name := range addressFields {
 					if text, _ := address[name].(string); text != "" {
 						ids = append(ids, text)
 					}
