@@ -24,7 +24,7 @@ var collector = []string{"GOGC=400", "GOMEMLIMIT=2GiB"}
 func (e *Environment) withCollector(assets, program string) (string, error) {
 	script := filepath.Join(e.Dir, program)
 	text := fmt.Sprintf("#!/bin/sh\n%s exec '%s' \"$@\"\n", strings.Join(collector, " "), filepath.Join(assets, program))
-	if err := os.WriteFile(script, []byte(text), 0o700); err != nil { //nolint:gosec // A program.
+	if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
 		return "", fmt.Errorf("writing the script of %s: %w", program, err)
 	}
 	return script, nil

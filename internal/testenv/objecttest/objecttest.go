@@ -131,5 +131,5 @@ func lastWrite(obj client.Object) string {
 	if last.FieldsV1 == nil {
 		return "never written"
 	}
-	return fmt.Sprintf("last written by %s (%s %s): %s", last.Manager, last.Operation, last.Subresource, last.FieldsV1.Raw)
+	return fmt.Sprintf("last written by %s (%s %s): %s", last.Manager, last.Operation, last.Subresource, last.FieldsV1.GetRawBytes())
 }
