@@ -3,8 +3,11 @@ package sandbox
 import (
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"runtime"
+	"slices"
+	"strconv"
 	"sync"
 	"syscall"
 
@@ -25,21 +28,22 @@ type Bound struct {
 // kills it when this process ends, however that happens. What the command has started, and
 // what is still in its process group, is killed when the command ends.
 func (r *Rules) StartBound(cmd *exec.Cmd) (*Bound, error) {
-	ruleset := -1
 	if r != nil {
 		if err := Check(); err != nil {
 			return nil, err
 		}
-		var err error
-		if ruleset, err = r.ruleset(); err != nil {
+		fd, err := r.ruleset()
+		if err != nil {
 			return nil, fmt.Errorf("creating the sandbox: %w", err)
 		}
-		defer func() { _ = unix.Close(ruleset) }()
+		ruleset := os.NewFile(uintptr(fd), "ruleset")
+		defer ruleset.Close()
+		enterFirst(cmd, ruleset)
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	b := &Bound{cmd: cmd, ended: make(chan struct{})}
 	started := make(chan error)
-	go b.run(ruleset, started)
+	go b.run(started)
 	if err := <-started; err != nil {
 		return nil, err
 	}
@@ -48,33 +52,51 @@ func (r *Rules) StartBound(cmd *exec.Cmd) (*Bound, error) {
 
 // run starts the command and waits for its end on one thread: the kernel sends the signal
 // when the thread that started the command ends.
-func (b *Bound) run(ruleset int, started chan<- error) {
+//
+// That thread is not in the sandbox. As long as one of this process is, the command could
+// read and change the memory of this process through it.
+func (b *Bound) run(started chan<- error) {
 	runtime.LockOSThread()
-	switch {
-	case ruleset < 0:
-		defer runtime.UnlockOSThread()
-	case unix.Gettid() == unix.Getpid():
-		// See startOnThread.
-		defer runtime.UnlockOSThread()
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			b.run(ruleset, started)
-		}()
-		<-done
-		return
-	default:
-		// The thread ends with this goroutine, because others must not be in the sandbox.
-		if err := restrict(ruleset); err != nil {
-			started <- fmt.Errorf("entering the sandbox: %w", err)
-			return
-		}
-	}
+	defer runtime.UnlockOSThread()
 	err := b.cmd.Start()
 	started <- err
 	if err == nil {
 		b.wait()
 	}
+}
+
+// enterName is the name by which this program starts itself in order to enter a sandbox.
+const enterName = "capt-sandbox"
+
+// enterFirst makes the command one that enters the sandbox before it becomes the given one.
+func enterFirst(cmd *exec.Cmd, ruleset *os.File) {
+	cmd.ExtraFiles = append(slices.Clip(cmd.ExtraFiles), ruleset)
+	fd := strconv.Itoa(2 + len(cmd.ExtraFiles))
+	cmd.Args = append([]string{enterName, fd, cmd.Path}, cmd.Args...)
+	cmd.Path = "/proc/self/exe"
+}
+
+// This must happen before anything else that the program does.
+func init() {
+	if len(os.Args) > 3 && os.Args[0] == enterName {
+		err := enter(os.Args[1], os.Args[2], os.Args[3:])
+		_, _ = fmt.Fprintln(os.Stderr, "entering the sandbox:", err)
+		os.Exit(1)
+	}
+}
+
+// enter enters the sandbox with the rules of a file descriptor, and executes a program.
+func enter(descriptor, program string, args []string) error {
+	ruleset, err := strconv.Atoi(descriptor)
+	if err != nil {
+		return err
+	}
+	runtime.LockOSThread()
+	if err := restrict(ruleset); err != nil {
+		return err
+	}
+	unix.CloseOnExec(ruleset)
+	return syscall.Exec(program, args, os.Environ())
 }
 
 // wait waits for the end of the command. Until it is reaped, no other process or process
@@ -87,7 +109,7 @@ func (b *Bound) wait() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	_ = unix.Kill(-pid, unix.SIGKILL)
-	_ = b.cmd.Wait() // How it ended does not matter.
+	_ = b.cmd.Wait() // State says how it ended.
 	b.reaped = true
 }
 
@@ -96,6 +118,12 @@ func (b *Bound) Pid() int { return b.cmd.Process.Pid }
 
 // Ended is closed when the process has ended.
 func (b *Bound) Ended() <-chan struct{} { return b.ended }
+
+// State says how the process has ended, for example by which signal.
+func (b *Bound) State() string {
+	<-b.ended
+	return b.cmd.ProcessState.String()
+}
 
 // Signal sends a signal to the process group, unless the process has ended.
 func (b *Bound) Signal(signal syscall.Signal) {

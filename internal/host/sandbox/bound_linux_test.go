@@ -2,6 +2,7 @@ package sandbox_test
 
 import (
 	"bufio"
+	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -82,4 +83,22 @@ func TestStartBound_leavesNoProcessOfItsGroup(t *testing.T) {
 		return err
 	}, time.Minute).Should(MatchError(os.ErrNotExist))
 	b.Signal(syscall.SIGKILL) // It has no effect.
+}
+
+// A thread of this process in the sandbox of the command would open it the memory and the
+// files of this process.
+func TestStartBound_doesNotReachThisProcess(t *testing.T) {
+	g := NewWithT(t)
+	cmd := exec.Command("sh", "-c", `cd /proc/$PPID/task
+for thread in *; do
+  if (: < $thread/mem) 2>/dev/null; then echo "memory of $thread"; fi
+  for file in $thread/fd/*; do readlink $file; done
+done 2>/dev/null; echo end`)
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	b, err := (&sandbox.Rules{Hidden: []string{filepath.Join(newTree(t), "config")}}).StartBound(cmd)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Eventually(b.Ended(), time.Minute).Should(BeClosed())
+	g.Expect(b.State()).To(Equal("exit status 0"))
+	g.Expect(out.String()).To(Equal("end\n"))
 }

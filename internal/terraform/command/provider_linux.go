@@ -52,6 +52,8 @@ type providerProcess struct {
 	handshake chan string
 	output    []*os.File
 	words     lastWords
+	// dir is the directory of the socket, as the provider knows it.
+	dir string
 	// drained is closed when everything that the provider printed is in words.
 	drained chan struct{}
 
@@ -81,7 +83,7 @@ func (s *Session) startProvider(provider lockedProvider, dir *os.File) (*provide
 	cmd := exec.Command(provider.program)
 	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = s.Root, stdoutWriter, stderrWriter, []*os.File{dir}
 	cmd.Env = slices.Concat(s.toolEnv(planArgs), serverEnv, []string{
-		"PLUGIN_CLIENT_CERT=" + certificate, "PLUGIN_UNIX_SOCKET_DIR=" + descriptorPath(firstExtraFile),
+		"PLUGIN_CLIENT_CERT=" + certificate, socketDirEnv + "=" + socketDir(dir),
 	})
 	p.bound, err = s.sandboxFor(planArgs).StartBound(cmd)
 	_, _ = stdoutWriter.Close(), stderrWriter.Close()
@@ -94,7 +96,7 @@ func (s *Session) startProvider(provider lockedProvider, dir *os.File) (*provide
 		defer close(p.drained)
 		_, _ = io.Copy(&p.words, stderr)
 	}()
-	p.socket = descriptorPath(int(dir.Fd()))
+	p.dir, p.socket = socketDir(dir), descriptorPath(int(dir.Fd()))
 	return p, nil
 }
 
@@ -171,13 +173,42 @@ func (p *providerProcess) read(line string) error {
 		Certificates: []tls.Certificate{p.own}, RootCAs: roots, ServerName: serverName,
 		MinVersion: tls.VersionTLS12, NextProtos: []string{"h2"},
 	}
-	// An old provider does not use the directory.
-	if name, inDir := strings.CutPrefix(fields[3], descriptorPath(firstExtraFile)+"/"); inDir {
-		p.socket = filepath.Join(p.socket, filepath.Base(name))
-	} else {
-		p.socket = fields[3]
+	if filepath.Dir(fields[3]) != p.dir {
+		removeSocket(fields[3])
+		return errOldProvider
 	}
+	p.socket = filepath.Join(p.socket, filepath.Base(fields[3]))
 	return nil
+}
+
+var errOldProvider = errors.New("it is too old: it does not choose the directory of its socket as it is told")
+
+// pluginSocket matches the names of sockets that providers create.
+var pluginSocket = regexp.MustCompile(`^plugin[0-9]+$`)
+
+// removeSocket removes the socket that a provider leaves in the directory for temporary files.
+// The provider has chosen the path, so it must look like one.
+func removeSocket(path string) {
+	info, err := os.Lstat(path)
+	if err == nil && info.Mode().Type() == os.ModeSocket && pluginSocket.MatchString(filepath.Base(path)) && filepath.Dir(path) == filepath.Clean(os.TempDir()) {
+		_ = os.Remove(path)
+	}
+}
+
+const (
+	// socketDirEnv names the directory of a provider's socket.
+	socketDirEnv = "PLUGIN_UNIX_SOCKET_DIR"
+	// longestSocketDir leaves space for the name of a socket.
+	longestSocketDir = 80
+)
+
+// socketDir returns the path of the directory for a provider. A long one is replaced by that of
+// the open directory, which programs that a provider starts cannot use.
+func socketDir(dir *os.File) string {
+	if len(dir.Name()) <= longestSocketDir {
+		return dir.Name()
+	}
+	return descriptorPath(firstExtraFile)
 }
 
 // dial connects to the provider.
@@ -230,6 +261,16 @@ func (p *providerProcess) lastWords() string {
 	return relevantLines(p.words.String())
 }
 
+// end says how a provider that served has ended. Only the text of a crash is shown: others may
+// contain what the provider has read.
+func (p *providerProcess) end() string {
+	text := p.lastWords()
+	if !p.words.isCrash() {
+		return p.bound.State()
+	}
+	return text
+}
+
 // lastWords keeps the end of what a provider prints: from the beginning of a panic on, or the
 // last lines. Its size is limited.
 type lastWords struct {
@@ -260,6 +301,12 @@ func (w *lastWords) Write(text []byte) (int, error) {
 		w.text = slices.Clone(w.text[max(len(w.text)-longestLastLines, 0):])
 	}
 	return len(text), nil
+}
+
+func (w *lastWords) isCrash() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.panic
 }
 
 func (w *lastWords) String() string {

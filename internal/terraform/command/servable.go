@@ -43,6 +43,17 @@ func (s *Session) servable() []lockedProvider {
 	if err != nil {
 		return nil
 	}
+	labels := make([]string, len(locks))
+	for i, lock := range locks {
+		labels[i] = lock.Labels[0]
+	}
+	// The tool reads addresses that are written otherwise as the same, such as with a port, so
+	// the configurations of an unknown one may be those of another.
+	for address := range configurations.addresses {
+		if !slices.Contains(labels, address) {
+			return nil
+		}
+	}
 	var found []lockedProvider
 	for _, lock := range locks {
 		if !configurations.isSingle(lock.Labels[0]) {
@@ -80,6 +91,8 @@ func (s *Session) wantsOwnProviders() bool {
 type configurations struct {
 	// blocks is the number of blocks of the root module, by the address of the provider.
 	blocks map[string]int
+	// addresses are those of all providers that modules name.
+	addresses map[string]bool
 	// others are providers that may have further configurations, or one that is not known
 	// before the plan.
 	others map[string]bool
@@ -97,7 +110,7 @@ var errNotReadable = errors.New("the module cannot be read")
 // the root module has an empty one. So a block in another module than the root is always a
 // further one.
 func readConfigurations(dir, root string) (configurations, error) {
-	found := configurations{blocks: map[string]int{}, others: map[string]bool{}}
+	found := configurations{blocks: map[string]int{}, addresses: map[string]bool{}, others: map[string]bool{}}
 	dirs, err := moduleDirs(dir, root)
 	if err != nil {
 		return found, err
@@ -117,6 +130,7 @@ func readConfigurations(dir, root string) (configurations, error) {
 		}
 		for name, provider := range module.Providers {
 			address := providerAddress(name, provider.Source)
+			found.addresses[address] = true
 			if provider.Aliases || filepath.Base(address) != name {
 				found.others[address] = true
 			}
@@ -126,6 +140,7 @@ func readConfigurations(dir, root string) (configurations, error) {
 			if isRoot := i == 0; !isRoot || configuration.Several || !configuration.Static {
 				found.others[address] = true
 			}
+			found.addresses[address] = true
 			found.blocks[address]++
 		}
 	}

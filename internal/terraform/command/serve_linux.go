@@ -131,7 +131,7 @@ func (s *Session) StopProviders() {
 func (s *Session) stopServed() {
 	for _, process := range s.served.processes {
 		if process.hasEnded() {
-			s.log.print(time.Time{}, fmt.Sprintf("Provider %s ended\n%s", process.provider.address, process.lastWords()))
+			s.log.print(time.Time{}, fmt.Sprintf("Provider %s ended: %s", process.provider.address, process.end()))
 		}
 		// Providers ignore interrupts, which a terminal also sends to them.
 		process.bound.Signal(syscall.SIGTERM)

@@ -17,7 +17,7 @@ import (
 )
 
 // isServed is the condition of a script that the engine has started the provider.
-const isServed = `[ "$PLUGIN_UNIX_SOCKET_DIR" = /proc/self/fd/3 ]`
+const isServed = `[ -n "$PLUGIN_UNIX_SOCKET_DIR" ]`
 
 // starts are the starts of a provider.
 type starts struct{ file string }
@@ -109,7 +109,7 @@ func TestServeProviders_doesNotServeAnApply(t *testing.T) {
 	starts := installScript(t, w, "")
 	session := serve(t, w, inline(localModule))
 	planOf(t, w, session)
-	g.Expect(starts.own()).To(BeZero())
+	g.Expect(starts.own()).To(BeZero(), log.String())
 	result, err := session.Apply(t.Context(), w.PlanFile(), nil)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(result.Added).To(Equal(1))
@@ -123,6 +123,11 @@ func TestServeProviders_leavesToTheTool(t *testing.T) {
 	for name, change := range map[string]func(t *testing.T, w *Workdir, r *terraform.Request){
 		"two configurations": func(_ *testing.T, _ *Workdir, r *terraform.Request) {
 			r.Module.Content += "provider \"local\" {}\nprovider \"local\" {\n  alias = \"other\"\n}\n"
+		},
+		// The tool takes both for the same provider.
+		"another spelling of its source": func(_ *testing.T, _ *Workdir, r *terraform.Request) {
+			r.Module.Content = strings.ReplaceAll(r.Module.Content, "\"hashicorp/local\"", "\"registry.opentofu.org:443/hashicorp/local\"") +
+				"provider \"local\" {}\nprovider \"local\" {\n  alias = \"other\"\n}\n"
 		},
 		"a log that the user wants to see": func(_ *testing.T, _ *Workdir, r *terraform.Request) {
 			r.Env = map[string]string{"TF_LOG_PROVIDER": "error"}

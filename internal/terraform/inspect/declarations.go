@@ -2,7 +2,7 @@ package inspect
 
 import (
 	"fmt"
-	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -26,9 +26,6 @@ var (
 	terraformSchema = &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "required_providers"}}}
 )
 
-// providerFunction matches the call of a function of a provider, among others.
-var providerFunction = regexp.MustCompile(`\bprovider\s*::`)
-
 // read reads the declarations of a file. Those of an override file change existing
 // declarations.
 func (m *Module) read(parser *hclparse.Parser, name string, content []byte, override bool) {
@@ -50,7 +47,7 @@ func (m *Module) read(parser *hclparse.Parser, name string, content []byte, over
 		return
 	}
 	m.bodies, m.overridden = append(m.bodies, file.Body), m.overridden || override
-	m.CallsProviders = m.CallsProviders || providerFunction.Match(content)
+	m.CallsProviders = m.CallsProviders || callsNamespaced(name, content)
 	found, _, diagnostics := file.Body.PartialContent(fileSchema)
 	// An invalid file is reported only once.
 	if !m.Diagnostics.HasErrors() {
@@ -66,6 +63,20 @@ func (m *Module) read(parser *hclparse.Parser, name string, content []byte, over
 			m.readProviders(block)
 		}
 	}
+}
+
+// callsNamespaced reports whether a file calls a function with a namespace, as those of
+// providers have.
+func callsNamespaced(name string, content []byte) bool {
+	isNamespaced := func(token hclsyntax.Token) bool { return token.Type == hclsyntax.TokenDoubleColon }
+	if strings.HasSuffix(name, ".json") {
+		return slices.ContainsFunc(templatesOf(content), func(text string) bool {
+			tokens, _ := hclsyntax.LexTemplate([]byte(text), "", hcl.InitialPos)
+			return slices.ContainsFunc(tokens, isNamespaced)
+		})
+	}
+	tokens, _ := hclsyntax.LexConfig(content, name, hcl.InitialPos)
+	return slices.ContainsFunc(tokens, isNamespaced)
 }
 
 func (m *Module) readVariable(block *hcl.Block, override bool) {
