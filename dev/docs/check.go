@@ -90,6 +90,11 @@ func check(root string) ([]string, error) {
 		return nil, err
 	}
 	findings = append(findings, claims...)
+	reasons, err := reasonProblems(root)
+	if err != nil {
+		return nil, err
+	}
+	findings = append(findings, reasons...)
 	slices.Sort(findings)
 	return findings, nil
 }

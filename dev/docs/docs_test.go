@@ -109,12 +109,13 @@ func TestCheck_findsEachProblem(t *testing.T) {
 		"README.ja.md":  "[a](docs/a.md)\n",
 		"docs/a.md": "# A\n[b](b.md) [b](b.md#there) [b](b.md#nowhere) [c](c.md) [r](../README.md#readmemd) [o](../../o) [w](http://example.com)\n" +
 			"[here](#a) [nothing](#b) [dir](../docs) <img src=\"i.png\">\n\n```sh\nls\n```\n",
-		"docs/b.md":   "# There\n\n<!-- not run: needs a cloud -->\n```sh\nls\n```\n\n<!-- not run: as above -->\n```sh\nls\n```\n",
+		"docs/b.md":   "# There\n\n`There: a message`, Hidden, `HiddenToo`\n\n<!-- not run: needs a cloud -->\n```sh\nls\n```\n\n<!-- not run: as above -->\n```sh\nls\n```\n",
 		"docs/c/d.md": "```\nls\n```\n\n<!-- blocks not run: the names are examples -->\n\n```sh\nls\n```\n",
 		"pkg/README.md": "<!-- not run: the names are examples -->\n```sh\nls\n```\n\n<!-- not run: pkg TestA and `make all` do the same -->\n```sh\nls\n```\n\n" +
 			"<!-- not run: pkg TestB -->\n```sh\nls\n```\n\n<!-- not run: `make none` -->\n```sh\nls\n```\n\n<!-- run: one -->\n```sh\nls\n```\n",
 		"pkg/a_test.go":         "package pkg\n\nfunc TestA(t *testing.T) {}\n",
 		"Makefile":              "all: one\n",
+		"api/v1/types.go":       "package v1\n\nconst (\n\tThereReason = \"There\"\n\tHiddenReason = \"Hidden\"\n)\n",
 		generatedPages + "r.md": "<!-- blocks not run: the names are examples -->\n\n```sh\nls\n```\n",
 	})
 	got, err := check(root)
@@ -122,6 +123,7 @@ func TestCheck_findsEachProblem(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
+		"api/v1/types.go: no page explains the reason Hidden: add it to docs/troubleshooting.md",
 		"docs/a.md:2: ../../o: it is outside of the repository",
 		"docs/a.md:2: b.md#nowhere: the page has no such heading",
 		"docs/a.md:2: c.md: the file does not exist",

@@ -44,7 +44,7 @@ func managerResults(deployments []appsv1.Deployment, leases []coordinationv1.Lea
 	installed := 0
 	for i := range deployments {
 		d := &deployments[i]
-		if !isManager(d) {
+		if !IsManager(d) {
 			continue
 		}
 		installed++
@@ -122,9 +122,9 @@ func electedLease(leases []coordinationv1.Lease, namespace, name string) *coordi
 	return nil
 }
 
-// isManager reports whether a Deployment is a manager of CAPT, by the labels of the
+// IsManager reports whether a Deployment is a manager of CAPT, by the labels of the
 // manifests or the arguments of its containers.
-func isManager(deployment *appsv1.Deployment) bool {
+func IsManager(deployment *appsv1.Deployment) bool {
 	labels := deployment.Labels
 	if strings.HasSuffix(labels[clusterv1.ProviderNameLabel], "-capt") && labels["control-plane"] == "controller-manager" {
 		return true

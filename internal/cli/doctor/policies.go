@@ -29,7 +29,7 @@ func (d *Doctor) policies(ctx context.Context) ([]Result, error) {
 	var problems []Result
 	for i := range deployments.Items {
 		manager := &deployments.Items[i]
-		if !isManager(manager) || enforcesClusterPolicies(manager) {
+		if !IsManager(manager) || enforcesClusterPolicies(manager) {
 			continue
 		}
 		for j := range policies.Items {
