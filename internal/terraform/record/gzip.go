@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"fmt"
 	"io"
+	"sync"
 
 	"github.com/appthrust/capt/internal/elements"
 )
@@ -13,11 +14,17 @@ import (
 // into its own Secret, and the manager reads it.
 const maxContent = 64 << 20
 
+// writers are gzip writers for reuse. A new one allocates and clears most of a megabyte,
+// which costs more than the compression of a small content.
+var writers = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
+
 // Compress compresses data with gzip. The Kubernetes backend stores states in
 // this form.
 func Compress(data []byte) ([]byte, error) {
 	var out bytes.Buffer
-	writer := gzip.NewWriter(&out)
+	writer := writers.Get().(*gzip.Writer)
+	defer writers.Put(writer)
+	writer.Reset(&out)
 	if _, err := writer.Write(data); err != nil {
 		return nil, err
 	}
