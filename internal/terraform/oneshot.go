@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/appthrust/capt/internal/message"
@@ -53,15 +54,18 @@ const identifier = `[\p{L}_][\p{L}\p{N}_-]*`
 // index matches the index of an instance: a number or a quoted key.
 const index = `(?:\[(?:[0-9]+|"(?:[^"\\]|\\["\\])*")\])?`
 
+const instance = `(?:module\.` + identifier + index + `\.)*` + identifier + `\.` + identifier + index
+
+// Few runs need them, and all would wait for their compilation, which takes as long as
+// that of all others.
 var (
-	instance         = `(?:module\.` + identifier + index + `\.)*` + identifier + `\.` + identifier + index
-	instanceAddress  = regexp.MustCompile(`^` + instance + `$`)
-	importedInstance = regexp.MustCompile(`(?s)^(` + instance + `)=(.*)$`)
+	instanceAddress  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^` + instance + `$`) })
+	importedInstance = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?s)^(` + instance + `)=(.*)$`) })
 )
 
 // ParseImport parses an import in the form address=ID.
 func ParseImport(text string) (Import, error) {
-	match := importedInstance.FindStringSubmatch(text)
+	match := importedInstance().FindStringSubmatch(text)
 	if match == nil {
 		return Import{}, fmt.Errorf("import %q is invalid: write the address of a resource instance, = and the ID of the existing resource, for example aws_vpc.main=vpc-0123456789abcdef0", text)
 	}
@@ -126,7 +130,7 @@ func (o *OneShot) Validate() error {
 // isInstance reports whether a text is the address of an instance of a managed resource
 // that is written into configuration as it is: it has no template sequences.
 func isInstance(address string) bool {
-	if len(address) > maxAddressSize || !instanceAddress.MatchString(address) || strings.ContainsFunc(address, isControl) {
+	if len(address) > maxAddressSize || !instanceAddress().MatchString(address) || strings.ContainsFunc(address, isControl) {
 		return false
 	}
 	segments := splitAddress(address)
