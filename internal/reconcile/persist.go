@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -87,6 +88,11 @@ func (f *Frame[T, S]) send(ctx context.Context, patch patcher, obj T, body map[s
 // changes returns the merge patch between two versions of an object: that of the
 // status and that of the rest. Each is nil if nothing changed.
 func changes(from, to client.Object) (status, rest map[string]any, err error) {
+	if reflect.DeepEqual(from, to) {
+		// Most reconciles change nothing, and encoding both versions is a large part of their
+		// cost.
+		return nil, nil, nil
+	}
 	data, err := client.MergeFrom(from).Data(to)
 	if err != nil {
 		return nil, nil, fmt.Errorf("comparing versions: %w", err)
