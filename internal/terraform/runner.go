@@ -15,6 +15,9 @@ type Run struct {
 	// Digest is the digest of the request with which the manager created the run. Start
 	// refuses another one.
 	Digest string
+	// Request is the request if the caller has just created the run, else nil. Start then
+	// does not read it.
+	Request *Request
 }
 
 // Liveness is the state of a run's process.

@@ -70,6 +70,8 @@ type testController struct {
 	explanation                                    string
 	started, stopped, forgotten, removed, retained []string
 	startError                                     error
+	// given are the requests that the runner got with their runs.
+	given []*terraform.Request
 	// unended are the runs without a record that have not ended.
 	unended []string
 }
@@ -174,6 +176,7 @@ func (c *testController) Start(_ context.Context, run terraform.Run) error {
 	if c.startError != nil {
 		return c.startError
 	}
+	c.given = append(c.given, run.Request)
 	return c.note(&c.started, run.ID)
 }
 
@@ -647,6 +650,8 @@ func TestReconcile_startsAPendingRunAgain(t *testing.T) {
 	c.liveness = terraform.LivenessPending
 	c.reconcile()
 	c.Expect(c.started).To(Equal([]string{"hello-r1", "hello-r1"}))
+	c.Expect(c.given[0].RunID).To(Equal("hello-r1"), "it was just created")
+	c.Expect(c.given[1]).To(BeNil(), "the request may have changed since it was created")
 	c.liveness = terraform.LivenessUnknown
 	c.reconcile()
 	c.expect(infrav1.AppliedCondition, "False LockHeld")

@@ -135,7 +135,9 @@ func (r *Reconciler) start(ctx context.Context, s *scope, next decision) error {
 	run := &runRecord{id: request.RunID, workspace: s.apply.Name, workspaceUID: s.apply.UID, number: number, secret: secret, origin: originSealed}
 	s.startState(request)
 	ctrl.LoggerFrom(ctx).Info("Starting run", "run", run.id, "operation", next.operation)
-	if err := runner.Start(ctx, run.ref()); err != nil {
+	ref := run.ref()
+	ref.Request = request
+	if err := runner.Start(ctx, ref); err != nil {
 		return fmt.Errorf("starting run %s: %w", run.id, err)
 	}
 	s.setRunStatus(run, nil)

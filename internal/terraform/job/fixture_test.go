@@ -67,6 +67,18 @@ func (f *fixture) failing(after int) *job.Executor {
 	return job.New(job.Options{Client: failing, Reader: f.manager().Client, Image: "example.com/runner:v1"})
 }
 
+// unreadable returns a reader that cannot read.
+func (f *fixture) unreadable() client.Reader {
+	f.t.Helper()
+	reader, err := client.NewWithWatch(f.manager().Config, client.Options{Scheme: f.env.Scheme})
+	f.Expect(err).NotTo(HaveOccurred())
+	return interceptor.NewClient(reader, interceptor.Funcs{
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return context.DeadlineExceeded
+		},
+	})
+}
+
 func (f *fixture) workspace(name string) terraform.WorkspaceRef {
 	f.t.Helper()
 	owner := &infrav1.WorkspaceTemplateApply{

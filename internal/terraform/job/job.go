@@ -72,14 +72,10 @@ func key(run terraform.Run) client.ObjectKey {
 // Start creates the Job and the objects that it needs, the Job last: if it
 // exists, all others do. Start continues after an earlier, interrupted Start.
 func (e *Executor) Start(ctx context.Context, run terraform.Run) error {
-	secret, err := access.ReadRun(ctx, e.Reader, run)
-	if err != nil {
-		return err
-	}
-	if record.Claimed(secret) || record.Finished(secret) {
+	request, err := e.request(ctx, run)
+	if err == nil && request == nil {
 		return nil
 	}
-	request, err := record.CheckedRequest(secret, run)
 	var job *batchv1.Job
 	if err == nil {
 		job, err = e.start(ctx, run, request)
@@ -92,6 +88,19 @@ func (e *Executor) Start(ctx context.Context, run terraform.Run) error {
 	}
 	klog.FromContext(ctx).V(2).Info("Started Job", "run", run.ID, "job", klog.KObj(job))
 	return nil
+}
+
+// request returns the request of a run, or nil if it has already started. It returns an
+// error if the request is not the one with which the manager created the run.
+func (e *Executor) request(ctx context.Context, run terraform.Run) (*terraform.Request, error) {
+	if run.Request != nil {
+		return run.Request, nil
+	}
+	secret, err := access.ReadRun(ctx, e.Reader, run)
+	if err != nil || record.Claimed(secret) || record.Finished(secret) {
+		return nil, err
+	}
+	return record.CheckedRequest(secret, run)
 }
 
 func (e *Executor) start(ctx context.Context, run terraform.Run, request *terraform.Request) (*batchv1.Job, error) {

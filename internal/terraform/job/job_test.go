@@ -44,6 +44,17 @@ func TestStart_continuesAfterACrash(t *testing.T) {
 	f.Expect(f.executor.Observe(f.ctx, run)).To(Equal(terraform.LivenessRunning))
 }
 
+func TestStart_doesNotReadAJustCreatedRun(t *testing.T) {
+	f := newFixture(t)
+	var request *terraform.Request
+	run := f.run(f.workspace("new"), func(r *terraform.Request) { request = r })
+	executor := job.New(job.Options{Client: f.manager().Client, Reader: f.unreadable(), Image: "example.com/runner:v1"})
+	f.Expect(executor.Start(f.ctx, run)).To(MatchError(context.DeadlineExceeded))
+	run.Request = request
+	f.Expect(executor.Start(f.ctx, run)).To(Succeed())
+	f.Expect(f.get(&batchv1.Job{}, "capt-run-new-r1")).To(Succeed())
+}
+
 func TestStart_ignoresAClaimedRun(t *testing.T) {
 	f := newFixture(t)
 	run := f.run(f.workspace("claimed"))

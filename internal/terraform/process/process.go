@@ -93,6 +93,8 @@ func (e *Executor) Start(ctx context.Context, run terraform.Run) error {
 	if err != nil || request == nil {
 		return err
 	}
+	// It is large, and the child is remembered until it exits.
+	run.Request = nil
 	kubeconfig, err := e.kubeconfig(ctx, run, request)
 	if err != nil {
 		return err
@@ -159,6 +161,9 @@ func runArg(run terraform.Run) string       { return "--run=" + run.ID }
 // request returns the request of a run, or nil if it has already started. It returns an
 // error if the request is not the one with which the manager created the run.
 func (e *Executor) request(ctx context.Context, run terraform.Run) (*terraform.Request, error) {
+	if run.Request != nil {
+		return run.Request, nil
+	}
 	secret, err := access.ReadRun(ctx, e.Reader, run)
 	if err != nil || record.Claimed(secret) || record.Finished(secret) {
 		return nil, err

@@ -125,7 +125,9 @@ func (f *fixture) store(request *terraform.Request) terraform.Run {
 func (f *fixture) start(request *terraform.Request) terraform.Run {
 	f.t.Helper()
 	run := f.store(request)
-	f.Expect(f.Runner.Start(f.t.Context(), run)).To(gomega.Succeed())
+	created := run
+	created.Request = request
+	f.Expect(f.Runner.Start(f.t.Context(), created)).To(gomega.Succeed())
 	return run
 }
 
