@@ -43,6 +43,7 @@ func TestApply_appliesAndWritesOutputs(t *testing.T) {
 	w.Expect(string(data["list"])).To(Equal(`["world",1,true]`))
 	w.Expect(string(data["secret"])).To(Equal("hunter2hunter2"))
 	w.Expect(w.log(a.Status.History[0].ID)).To(ContainSubstring("terraform_data.greeting: Creation complete"))
+	w.Expect(statusFields(a)).To(MatchJSON(`{"f:status": {}}`), "each write would need time for each field")
 
 	w.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables["name"] = infrav1.StringValue("again") })
 	a = w.waitReady("hello")
@@ -60,4 +61,14 @@ func TestApply_appliesAndWritesOutputs(t *testing.T) {
 	w.delete("hello")
 	w.waitDeleted("hello")
 	w.Expect(w.secrets()).To(BeEmpty(), "state, runs and outputs are deleted with the workspace")
+}
+
+// statusFields returns the fields of the status as the API server tracks them.
+func statusFields(a *infrav1.WorkspaceTemplateApply) []byte {
+	for _, entry := range a.ManagedFields {
+		if entry.Subresource == "status" {
+			return entry.FieldsV1.GetRawBytes()
+		}
+	}
+	return nil
 }

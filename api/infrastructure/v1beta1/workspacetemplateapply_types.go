@@ -425,8 +425,9 @@ type WorkspaceTemplateApply struct {
 	// +required
 	Spec WorkspaceTemplateApplySpec `json:"spec"`
 
-	// status is the observed state of the workspace.
+	// status is the observed state of the workspace. Server-side apply treats it as one field.
 	// +optional
+	// +structType=atomic
 	Status WorkspaceTemplateApplyStatus `json:"status,omitempty"`
 }
 
