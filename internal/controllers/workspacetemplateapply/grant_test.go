@@ -364,6 +364,30 @@ func TestGrant_deletionKeepsTheProtectionOfTheHost(t *testing.T) {
 	c.Expect(hosted.Annotations).NotTo(HaveKey(clusterv1.PausedAnnotation))
 }
 
+// The team can require approval, but not switch off what the platform requires on the host.
+func TestGrant_teamCannotSwitchOffTheApprovalOfTheHost(t *testing.T) {
+	c := newGrantController(t, both...)
+	c.host()
+	hosted := c.hosted()
+	hosted.Spec.Approval, hosted.Spec.DestroyApproval = infrav1.ApprovalManual, infrav1.ApprovalManual
+	c.Expect(c.server.Update(t.Context(), hosted)).To(Succeed())
+	c.change(func(a *infrav1.WorkspaceTemplateApply) {
+		a.Spec.Approval, a.Spec.DestroyApproval = infrav1.ApprovalAuto, infrav1.ApprovalAuto
+	})
+	c.reconcile()
+	c.Expect(c.hosted().Spec).To(And(HaveField("Approval", infrav1.ApprovalManual), HaveField("DestroyApproval", infrav1.ApprovalManual)))
+
+	t.Log("what the team requires itself, it can withdraw")
+	hosted = c.hosted()
+	hosted.Spec.Approval, hosted.Spec.DestroyApproval = "", ""
+	c.Expect(c.server.Update(t.Context(), hosted)).To(Succeed())
+	for _, mode := range []infrav1.ApprovalMode{infrav1.ApprovalManual, ""} {
+		c.change(func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Approval, a.Spec.DestroyApproval = mode, mode })
+		c.reconcile()
+		c.Expect(c.hosted().Spec).To(And(HaveField("Approval", mode), HaveField("DestroyApproval", mode)))
+	}
+}
+
 // A paused workspace pauses the one that runs for it.
 func TestGrant_pauses(t *testing.T) {
 	c := newGrantController(t, both...)

@@ -1,6 +1,7 @@
 package workspacetemplateapply
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -117,6 +118,7 @@ func (r *Reconciler) desiredHosted(ctx context.Context, guest *infrav1.Workspace
 	spec := &desired.Spec
 	spec.TemplateRef = infrav1.TemplateReference{Name: guest.Spec.TemplateRef.Name}
 	spec.ProviderConfigRef, spec.WaitForSecrets, spec.WaitForWorkspaces = nil, nil, nil
+	spec.Approval, spec.DestroyApproval = onlyManual(spec.Approval), onlyManual(spec.DestroyApproval)
 	spec.WriteConnectionSecretToRef = &infrav1.ObjectReference{Name: key.Name + "-connection"}
 	for _, name := range hostedAnnotations {
 		if value, set := guest.Annotations[name]; set {
@@ -141,6 +143,15 @@ func (r *Reconciler) desiredHosted(ctx context.Context, guest *infrav1.Workspace
 	}
 	desired.Annotations[record.SealAnnotation] = seal.Sign(hostPurpose, hostedContent(desired))
 	return desired, nil
+}
+
+// onlyManual returns an approval mode that a guest passes on. It may require approval, but
+// not switch off what the users of the host require: a field that is not applied stays theirs.
+func onlyManual(mode infrav1.ApprovalMode) infrav1.ApprovalMode {
+	if mode != infrav1.ApprovalManual {
+		return ""
+	}
+	return mode
 }
 
 // hostedContent is what the seal of a workspace that runs for another one covers.
@@ -216,9 +227,8 @@ func (r *Reconciler) updateDeleted(ctx context.Context, found, desired *infrav1.
 // keepStricter keeps what protects the resources of a workspace that is being deleted: the
 // users of the host may have set it.
 func keepStricter(spec, before *infrav1.WorkspaceTemplateApplySpec) {
-	if before.DestroyApproval == infrav1.ApprovalManual {
-		spec.DestroyApproval = infrav1.ApprovalManual
-	}
+	spec.Approval = cmp.Or(spec.Approval, onlyManual(before.Approval))
+	spec.DestroyApproval = cmp.Or(spec.DestroyApproval, onlyManual(before.DestroyApproval))
 	spec.RetainWorkspaceOnDelete = spec.RetainWorkspaceOnDelete || before.RetainWorkspaceOnDelete
 	for _, address := range before.Protect {
 		if !slices.Contains(spec.Protect, address) {
