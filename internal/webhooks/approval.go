@@ -40,6 +40,10 @@ func (authors) Default(ctx context.Context, apply *infrav1.WorkspaceTemplateAppl
 // setAuthors sets the annotations of a workspace that a user changes. Values of the user
 // are replaced.
 func setAuthors(before, after *infrav1.WorkspaceTemplateApply, user string, now time.Time) {
+	if after.Spec.TemplateRef != before.Spec.TemplateRef && after.Spec.ApprovedPlan == before.Spec.ApprovedPlan {
+		// The plan was approved with what the other template requires.
+		after.Spec.ApprovedPlan = ""
+	}
 	changedBy, approvedBy := before.Annotations[infrav1.ChangedByAnnotation], before.Annotations[infrav1.ApprovedByAnnotation]
 	if !reflect.DeepEqual(withoutApproval(before), withoutApproval(after)) {
 		changedBy = user

@@ -82,6 +82,15 @@ func TestAuthors_areRecordedAndCannotBeForged(t *testing.T) {
 	setAuthors(request, edited, "mallory", now)
 	g.Expect(infrav1.RequesterOf(edited, "1")).To(Equal("mallory"), "what is executed is the request of the last user")
 
+	switched := approved.DeepCopy()
+	switched.Spec.TemplateRef.Name = "other"
+	setAuthors(approved, switched, "alice", now)
+	g.Expect(switched.Spec.ApprovedPlan).To(BeEmpty(), "what was approved with another template has to be approved again")
+	g.Expect(switched.Annotations).NotTo(HaveKey(infrav1.ApprovedByAnnotation))
+	switched.Spec.TemplateRef.Name, switched.Spec.ApprovedPlan = "third", second
+	setAuthors(approved, switched, "bob", now)
+	g.Expect(switched.Spec.ApprovedPlan).To(Equal(second))
+
 	withdrawn := again.DeepCopy()
 	withdrawn.Spec.ApprovedPlan = ""
 	setAuthors(again, withdrawn, "bob", now)

@@ -476,6 +476,34 @@ type StateStatus struct {
 	// cannot be deleted while the state has resources.
 	// +optional
 	TemplateRef *ObjectReference `json:"templateRef,omitempty"`
+
+	// requirements are the approval and the protection that the template of these resources
+	// requires. Another template of the workspace cannot weaken them before a user has approved
+	// one of its plans and the plan was applied.
+	// +optional
+	Requirements *StateRequirements `json:"requirements,omitempty"`
+}
+
+// StateRequirements are what a template requires for the resources that were created with it.
+type StateRequirements struct {
+	// templateRef is the WorkspaceTemplate. It is empty if the requirements are those of
+	// several templates.
+	// +optional
+	TemplateRef *ObjectReference `json:"templateRef,omitempty"`
+
+	// approval is Manual if a plan waits for approval.
+	// +optional
+	Approval ApprovalMode `json:"approval,omitempty"`
+
+	// destroyApproval is Manual if the deletion waits for an approved plan.
+	// +optional
+	DestroyApproval ApprovalMode `json:"destroyApproval,omitempty"`
+
+	// protect lists the resources that no plan may destroy or replace.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=128
+	Protect []ProtectPattern `json:"protect,omitempty"`
 }
 
 // StateConfirmation reports whether the state is known.

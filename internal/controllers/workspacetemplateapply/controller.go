@@ -155,6 +155,7 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.WorkspaceTemplateApply, s
 		Steps: []reconcile.Step[scope]{
 			{Run: r.restored},
 			{Run: r.history},
+			{Run: r.requirements},
 			{Run: r.shell},
 			{Run: r.approval},
 			{Run: r.pruneTransfers, RequeueAfter: untilTransfersExpire},
@@ -168,6 +169,7 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.WorkspaceTemplateApply, s
 		Delete: []reconcile.Step[scope]{
 			{Run: r.restored},
 			{Run: r.history},
+			{Run: r.requirements},
 			{Run: r.shell},
 			{Run: r.approval},
 			{Run: r.pruneTransfers, RequeueAfter: untilTransfersExpire},

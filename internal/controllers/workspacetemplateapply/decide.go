@@ -56,6 +56,8 @@ type situation struct {
 	driftRequest string
 	// lastApplied is the time of the last successful apply.
 	lastApplied time.Time
+	// former is what only the template of the existing resources requires.
+	former former
 	// isOwned is set if the workspace belongs to a cluster or a machine.
 	isOwned bool
 	// jitter is between -1 and 1. It is constant for a workspace.
@@ -117,7 +119,7 @@ func decide(s situation) (decision, error) {
 	}
 	if s.planWaits() {
 		if blocked := s.blocked(); len(blocked) > 0 {
-			return noRun, protectedFault(blocked)
+			return noRun, s.protectedFault(blocked)
 		}
 	}
 	return s.attempt(decision{operation: terraform.OperationPlanAndApply}, s.inputs)
@@ -197,10 +199,10 @@ func (s situation) decideManual() (decision, error) {
 	case s.rejectedPlan == s.plan.ID:
 		return noRun, fault.Stall(infrav1.PlanRejectedReason, "Plan %s was rejected%s: change the inputs or request another plan", s.plan.ID, quoted(s.plan.Comment))
 	case s.approvedPlan != s.plan.ID:
-		return noRun, fault.Wait(infrav1.WaitingForApprovalReason, "Plan %s (%s) waits for approval: set spec.approvedPlan to %s%s", s.plan.ID, planSummary(s.plan), s.plan.ID, approvalCause(s.plan))
+		return noRun, fault.Wait(infrav1.WaitingForApprovalReason, "Plan %s (%s) waits for approval: set spec.approvedPlan to %s%s%s", s.plan.ID, planSummary(s.plan), s.plan.ID, approvalCause(s.plan), s.former.approval)
 	}
 	if blocked := s.blocked(); len(blocked) > 0 {
-		return noRun, protectedFault(blocked)
+		return noRun, s.protectedFault(blocked)
 	}
 	return s.attempt(decision{operation: terraform.OperationApply, plan: s.plan.ID}, s.inputs)
 }
@@ -212,8 +214,8 @@ func (s situation) blocked() []string {
 	return slices.DeleteFunc(slices.Clone(s.plan.Blocked), func(address string) bool { return !request.Protected(address) })
 }
 
-func protectedFault(addresses []string) error {
-	return fault.Stall(infrav1.ProtectedResourceReason, "%s", protectedMessage(addresses))
+func (s situation) protectedFault(addresses []string) error {
+	return fault.Stall(infrav1.ProtectedResourceReason, "%s%s", protectedMessage(addresses), s.former.protect)
 }
 
 func protectedMessage(addresses []string) string {

@@ -187,12 +187,12 @@ func (s situation) decideManualDestroy() (decision, error) {
 		return noRun, fault.Stall(infrav1.PlanRejectedReason, "Deletion is held: plan %s was rejected%s. Request another plan with captctl retry%s", s.plan.ID, quoted(s.plan.Comment), s.keepHint())
 	}
 	if blocked := s.blocked(); len(blocked) > 0 {
-		return noRun, fault.Stall(infrav1.ProtectedResourceReason, "Deletion is held: plan %s would destroy protected resources, or does not find them: %s. Allow it with captctl approve --allow-destroy, or list them in the annotation %s%s",
-			s.plan.ID, strings.Join(blocked, ", "), infrav1.AllowDestroyAnnotation, s.keepHint())
+		return noRun, fault.Stall(infrav1.ProtectedResourceReason, "Deletion is held: plan %s would destroy protected resources, or does not find them: %s. Allow it with captctl approve --allow-destroy, or list them in the annotation %s%s%s",
+			s.plan.ID, strings.Join(blocked, ", "), infrav1.AllowDestroyAnnotation, s.keepHint(), s.former.protect)
 	}
 	if s.approvedPlan != s.plan.ID {
-		return noRun, fault.Wait(infrav1.WaitingForApprovalReason, "Deletion waits: plan %s would destroy %d resources. Approve it with captctl approve, or set spec.approvedPlan to %s%s%s",
-			s.plan.ID, s.plan.Destroy, s.plan.ID, s.keepHint(), approvalCause(s.plan))
+		return noRun, fault.Wait(infrav1.WaitingForApprovalReason, "Deletion waits: plan %s would destroy %d resources. Approve it with captctl approve, or set spec.approvedPlan to %s%s%s%s",
+			s.plan.ID, s.plan.Destroy, s.plan.ID, s.keepHint(), approvalCause(s.plan), s.former.destroyApproval)
 	}
 	return s.attempt(decision{operation: terraform.OperationApplyDestroy, plan: s.plan.ID}, destroyInputs)
 }

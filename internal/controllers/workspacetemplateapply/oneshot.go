@@ -105,7 +105,7 @@ func (s situation) decideOneShot() (decision, error) {
 			s.plan.ID, planSummary(s.plan), message.Truncate(s.oneShot.Arguments(), maxQuote), s.plan.ID, approvalCause(s.plan))
 	}
 	if blocked := s.blocked(); len(blocked) > 0 {
-		return noRun, protectedFault(blocked)
+		return noRun, s.protectedFault(blocked)
 	}
 	return decision{operation: terraform.OperationApply, plan: s.plan.ID, oneShot: true}, nil
 }

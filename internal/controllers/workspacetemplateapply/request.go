@@ -36,8 +36,8 @@ func (s *scope) situation() situation {
 		protect:  s.inputs.Request.Protect, unprotected: s.unprotected(), plan: status.Plan, failure: status.Failure, drift: status.Drift,
 		move: s.pendingMove(), handledCommand: status.HandledStateCommand,
 		driftRequest: record.Shorten(annotations[infrav1.CheckDriftAnnotation], maxRequest),
-		isOwned:      metav1.GetControllerOf(s.apply) != nil,
-		lastApplied:  status.AppliedAt.Time, jitter: jitter(s.apply), now: s.now,
+		isOwned:      metav1.GetControllerOf(s.apply) != nil, former: s.formerRequirements(),
+		lastApplied: status.AppliedAt.Time, jitter: jitter(s.apply), now: s.now,
 	}
 	next.command, next.invalidCommand = stateCommand(s.apply)
 	var invalid string
@@ -182,6 +182,9 @@ func (s *scope) runMeta(request *terraform.Request, executor infrav1.Executor) m
 	}
 	if source := s.outputsSource(); source != nil {
 		meta.Annotations[record.ObjectsAnnotation] = string(mustJSON(source))
+	}
+	if required := s.required(request.Operation); required != nil {
+		meta.Annotations[requirementsAnnotation] = string(mustJSON(required))
 	}
 	// Each run records which requests were handled before it, because the status
 	// may be lost after the run that handled them was pruned.

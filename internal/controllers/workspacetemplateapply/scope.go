@@ -34,6 +34,8 @@ type scope struct {
 	maxTimeout time.Duration
 	// unused is the last number that was taken if no run has it, or 0.
 	unused int64
+	// template is the template of the workspace. It is empty if it does not exist.
+	template *infrav1.WorkspaceTemplate
 	// sources and inputs are set by the steps dependencies and inputs.
 	sources template.Sources
 	inputs  *template.Inputs
@@ -107,7 +109,7 @@ func (r *Reconciler) scope(ctx context.Context, apply *infrav1.WorkspaceTemplate
 	if err := r.Client.Get(ctx, apply.Spec.TemplateRef.Key(apply.Namespace), known.Template); client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("reading the template: %w", err)
 	}
-	s.policy = template.PolicyOf(known)
+	s.template, s.policy = known.Template, template.PolicyOf(known)
 	if s.policies, err = r.policiesOf(ctx, apply, known.Template); err != nil {
 		return nil, err
 	}

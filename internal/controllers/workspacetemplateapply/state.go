@@ -15,13 +15,23 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/record"
+	"github.com/appthrust/capt/internal/terraform/template"
 )
 
 // recordState writes into the status what a run that has ended reported about the
-// state. The backend of each run is in its Secret before it starts, and each run
+// state, and what its template requires.
+func (s *scope) recordState(run *runRecord, result *terraform.Result) error {
+	known := requirementsIn(s.apply.Status.State)
+	if err := s.recordReported(run, result); err != nil {
+		return err
+	}
+	return s.recordRequirements(known, run, result)
+}
+
+// recordReported writes into the status what a run reported about the state. The backend of each run is in its Secret before it starts, and each run
 // records what was known before it, so the state is known even if the run failed or
 // the status was lost.
-func (s *scope) recordState(run *runRecord, result *terraform.Result) error {
+func (s *scope) recordReported(run *runRecord, result *terraform.Result) error {
 	previous, err := s.previousState(run)
 	if err != nil {
 		return err
@@ -129,6 +139,7 @@ func (s *scope) startState(request *terraform.Request) {
 	if source := s.outputsSource(); source != nil {
 		state.TemplateRef = &source.TemplateRef
 	}
+	state.Requirements = template.MergeRequirements(state.Requirements, s.required(request.Operation))
 	s.apply.Status.State = state
 }
 

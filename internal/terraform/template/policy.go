@@ -1,6 +1,7 @@
 package template
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -13,8 +14,8 @@ import (
 const defaultDriftInterval = time.Hour
 
 // PolicyOf returns the policy of a workspace. Its settings override those of the
-// template, except that each of both can require approval. The template and the provider config
-// may be incomplete.
+// template, except that each of both can require approval, as can the template of the
+// resources that exist. The template and the provider config may be incomplete.
 func PolicyOf(s Sources) Policy { return s.policy() }
 
 func (s *Sources) policy() Policy {
@@ -23,12 +24,9 @@ func (s *Sources) policy() Policy {
 		Approval: infrav1.ApprovalAuto, DestroyApproval: infrav1.ApprovalAuto, DriftAction: infrav1.DriftOff, DriftInterval: defaultDriftInterval,
 		MinBackoff: infrav1.DefaultMinBackoff, MaxBackoff: infrav1.DefaultMaxBackoff,
 	}
-	if t.Approval == infrav1.ApprovalManual || a.Approval == infrav1.ApprovalManual {
-		p.Approval = infrav1.ApprovalManual
-	}
-	if t.DestroyApproval == infrav1.ApprovalManual || a.DestroyApproval == infrav1.ApprovalManual {
-		p.DestroyApproval = infrav1.ApprovalManual
-	}
+	recorded := s.recorded()
+	p.Approval = cmp.Or(stricter(t.Approval, a.Approval), stricter(recorded.Approval, ""), p.Approval)
+	p.DestroyApproval = cmp.Or(stricter(t.DestroyApproval, a.DestroyApproval), stricter(recorded.DestroyApproval, ""), p.DestroyApproval)
 	for _, drift := range []*infrav1.DriftPolicy{t.Drift, a.Drift} {
 		if drift == nil {
 			continue
@@ -71,11 +69,11 @@ func (s *Sources) timeout() time.Duration {
 	return duration(s.Apply.Spec.Timeout, duration(s.Template.Spec.Template.Spec.Timeout, defaultTimeout))
 }
 
-// protect returns the union of the patterns of the template and of the apply. An
-// apply can add protection, but not remove it.
+// protect returns the union of the patterns of the template, of the apply and of the
+// template of the resources that exist. An apply can add protection, but not remove it.
 func (s *Sources) protect() []string {
 	var patterns []string
-	for _, p := range slices.Concat(s.Template.Spec.Template.Spec.Protect, s.Apply.Spec.Protect) {
+	for _, p := range slices.Concat(s.Template.Spec.Template.Spec.Protect, s.Apply.Spec.Protect, s.recorded().Protect) {
 		patterns = append(patterns, string(p))
 	}
 	slices.Sort(patterns)
