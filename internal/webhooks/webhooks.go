@@ -67,6 +67,7 @@ func SetupWith(mgr ctrl.Manager, s Settings) error {
 		registerValidator(r, &addonsv1.CAPTAddon{}, captAddonRules),
 
 		registerDefaulter(r, &infrav1.WorkspaceTemplateApply{}, authors{}),
+		registerDeletion(r),
 		registerDefaulter(r, &infrav1.CAPTClusterTemplate{}, templateNamespaces[*infrav1.CAPTClusterTemplate](referencesOfCluster)),
 		registerDefaulter(r, &infrav1.CAPTMachineTemplate{}, templateNamespaces[*infrav1.CAPTMachineTemplate](referencesOfMachine)),
 		registerDefaulter(r, &infrav1.CAPTMachinePoolTemplate{}, templateNamespaces[*infrav1.CAPTMachinePoolTemplate](referencesOfMachinePool)),

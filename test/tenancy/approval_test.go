@@ -183,19 +183,31 @@ func TestEditor_cannotSwitchApprovalOff(t *testing.T) {
 	g := NewWithT(t)
 	ns := env.Namespace(t)
 	editor, approver := editor(t, ns), approver(t, ns)
-	apply := workspace(t, editor, ns, "a", nil)
+	selfApprover := withRoles(t, ns, "self", "capt-viewer", "capt-editor", "capt-approver", "capt-self-approver")
+	strict := func(a *infrav1.WorkspaceTemplateApply) { a.Spec.DestroyApproval = infrav1.ApprovalManual }
+	apply := workspace(t, editor, ns, "a", strict)
 	for what, change := range map[string]func(*infrav1.WorkspaceTemplateApply){
-		"Auto":                 func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Approval = infrav1.ApprovalAuto },
-		"the template's":       func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Approval = "" },
-		"unprotected resource": func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Protect = nil },
+		"Auto":                  func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Approval = infrav1.ApprovalAuto },
+		"the template's":        func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Approval = "" },
+		"unprotected resource":  func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Protect = nil },
+		"Auto for the deletion": func(a *infrav1.WorkspaceTemplateApply) { a.Spec.DestroyApproval = infrav1.ApprovalAuto },
 	} {
+		withVariables := func(a *infrav1.WorkspaceTemplateApply) {
+			change(a)
+			a.Spec.Variables = map[string]infrav1.Value{"x": infrav1.StringValue("y")}
+		}
 		refused(t, what, patched(editor, apply, change))
-		allowed(t, what, func() error {
-			return patched(approver, apply, func(a *infrav1.WorkspaceTemplateApply) { change(a) })
+		allowed(t, "another change", func() error {
+			return patched(approver, apply, func(a *infrav1.WorkspaceTemplateApply) { a.Labels = map[string]string{"x": "y"} })
 		})
+		refused(t, what+", by an approver with his own change", patched(approver, apply, withVariables))
+		refused(t, what+", by an approver before his own change", patched(approver, apply, change))
+		allowed(t, what, func() error { return patched(selfApprover, apply, withVariables) })
 		g.Expect(env.Client.Delete(t.Context(), apply)).To(Succeed())
-		apply = workspace(t, editor, ns, "a", nil)
+		apply = workspace(t, editor, ns, "a", strict)
 	}
+	g.Expect(env.Client.Delete(t.Context(), apply)).To(Succeed())
+	apply = workspace(t, editor, ns, "a", nil)
 	open := workspace(t, editor, ns, "b", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Approval = "" })
 	refused(t, "a template without approval", patched(editor, open, func(a *infrav1.WorkspaceTemplateApply) { a.Spec.TemplateRef.Name = "other" }))
 	refused(t, "a template whose deletion needs no approval", patched(editor, apply, func(a *infrav1.WorkspaceTemplateApply) { a.Spec.TemplateRef.Name = "other" }))

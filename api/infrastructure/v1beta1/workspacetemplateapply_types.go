@@ -387,6 +387,13 @@ type WorkspaceTemplateApplyStatus struct {
 	// destroys the resources. A host that vanished before that has destroyed nothing.
 	// +optional
 	HostDeletedAt metav1.Time `json:"hostDeletedAt,omitempty,omitzero"`
+
+	// deletedBy is the user who deleted this object. Where approval is enforced, this user
+	// cannot approve the plan that destroys the resources without the verb approve-own.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=4096
+	DeletedBy string `json:"deletedBy,omitempty"`
 }
 
 // OutputsSource is what a run used.

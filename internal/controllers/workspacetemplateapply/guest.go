@@ -209,7 +209,7 @@ func (r *Reconciler) hostGuest(ctx context.Context, s *scope) error {
 func (s *scope) mirror() {
 	status, own := s.hosted.Status.DeepCopy(), &s.apply.Status
 	status.Conditions, status.ObservedGeneration, status.ConnectionSecretName = own.Conditions, own.ObservedGeneration, own.ConnectionSecretName
-	status.Runs, status.Host, status.HostDeletedAt = 0, own.Host, own.HostDeletedAt
+	status.Runs, status.Host, status.HostDeletedAt, status.DeletedBy = 0, own.Host, own.HostDeletedAt, own.DeletedBy
 	if status.Plan != nil && own.Plan != nil && own.Plan.ID == status.Plan.ID {
 		// It is the approval of the guest that counts, which the next step reads.
 		status.Plan.ApprovedBy, status.Plan.ApprovedAt, status.Plan.Comment = own.Plan.ApprovedBy, own.Plan.ApprovedAt, own.Plan.Comment

@@ -165,6 +165,13 @@ func TestGuest_passesItsAuthorOn(t *testing.T) {
 		c.reconcile()
 		c.Expect(c.hosted().Annotations).To(HaveKeyWithValue(passedAuthor, author))
 	}
+	c.Expect(c.server.Delete(t.Context(), c.get())).To(Succeed())
+	deleted := c.get()
+	deleted.Status.DeletedBy = "carol"
+	c.Expect(c.server.Status().Update(t.Context(), deleted)).To(Succeed())
+	c.reconcile()
+	c.Expect(c.hosted().Annotations).To(HaveKeyWithValue(passedAuthor, "carol"), "who deletes a workspace is responsible for the destruction")
+	c.Expect(c.get().Status.DeletedBy).To(Equal("carol"), "the host has another one")
 }
 
 // A workspace runs for another one only if both say so.

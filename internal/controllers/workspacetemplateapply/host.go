@@ -45,7 +45,7 @@ var hostedAnnotations = []string{
 const passedApproval = "capt.appthrust.io/approved-by-guest" //nolint:gosec // The name of an annotation.
 
 // passedAuthor is the annotation of a workspace that runs for a guest with the user who changed
-// the guest last. He must not approve the plan of his change here.
+// the guest last, or deleted it. He must not approve the plan of his change here.
 const passedAuthor = "capt.appthrust.io/changed-by-guest" //nolint:gosec // The name of an annotation.
 
 // passedAnnotations are the annotations that follow the guest.
@@ -131,7 +131,7 @@ func (r *Reconciler) desiredHosted(ctx context.Context, guest *infrav1.Workspace
 	if plan := guest.Spec.ApprovedPlan; plan != "" {
 		desired.Annotations[passedApproval] = plan
 	}
-	if author := guest.Annotations[infrav1.ChangedByAnnotation]; author != "" {
+	if author := authorOf(guest); author != "" {
 		desired.Annotations[passedAuthor] = author
 	}
 	if filter := guest.Labels[clusterv1.WatchLabel]; filter != "" {
@@ -143,6 +143,15 @@ func (r *Reconciler) desiredHosted(ctx context.Context, guest *infrav1.Workspace
 	}
 	desired.Annotations[record.SealAnnotation] = seal.Sign(hostPurpose, hostedContent(desired))
 	return desired, nil
+}
+
+// authorOf returns who is responsible for the next plan of a guest: the user who deleted it, or
+// who changed it last.
+func authorOf(guest *infrav1.WorkspaceTemplateApply) string {
+	if !guest.DeletionTimestamp.IsZero() && guest.Status.DeletedBy != "" {
+		return guest.Status.DeletedBy
+	}
+	return guest.Annotations[infrav1.ChangedByAnnotation]
 }
 
 // onlyManual returns an approval mode that a guest passes on. It may require approval, but

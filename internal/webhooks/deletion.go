@@ -1,0 +1,61 @@
+package webhooks
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+)
+
+// +kubebuilder:webhook:verbs=delete,path=/delete-infrastructure-cluster-x-k8s-io-v1beta1-workspacetemplateapply,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplateapplies,versions=v1beta1,name=deletion.workspacetemplateapply.infrastructure.cluster.x-k8s.io,sideEffects=NoneOnDryRun,admissionReviewVersions=v1
+
+// deletionPath is where the API server reports deletions of workspaces.
+const deletionPath = "/delete-infrastructure-cluster-x-k8s-io-v1beta1-workspacetemplateapply"
+
+// registerDeletion registers the webhook for deletions of workspaces.
+func registerDeletion(in registry) error {
+	_, registered, err := in.kind(&infrav1.WorkspaceTemplateApply{})
+	if err != nil || !registered {
+		return err
+	}
+	in.mgr.GetWebhookServer().Register(deletionPath, &admission.Webhook{Handler: deleters{client: in.mgr.GetClient()}})
+	return nil
+}
+
+// deleters records who deletes a workspace, so that this user cannot approve the destruction of
+// its resources alone. An admission response cannot change an object that is deleted, and no
+// user can write its status. The API server calls the webhook again if the object has changed
+// since the call, so the record is that of the deletion that takes place.
+type deleters struct{ client client.Client }
+
+// Handle records the user of a deletion.
+func (d deleters) Handle(ctx context.Context, req admission.Request) admission.Response {
+	apply := &infrav1.WorkspaceTemplateApply{}
+	if err := json.Unmarshal(req.OldObject.Raw, apply); err != nil {
+		return admission.Errored(http.StatusBadRequest, fmt.Errorf("reading the object: %w", err))
+	}
+	user := req.UserInfo.Username
+	if req.DryRun != nil && *req.DryRun || !apply.DeletionTimestamp.IsZero() || apply.Status.DeletedBy == user {
+		return admission.Allowed("")
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": apply.UID}, "status": map[string]any{"deletedBy": user}})
+	if err == nil {
+		err = d.client.Status().Patch(ctx, apply, client.RawPatch(types.MergePatchType, patch))
+	}
+	switch {
+	case err == nil, apierrors.IsNotFound(err):
+		return admission.Allowed("")
+	case apierrors.IsForbidden(err):
+		// The manager of another namespace has no workspaces here.
+		return admission.Allowed("")
+	default:
+		return admission.Errored(http.StatusInternalServerError, fmt.Errorf("recording who deletes the workspace: %w", err))
+	}
+}
