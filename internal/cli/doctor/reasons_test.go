@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -138,10 +139,7 @@ func TestAddonFixes_haveEveryFailure(t *testing.T) {
 // A fix is a command that can be copied: every placeholder is replaced.
 func TestForWorkspace_leavesNoPlaceholder(t *testing.T) {
 	apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: named("net")}
-	fixes := map[string]string{}
-	for reason, fix := range failureFixes {
-		fixes[reason] = fix
-	}
+	fixes := maps.Clone(failureFixes)
 	for reason, limit := range waitLimits {
 		fixes[reason] = limit.fix
 	}

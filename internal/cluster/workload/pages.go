@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -21,7 +22,7 @@ func EachPage[L client.ObjectList](ctx context.Context, c client.Reader, newList
 	limit, next := int64(pageSize), ""
 	for range maxPages {
 		page := newList()
-		err := c.List(ctx, page, append(opts[:len(opts):len(opts)], client.Limit(limit), client.Continue(next))...)
+		err := c.List(ctx, page, append(slices.Clip(opts), client.Limit(limit), client.Continue(next))...)
 		if errors.Is(err, ErrTooLarge) && limit > 1 {
 			limit /= 2
 			continue

@@ -135,6 +135,11 @@ func (r *Reconciler) start(ctx context.Context, s *scope, next decision) error {
 	run := &runRecord{id: request.RunID, workspace: s.apply.Name, workspaceUID: s.apply.UID, number: number, secret: secret, origin: originSealed}
 	s.startState(request)
 	ctrl.LoggerFrom(ctx).Info("Starting run", "run", run.id, "operation", next.operation)
+	return launch(ctx, s, runner, run, request)
+}
+
+// launch starts the runner of a stored run.
+func launch(ctx context.Context, s *scope, runner terraform.Runner, run *runRecord, request *terraform.Request) error {
 	ref := run.ref()
 	ref.Request = request
 	if err := runner.Start(ctx, ref); err != nil {
