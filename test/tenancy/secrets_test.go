@@ -101,7 +101,7 @@ func owner(controller bool) metav1.OwnerReference {
 	return metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "x", UID: "0", Controller: &controller}
 }
 
-// Whoever may update all Secrets can give an account the permission for single ones.
+// A user who may update all Secrets can give an account the permission for single ones.
 func TestSecretWriter_cannotPretendToBeARun(t *testing.T) {
 	ns := env.Namespace(t)
 	manager := as(t, managerUser)

@@ -28,7 +28,7 @@ func TestPolicy_keepsTheRequirementsOfTheResources(t *testing.T) {
 	policy := template.PolicyOf(sources(weak...))
 	g.Expect(policy).To(And(HaveField("Approval", infrav1.ApprovalManual), HaveField("DestroyApproval", infrav1.ApprovalManual)))
 	g.Expect(resolve(g, weak...).Request.Protect).To(Equal([]string{"a.b", "aws_vpc"}))
-	g.Expect(resolve(g, weak...).Hash).To(Equal(resolve(g, weak[1:]...).Hash), "they are no inputs")
+	g.Expect(resolve(g, weak...).Hash).To(Equal(resolve(g, weak[1:]...).Hash), "they are not a part of the inputs")
 }
 
 func TestRequirements_mergeAndCover(t *testing.T) {

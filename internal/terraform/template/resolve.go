@@ -297,7 +297,7 @@ func (r *resolver) expandReference(field, name string) (string, error) {
 }
 
 // expandSecret expands the placeholders of the name of a Secret, which must not be one of CAPT:
-// these have the states of other workspaces and the tokens of other runs. Whoever sets the
+// these have the states of other workspaces and the tokens of other runs. The user who sets the
 // variables of a placeholder must not choose the kubeconfig or the keys of any cluster.
 func (r *resolver) expandSecret(field, name string) (string, error) {
 	expanded, err := r.expandReference(field, name)
