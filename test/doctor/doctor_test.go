@@ -217,7 +217,7 @@ func TestExamine_webhooks(t *testing.T) {
 	results := p.examine()
 
 	p.g.Expect(results).To(problem("webhooks", doctor.Fail, "-none", "no caBundle", "cert-manager"))
-	p.g.Expect(results).To(problem("webhooks", doctor.Fail, "-none", "Service "+p.namespace+"/missing does not exist", "kubectl apply"))
+	p.g.Expect(results).To(problem("webhooks", doctor.Fail, "-none", "Service "+p.namespace+"/missing does not exist", "clusterctl init"))
 	p.g.Expect(results).To(problem("webhooks", doctor.Fail, "-expired", "expired 60m ago", "kubectl delete secret -n capt $(kubectl get certificate -n capt serving "))
 	p.g.Expect(results).To(problem("webhooks", doctor.Fail, "-expired", "Service "+p.namespace+"/empty has no ready endpoint", "kubectl get pods"))
 	p.g.Expect(results).To(problem("webhooks", doctor.Fail, "-silent", "127.0.0.1:1 is unreachable", "start the server of the webhook"))

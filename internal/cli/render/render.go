@@ -69,7 +69,7 @@ func Render(ctx context.Context, objects []client.Object, options Options) (*Ren
 		r.cluster(ctx, cluster)
 	}
 	for _, apply := range all[*infrav1.WorkspaceTemplateApply](r) {
-		r.run(rendered{apply: apply, owner: apply})
+		r.run(rendered{apply: apply, owned: apply, owner: apply})
 	}
 	for _, w := range r.rendered {
 		r.run(w)
@@ -99,6 +99,8 @@ type renderer struct {
 // rendered is a workspace and its owner.
 type rendered struct {
 	apply *infrav1.WorkspaceTemplateApply
+	// owned is the workspace as its owner creates it.
+	owned *infrav1.WorkspaceTemplateApply
 	owner client.Object
 	// incomplete reports that not all variables of the workspace are known.
 	incomplete bool
@@ -184,10 +186,11 @@ func (r *renderer) workspace(owner client.Object, desired workspace.Desired, err
 		r.problem(owner, err)
 		return
 	}
+	owned := apply.DeepCopy()
 	// An owner reference needs a UID, which only the API server assigns.
 	apply.OwnerReferences, apply.Annotations = nil, nil
 	r.out.Objects = append(r.out.Objects, apply)
-	r.rendered = append(r.rendered, rendered{apply, owner, incomplete})
+	r.rendered = append(r.rendered, rendered{apply: apply, owned: owned, owner: owner, incomplete: incomplete})
 }
 
 // futureVariables returns the variables of a rendered workspace that contain
@@ -212,7 +215,7 @@ func (r *renderer) run(w rendered) {
 		r.note("WorkspaceTemplate %s is not among the manifests: add it to see the input of WorkspaceTemplateApply %s", key, apply.Name)
 		return
 	}
-	sources := template.Sources{Apply: apply, Template: t, ConfigMaps: map[string]map[string][]byte{}, Future: futureVariables(w)}
+	sources := template.Sources{Apply: w.owned, Template: t, ConfigMaps: map[string]map[string][]byte{}, Future: futureVariables(w)}
 	for _, c := range all[*corev1.ConfigMap](r) {
 		if c.Namespace == apply.Namespace {
 			data := map[string][]byte{}
