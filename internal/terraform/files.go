@@ -13,6 +13,18 @@ func IsConfig(name string) bool {
 	})
 }
 
+// ConfigStem returns the name of a configuration file without its extension.
+func ConfigStem(name string) string {
+	name = strings.TrimSuffix(name, ".json")
+	return strings.TrimSuffix(strings.TrimSuffix(name, ".tf"), ".tofu")
+}
+
+// IsOverride reports whether a configuration file changes what the others declare.
+func IsOverride(name string) bool {
+	stem := ConfigStem(name)
+	return stem == "override" || strings.HasSuffix(stem, "_override")
+}
+
 // IsAutoVars reports whether OpenTofu and Terraform load a file of the root
 // module automatically as variables. Such a file overrides the environment.
 func IsAutoVars(name string) bool {

@@ -233,7 +233,7 @@ func (s situation) attempt(d decision, inputs string) (decision, error) {
 	if f.NextAt.IsZero() {
 		return noRun, fault.Stall(f.Reason, "%s", f.Message)
 	}
-	if limit := s.policy.RetryLimit; limit != nil && f.Attempts > *limit && countsAsAttempt(f) {
+	if GaveUp(s.policy, f) {
 		return noRun, fault.Stall(f.Reason, "%s (gave up after %d attempts; change the inputs or request a run with the annotation %s)", f.Message, f.Attempts, infrav1.RunRequestedAnnotation)
 	}
 	if wait := f.NextAt.Sub(s.now); wait > 0 {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -30,16 +29,15 @@ func checkOverrides(root string) error {
 	if err != nil {
 		return fmt.Errorf("reading the module: %w", err)
 	}
-	own := configStem(overrideFile)
+	own := terraform.ConfigStem(overrideFile)
 	for _, entry := range entries {
 		name := entry.Name()
-		stem := configStem(name)
 		switch {
 		case entry.IsDir() || !isConfig(name) || name == overrideFile:
-		case stem == own:
+		case terraform.ConfigStem(name) == own:
 			// OpenTofu loads a .tofu file instead of the .tf file of the same name.
 			return overrideFailure(name, 0, "It has a name that is reserved for CAPT: remove it, or rename it.")
-		case name > overrideFile && (stem == "override" || strings.HasSuffix(stem, "_override")):
+		case name > overrideFile && terraform.IsOverride(name):
 			line, err := backendLine(filepath.Join(root, name))
 			if err != nil {
 				return err
@@ -50,12 +48,6 @@ func checkOverrides(root string) error {
 		}
 	}
 	return nil
-}
-
-// configStem returns the name of a configuration file without its extension.
-func configStem(name string) string {
-	name = strings.TrimSuffix(name, ".json")
-	return strings.TrimSuffix(strings.TrimSuffix(name, ".tf"), ".tofu")
 }
 
 // backendLine returns the line of the first block in a file that replaces the backend, or

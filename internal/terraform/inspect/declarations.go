@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -68,6 +69,10 @@ func (m *Module) read(parser *hclparse.Parser, name string, content []byte, over
 // callsNamespaced reports whether a file calls a function with a namespace, as those of
 // providers have.
 func callsNamespaced(name string, content []byte) bool {
+	// Few files need to be read once more. JSON can escape the colons.
+	if !bytes.Contains(content, []byte("::")) && !bytes.Contains(content, []byte(`\u`)) {
+		return false
+	}
 	isNamespaced := func(token hclsyntax.Token) bool { return token.Type == hclsyntax.TokenDoubleColon }
 	if strings.HasSuffix(name, ".json") {
 		return slices.ContainsFunc(templatesOf(content), func(text string) bool {

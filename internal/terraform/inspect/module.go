@@ -164,8 +164,7 @@ func configNames(files map[string][]byte) (primary, overrides []string) {
 		if base, isTerraform := strings.CutSuffix(name, ".tf.json"); isTerraform && has(files, base+".tofu.json") {
 			continue
 		}
-		base := strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(name, ".json"), ".tf"), ".tofu")
-		if base == "override" || strings.HasSuffix(base, "_override") {
+		if terraform.IsOverride(name) {
 			overrides = append(overrides, name)
 		} else {
 			primary = append(primary, name)
