@@ -177,8 +177,9 @@ func (m *objectMetrics) readRuns(ctx context.Context, workspace *infrav1.Workspa
 }
 
 // isFailing reports whether a workspace needs a user: its latest run failed and is not
-// retried, or its runs fail again and again. A run that was stopped or interrupted has not
-// failed.
+// retried, or its runs fail again and again. A run that was stopped has not failed, and one
+// that was interrupted has only if that happens each time, for example because its pod has too
+// little memory.
 func (m *objectMetrics) isFailing(ctx context.Context, workspace *infrav1.WorkspaceTemplateApply) bool {
 	failure := workspace.Status.Failure
 	switch {
@@ -186,8 +187,6 @@ func (m *objectMetrics) isFailing(ctx context.Context, workspace *infrav1.Worksp
 		return false
 	case failure.NextAt.IsZero():
 		return true
-	case failure.Reason == infrav1.RunInterruptedReason:
-		return false
 	case failure.Attempts >= maxRetries:
 		return true
 	default:

@@ -158,18 +158,20 @@ func TestIsFailing(t *testing.T) {
 		limit    *int32
 		want     bool
 	}{
-		"none":                    {},
-		"not retried":             {failure: &infrav1.FailureStatus{Reason: infrav1.RunFailedReason, Attempts: 1}, want: true},
-		"stopped by a user":       {failure: &infrav1.FailureStatus{Reason: infrav1.RunCanceledReason, Attempts: 9}},
-		"retried":                 {failure: retriedAfter(infrav1.RetryingReason, 5)},
-		"retried often":           {failure: retriedAfter(infrav1.RetryingReason, 6), want: true},
-		"interrupted often":       {failure: retriedAfter(infrav1.RunInterruptedReason, 6)},
-		"limit of the workspace":  {failure: retriedAfter(infrav1.LockHeldReason, 2), limit: new(int32(1)), want: true},
-		"within its limit":        {failure: retriedAfter(infrav1.LockHeldReason, 2), limit: new(int32(2))},
-		"limit of the template":   {failure: retriedAfter(infrav1.RunTimedOutReason, 4), template: "limited", want: true},
-		"within that limit":       {failure: retriedAfter(infrav1.RunTimedOutReason, 3), template: "limited"},
-		"template does not exist": {failure: retriedAfter(infrav1.RunTimedOutReason, 4), template: "missing"},
-		"not an attempt":          {failure: retriedAfter(infrav1.PlanStaleReason, 2), limit: new(int32(0))},
+		"none":                     {},
+		"not retried":              {failure: &infrav1.FailureStatus{Reason: infrav1.RunFailedReason, Attempts: 1}, want: true},
+		"stopped by a user":        {failure: &infrav1.FailureStatus{Reason: infrav1.RunCanceledReason, Attempts: 9}},
+		"retried":                  {failure: retriedAfter(infrav1.RetryingReason, 5)},
+		"retried often":            {failure: retriedAfter(infrav1.RetryingReason, 6), want: true},
+		"interrupted":              {failure: retriedAfter(infrav1.RunInterruptedReason, 5)},
+		"interrupted each time":    {failure: retriedAfter(infrav1.RunInterruptedReason, 6), want: true},
+		"interruptions at a limit": {failure: retriedAfter(infrav1.RunInterruptedReason, 2), limit: new(int32(1))},
+		"limit of the workspace":   {failure: retriedAfter(infrav1.LockHeldReason, 2), limit: new(int32(1)), want: true},
+		"within its limit":         {failure: retriedAfter(infrav1.LockHeldReason, 2), limit: new(int32(2))},
+		"limit of the template":    {failure: retriedAfter(infrav1.RunTimedOutReason, 4), template: "limited", want: true},
+		"within that limit":        {failure: retriedAfter(infrav1.RunTimedOutReason, 3), template: "limited"},
+		"template does not exist":  {failure: retriedAfter(infrav1.RunTimedOutReason, 4), template: "missing"},
+		"not an attempt":           {failure: retriedAfter(infrav1.PlanStaleReason, 2), limit: new(int32(0))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			workspace := &infrav1.WorkspaceTemplateApply{ObjectMeta: named("net")}

@@ -38,6 +38,30 @@ func backoff(during time.Duration) string {
 	return strings.Join(values, " ")
 }
 
+// restarts returns the start times of a container that runs for a number of minutes, is
+// killed, and starts again after a pause of some minutes. While it is down it has no series.
+func restarts(up, down int, during time.Duration) string {
+	var values []string
+	for at := 0; at <= int(during.Minutes()); at++ {
+		if cycle := up + down; at%cycle < up {
+			values = append(values, strconv.Itoa(60*(at-at%cycle)))
+		} else {
+			values = append(values, "_")
+		}
+	}
+	return strings.Join(values, " ")
+}
+
+// started returns the series of a pod's start times.
+func started(pod, values string) string {
+	return fmt.Sprintf(`process_start_time_seconds{namespace="capt-system",pod=%q,%s} %s`, pod, job, values)
+}
+
+// leading returns the series of a pod that leads, or not.
+func leading(pod, values string) string {
+	return fmt.Sprintf(`leader_election_master_status{namespace="capt-system",name="capt",pod=%q,%s} %s`, pod, job, values)
+}
+
 // Each alert has a case in which it fires and one in which it does not.
 var cases = []struct {
 	alert  string
@@ -50,6 +74,15 @@ var cases = []struct {
 	{alert: "CAPTManagerDown", name: "no manager answers", series: `up{` + job + `} 0x30`, after: 15 * time.Minute, want: []string{"CAPTManagerDown{"}},
 	{alert: "CAPTManagerDown", name: "nothing is scraped", series: `other 0x30`, after: 15 * time.Minute, want: []string{"CAPTManagerDown{"}},
 	{alert: "CAPTManagerDown", name: "one of two answers", series: "up{pod=\"a\"," + job + "} 1x30\nup{pod=\"b\"," + job + "} 0x30", after: 15 * time.Minute},
+	{alert: "CAPTManagerRestarting", name: "killed a minute after each start", series: started("a", restarts(1, 5, 2*hour)), after: 2 * hour, want: []string{`CAPTManagerRestarting{namespace="capt-system"}: A CAPT manager in capt-system has restarted`}},
+	{alert: "CAPTManagerRestarting", name: "killed after ten minutes each", series: started("a", "0x120") + "\n" + started("b", restarts(10, 1, 2*hour)), after: 2 * hour, want: []string{`CAPTManagerRestarting{namespace="capt-system"}`}},
+	{alert: "CAPTManagerRestarting", name: "three upgrades", series: started("a", "0x30 _x90") + "\n" + started("b", "_x29 1800x30 _x60") + "\n" + started("c", "_x59 3600x30 _x30") + "\n" + started("d", "_x89 5400x30"), after: 2 * hour},
+	{alert: "CAPTManagerRestarting", name: "twice in an hour", series: started("a", "0x40 2400x20 3600x20"), after: 75 * time.Minute},
+	{alert: "CAPTManagerRestarting", name: "of another program", series: strings.ReplaceAll(started("a", restarts(1, 5, 2*hour)), job, `job="other"`), after: 2 * hour},
+	{alert: "CAPTManagerNotLeading", name: "both replicas wait", series: leading("a", "0x30") + "\n" + leading("b", "0x30"), after: 15 * time.Minute, want: []string{`CAPTManagerNotLeading{namespace="capt-system"}: No CAPT manager in capt-system leads`}},
+	{alert: "CAPTManagerNotLeading", name: "one of two leads", series: leading("a", "0x30") + "\n" + leading("b", "1x30"), after: 15 * time.Minute},
+	{alert: "CAPTManagerNotLeading", name: "the other takes over", series: leading("a", "1x10 _x20") + "\n" + leading("b", "0x11 1x20"), after: 25 * time.Minute},
+	{alert: "CAPTManagerNotLeading", name: "without an election", series: `up{` + job + `} 1x30`, after: 15 * time.Minute},
 	{alert: "CAPTReconcileErrors", name: "an object always fails", series: errorsOf("captcluster", job, backoff(3*hour)), after: 90 * time.Minute, want: []string{`CAPTReconcileErrors{controller="captcluster", namespace="capt-system"}: Controller captcluster fails`}},
 	{alert: "CAPTReconcileErrors", name: "and is still tried every 1000 seconds", series: errorsOf("captcluster", job, backoff(8*hour)), after: 8 * hour, want: []string{`CAPTReconcileErrors{controller="captcluster"`}},
 	{alert: "CAPTReconcileErrors", name: "in the manager of another provider", series: errorsOf("captaddon", `job="capt-addon-controller-manager-metrics-service"`, backoff(3*hour)), after: 90 * time.Minute, want: []string{`CAPTReconcileErrors{controller="captaddon"`}},

@@ -28,6 +28,7 @@ var waitLimits = map[string]limit{
 	infrav1.RunInProgressReason:            {2 * time.Hour, "captctl logs -f -n NS NAME"},
 	infrav1.LockHeldReason:                 {10 * time.Minute, "captctl unlock -n NS NAME"},
 	infrav1.RetryingReason:                 {time.Hour, "captctl logs -n NS NAME"},
+	infrav1.RunInterruptedReason:           {time.Hour, "captctl logs -n NS NAME; if the pods of its runs are killed or evicted, raise spec.runner.resources of the WorkspaceProviderConfig"},
 	infrav1.WaitingForTemplateReason:       {10 * time.Minute, "create the template of its spec.templateRef with kubectl apply"},
 	infrav1.WaitingForProviderConfigReason: {10 * time.Minute, "create the WorkspaceProviderConfig of its template with kubectl apply"},
 	infrav1.WaitingForSecretReason:         {30 * time.Minute, "kubectl describe workspacetemplateapply -n NS NAME"},

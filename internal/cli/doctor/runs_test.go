@@ -36,6 +36,8 @@ func TestWorkspaceProblem(t *testing.T) {
 		"failed while deleted":    {observed: 2, deleted: true, conditions: []metav1.Condition{ready("False", infrav1.RunFailedReason, 0)}},
 		"waiting":                 {observed: 2, conditions: []metav1.Condition{ready("False", infrav1.QueuedReason, 15*time.Minute)}},
 		"waiting too long":        {observed: 2, conditions: []metav1.Condition{ready("False", infrav1.LockHeldReason, 20*time.Minute)}, want: &Result{Status: Warn, Message: "for 20m: LockHeld: details", Fix: "captctl unlock -n team net"}},
+		"interrupted":             {observed: 2, conditions: []metav1.Condition{ready("False", infrav1.RunInterruptedReason, time.Hour)}},
+		"interrupted each time":   {observed: 2, conditions: []metav1.Condition{ready("False", infrav1.RunInterruptedReason, 2*time.Hour)}, want: &Result{Status: Warn, Message: "for 120m: RunInterrupted: details", Fix: "captctl logs -n team net; if the pods of its runs are killed or evicted, raise spec.runner.resources of the WorkspaceProviderConfig"}},
 		"waiting for other cause": {observed: 2, conditions: []metav1.Condition{ready("False", "SomethingNew", 100*time.Hour)}},
 		"time of the cause": {
 			observed: 2,
