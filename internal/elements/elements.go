@@ -24,9 +24,10 @@ func (e *Error) Error() string {
 // of the values in the JSON, whether it is valid or not.
 type Counter struct {
 	// Elements is the number of values so far, and Size that of bytes. Objects is the number
-	// of objects in lists, and Commas that of commas in the outermost list or object. A null
-	// counts as an object: it becomes an empty one.
-	Elements, Size, Objects, Commas int
+	// of objects in lists, and Maps that of other objects. Commas is the number of commas in
+	// the outermost list or object. A null in a list counts as an object: it becomes an empty
+	// one.
+	Elements, Size, Objects, Maps, Commas int
 	// Depth is that of lists and objects which have not ended.
 	Depth int
 	// lists has whether each of them is a list, up to maxDepth.
@@ -73,8 +74,12 @@ func (c *Counter) Add(b byte) {
 }
 
 func (c *Counter) begin(isList bool) {
-	if !isList && c.inList() {
+	switch {
+	case isList:
+	case c.inList():
 		c.Objects++
+	default:
+		c.Maps++
 	}
 	if c.Depth++; len(c.lists) < maxDepth {
 		c.lists = append(c.lists, isList)
@@ -95,8 +100,11 @@ func (c *Counter) inList() bool {
 func (c *Counter) Reset() { *c = Counter{lists: c.lists[:0]} }
 
 // Memory estimates how many bytes the JSON needs when it is decoded into the types of
-// Kubernetes, or into maps. A pod, whose text may be two bytes, needs more than a KiB.
-func (c *Counter) Memory() int { return c.Size + 64*c.Elements + 1536*c.Objects }
+// Kubernetes, or into maps. A pod, whose text may be two bytes, needs more than a KiB. A map
+// with one key needs space for eight, and a large one up to 76 bytes for each key.
+func (c *Counter) Memory() int {
+	return c.Size + 80*c.Elements + 1536*c.Objects + 352*c.Maps
+}
 
 // Check returns an error if the JSON has too many elements.
 func (c *Counter) Check(limit int) error {

@@ -47,6 +47,16 @@ func TestCounter_countsTheObjectsOfLists(t *testing.T) {
 	}
 }
 
+func TestCounter_countsMaps(t *testing.T) {
+	for text, maps := range map[string]int{
+		`{"a":{"b":{}},"c":null}`: 3, `{"items":[{},{"a":{}},null]}`: 2, `["{",{"{":"{"}]`: 0, strings.Repeat(`{"":`, 9_000): 9_000,
+	} {
+		counter := &elements.Counter{}
+		_, _ = counter.Write([]byte(text))
+		NewWithT(t).Expect(counter.Maps).To(Equal(maps), text[:min(len(text), 50)])
+	}
+}
+
 func TestCheckYAML_countsLinesAndFlow(t *testing.T) {
 	for name, text := range map[string]string{
 		"lines": strings.Repeat("- 1\n", 1000), "flow": "[" + strings.Repeat("1,", 1000) + "1]", "nested": strings.Repeat("- ", 1000) + "1",

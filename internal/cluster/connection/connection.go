@@ -117,7 +117,6 @@ func (c *Cache) open(ctx context.Context, config *rest.Config) (*connection, err
 func (c *Cache) start(cluster client.ObjectKey, opened *connection) error {
 	config := rest.CopyConfig(opened.config)
 	config.Timeout = listTimeout
-	workload.LimitPages(config)
 	watching, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return fmt.Errorf("creating a client: %w", err)

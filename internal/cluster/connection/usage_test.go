@@ -225,7 +225,6 @@ current-context: x
 	if err != nil {
 		t.Fatal(err)
 	}
-	workload.LimitPages(config)
 	lookup, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		t.Fatal(err)

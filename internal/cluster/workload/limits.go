@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
 
 	"github.com/appthrust/capt/internal/elements"
 )
@@ -33,16 +32,13 @@ var (
 
 func (l limit) allows(c *elements.Counter) bool { return c.Size <= l.size && c.Memory() <= l.memory }
 
+// and returns what both limits allow.
+func (l limit) and(other limit) limit {
+	return limit{size: min(l.size, other.size), memory: min(l.memory, other.memory)}
+}
+
 // ErrTooLarge is why a response is not read to its end.
 var ErrTooLarge = errors.New("the API server answers with more than the manager reads into memory")
-
-// LimitPages makes a configuration of LastingConfig accept only the pages of lists.
-func LimitPages(config *rest.Config) {
-	if transport, ok := config.Transport.(limited); ok {
-		transport.limit = pageLimit
-		config.Transport = transport
-	}
-}
 
 // limited limits responses. A watch may last, but each event is limited.
 type limited struct {
@@ -56,13 +52,16 @@ func (l limited) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	watch := request.URL.Query().Get("watch")
+	query := request.URL.Query()
+	watch := query.Get("watch")
 	switch events := watch == "true" || watch == "1"; {
 	case !isJSON(response):
 		// An event, too, is decoded as its response says.
 		response.Body = &limitedBody{ReadCloser: response.Body, limit: otherLimit}
 	case events:
 		response.Body = &limitedEvents{ReadCloser: response.Body, limit: eventLimit}
+	case query.Has("limit"):
+		response.Body = &limitedBody{ReadCloser: response.Body, limit: l.limit.and(pageLimit)}
 	default:
 		response.Body = &limitedBody{ReadCloser: response.Body, limit: l.limit}
 	}

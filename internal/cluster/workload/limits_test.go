@@ -46,6 +46,7 @@ func TestLimited_limitsResponsesAndEvents(t *testing.T) {
 		"a list of empty objects":    {contentType: inJSON, body: `{"items":[` + strings.Repeat("{},", 50_000) + `{}]}`, size: 1 << 20, fails: true},
 		"a list of nothing":          {contentType: inJSON, body: `{"items":[` + strings.Repeat("null,", 50_000) + `{}]}`, size: 1 << 20, fails: true},
 		"lists in a list":            {contentType: inJSON, body: `{"values":[` + strings.Repeat("[],", 300_000) + `{}]}`, size: 1 << 20, fails: true},
+		"maps in maps":               {contentType: inJSON, body: strings.Repeat(`{"":`, 40_000), size: 1 << 20, fails: true},
 		"a health check":             {contentType: "text/plain; charset=utf-8", body: strings.Repeat("[+]ping ok\n", 100), size: 10},
 		"protobuf":                   {contentType: "application/vnd.kubernetes.protobuf", body: strings.Repeat("\n\x00", 10<<10), size: 1 << 20, fails: true},
 		"YAML that looks like JSON":  {contentType: "application/yaml;a=json", body: strings.Repeat("- {}\n", 10<<10), size: 1 << 20, fails: true},
@@ -73,6 +74,21 @@ func TestLimited_limitsResponsesAndEvents(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(n).To(BeEquivalentTo(len(tc.body)))
 		})
+	}
+}
+
+// A list is read in pages, with or without a cache.
+func TestLimited_limitsPages(t *testing.T) {
+	body := `{"items":[` + strings.Repeat("{},", 12<<10) + `{}]}`
+	for query, matches := range map[string]OmegaMatcher{"": Succeed(), "?labelSelector=limit": Succeed(), "?limit=100": MatchError(ErrTooLarge), "?continue=a&limit=1": MatchError(ErrTooLarge)} {
+		g := NewWithT(t)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://example.com/api/v1/nodes"+query, http.NoBody)
+		g.Expect(err).NotTo(HaveOccurred())
+		response, err := limited{next: answer{"application/json", body}, limit: responseLimit}.RoundTrip(request)
+		g.Expect(err).NotTo(HaveOccurred())
+		_, err = io.Copy(io.Discard, response.Body)
+		_ = response.Body.Close()
+		g.Expect(err).To(matches, query)
 	}
 }
 
@@ -108,6 +124,8 @@ func TestLimited_acceptsOnlyJSON(t *testing.T) {
 // The estimate must not be less than what the worst objects need.
 func TestLimits_areThoseOfTheMemory(t *testing.T) {
 	node := `{"metadata":{"name":"n","labels":{"a":"b"}},"status":{"images":[{"names":["a"],"sizeBytes":1}]}},`
+	chain := strings.Repeat(`{"":`, 9_000) + "1" + strings.Repeat("}", 9_000)
+	limits := `{"resources":{"limits":{"":1},"requests":{"":1}}},`
 	for name, tc := range map[string]struct {
 		entry string
 		count int
@@ -121,6 +139,13 @@ func TestLimits_areThoseOfTheMemory(t *testing.T) {
 		"kinds":             {"{},", 3_000, func() any { return &metav1.APIResourceList{} }},
 		"lists in values":   {`{"spec":{"values":[` + strings.Repeat("[],", 1_000) + `[]]}},`, 10, func() any { return &map[string]any{} }},
 		"values":            {`{"a":"b"},`, 3_000, func() any { return &map[string]any{} }},
+		"chains of maps":    {`{"spec":{"values":` + chain + `}},`, 10, func() any { return &map[string]any{} }},
+		"many small maps":   {`{"spec":{"values":{` + keys(1_000, `{"":1}`) + `}}},`, 10, func() any { return &map[string]any{} }},
+		"maps of 9 keys":    {`{"spec":{"values":{` + keys(300, "{"+keys(9, `""`)+"}") + `}}},`, 10, func() any { return &map[string]any{} }},
+		"maps of 15 keys":   {`{"spec":{"values":{` + keys(300, "{"+keys(15, `""`)+"}") + `}}},`, 10, func() any { return &map[string]any{} }},
+		"many keys":         {`{"spec":{"values":{` + keys(30_000, `""`) + `}}},`, 1, func() any { return &map[string]any{} }},
+		"resources":         {`{"spec":{"containers":[` + strings.Repeat(limits, 100) + `{}]}},`, 10, func() any { return &corev1.PodList{} }},
+		"labels":            {`{"metadata":{"labels":{"":""},"annotations":{"":""}}},`, 1_000, func() any { return &corev1.PodList{} }},
 		"many small values": {`[` + strings.Repeat(`"a",`, 1_000) + `"b"],`, 10, func() any { return &map[string]any{} }},
 	} {
 		g := NewWithT(t)
@@ -139,6 +164,15 @@ func TestLimits_areThoseOfTheMemory(t *testing.T) {
 		g.Expect(counter.Memory()).To(BeNumerically(">", grown), name)
 		goruntime.KeepAlive(into)
 	}
+}
+
+// keys returns entries of an object with short keys.
+func keys(count int, value string) string {
+	entries := make([]string, count)
+	for i := range entries {
+		entries[i] = fmt.Sprintf(`"%s":%s`, strconv.FormatInt(int64(i), 36), value)
+	}
+	return strings.Join(entries, ",")
 }
 
 // live returns how many bytes are in use.
