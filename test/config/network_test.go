@@ -10,6 +10,10 @@ import (
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
@@ -86,6 +90,39 @@ func TestNetworkPolicies_selectThePods(t *testing.T) {
 	var manager appsv1.Deployment
 	g.Expect(yaml.Unmarshal(text, &manager)).To(Succeed())
 	g.Expect(readPolicy(t, "manager.yaml").Spec.PodSelector.MatchLabels).To(Equal(manager.Spec.Selector.MatchLabels))
+}
+
+// Each manager that clusterctl installs has the policy of config/network in its namespace.
+func TestNetworkPolicies_selectTheManagersOfAllProviders(t *testing.T) {
+	g := NewWithT(t)
+	objects, err := testenv.Kustomize("config/providers/network")
+	g.Expect(err).NotTo(HaveOccurred())
+	want := readPolicy(t, "manager.yaml").Spec
+	selected := map[string]labels.Selector{}
+	for _, obj := range objects {
+		var policy networkingv1.NetworkPolicy
+		g.Expect(runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(obj.Object, &policy, true)).To(Succeed())
+		g.Expect(policy.Spec).To(Equal(want), policy.Namespace)
+		selected[policy.Namespace], err = metav1.LabelSelectorAsSelector(&policy.Spec.PodSelector)
+		g.Expect(err).NotTo(HaveOccurred())
+	}
+	for _, provider := range []string{"infrastructure", "control-plane", "bootstrap", "addon"} {
+		objects, err := testenv.Kustomize("config/providers/" + provider)
+		g.Expect(err).NotTo(HaveOccurred())
+		managers := 0
+		for _, obj := range objects {
+			if obj.GetKind() != "Deployment" {
+				continue
+			}
+			managers++
+			podLabels, _, err := unstructured.NestedStringMap(obj.Object, "spec", "template", "metadata", "labels")
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(selected).To(HaveKey(obj.GetNamespace()), provider)
+			g.Expect(selected[obj.GetNamespace()].Matches(labels.Set(podLabels))).To(BeTrue(), provider)
+		}
+		g.Expect(managers).To(Equal(1), provider)
+	}
+	g.Expect(selected).To(HaveLen(4))
 }
 
 // The chart has the same policies as config/network.
