@@ -83,6 +83,18 @@ func (o *operator) runAlone(s *server, script string) {
 	o.t.Logf("%s", out)
 }
 
+// refused executes commands that must fail, as a user pastes them: in a shell that continues
+// after errors. It returns the output.
+func (o *operator) refused(s *server, script string) string {
+	o.t.Helper()
+	cmd := o.command(s, script)
+	cmd.Args = []string{"bash", "-c", script}
+	out, err := cmd.CombinedOutput()
+	o.t.Logf("%s", out)
+	s.Expect(err).To(BeAssignableToTypeOf(&exec.ExitError{}), "it succeeded: %s", script)
+	return "\n" + string(out)
+}
+
 // fileTemplate is the manifest of a WorkspaceTemplate that creates one file for each
 // name. The file stands for a resource in a cloud: its name contains the ID, so what is
 // created twice exists twice.

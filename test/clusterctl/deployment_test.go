@@ -143,8 +143,7 @@ func (s *server) startManager(name string, deployment *appsv1.Deployment) *manag
 		"--allowed-cidrs=127.0.0.0/8,::1/128", "--webhook-port="+to.port, "--webhook-cert-dir="+to.dir, "--health-addr="+health, "--diagnostics-address="+s.address(),
 		"--leader-elect-namespace="+namespace)
 	if name == "infrastructure" {
-		// There are no nodes for Jobs.
-		args = append(args, "--executor=process", "--terraform-binary="+tofu, "--work-dir="+filepath.Join(s.dir, "work"))
+		args = append(args, "--executor="+s.executor, "--terraform-binary="+tofu, "--work-dir="+filepath.Join(s.dir, "work"))
 	}
 	cmd := exec.Command(path, args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)

@@ -146,11 +146,13 @@ func TestBackup_restoresDirectory(t *testing.T) {
 	target.waitReason("platform", "app", infrav1.WaitingForApprovalReason)
 	target.waitReason("platform", "kept", "Ready")
 	target.Expect(o.files()).To(Equal(before), "nothing is created without approval")
+	o.refused(target, o.block("backup-release", 1))
+	target.expectHold()
 	o.run(target, "captctl -n platform approve app --yes --wait")
 	target.Expect(o.fileNames()).To(Equal([]string{"app.a", "app.b", "app.b", "kept.a", "kept.b", "lost.a"}), "an approved plan is applied, although b existed")
 
 	target.waitReason("platform", "app", "Ready")
-	o.run(target, o.block("backup-release", 0))
+	o.run(target, o.block("backup-release", 1))
 	target.Expect(trace()).To(ConsistOf("create vpc", "create cluster"))
 	target.Expect(target.forbidden()).To(BeEmpty())
 }

@@ -48,6 +48,8 @@ type server struct {
 	// config is the configuration of clusterctl, and settings are variables of its environment.
 	config   string
 	settings []string
+	// executor is that of the infrastructure provider. There are no nodes for Jobs.
+	executor string
 	// managers are the running managers of CAPT, by namespace.
 	managers map[string]*manager
 	// servings are the addresses of their webhook servers. They stay the same, as those
@@ -61,7 +63,7 @@ type server struct {
 // newServer starts an API server without any CRDs.
 func newServer(t *testing.T, config string) *server {
 	t.Helper()
-	s := &server{WithT: NewWithT(t), t: t, ctx: t.Context(), dir: t.TempDir(), config: config, managers: map[string]*manager{}, servings: map[string]serving{}}
+	s := &server{WithT: NewWithT(t), t: t, ctx: t.Context(), dir: t.TempDir(), config: config, executor: "process", managers: map[string]*manager{}, servings: map[string]serving{}}
 	s.kubeconfig = filepath.Join(s.dir, "kubeconfig")
 	s.startAPI("")
 	t.Cleanup(func() {
