@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -85,23 +86,42 @@ func newDownloader(mirror, dir string, l limits) *downloader {
 	}
 	//nolint:gosec // The address of a mirror is from the user, who may read any file.
 	transport.RegisterProtocol("file", http.NewFileTransport(http.Dir("/")))
-	d := &downloader{mirror: strings.TrimSuffix(mirror, "/"), limits: l, hosts: newHosts(filepath.Join(dir, "unreachable.json"))}
+	d := &downloader{mirror: strings.TrimSuffix(mirror, "/"), limits: l, hosts: newHosts(filepath.Join(dir, "unreachable.json"), transport.Proxy)}
 	d.client = &http.Client{Transport: transport, CheckRedirect: func(request *http.Request, via []*http.Request) error {
 		if err := onlyHTTPS(request, via); err != nil {
 			return err
 		}
-		return d.hosts.known(request.URL.Host)
+		return d.hosts.known(request.URL)
 	}}
 	return d
 }
 
+// checkMirror returns an error for an address that is not that of a mirror.
+func checkMirror(mirror string) error {
+	address, err := url.Parse(mirror)
+	switch {
+	case mirror == "":
+		return nil
+	case err == nil && slices.Contains([]string{"http", "https"}, address.Scheme) && address.Host != "":
+		return nil
+	case err == nil && address.Scheme == "file" && address.Host == "" && filepath.IsAbs(address.Path):
+		return nil
+	}
+	return fmt.Errorf("CAPT_PARTS_MIRROR=%s is not supported: use https://HOST/PATH, http://HOST/PATH or file:///PATH", mirror)
+}
+
+// redirectError means that a redirect is not followed. The host can be reached.
+type redirectError struct{ message string }
+
+func (e *redirectError) Error() string { return e.message }
+
 // onlyHTTPS refuses to leave HTTPS.
 func onlyHTTPS(request *http.Request, via []*http.Request) error {
 	if len(via) > 10 {
-		return errors.New("too many redirects")
+		return &redirectError{"too many redirects"}
 	}
 	if via[0].URL.Scheme == "https" && request.URL.Scheme != "https" {
-		return fmt.Errorf("%s redirects to %s, which is not HTTPS", via[0].URL, request.URL)
+		return &redirectError{fmt.Sprintf("%s redirects to %s, which is not HTTPS", via[0].URL, request.URL)}
 	}
 	return nil
 }
@@ -115,16 +135,37 @@ func (d *downloader) address(file string) string {
 	return d.mirror + "/" + rest
 }
 
-// fetch writes the file at an address to w. A download that ends early is repeated once.
+// fetch writes the file at an address to w. A download that fails or ends early is repeated
+// once, unless a second attempt would fail in the same way.
 func (d *downloader) fetch(ctx context.Context, file string, w io.WriteSeeker) error {
 	err := d.attempt(ctx, file, w)
-	if !errors.Is(err, errAgain) {
-		return err
+	if _, failed := errors.AsType[*requestError](err); failed || errors.Is(err, errAgain) {
+		if _, err := w.Seek(0, io.SeekStart); err != nil {
+			return fmt.Errorf("repeating a download: %w", err)
+		}
+		err = d.attempt(ctx, file, w)
 	}
-	if _, err := w.Seek(0, io.SeekStart); err != nil {
-		return fmt.Errorf("repeating a download: %w", err)
+	if problem, failed := errors.AsType[*requestError](err); failed {
+		return d.hosts.failed(problem.address, problem.err)
 	}
-	return d.attempt(ctx, file, w)
+	return err
+}
+
+// requestError means that a host has not answered a request.
+type requestError struct {
+	address *url.URL
+	err     error
+}
+
+func (e *requestError) Error() string { return e.err.Error() }
+
+func (e *requestError) Unwrap() error { return e.err }
+
+// noConnection reports whether a connection timed out: the host, or the way to it, drops
+// packets, and a second attempt would cost as much.
+func noConnection(err error) bool {
+	dial, is := errors.AsType[*net.OpError](err)
+	return is && dial.Op == "dial" && dial.Timeout()
 }
 
 func (d *downloader) attempt(ctx context.Context, file string, w io.Writer) (err error) {
@@ -133,7 +174,7 @@ func (d *downloader) attempt(ctx context.Context, file string, w io.Writer) (err
 	if err != nil {
 		return fmt.Errorf("reading the address of a release: %w", err)
 	}
-	if err := d.hosts.known(parsed.Host); err != nil {
+	if err := d.hosts.known(parsed); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -147,7 +188,7 @@ func (d *downloader) attempt(ctx context.Context, file string, w io.Writer) (err
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		return d.unreachable(parsed.Host, err)
+		return d.unanswered(parsed, err)
 	}
 	defer response.Body.Close()
 	switch {
@@ -173,19 +214,25 @@ func (d *downloader) attempt(ctx context.Context, file string, w io.Writer) (err
 	return nil
 }
 
-// unreachable records that a request to a host has failed. After a redirect, another host
-// may be the one that failed.
-func (d *downloader) unreachable(host string, err error) error {
+// unanswered returns the error of a request that got no answer. After a redirect, another
+// host may be the one that failed.
+func (d *downloader) unanswered(address *url.URL, err error) error {
 	if known, is := errors.AsType[*unreachableError](err); is {
 		return known
+	}
+	if refused, is := errors.AsType[*redirectError](err); is {
+		return refused
 	}
 	if problem, is := errors.AsType[*url.Error](err); is {
 		err = problem.Err
 		if failed, err := url.Parse(problem.URL); err == nil {
-			host = failed.Host
+			address = failed
 		}
 	}
-	return d.hosts.failed(host, err)
+	if noConnection(err) {
+		return d.hosts.failed(address, err)
+	}
+	return &requestError{address, err}
 }
 
 // watch cancels a download that is too slow. size is negative if it is unknown.

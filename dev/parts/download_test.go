@@ -259,6 +259,38 @@ func TestProvide_repeatsADownloadThatEndsEarly(t *testing.T) {
 	p.expect("downloaded")(published)
 }
 
+// One lost connection does not make a host unreachable.
+func TestProvide_repeatsARequestWithoutAnswer(t *testing.T) {
+	p := newPublisher(t, release{url: "https://example.com/tool"}, "")
+	p.serve("https://example.com/tool", func(w http.ResponseWriter, _ *http.Request) {
+		if len(p.requests) == 1 {
+			connection, _, err := w.(http.Hijacker).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_ = connection.Close()
+			return
+		}
+		fmt.Fprint(w, program)
+	})
+	p.pin(program)
+	p.expect("downloaded")(published)
+}
+
+// A redirect that is not followed says nothing about the host.
+func TestProvide_triesAHostAgainAfterARefusedRedirect(t *testing.T) {
+	p := newPublisher(t, release{url: "https://example.com/tool"}, "")
+	p.serve("https://example.com/tool", func(w http.ResponseWriter, request *http.Request) {
+		http.Redirect(w, request, request.URL.Path, http.StatusFound)
+	})
+	p.pin(program)
+	p.expect("building: too many redirects")(compiled)
+	if text, err := os.ReadFile(filepath.Join(p.store.cache, "unreachable.json")); err == nil {
+		t.Errorf("remembered: %s", text)
+	}
+}
+
 func TestProvide_compilesAfterWrongChecksum(t *testing.T) {
 	p := newPublisher(t, release{url: "https://example.com/tool"}, program+"# changed\n")
 	p.pin(program)
@@ -395,6 +427,18 @@ func TestConfigureDownloads(t *testing.T) {
 		}
 		if got := s.net.address("https://dl.k8s.io/release/x"); got != "https://mirror.example.com/capt/dl.k8s.io/release/x" {
 			t.Errorf("the mirror is asked for %s", got)
+		}
+	}
+}
+
+func TestConfigureDownloads_checksTheMirror(t *testing.T) {
+	for mirror, valid := range map[string]bool{
+		"": true, "https://mirror.example.com/capt": true, "http://127.0.0.1:8080": true, "file:///srv/mirror": true,
+		"mirror.example.com/capt": false, "mirror.example.com:8080": false, "https:///capt": false, "/srv/mirror": false, "file://srv/mirror": false, "file:mirror": false, "ftp://mirror": false,
+	} {
+		s := store{cache: t.TempDir()}
+		if err := s.configureDownloads("", mirror); (err == nil) != valid || err != nil && !strings.Contains(err.Error(), "CAPT_PARTS_MIRROR="+mirror) {
+			t.Errorf("%q: %v", mirror, err)
 		}
 	}
 }

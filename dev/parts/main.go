@@ -9,7 +9,7 @@
 // if its checksum is pinned in releases.sum or if the release is signed. What cannot be
 // downloaded or verified it builds from its tool-only module in dev/bin, and says why.
 // The cache is outside of the tree, and its keys contain hashes of the module files, so
-// a second clone builds nothing.
+// a second clone builds nothing. A cache that others can change is refused.
 //
 // CAPT_PARTS=build downloads nothing, and uses no downloaded program; installed ones are used
 // in the same way. CAPT_PARTS_MIRROR is an address before the host
@@ -41,7 +41,8 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("parts", flag.ContinueOnError)
 	root := flags.String("modules", "bin", "directory of the tool-only modules")
-	cache := flags.String("cache", defaultCache(), "directory of the built programs")
+	ownCache, cacheErr := defaultCache()
+	cache := flags.String("cache", ownCache, "directory of the built programs")
 	link := flags.String("link", "", "directory to fill with a link to each program")
 	target := flags.String("platform", runtime.GOOS+"/"+runtime.GOARCH, "platform to build for; if it is given, only programs of the cache are used")
 	pin := flags.String("pin", "", "file to write the checksums of the current releases to; downloads each one and verifies signatures")
@@ -60,6 +61,9 @@ func run(ctx context.Context, args []string) error {
 	absRoot, err := filepath.Abs(*root)
 	if err != nil {
 		return fmt.Errorf("resolving %s: %w", *root, err)
+	}
+	if *cache == "" {
+		return cacheErr
 	}
 	absCache, err := filepath.Abs(*cache)
 	if err != nil {
@@ -105,20 +109,25 @@ func (s *store) configureDownloads(mode, mirror string) (err error) {
 	if s.authority, err = newAuthority(fulcio); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(s.cache, 0o755); err != nil {
-		return fmt.Errorf("creating the cache: %w", err)
+	if err := checkMirror(mirror); err != nil {
+		return err
+	}
+	if err := s.prepareCache(); err != nil {
+		return err
 	}
 	s.net = newDownloader(mirror, s.cache, defaultLimits)
 	return nil
 }
 
-func defaultCache() string {
+// defaultCache returns the cache of this user. There is none that users share: everyone could
+// put programs into it.
+func defaultCache() (string, error) {
 	if dir := os.Getenv("CAPT_PARTS_CACHE"); dir != "" {
-		return dir
+		return dir, nil
 	}
 	base, err := os.UserCacheDir()
 	if err != nil {
-		base = os.TempDir()
+		return "", fmt.Errorf("there is no directory for the cache: set HOME or CAPT_PARTS_CACHE: %w", err)
 	}
-	return filepath.Join(base, "capt", "parts")
+	return filepath.Join(base, "capt", "parts"), nil
 }

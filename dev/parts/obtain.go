@@ -139,7 +139,11 @@ func (s store) install(ctx context.Context, p pinned, r release, file *os.File, 
 	if err := errors.Join(err, partial.Chmod(0o755), partial.Close()); err != nil {
 		return "", fmt.Errorf("unpacking %s: %w", r.file(), err)
 	}
-	if !printsVersion(ctx, partial.Name(), p.versionArgs, p.version) {
+	prints, err := printsVersion(ctx, installTimeout, partial.Name(), p.versionArgs, p.version)
+	if err != nil {
+		return "", fmt.Errorf("the program of the release: %w", err)
+	}
+	if !prints {
 		return "", fmt.Errorf("the program of the release does not run here, or does not print version %s", p.version)
 	}
 	if err := os.Rename(partial.Name(), target); err != nil {
@@ -229,7 +233,7 @@ func (s store) obtainAll(ctx context.Context, progress io.Writer, missing []pinn
 		switch r := releases[p.name]; {
 		case s.net == nil:
 		case r == nil:
-			outcomes[i].reason = "no program is published"
+			outcomes[i].reason = "its download is not in the catalogue"
 		default:
 			chosen = append(chosen, i)
 		}
@@ -239,9 +243,7 @@ func (s store) obtainAll(ctx context.Context, progress io.Writer, missing []pinn
 		stop := s.net.showProgress(progress, len(chosen))
 		downloads(len(chosen), 4, func(i int) { outcomes[chosen[i]] = s.obtain(ctx, missing[chosen[i]]) })
 		stop()
-		for host, failure := range s.net.hosts.fresh {
-			fmt.Fprintf(progress, "parts: %s cannot be reached (%s): its programs are compiled\n", host, failure.Error)
-		}
+		s.net.hosts.report(progress)
 	}
 	byName := map[string]obtained{}
 	for i, p := range missing {

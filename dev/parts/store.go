@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"debug/buildinfo"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -184,9 +185,21 @@ func hasSum(path, sum string) bool {
 	return err == nil && text == sum
 }
 
+// prepareCache creates the cache. Its programs are run without another check, so it must be one
+// that only root and this user can change.
+func (s store) prepareCache() error {
+	if err := os.MkdirAll(s.cache, 0o700); err != nil {
+		return fmt.Errorf("creating the cache: %w", err)
+	}
+	if !owned(s.cache) {
+		return fmt.Errorf("the cache %s, or a directory above it, belongs to another user or can be changed by others: set CAPT_PARTS_CACHE to a directory of your own", s.cache)
+	}
+	return nil
+}
+
 // owned reports whether a file and the directories above it belong to root or to this user,
-// and not all users can write to them. In a directory with the sticky bit, such as /tmp, others
-// cannot replace files.
+// and neither all users nor another group can write to them. In a directory with the sticky bit,
+// such as /tmp, others cannot replace files.
 func owned(path string) bool {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -197,12 +210,16 @@ func owned(path string) bool {
 		if err != nil {
 			return false
 		}
-		const worldWritable = 0o002
-		if info.Mode()&worldWritable != 0 && info.Mode()&os.ModeSticky == 0 {
+		const worldWritable, groupWritable = 0o002, 0o020
+		shared := info.Mode()&os.ModeSticky == 0
+		if shared && info.Mode()&worldWritable != 0 {
 			return false
 		}
-		if stat, is := info.Sys().(*syscall.Stat_t); is && stat.Uid != 0 && int(stat.Uid) != os.Getuid() {
-			return false
+		if stat, is := info.Sys().(*syscall.Stat_t); is {
+			otherGroup := stat.Gid != 0 && int(stat.Gid) != os.Getgid()
+			if stat.Uid != 0 && int(stat.Uid) != os.Getuid() || shared && otherGroup && info.Mode()&groupWritable != 0 {
+				return false
+			}
 		}
 		if path == filepath.Dir(path) {
 			return true
@@ -241,16 +258,32 @@ func executable(path string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
 }
 
-// printsVersion reports whether a program prints exactly the version.
-func printsVersion(ctx context.Context, path string, args []string, version string) bool {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+const (
+	// probeTimeout is how long an installed program may take to print its version, and
+	// installTimeout how long a verified download may, which would have to be compiled otherwise.
+	probeTimeout   = 10 * time.Second
+	installTimeout = time.Minute
+)
+
+// printsVersion reports whether a program prints exactly the version. It returns an error if
+// there was no answer.
+func printsVersion(ctx context.Context, timeout time.Duration, path string, args []string, version string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, path, args...).CombinedOutput()
-	if err != nil {
-		return false
+	cmd := exec.CommandContext(ctx, path, args...)
+	// A child of the program may keep its output open.
+	cmd.WaitDelay = time.Second
+	out, err := cmd.CombinedOutput()
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return false, fmt.Errorf("it did not print its version within %s", timeout)
+	case ctx.Err() != nil:
+		return false, ctx.Err()
+	case err != nil:
+		return false, nil //nolint:nilerr // A program that fails does not print its version.
 	}
 	exact := regexp.MustCompile(`(^|[^0-9.])` + regexp.QuoteMeta(strings.TrimPrefix(version, "v")) + `($|[^0-9.a-z+-])`)
-	return exact.Match(out)
+	return exact.Match(out), nil
 }
 
 func (s store) list(ctx context.Context, w io.Writer, parts []part) error {
@@ -290,8 +323,8 @@ func (s store) plan(p pinned) (string, error) {
 
 // provide finds, downloads or builds every part and links it into the link directory.
 func (s store) provide(ctx context.Context, progress io.Writer, parts []part, link string) error {
-	if err := os.MkdirAll(s.cache, 0o755); err != nil {
-		return fmt.Errorf("creating the cache: %w", err)
+	if err := s.prepareCache(); err != nil {
+		return err
 	}
 	probes := s.newProbes()
 	pins, paths := make([]pinned, len(parts)), make([]string, len(parts))
@@ -312,6 +345,9 @@ func (s store) provide(ctx context.Context, progress io.Writer, parts []part, li
 		}
 	}
 	probes.save()
+	for _, problem := range probes.silent {
+		fmt.Fprintf(progress, "parts: %s: it is not used\n", problem)
+	}
 	fetched := s.obtainAll(ctx, progress, missing)
 	var alarms []string
 	for i, p := range pins {

@@ -103,15 +103,15 @@ func TestReports_onlyExactlyTheVersion(t *testing.T) {
 	dir := t.TempDir()
 	for text, want := range tests {
 		path := script(t, dir, "thing", text)
-		if got := printsVersion(t.Context(), path, []string{"version"}, "v1.3.2"); got != want {
-			t.Errorf("%q: reports is %v, want %v", text, got, want)
+		if got, err := printsVersion(t.Context(), probeTimeout, path, []string{"version"}, "v1.3.2"); got != want || err != nil {
+			t.Errorf("%q: reports is %v (%v), want %v", text, got, err, want)
 		}
 	}
 	path := script(t, dir, "thing", "v1.3.2")
-	if printsVersion(t.Context(), path, []string{"--version"}, "v1.3.2") {
+	if got, err := printsVersion(t.Context(), probeTimeout, path, []string{"--version"}, "v1.3.2"); got || err != nil {
 		t.Error("a program that fails was believed")
 	}
-	if printsVersion(t.Context(), filepath.Join(dir, "absent"), []string{"version"}, "v1.3.2") {
+	if got, err := printsVersion(t.Context(), probeTimeout, filepath.Join(dir, "absent"), []string{"version"}, "v1.3.2"); got || err != nil {
 		t.Error("a program that does not exist was believed")
 	}
 }
@@ -501,47 +501,4 @@ func TestPin_changesItsKeyWithTheProgramAndNotWithItsTests(t *testing.T) {
 	if key() == first {
 		t.Error("a changed program kept its key")
 	}
-}
-
-// A program is asked for its version once, and again when it changes.
-func TestProbes_askOnce(t *testing.T) {
-	p, s := newPlaces(t)
-	if err := os.MkdirAll(p.cache, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	path := script(t, p.first, thing.name, "v1.3.2")
-	count := filepath.Join(p.first, "count")
-	body, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	counting := strings.Replace(string(body), "cat <<", "echo >> "+count+"\ncat <<", 1)
-	if err := os.WriteFile(path, []byte(counting), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	ask := func(version string, want bool) {
-		t.Helper()
-		probes := s.newProbes()
-		if got := probes.prints(t.Context(), path, []string{"version"}, version); got != want {
-			t.Errorf("prints %s: %v", version, got)
-		}
-		probes.save()
-	}
-	asked := func(want int) {
-		t.Helper()
-		text, err := os.ReadFile(count)
-		if err != nil || len(text) != want {
-			t.Errorf("asked %d times (%v), want %d", len(text), err, want)
-		}
-	}
-	ask("v1.3.2", true)
-	ask("v1.3.2", true)
-	asked(1)
-	ask("v1.3.3", false)
-	asked(2)
-	if err := os.WriteFile(path, []byte(counting+"# changed\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	ask("v1.3.2", true)
-	asked(3)
 }
