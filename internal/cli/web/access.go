@@ -84,14 +84,10 @@ func (s *scope) equal(other *scope) bool {
 	return s.known() == other.known() && s.all == other.all && slices.Equal(s.namespaces, other.namespaces)
 }
 
-// role returns the role that lists the kind: one of CAPT for its own kinds, else that of
-// Kubernetes.
+// role returns the role that lists the kind: one of Kubernetes for its own kinds, else that of
+// CAPT.
 func (s *scope) role() string {
-	switch s.resource.Group {
-	case clusterv1.GroupVersion.Group:
-		// Which role lists the kinds of Cluster API is up to the administrator.
-		return ""
-	case corev1.GroupName:
+	if s.resource.Group == corev1.GroupName {
 		return viewRole
 	}
 	return viewerRole

@@ -213,7 +213,7 @@ func TestScope_saysWhyAKindCannotBeListed(t *testing.T) {
 	g.Expect((&scope{kind: "C", err: errors.New("discovery failed")}).problem()).To(Equal(&Denied{Kind: "C", Error: "discovery failed"}))
 	g.Expect((&scope{kind: "D", resource: resource(infrav1.GroupVersion.Group)}).problem()).To(Equal(&Denied{Kind: "D", Missing: "list things.infrastructure.cluster.x-k8s.io", Role: viewerRole}))
 	g.Expect((&scope{kind: "E", resource: resource(corev1.GroupName)}).problem()).To(Equal(&Denied{Kind: "E", Missing: "list things", Role: viewRole}))
-	g.Expect((&scope{kind: "F", resource: resource(clusterv1.GroupVersion.Group)}).problem()).To(Equal(&Denied{Kind: "F", Missing: "list things.cluster.x-k8s.io"}))
+	g.Expect((&scope{kind: "F", resource: resource(clusterv1.GroupVersion.Group)}).problem()).To(Equal(&Denied{Kind: "F", Missing: "list things.cluster.x-k8s.io", Role: viewerRole}))
 }
 
 func TestObjects_dropRemovesOneKind(t *testing.T) {
