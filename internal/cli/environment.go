@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"os"
 	"text/tabwriter"
 	"time"
 
@@ -149,6 +150,10 @@ deleted: delete the clusters that own them first.` + environmentHelp,
 				return fmt.Errorf("stopping %s: %w", env.Name, err)
 			}
 			fmt.Fprintf(o.Out, "Removed environment %s\n", env.Name)
+			if os.Getenv("KUBECONFIG") == env.Kubeconfig() {
+				// The shell may also remember where it found the programs of the environment.
+				fmt.Fprintln(o.Out, "This shell still uses it. To end that: unset KUBECONFIG; hash -r")
+			}
 			return nil
 		},
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -77,6 +78,24 @@ func TestDown_asksFirst(t *testing.T) {
 	_, err := callEnvironment(t, "down", "demo", "--dir", dir)
 	g.Expect(err).To(MatchError(ContainSubstring("pass --yes")))
 	g.Expect(kept).To(BeAnExistingFile())
+}
+
+// The programs and the kubeconfig that the shell uses are removed.
+func TestDown_saysHowToLeaveTheEnvironment(t *testing.T) {
+	for _, uses := range []bool{true, false} {
+		g := NewWithT(t)
+		dir := t.TempDir()
+		record := filepath.Join(dir, "demo", "environment.json")
+		g.Expect(os.MkdirAll(filepath.Dir(record), 0o700)).To(Succeed())
+		g.Expect(os.WriteFile(record, []byte("{}"), 0o600)).To(Succeed())
+		t.Setenv("KUBECONFIG", "/elsewhere")
+		if uses {
+			t.Setenv("KUBECONFIG", filepath.Join(dir, "demo", "kubeconfig"))
+		}
+		out, err := callEnvironment(t, "down", "demo", "--dir", dir, "--yes")
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(strings.Contains(out, "unset KUBECONFIG; hash -r")).To(Equal(uses), out)
+	}
 }
 
 func TestEnvironmentCommands_wrongUsage(t *testing.T) {
