@@ -233,8 +233,6 @@ func changesOnlyData(t *testing.T, run client.Client, ns, own, state string) {
 	}
 }
 
-// Runs that an earlier version has started have no permission for reserved Secrets. They
-// must be able to save their state and their result.
 func TestRun_storesNothingForALongNameThatBeginsWithItsOwn(t *testing.T) {
 	ns := env.Namespace(t)
 	victim := "the-workspace-of-a-victim-with-a-name-that-is-too-long"
@@ -248,27 +246,6 @@ func TestRun_storesNothingForALongNameThatBeginsWithItsOwn(t *testing.T) {
 	run := withRules(t, ns, "system:serviceaccount:"+ns+":capt-run-"+id, append(rules, captRule("store", id, "workspace:", "workspace:"+attacker))...)
 	allowed(t, "its own state", func() error { return run.Create(t.Context(), stored(attacker, "capt-rescue-own-0")) })
 	refused(t, "the state of another", run.Create(t.Context(), stored(victim, "capt-rescue-forged-0")))
-}
-
-func TestRun_ofAnEarlierVersionSavesItsState(t *testing.T) {
-	g := NewWithT(t)
-	ns := env.Namespace(t)
-	manager := as(t, managerUser)
-	names := []string{"capt-run-a-r1", "tfstate-default-a-ws"}
-	for _, name := range names {
-		allowed(t, "the manager", func() error { return manager.Create(t.Context(), secret(ns, name, "run")) })
-	}
-	old := withRules(t, ns, "system:serviceaccount:"+ns+":capt-run-a-r1", secretRule([]string{"get", "update", "patch"}, names...), secretRule([]string{"create"}))
-	allowed(t, "a snapshot", func() error {
-		return old.Create(t.Context(), secret(ns, "capt-snapshot-a-r1-abc-0", "snapshot", infrav1.RunLabel, "a-r1", infrav1.WorkspaceLabel, "a"))
-	})
-	refused(t, "a snapshot of another", old.Create(t.Context(), secret(ns, "capt-snapshot-a-r1-def-0", "snapshot", infrav1.RunLabel, "a-r1", infrav1.WorkspaceLabel, "b")))
-	for _, name := range names {
-		s := &corev1.Secret{}
-		g.Expect(old.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: name}, s)).To(Succeed())
-		g.Expect(patched(old, s, func(s *corev1.Secret) { s.Data["result"] = []byte("x") })).To(Succeed(), name)
-	}
-	refused(t, "another run", old.Create(t.Context(), secret(ns, "capt-run-a-r2", "run", infrav1.RunLabel, "a-r1")))
 }
 
 func TestTransfer_ofStatesNeedsAnApprover(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -19,6 +20,9 @@ func (k *Keeper) Remove(ctx context.Context, owner client.Object, retain bool) e
 	apply, err := k.Find(ctx, owner)
 	if err != nil || apply == nil {
 		return err
+	}
+	if apply.DeletionTimestamp.IsZero() && !metav1.IsControlledBy(apply, owner) {
+		return fault.Stall(infrav1.WorkspaceNameTakenReason, "WorkspaceTemplateApply %s, which has the resources of this object, has lost its owner: add the owner reference again to destroy them, or delete the workspace", apply.Name)
 	}
 	if changed, differs := released(apply, retain); differs {
 		patch := client.MergeFromWithOptions(apply, client.MergeFromWithOptimisticLock{})

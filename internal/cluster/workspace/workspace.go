@@ -77,12 +77,16 @@ type Desired struct {
 	Connection func(workspace string) string
 }
 
-// Find returns the workspace that an object controls, or nil if there is none.
+// Find returns the workspace that an object controls, or nil if there is none. A workspace in
+// the status of the object that lost its owner is found too: Ensure restores the owner.
 func (k *Keeper) Find(ctx context.Context, owner client.Object) (*infrav1.WorkspaceTemplateApply, error) {
 	var list infrav1.WorkspaceTemplateApplyList
 	err := k.Client.List(ctx, &list, client.InNamespace(owner.GetNamespace()), client.MatchingFields{ownerIndex: string(owner.GetUID())})
 	if err != nil {
 		return nil, fmt.Errorf("listing workspaces: %w", err)
+	}
+	if released, err := k.findReleased(ctx, owner, list.Items); err != nil || released != nil {
+		return released, err
 	}
 	if len(list.Items) == 0 {
 		return nil, nil
@@ -173,6 +177,9 @@ func (k *Keeper) Ensure(ctx context.Context, owner client.Object, desired Desire
 // another cluster: with clusters a and a-vpc, the VPC of the first has the name of
 // the control plane of the second.
 func (k *Keeper) freeName(ctx context.Context, owner client.Object, preferred string) (string, error) {
+	if err := k.checkTaken(ctx, owner); err != nil {
+		return "", err
+	}
 	for _, name := range []string{preferred, preferred + "-" + short(string(owner.GetUID()))} {
 		var taken infrav1.WorkspaceTemplateApply
 		err := k.Live.Get(ctx, client.ObjectKey{Namespace: owner.GetNamespace(), Name: name}, &taken)
@@ -228,7 +235,7 @@ func matchesDesired(found, desired *infrav1.WorkspaceTemplateApply) bool {
 		return false
 	}
 	return found.Annotations[desiredAnnotation] == desired.Annotations[desiredAnnotation] &&
-		contains(have.Object["spec"], want.Object["spec"]) &&
+		contains(have.Object["spec"], want.Object["spec"]) && hasController(found, desired) &&
 		labels.SelectorFromSet(desired.Labels).Matches(labels.Set(found.Labels)) &&
 		controllerutil.ContainsFinalizer(found, infrav1.WorkspaceHeldFinalizer)
 }

@@ -70,15 +70,27 @@ func TestAsWanted(t *testing.T) {
 		change func(*infrav1.WorkspaceTemplateApply)
 		want   bool
 	}{
-		"unchanged":             {func(*infrav1.WorkspaceTemplateApply) {}, true},
-		"a field of the user":   {func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Approval = infrav1.ApprovalManual }, true},
-		"a label of the user":   {func(a *infrav1.WorkspaceTemplateApply) { a.Labels["team"] = "blue" }, true},
-		"a status":              {func(a *infrav1.WorkspaceTemplateApply) { a.Status.ObservedGeneration = 3 }, true},
-		"a changed variable":    {func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables["cidr"] = infrav1.StringValue("x") }, false},
-		"a missing variable":    {func(a *infrav1.WorkspaceTemplateApply) { delete(a.Spec.Variables, "cidr") }, false},
-		"another template":      {func(a *infrav1.WorkspaceTemplateApply) { a.Spec.TemplateRef.Name = "other" }, false},
-		"a missing label":       {func(a *infrav1.WorkspaceTemplateApply) { a.Labels = nil }, false},
-		"a missing finalizer":   {func(a *infrav1.WorkspaceTemplateApply) { a.Finalizers = nil }, false},
+		"unchanged":           {func(*infrav1.WorkspaceTemplateApply) {}, true},
+		"a field of the user": {func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Approval = infrav1.ApprovalManual }, true},
+		"a label of the user": {func(a *infrav1.WorkspaceTemplateApply) { a.Labels["team"] = "blue" }, true},
+		"a status":            {func(a *infrav1.WorkspaceTemplateApply) { a.Status.ObservedGeneration = 3 }, true},
+		"a changed variable":  {func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables["cidr"] = infrav1.StringValue("x") }, false},
+		"a missing variable":  {func(a *infrav1.WorkspaceTemplateApply) { delete(a.Spec.Variables, "cidr") }, false},
+		"another template":    {func(a *infrav1.WorkspaceTemplateApply) { a.Spec.TemplateRef.Name = "other" }, false},
+		"a missing label":     {func(a *infrav1.WorkspaceTemplateApply) { a.Labels = nil }, false},
+		"a missing finalizer": {func(a *infrav1.WorkspaceTemplateApply) { a.Finalizers = nil }, false},
+		"an owner of the user": {func(a *infrav1.WorkspaceTemplateApply) {
+			a.OwnerReferences = append(a.OwnerReferences, metav1.OwnerReference{Name: "x", UID: "2"})
+		}, true},
+		"an unblocked deletion":             {func(a *infrav1.WorkspaceTemplateApply) { a.OwnerReferences[0].BlockOwnerDeletion = new(false) }, true},
+		"no owner":                          {func(a *infrav1.WorkspaceTemplateApply) { a.OwnerReferences = nil }, false},
+		"an owner that does not control it": {func(a *infrav1.WorkspaceTemplateApply) { a.OwnerReferences[0].Controller = nil }, false},
+		"another name of the owner":         {func(a *infrav1.WorkspaceTemplateApply) { a.OwnerReferences[0].Name = "none" }, false},
+		"a second owner with its UID": {func(a *infrav1.WorkspaceTemplateApply) {
+			second := a.OwnerReferences[0]
+			second.Name, second.Controller = "none", nil
+			a.OwnerReferences = append(a.OwnerReferences, second)
+		}, false},
 		"a field to be removed": {func(a *infrav1.WorkspaceTemplateApply) { a.Annotations[desiredAnnotation] = "older" }, false},
 	} {
 		t.Run(name, func(t *testing.T) {

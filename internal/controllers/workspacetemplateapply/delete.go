@@ -236,21 +236,39 @@ func (r *Reconciler) waitForOwner(ctx context.Context, s *scope) error {
 		return nil
 	}
 	if owner := metav1.GetControllerOf(s.apply); owner != nil {
-		found := &metav1.PartialObjectMetadata{}
-		found.SetGroupVersionKind(schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind))
-		err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.apply.Namespace, Name: owner.Name}, found)
-		switch {
-		case apierrors.IsNotFound(err):
-		case err != nil:
+		found, err := r.findOwner(ctx, s.apply.Namespace, owner)
+		if err != nil {
 			return fmt.Errorf("reading the owner: %w", err)
-		default:
-			if err := heldFault(owner, found); err != nil {
-				return err
-			}
+		}
+		if found != nil {
+			return heldFault(owner, found)
 		}
 	}
 	controllerutil.RemoveFinalizer(s.apply, infrav1.WorkspaceHeldFinalizer)
 	return nil
+}
+
+// findOwner returns the object with the name of an owner, else the one with its UID, or nil. A
+// user may have changed the name in the reference.
+func (r *Reconciler) findOwner(ctx context.Context, namespace string, owner *metav1.OwnerReference) (*metav1.PartialObjectMetadata, error) {
+	kind := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind)
+	found := &metav1.PartialObjectMetadata{}
+	found.SetGroupVersionKind(kind)
+	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: owner.Name}, found)
+	if err == nil || !apierrors.IsNotFound(err) {
+		return found, err //nolint:wrapcheck // The caller wraps it.
+	}
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	if err := r.Reader.List(ctx, list, client.InNamespace(namespace)); err != nil {
+		return nil, err //nolint:wrapcheck // The caller wraps it.
+	}
+	for i := range list.Items {
+		if list.Items[i].UID == owner.UID {
+			return &list.Items[i], nil
+		}
+	}
+	return nil, nil
 }
 
 // heldFault waits while the owner exists. If an object of the same name has another UID, a
@@ -258,6 +276,8 @@ func (r *Reconciler) waitForOwner(ctx context.Context, s *scope) error {
 // suspended gave the workspace back to an owner that does not exist any more.
 func heldFault(owner *metav1.OwnerReference, found *metav1.PartialObjectMetadata) error {
 	switch {
+	case found.UID == owner.UID && found.Name != owner.Name && found.DeletionTimestamp.IsZero():
+		return fault.WaitFor(ownerCheckInterval, infrav1.HeldByOwnerReason, "%s %s uses this workspace, whose owner reference has the name %s: correct it. The workspace is destroyed when its owner is deleted", owner.Kind, found.Name, owner.Name)
 	case found.UID != owner.UID:
 		return fault.WaitFor(ownerCheckInterval, infrav1.HeldByOwnerReason, "The owner of this workspace does not exist, but another %s %s does, which may use its resources: if it does not, remove the finalizer %s to destroy them", owner.Kind, owner.Name, infrav1.WorkspaceHeldFinalizer)
 	case found.DeletionTimestamp.IsZero():
