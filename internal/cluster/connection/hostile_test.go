@@ -3,7 +3,6 @@ package connection
 import (
 	"fmt"
 	"net/http"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -13,20 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/appthrust/capt/internal/cluster/workload"
+	"github.com/appthrust/capt/internal/testenv/memorytest"
 )
 
 // maxAllocated is what the manager may allocate for a hostile answer, which its limit of
 // memory allows some hundred times.
 const maxAllocated = 24 << 20
-
-// allocated returns how many bytes a function allocates.
-func allocated(do func()) uint64 {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	do()
-	runtime.ReadMemStats(&after)
-	return after.TotalAlloc - before.TotalAlloc
-}
 
 // An API server answers the first request after the probe, which is for the pod of the manager.
 func TestRunsIn_readsLittleOfThePod(t *testing.T) {
@@ -38,7 +29,7 @@ func TestRunsIn_readsLittleOfThePod(t *testing.T) {
 			f.server.pod = `{"kind":"Pod","apiVersion":"v1","metadata":{"uid":"other"},"spec":{"containers":[` + strings.Repeat("{},", count) + `{}]}}`
 		})
 		var err error
-		f.Expect(allocated(func() { _, err = f.cache.connectFirst(t.Context(), key) })).To(BeNumerically("<", maxAllocated))
+		f.Expect(memorytest.Allocated(func() { _, err = f.cache.connectFirst(t.Context(), key) })).To(BeNumerically("<", maxAllocated))
 		if fails {
 			f.Expect(err).To(MatchError(workload.ErrTooLarge))
 		} else {
@@ -67,11 +58,11 @@ func TestHostileServer_needsLittleMemory(t *testing.T) {
 	s.Config.Handler = http.HandlerFunc(hostile)
 	i := newInformer(kind{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Node")}, nil, true, o.memory)
 	var err error
-	g.Expect(allocated(func() { _, err = o.listAll(t.Context(), i) })).To(BeNumerically("<", 8*maxAllocated), "8 sizes of pages are tried")
+	g.Expect(memorytest.Allocated(func() { _, err = o.listAll(t.Context(), i) })).To(BeNumerically("<", 8*maxAllocated), "8 sizes of pages are tried")
 	g.Expect(err).To(MatchError(workload.ErrTooLarge))
 
 	initial := metav1.ListOptions{SendInitialEvents: new(true)}
-	g.Expect(allocated(func() {
+	g.Expect(memorytest.Allocated(func() {
 		w, err := o.listWatch(i).WatchWithContext(t.Context(), initial)
 		g.Expect(err).NotTo(HaveOccurred())
 		for range w.ResultChan() {
@@ -79,7 +70,7 @@ func TestHostileServer_needsLittleMemory(t *testing.T) {
 		}
 	})).To(BeNumerically("<", maxAllocated))
 
-	g.Expect(allocated(func() {
+	g.Expect(memorytest.Allocated(func() {
 		_, err = o.client.RESTMapper().RESTMapping(schema.GroupKind{Group: "example.com", Kind: "Example"}, "v1")
 	})).To(BeNumerically("<", 2*maxAllocated))
 	g.Expect(err).To(HaveOccurred())

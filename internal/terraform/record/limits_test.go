@@ -2,7 +2,6 @@ package record_test
 
 import (
 	"fmt"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -11,19 +10,11 @@ import (
 
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/record"
+	"github.com/appthrust/capt/internal/testenv/memorytest"
 )
 
 // maxAllocated is what the manager may allocate to refuse what a run has written.
 const maxAllocated = 4 << 20
-
-// allocated returns how many bytes a function allocates.
-func allocated(do func()) uint64 {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	do()
-	runtime.ReadMemStats(&after)
-	return after.TotalAlloc - before.TotalAlloc
-}
 
 // A run writes what the manager decodes. A few KiB of it must not fill the memory of the
 // manager, which has 128 MiB.
@@ -37,12 +28,12 @@ func TestLimits_ofElements(t *testing.T) {
 	} {
 		secret := &corev1.Secret{Data: map[string][]byte{"result": compressed(g, text)}}
 		var err error
-		g.Expect(allocated(func() { _, err = record.Result(secret) })).To(BeNumerically("<", maxAllocated), name)
+		g.Expect(memorytest.Allocated(func() { _, err = record.Result(secret) })).To(BeNumerically("<", maxAllocated), name)
 		g.Expect(err).To(MatchError(Or(ContainSubstring("more than 150000 elements"), ContainSubstring("exceeds 8 MiB"))), name)
 	}
 	progress := &corev1.Secret{Data: map[string][]byte{"progress": []byte(`{"current":[` + strings.Repeat("{},", 1<<18) + `{}]}`)}}
 	var err error
-	g.Expect(allocated(func() { _, err = record.Progress(progress) })).To(BeNumerically("<", maxAllocated))
+	g.Expect(memorytest.Allocated(func() { _, err = record.Progress(progress) })).To(BeNumerically("<", maxAllocated))
 	g.Expect(err).To(MatchError(ContainSubstring("more than 10000 elements")))
 
 	for name, text := range map[string]string{
@@ -53,7 +44,7 @@ func TestLimits_ofElements(t *testing.T) {
 		state := &corev1.Secret{Data: map[string][]byte{"tfstate": compressed(g, text)}}
 		var empty bool
 		var version terraform.StateInfo
-		g.Expect(allocated(func() { empty, version, err = record.StateIsEmpty(state) })).To(BeNumerically("<", maxAllocated), name)
+		g.Expect(memorytest.Allocated(func() { empty, version, err = record.StateIsEmpty(state) })).To(BeNumerically("<", maxAllocated), name)
 		g.Expect(err).NotTo(HaveOccurred(), name)
 		g.Expect(empty).To(BeFalse(), name)
 		g.Expect(version).To(Equal(terraform.StateInfo{Lineage: "l", Serial: 7}), name)
@@ -80,7 +71,7 @@ func TestLimits_ofLists(t *testing.T) {
 	} {
 		secret := &corev1.Secret{Data: map[string][]byte{"result": compressed(g, `{"outcome":"Failed",`+text+`}`)}}
 		var err error
-		g.Expect(allocated(func() { _, err = record.Result(secret) })).To(BeNumerically("<", maxAllocated), name)
+		g.Expect(memorytest.Allocated(func() { _, err = record.Result(secret) })).To(BeNumerically("<", maxAllocated), name)
 		g.Expect(err).To(MatchError(record.ErrResultTooLarge), name)
 	}
 }
