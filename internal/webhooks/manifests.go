@@ -17,13 +17,15 @@ func checkManifests(path *field.Path, text string, known []string) field.ErrorLi
 	if text == "" {
 		return nil
 	}
+	budget := manifest.Begin([]byte(text))
+	defer budget.End()
 	var errs field.ErrorList
 	objects := 0
 	for document, err := range manifest.Documents([]byte(text)) {
 		if err != nil {
 			return append(errs, invalid(path, text, err.Error()))
 		}
-		content, problem := parseDocument(document.Text)
+		content, problem := parseDocument(document.Text, budget)
 		if problem != "" {
 			errs = append(errs, invalid(path, string(document.Text), fmt.Sprintf("document %d %s", document.Number, problem)))
 		}
@@ -43,8 +45,8 @@ func checkManifests(path *field.Path, text string, known []string) field.ErrorLi
 
 // parseDocument returns the content of one YAML document, nil if it is empty or not
 // YAML, and what is wrong with it.
-func parseDocument(document []byte) (content any, problem string) {
-	if err := manifest.CheckYAML(document); err != nil {
+func parseDocument(document []byte, budget *manifest.Budget) (content any, problem string) {
+	if err := budget.Check(document); err != nil {
 		return nil, "is refused: " + err.Error()
 	}
 	if err := yaml.UnmarshalStrict(document, &content); err != nil {

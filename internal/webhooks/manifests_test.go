@@ -24,6 +24,7 @@ func TestCheckManifests_numbersDocumentsFromOne(t *testing.T) {
 		"JSON inside a string":          {good + "spec: a ${json:CLUSTER_NAME}\n", "must be the whole string"},
 		"generated list":                {"apiVersion: v1\nkind: ConfigMapList\nitems: []\n", ""},
 		"aliases that expand":           {good + "data: {a: &a " + strings.Repeat("x", 100<<10) + ", b: [" + strings.Repeat("*a, ", 1000) + "]}\n", "document 1 is refused: the YAML aliases expand to too much text"},
+		"maps in maps":                  {good + "spec: " + strings.Repeat("{a: ", 9_000) + "1" + strings.Repeat("}", 9_000) + "\n", "document 1 is refused: the YAML would need more than 16 MiB"},
 		"the second is bad":             {good + "---\nkind: A\n", "document 2 has no apiVersion"},
 		"a key twice":                   {good + "kind: Namespace\n", `document 1 is not valid YAML: yaml: unmarshal errors:`},
 		"a list":                        {"- a\n- b\n", "document 1 is not a Kubernetes object"},

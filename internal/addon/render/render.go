@@ -37,6 +37,9 @@ type Rendered struct {
 	Secrets map[Object]map[string]string
 	// Release is nil if the add-on has no Helm release.
 	Release *Release
+
+	// size is that of the manifests so far.
+	size int
 }
 
 // Object identifies an object in a workload cluster.
@@ -111,6 +114,9 @@ func (r *Rendered) add(key string, addon *addonsv1.CAPTAddon, objects []*unstruc
 		if err != nil {
 			return fmt.Errorf("encoding %s: %w", obj.GetName(), err)
 		}
+		if r.size += len(document); r.size > maxBytes {
+			return tooLarge(addon, r.size)
+		}
 		text.WriteString("---\n")
 		text.Write(document)
 		r.Objects = append(r.Objects, IdentityOf(obj))
@@ -138,11 +144,16 @@ func (r *Rendered) finish(in Input) error {
 		return fault.Stall(addonsv1.EmptyReason, "Add-on %s: its manifests contain no objects", in.Addon.Name)
 	}
 	if size > maxBytes {
-		return fault.Stall(addonsv1.TooLargeReason, "Add-on %s: its manifests are %d KiB, and a Secret holds at most %d KiB: split them into two add-ons with dependsOn",
-			in.Addon.Name, size>>10, maxBytes>>10)
+		return tooLarge(in.Addon, size)
 	}
 	r.Hash = Hash(r.Data)
 	return nil
+}
+
+// tooLarge returns the fault of an add-on with manifests of at least size bytes.
+func tooLarge(addon *addonsv1.CAPTAddon, size int) error {
+	return fault.Stall(addonsv1.TooLargeReason, "Add-on %s: its manifests are at least %d KiB, and a Secret holds at most %d KiB: split them into two add-ons with dependsOn",
+		addon.Name, size>>10, maxBytes>>10)
 }
 
 // SameContent reports whether two rendered contents differ in nothing but their headers.

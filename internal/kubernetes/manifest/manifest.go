@@ -47,12 +47,14 @@ type Document struct {
 // Every other object needs apiVersion, kind and metadata.name. Errors do not
 // quote the text, which may contain secrets.
 func Parse(text []byte) ([]*unstructured.Unstructured, error) {
+	budget := Begin(text)
+	defer budget.End()
 	var objects []*unstructured.Unstructured
 	for document, err := range Documents(text) {
 		if err != nil {
 			return nil, err
 		}
-		if err := CheckYAML(document.Text); err != nil {
+		if err := budget.Check(document.Text); err != nil {
 			return nil, fmt.Errorf("document %d: %w", document.Number, err)
 		}
 		content := map[string]any{}
