@@ -17,7 +17,7 @@ func newEnvCommand(o *Options) *cobra.Command {
 		Use:   "env [NAME]",
 		Short: "Print how a shell connects to a local management cluster",
 		Long: `Print the variables with which a shell uses a local management cluster: KUBECONFIG,
-and PATH with the kubectl and captctl of the environment first.` + environmentHelp,
+and PATH with the kubectl, captctl and tofu of the environment first.` + environmentHelp,
 		Example: `  eval "$(captctl env)"
   captctl env -o json`,
 		Args: cobra.MaximumNArgs(1),

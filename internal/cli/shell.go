@@ -64,7 +64,7 @@ files with the state are kept.`,
 		},
 	})
 	cmd.Flags().StringVar(&flags.reason, "reason", "", "Why the shell is needed. It is recorded.")
-	cmd.Flags().StringVar(&flags.binary, "terraform-binary", "", "Path of OpenTofu or Terraform. Defaults to $CAPT_TERRAFORM_BINARY, then tofu or terraform in PATH.")
+	cmd.Flags().StringVar(&flags.binary, "terraform-binary", "", "Path of OpenTofu or Terraform. "+toolHelp)
 	cmd.Flags().BoolVar(&flags.noWait, "no-wait", false, "Do not wait until the manager has recorded the shell, for example because it does not run.")
 	cmd.Flags().DurationVar(&flags.recordTimeout, "record-timeout", time.Minute, "How long to wait until the manager has recorded the shell.")
 	return cmd
@@ -78,7 +78,12 @@ func (o *Options) openShell(ctx context.Context, c client.WithWatch, apply *infr
 		return err
 	}
 	// A workspace that cannot have a shell is refused before one is recorded.
-	if _, err := operate.ShellRequest(ctx, c, apply, nil); err != nil {
+	request, err := operate.ShellRequest(ctx, c, apply, nil)
+	if err != nil {
+		return err
+	}
+	binary, err := selectTool(ctx, c, apply, request, flags.binary)
+	if err != nil {
 		return err
 	}
 	id, err := operate.OpenShell(ctx, c, apply, localUser(), flags.reason)
@@ -102,11 +107,11 @@ func (o *Options) openShell(ctx context.Context, c client.WithWatch, apply *infr
 		}
 	}
 	// A run may have changed the state and the module since.
-	request, err := currentShellRequest(ctx, c, apply)
+	request, err = currentShellRequest(ctx, c, apply)
 	if err != nil {
 		return err
 	}
-	return o.runShell(ctx, id, request, args, flags.binary)
+	return o.runShell(ctx, id, request, args, binary)
 }
 
 // currentShellRequest reads the workspace again and returns the request for its shell.

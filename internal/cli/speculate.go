@@ -38,7 +38,7 @@ type speculateFlags struct {
 func (f *speculateFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.dir, "dir", "", "Plan the root module in this directory against the state of the workspace, without locking or writing anything.")
 	cmd.Flags().StringVar(&f.template, "template", "", "With --dir: plan all workspaces of the namespace that use this WorkspaceTemplate, instead of one.")
-	cmd.Flags().StringVar(&f.binary, "terraform-binary", "", "With --dir: path of OpenTofu or Terraform. Defaults to $CAPT_TERRAFORM_BINARY, then tofu or terraform in PATH.")
+	cmd.Flags().StringVar(&f.binary, "terraform-binary", "", "With --dir: path of OpenTofu or Terraform. "+toolHelp)
 	cmd.Flags().BoolVar(&f.detailed, "detailed-exitcode", false, "With --dir: exit with code 3 if a plan has changes.")
 }
 
@@ -189,6 +189,9 @@ func (s *speculator) run(ctx context.Context, apply *infrav1.WorkspaceTemplateAp
 	}
 	options := s.options
 	options.Dir = dir
+	if options.Binary, err = selectTool(ctx, s.client, apply, request, options.Binary); err != nil {
+		return nil, err
+	}
 	return speculate.New(ctx, request, state, options)
 }
 

@@ -107,6 +107,8 @@ type Result struct {
 	SnapshotMissing bool `json:"snapshotMissing,omitempty"`
 	// InvalidInputs describes the inputs that the module does not accept.
 	InvalidInputs string `json:"invalidInputs,omitempty"`
+	// Tool is the tool that executed the run. It is empty if none started.
+	Tool Tool `json:"tool,omitzero"`
 	// ToolNotAvailable is set if the runner does not have the required tool.
 	ToolNotAvailable bool `json:"toolNotAvailable,omitempty"`
 	// Snapshot is the name of the snapshot of the state before the change.

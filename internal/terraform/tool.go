@@ -14,6 +14,32 @@ const (
 	ProductTerraform = "Terraform"
 )
 
+// Tool is a product and its version. Both may be unknown.
+type Tool struct {
+	Product string `json:"product,omitempty"`
+	// Version is the version without a leading v, such as 1.12.6.
+	Version string `json:"version,omitempty"`
+}
+
+// String returns the tool for messages, such as OpenTofu 1.12.6.
+func (t Tool) String() string {
+	return ToolRequirement(t).String()
+}
+
+// Since returns the requirement for this product in this version or a newer one, or nil if
+// nothing is known.
+func (t Tool) Since() *ToolRequirement {
+	_, valid := ParseToolVersion(t.Version)
+	switch {
+	case valid:
+		return &ToolRequirement{Product: t.Product, Version: ">= " + t.Version}
+	case t.Product != "":
+		return &ToolRequirement{Product: t.Product}
+	default:
+		return nil
+	}
+}
+
 // ToolRequirement is which tool, and which versions of it, a workspace requires.
 type ToolRequirement struct {
 	// Product is OpenTofu or Terraform. If empty, either is used.

@@ -262,6 +262,8 @@ func TestShutdown_interruptsRunsGracefullyAndTheNextManagerContinues(t *testing.
 	result, err := record.Result(w.secret(record.SecretName(fmt.Sprintf("hello-r%d", a.Status.Runs))))
 	w.Expect(err).NotTo(HaveOccurred())
 	w.Expect(result).NotTo(BeNil(), "the manager waits until its runs have written their results")
+	w.Expect(result.Tool.Product).To(Equal("OpenTofu"))
+	w.Expect(result.Tool.Version).NotTo(BeEmpty())
 
 	w.Expect(w.Start()).To(Succeed())
 	w.waitReady("hello")

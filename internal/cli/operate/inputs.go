@@ -13,6 +13,7 @@ import (
 	"github.com/appthrust/capt/internal/cluster/grant"
 	"github.com/appthrust/capt/internal/kubernetes/object"
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/command"
 	"github.com/appthrust/capt/internal/terraform/record"
 	"github.com/appthrust/capt/internal/terraform/template"
 )
@@ -152,6 +153,15 @@ func policiesOf(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTe
 // lockFile returns the dependency lock file with the provider versions that runs use, or
 // nil if no run has one.
 func lockFile(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply) ([]byte, error) {
+	result, err := newestResult(ctx, c, apply, func(result *terraform.Result) bool { return len(result.LockFile) > 0 })
+	if err != nil || result == nil {
+		return nil, err
+	}
+	return result.LockFile, nil
+}
+
+// newestResult returns the result of the newest run that matches, or nil.
+func newestResult(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply, matches func(*terraform.Result) bool) (*terraform.Result, error) {
 	ids, err := RunIDs(ctx, c, apply)
 	if err != nil {
 		return nil, err
@@ -165,11 +175,28 @@ func lockFile(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemp
 		if err != nil {
 			return nil, fmt.Errorf("reading run %s: %w", id, err)
 		}
-		if result, err := record.Result(&secret); err == nil && result != nil && len(result.LockFile) > 0 {
-			return result.LockFile, nil
+		if result, err := record.Result(&secret); err == nil && result != nil && matches(result) {
+			return result, nil
 		}
 	}
 	return nil, nil
+}
+
+// ToolOf returns the tool of the newest run of a workspace, or the one that wrote its state
+// if no run recorded its tool. It is empty if neither is known.
+func ToolOf(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply, backend terraform.Backend) (terraform.Tool, error) {
+	result, err := newestResult(ctx, c, apply, func(result *terraform.Result) bool { return result.Tool != terraform.Tool{} })
+	if err != nil {
+		return terraform.Tool{}, err
+	}
+	if result != nil {
+		return result.Tool, nil
+	}
+	state, err := ReadState(ctx, c, apply, backend)
+	if err != nil {
+		return terraform.Tool{}, err
+	}
+	return command.WriterOf(state), nil
 }
 
 // ReadState returns the state of a workspace in Kubernetes, or nil if there is none yet. It

@@ -102,7 +102,7 @@ func (e *Environment) PageLink() string {
 	return strings.TrimSpace(string(link))
 }
 
-// BinDir returns the directory with kubectl and captctl for users. It exists once the
+// BinDir returns the directory with kubectl, captctl and tofu for users. It exists once the
 // environment has been up.
 func (e *Environment) BinDir() string { return e.path("bin") }
 

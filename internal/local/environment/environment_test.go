@@ -94,7 +94,7 @@ func TestEnvironment_createsClustersAndSurvivesCrashes(t *testing.T) {
 	environment := newEnvironment(t, "first")
 	before := mustUp(t, environment)
 	g.Expect(before.Kubeconfig).To(BeARegularFile())
-	for _, name := range []string{"kubectl", "captctl", "kubectl-capt"} {
+	for _, name := range []string{"kubectl", "captctl", "kubectl-capt", "tofu"} {
 		g.Expect(filepath.Join(environment.BinDir(), name)).To(BeARegularFile())
 	}
 	for _, part := range before.Parts {

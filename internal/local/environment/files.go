@@ -89,10 +89,13 @@ func (f *files) part(name string) (string, error) {
 // kubectl is for users: the environment itself does not run it.
 const kubectl = "kubectl"
 
+// tofu runs modules. Users run it with captctl shell and captctl plan --dir.
+const tofu = "tofu"
+
 // commands returns the programs for users by name. Those of CAPT are missing in a
 // tree without captctl.
 func (f *files) commands() map[string]string {
-	commands := map[string]string{kubectl: filepath.Join(f.parts, kubectl)}
+	commands := map[string]string{kubectl: filepath.Join(f.parts, kubectl), tofu: filepath.Join(f.parts, tofu)}
 	for _, name := range []string{"captctl", "kubectl-capt", "kubectl_complete-capt"} {
 		if path, err := f.captProgram(name); err == nil {
 			commands[name] = path
@@ -108,7 +111,7 @@ func (f *files) check() error {
 			return err
 		}
 	}
-	for _, name := range []string{controlplane.Etcd, controlplane.APIServer, controlplane.ControllerManager, ClusterAPI, "tofu", kubectl} {
+	for _, name := range []string{controlplane.Etcd, controlplane.APIServer, controlplane.ControllerManager, ClusterAPI, tofu, kubectl} {
 		if _, err := f.part(name); err != nil {
 			return err
 		}

@@ -117,7 +117,7 @@ func (p *plan) managerProgram(kubeconfig string) (controlplane.Program, error) {
 	if err != nil {
 		return controlplane.Program{}, err
 	}
-	tofu, err := p.part("tofu")
+	tofu, err := p.part(tofu)
 	if err != nil {
 		return controlplane.Program{}, err
 	}

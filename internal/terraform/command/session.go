@@ -34,6 +34,8 @@ type Session struct {
 
 	tool    *Tool
 	product Product
+	// version is the version that the tool printed, or empty.
+	version string
 	env     []string
 	grace   time.Duration
 	log     *runLog
@@ -161,9 +163,9 @@ func (s *Session) handleLine(result *output, line []byte, handle func(Event)) {
 	case event.Type == eventDiagnostic && event.Diagnostic != nil:
 		result.diagnostics = append(result.diagnostics, event.Diagnostic.diagnostic())
 	case event.Type == eventVersion && event.Tofu != "":
-		s.product = OpenTofu
+		s.product, s.version = OpenTofu, event.Tofu
 	case event.Type == eventVersion && event.Terraform != "":
-		s.product = Terraform
+		s.product, s.version = Terraform, event.Terraform
 	}
 	handle(event)
 	if s.onEvent != nil {

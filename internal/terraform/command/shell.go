@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/appthrust/capt/internal/terraform"
 )
 
 // Name returns the name of the program under which users know the product.
@@ -20,10 +22,16 @@ func (p Product) Name() string {
 // ToolPath returns the path of the tool.
 func (s *Session) ToolPath() string { return s.tool.Path }
 
+// Used returns the tool that the commands of the session ran, as far as they printed it.
+func (s *Session) Used() terraform.Tool {
+	return terraform.Tool{Product: string(s.product), Version: s.version}
+}
+
 // ShellEnvironment returns the environment in which a user runs the tool by hand, and which
 // tool that is: the environment of the session, with questions and colours. The first
-// directory of PATH has only the tool, under its usual name: the directory of the tool may
-// have another version of that name.
+// directory of PATH has the tool under its usual name: the directory of the tool may have
+// another version of that name. The name of the other product refuses to run, because it
+// would change the state into one of its own.
 func (s *Session) ShellEnvironment(ctx context.Context) ([]string, Version, error) {
 	version, err := s.tool.Version(ctx)
 	if err != nil {
@@ -33,12 +41,8 @@ func (s *Session) ShellEnvironment(ctx context.Context) ([]string, Version, erro
 	if err := os.MkdirAll(programs, 0o700); err != nil {
 		return nil, Version{}, fmt.Errorf("creating the directory of the tool: %w", err)
 	}
-	link := filepath.Join(programs, version.Product.Name())
-	if err := os.RemoveAll(link); err != nil {
-		return nil, Version{}, fmt.Errorf("replacing the link to the tool: %w", err)
-	}
-	if err := os.Symlink(s.tool.Path, link); err != nil {
-		return nil, Version{}, fmt.Errorf("linking the tool: %w", err)
+	if err := placeTool(programs, s.tool.Path, version); err != nil {
+		return nil, Version{}, err
 	}
 	env := slices.DeleteFunc(slices.Clone(s.env), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
@@ -54,4 +58,26 @@ func (s *Session) ShellEnvironment(ctx context.Context) ([]string, Version, erro
 		env = append(env, "PATH="+programs)
 	}
 	return env, version, nil
+}
+
+// placeTool links the tool in a directory, beside a program that refuses to be the other one.
+func placeTool(dir, path string, version Version) error {
+	other := Terraform
+	if version.Product == Terraform {
+		other = OpenTofu
+	}
+	link, refusal := filepath.Join(dir, version.Product.Name()), filepath.Join(dir, other.Name())
+	for _, old := range []string{link, refusal} {
+		if err := os.RemoveAll(old); err != nil {
+			return fmt.Errorf("replacing the link to the tool: %w", err)
+		}
+	}
+	if err := os.Symlink(path, link); err != nil {
+		return fmt.Errorf("linking the tool: %w", err)
+	}
+	script := fmt.Sprintf("#!/bin/sh\necho 'This shell is for %s: use %s, or open the shell with --terraform-binary PATH for %s' >&2\nexit 1\n", version, version.Product.Name(), other)
+	if err := os.WriteFile(refusal, []byte(script), 0o700); err != nil {
+		return fmt.Errorf("writing %s: %w", refusal, err)
+	}
+	return nil
 }

@@ -18,11 +18,11 @@ func TestShellEnvironment_hasTheSelectedToolFirst(t *testing.T) {
 	g.Expect(version.String()).To(Equal("OpenTofu 1.9.4"))
 	g.Expect(env).To(And(ContainElement("A=b"), Not(ContainElement("TF_INPUT=0"))))
 
-	child := exec.CommandContext(t.Context(), "/bin/sh", "-c", "tofu version; terraform version")
+	child := exec.CommandContext(t.Context(), "/bin/sh", "-c", "tofu version; terraform version || exit 3")
 	child.Env = env
 	out, err := child.CombinedOutput()
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(string(out)).To(Equal("OpenTofu v1.9.4\nTerraform v1.13.2\n"))
+	g.Expect(err).To(MatchError("exit status 3"), "Terraform would change the state into one of its own")
+	g.Expect(string(out)).To(Equal("OpenTofu v1.9.4\nThis shell is for OpenTofu 1.9.4: use tofu, or open the shell with --terraform-binary PATH for Terraform\n"))
 
 	// A second shell in the directory.
 	_, _, err = session.ShellEnvironment(t.Context())

@@ -310,6 +310,9 @@ func (run *execution) phase(name terraform.Phase, started time.Time) {
 // outputs: a run without a result would be considered lost and be repeated endlessly.
 func (r *Runner) finish(ctx context.Context, run *execution) error {
 	run.result.FinishedAt = time.Now()
+	if run.session != nil {
+		run.result.Tool = run.session.Used()
+	}
 	log := run.report.log.Bytes()
 	err := r.writeResult(ctx, run.result, log)
 	for _, shorten := range []func(*terraform.Result){func(*terraform.Result) {}, shortenLists, omitOutputs} {
