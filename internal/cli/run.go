@@ -127,7 +127,7 @@ func (o *Options) waitForOneShot(ctx context.Context, c client.WithWatch, apply 
 		return done || lost != nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("%w; the run was requested and may still be executed", err)
+		return nil, o.stillRequested(err, "run")
 	}
 	if lost != nil {
 		return nil, lost

@@ -312,7 +312,7 @@ func (o *Options) execute(ctx context.Context, c client.WithWatch, apply *infrav
 		return executed || lost != nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("%w; the command was requested and may still be executed", err)
+		return nil, o.stillRequested(err, "command")
 	}
 	var result *terraform.Result
 	if err = lost; err == nil {

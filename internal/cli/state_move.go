@@ -78,7 +78,7 @@ func (o *Options) waitForMove(ctx context.Context, c client.WithWatch, apply *in
 		return moved || failed != nil
 	})
 	if err != nil {
-		return fmt.Errorf("%w; the move was requested and may still be executed", err)
+		return o.stillRequested(err, "move")
 	}
 	if failed != nil {
 		return failed

@@ -78,23 +78,77 @@ func (o *Options) waitForResult(ctx context.Context, c client.WithWatch, apply *
 	}
 }
 
+// blockedFor is how long a wait continues for a workspace that cannot start a run before a
+// user changes something. The user may have changed it just before the command, and the
+// manager then needs a moment to notice.
+const blockedFor = 10 * time.Second
+
 // waitUntil shows the progress of a workspace until it is done, and returns its
-// last state.
+// last state. It fails if the workspace cannot start a run before a user changes something.
 func (o *Options) waitUntil(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, done func(*infrav1.WorkspaceTemplateApply) bool) (*infrav1.WorkspaceTemplateApply, error) {
 	p := o.progress()
 	defer p.end()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	blocked := &blockedTimer{cancel: cancel}
+	defer blocked.observe(nil, "")
 	var last *infrav1.WorkspaceTemplateApply
 	err := operate.Watch(ctx, c, &infrav1.WorkspaceTemplateApplyList{}, client.ObjectKeyFromObject(apply), func(a *infrav1.WorkspaceTemplateApply) (bool, error) {
 		last = a
 		if meta.IsStatusConditionTrue(a.Status.Conditions, infrav1.PausedCondition) {
 			return false, fmt.Errorf("%s is paused: nothing happens until it is resumed", a.Name)
 		}
+		blocker := operate.Blocker(a)
+		blocked.observe(blocker, a.Name)
 		if run := a.Status.Run; run != nil {
 			p.show(describe.Line(describe.RunNode(run), time.Time{}))
+		} else if blocker != nil {
+			p.show(blocker.Reason + ": " + message.OneLine(blocker.Message))
 		} else if c := operate.Progress(a); c != nil && c.Status != metav1.ConditionTrue {
 			p.show(c.Reason + ": " + message.OneLine(c.Message))
 		}
 		return done(a), nil
 	})
+	if reason, ok := errors.AsType[*blockedError](context.Cause(ctx)); ok && err != nil {
+		err = reason
+	}
 	return last, err
+}
+
+// blockedError is the error for a workspace that cannot start a run.
+type blockedError struct{ error }
+
+// blockedTimer ends a wait if a workspace cannot start a run for a while.
+type blockedTimer struct {
+	cancel context.CancelCauseFunc
+	timer  *time.Timer
+	reason string
+}
+
+// observe starts the timer for a new reason that a user must remove, and stops it without
+// one.
+func (b *blockedTimer) observe(blocker *metav1.Condition, name string) {
+	reason := ""
+	if operate.NeedsUser(blocker) {
+		reason = fmt.Sprintf("%s cannot start a run: %s: %s", name, blocker.Reason, message.OneLine(blocker.Message))
+	}
+	if reason == b.reason {
+		return
+	}
+	if b.timer != nil {
+		b.timer.Stop()
+	}
+	if b.reason = reason; reason != "" {
+		b.timer = time.AfterFunc(blockedFor, func() { b.cancel(&blockedError{errors.New(reason)}) })
+	}
+}
+
+// stillRequested adds to the error of a wait that the request stays. An interrupt has no
+// other text.
+func (o *Options) stillRequested(err error, what string) error {
+	if errors.Is(err, context.Canceled) {
+		fmt.Fprintf(o.Err, "Interrupted: the %s was requested and may still be executed\n", what)
+		return err
+	}
+	return fmt.Errorf("%w; the %s was requested and may still be executed", err, what)
 }

@@ -65,6 +65,10 @@ func watchOnce[T client.Object](ctx context.Context, c client.WithWatch, list cl
 		case watch.Deleted:
 			return false, fmt.Errorf("watching %s: %w", key.Name, ErrDeleted)
 		case watch.Error:
+			if ctx.Err() != nil {
+				// The decoder reports the end of the context as an event.
+				return false, fmt.Errorf("watching %s: %w", key.Name, ctx.Err())
+			}
 			if err := apierrors.FromObject(event.Object); !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
 				return false, fmt.Errorf("watching %s: %w", key.Name, err)
 			}

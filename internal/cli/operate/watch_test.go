@@ -95,3 +95,16 @@ func TestWatch_endsIfTheObjectDoesNotExist(t *testing.T) {
 		func(*infrav1.WorkspaceTemplateApply) (bool, error) { return false, nil })
 	g.Expect(err).To(MatchError(ErrDeleted))
 }
+
+// The decoder of a watch reports the end of the context as an event of the server.
+func TestWatch_reportsAnInterruptAsSuch(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	failed := watch.Event{Type: watch.Error, Object: &metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: "unable to decode an event"}}
+	opened := 0
+	err := Watch(ctx, watches(&opened, []watch.Event{{Type: watch.Added, Object: workspace("net")}, failed}), &infrav1.WorkspaceTemplateApplyList{}, client.ObjectKey{Namespace: "team", Name: "net"},
+		func(*infrav1.WorkspaceTemplateApply) (bool, error) {
+			cancel()
+			return false, nil
+		})
+	NewWithT(t).Expect(err).To(MatchError(context.Canceled))
+}
