@@ -71,6 +71,8 @@ func (r *Reconciler) recordRun(ctx context.Context, s *scope, run *runRecord) er
 		return err
 	}
 	defer release()
+	// The next run can start while this one is recorded.
+	r.queue.Release(s.slot())
 	// A runner of another version may not have done it.
 	result.Redact(terraform.NewRedactor())
 	limitTimes(result, s.now)
@@ -100,7 +102,6 @@ func (r *Reconciler) recordRun(ctx context.Context, s *scope, run *runRecord) er
 	r.reportViolations(s, run)
 	ctrl.LoggerFrom(ctx).Info("Run ended", "run", run.id, "operation", result.Operation, "outcome", result.Outcome,
 		"duration", duration(result).String())
-	r.queue.Release(s.slot())
 	return nil
 }
 

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -68,7 +70,7 @@ func (g Granter) Grant(ctx context.Context, run terraform.Run, request *terrafor
 	}
 	objectMeta := runMeta(request.Workspace, record.ComponentRun, run.ID)
 	objectMeta.Name = Name(run.ID)
-	automount, replaced := false, false
+	automount := false
 	objects := []client.Object{
 		&corev1.ServiceAccount{ObjectMeta: *objectMeta.DeepCopy(), AutomountServiceAccountToken: &automount},
 		&rbacv1.Role{ObjectMeta: *objectMeta.DeepCopy(), Rules: rules},
@@ -78,19 +80,37 @@ func (g Granter) Grant(ctx context.Context, run terraform.Run, request *terrafor
 			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: run.Namespace, Name: objectMeta.Name}},
 		},
 	}
-	for _, object := range objects {
+	var replaced atomic.Bool
+	err = together(objects, func(object client.Object) error {
 		err := g.Client.Create(ctx, object)
 		if apierrors.IsAlreadyExists(err) {
-			err, replaced = g.replace(ctx, object, run), true
+			replaced.Store(true)
+			err = g.replace(ctx, object, run)
 		}
 		if err != nil {
 			return fmt.Errorf("creating %T %s: %w", object, objectMeta.Name, err)
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
-	if !replaced {
+	if !replaced.Load() {
 		g.Granted.add(run, objects)
 	}
 	return nil
+}
+
+// together calls a function for all objects at the same time, because each call waits for the
+// storage of the API server. It returns all errors.
+func together(objects []client.Object, call func(client.Object) error) error {
+	errs := make([]error, len(objects))
+	var calls sync.WaitGroup
+	for i, object := range objects {
+		calls.Go(func() { errs[i] = call(object) })
+	}
+	calls.Wait()
+	return errors.Join(errs...)
 }
 
 // replace replaces an object that an earlier Grant of the same run created, or that an

@@ -2,7 +2,6 @@ package access
 
 import (
 	"context"
-	"slices"
 	"sync"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -61,15 +60,12 @@ func (g *Granted) take(run terraform.Run) []client.Object {
 	return objects
 }
 
-// revokeGranted deletes the objects of a run that this process has created, last first. It
-// reports whether nothing is left.
+// revokeGranted deletes the objects of a run that this process has created. It reports
+// whether nothing is left.
 func (g Granter) revokeGranted(ctx context.Context, run terraform.Run) bool {
 	objects := g.Granted.take(run)
-	for _, object := range slices.Backward(objects) {
-		err := g.Client.Delete(ctx, object, client.Preconditions{UID: new(object.GetUID())})
-		if client.IgnoreNotFound(err) != nil {
-			return false
-		}
-	}
-	return len(objects) > 0
+	err := together(objects, func(object client.Object) error {
+		return client.IgnoreNotFound(g.Client.Delete(ctx, object, client.Preconditions{UID: new(object.GetUID())}))
+	})
+	return err == nil && len(objects) > 0
 }

@@ -3,6 +3,7 @@ package access
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -22,15 +23,22 @@ func (g Granter) reserveState(ctx context.Context, request *terraform.Request, w
 	meta.Name = request.Backend.StateSecretName()
 	secret := &corev1.Secret{ObjectMeta: *meta.DeepCopy(), Type: corev1.SecretTypeOpaque}
 	meta.Name = request.Backend.LeaseName()
-	exists := false
-	for _, object := range []client.Object{&coordinationv1.Lease{ObjectMeta: meta}, secret} {
+	var exists atomic.Bool
+	err := together([]client.Object{&coordinationv1.Lease{ObjectMeta: meta}, secret}, func(object client.Object) error {
 		err := g.Client.Create(ctx, object)
-		if exists = apierrors.IsAlreadyExists(err); err != nil && !exists {
+		if apierrors.IsAlreadyExists(err) {
+			if object == client.Object(secret) {
+				exists.Store(true)
+			}
+			return nil
+		}
+		if err != nil {
 			return fmt.Errorf("creating %T %s: %w", object, object.GetName(), err)
 		}
-	}
-	if !exists {
 		return nil
+	})
+	if err != nil || !exists.Load() {
+		return err
 	}
 	existing := &corev1.Secret{}
 	if err := g.Reader.Get(ctx, client.ObjectKeyFromObject(secret), existing); err != nil {

@@ -3,6 +3,7 @@ package command
 import (
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/terraform"
@@ -12,7 +13,7 @@ import (
 // list that matches determines the class: lock, then transient, then terminal. So
 // a throttled call is retried even if its status code matches a terminal pattern.
 var (
-	lockHeld = regexp.MustCompile(`(?i)error acquiring the state lock|state is already locked|lock info:`)
+	lockHeld = anyOf(`error acquiring the state lock`, `state is already locked`, `lock info:`)
 
 	transient = anyOf(
 		// Throttling.
@@ -68,8 +69,15 @@ var (
 	backendInit = anyOf(`backend initialization required`, `failed to decode current backend config`, `backend configuration changed`)
 )
 
-func anyOf(patterns ...string) *regexp.Regexp {
-	return regexp.MustCompile(`(?is)` + strings.Join(patterns, `|`))
+// pattern is a regular expression that is compiled when it is first used. Most runs have no
+// error to classify, and compiling all patterns takes as long as a request.
+type pattern struct{ compiled func() *regexp.Regexp }
+
+// MatchString reports whether a text matches.
+func (p pattern) MatchString(text string) bool { return p.compiled().MatchString(text) }
+
+func anyOf(patterns ...string) pattern {
+	return pattern{sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?is)` + strings.Join(patterns, `|`)) })}
 }
 
 // Classify returns the class of a command's failure with these diagnostics.
