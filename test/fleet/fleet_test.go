@@ -1,5 +1,6 @@
-// Package fleet tests many clusters at once: all become ready, and nothing is written
-// afterwards. It measures the resources of the manager.
+// Package fleet tests many clusters at once: all become ready, nothing is written
+// afterwards, and a restart of the manager starts no run. It measures the resources of the
+// manager, which runs with the arguments of the manifests and is scraped.
 package fleet
 
 import (
@@ -9,11 +10,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -27,7 +26,6 @@ import (
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/host"
 	"github.com/appthrust/capt/internal/testenv"
 )
 
@@ -75,6 +73,12 @@ type result struct {
 	Memory memory `json:"memory"`
 	// MemoryMiB is all memory that the manager then has in RAM.
 	MemoryMiB float64 `json:"memoryMiB"`
+	// Restarted is its memory after a restart with all clusters, as soon as it has reconciled
+	// everything, and RestartSeconds is how long that took.
+	Restarted      memory  `json:"restarted"`
+	RestartSeconds float64 `json:"restartSeconds"`
+	// Scrapes are the reads of the metrics of both managers.
+	Scrapes int `json:"scrapes"`
 	// LimitMiB is the memory limit of the manifests, and GrowthKiB what each cluster, with
 	// its workspaces, adds to the memory that cannot be reclaimed.
 	LimitMiB  int `json:"limitMiB"`
@@ -92,40 +96,24 @@ type result struct {
 func TestFleet_becomesReadyAndIdle(t *testing.T) {
 	g := NewWithT(t)
 	env := testenv.New(t, testenv.WithClusterAPI(), testenv.WithControllerManager())
-	limit := memoryLimit(t)
-	pid := startManager(t, env, limit)
+	in := install(t, env)
+	tofu, err := testenv.Part("tofu")
+	g.Expect(err).NotTo(HaveOccurred())
+	// There are no nodes for Jobs.
+	manager := in.start(t, "--executor=process", "--terraform-binary="+tofu, "--work-dir="+t.TempDir(), "--max-runs=4")
 	namespace := env.Namespace(t)
 	count := number(t, "CAPT_FLEET", size)
 	workspaces := number(t, "CAPT_FLEET_WORKSPACES", 2*count)
 	awaitCaches(t, env, namespace)
-	empty := memoryOf(t, pid)
+	pid := manager.cmd.Process.Pid
+	found := result{Clusters: count, Workspaces: workspaces, Empty: memoryOf(t, pid), LimitMiB: int(in.limit >> 20), RestSeconds: idleTime.Seconds()}
 
+	workloads := startWorkloads(t, env)
 	began := time.Now()
-	createTemplates(t, env, namespace)
-	createAddon(t, env, namespace)
-	for i := range count {
-		name := fmt.Sprintf("cluster-%03d", i)
-		createWorkload(t, env, name)
-		createCluster(t, env, namespace, name)
-	}
-	for i := range workspaces - 2*count {
-		createWorkspace(t, env, namespace, fmt.Sprintf("workspace-%03d", i))
-	}
+	createFleet(t, env, namespace, workloads, count, workspaces)
 	await(t, env, namespace, &controlplanev1.CAPTControlPlaneList{}, infrav1.ReadyCondition, count)
-	found := result{
-		Clusters: count, Workspaces: workspaces, Empty: empty, LimitMiB: int(limit >> 20),
-		ReadySeconds: time.Since(began).Seconds(), RestSeconds: idleTime.Seconds(),
-	}
-	await(t, env, namespace, &infrav1.WorkspaceTemplateApplyList{}, infrav1.ReadyCondition, workspaces)
-
-	// Cluster API connects to the clusters later, and may write then.
-	await(t, env, namespace, &clusterv1.ClusterList{}, clusterv1.ClusterAvailableCondition, count)
-
-	g.Eventually(func(g Gomega) {
-		var addon addonsv1.CAPTAddon
-		g.Expect(env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "note"}, &addon)).To(Succeed())
-		g.Expect(addon.Status.Ready).To(HaveValue(BeEquivalentTo(count)), "%v", addon.Status.Conditions)
-	}, testTimeout, time.Second).Should(Succeed())
+	found.ReadySeconds = time.Since(began).Seconds()
+	awaitFleet(t, env, namespace, count, workspaces)
 	found.AddonSeconds = time.Since(began).Seconds()
 
 	writes, cpu := countWrites(t, env), cpuSeconds(t, pid)
@@ -134,22 +122,77 @@ func TestFleet_becomesReadyAndIdle(t *testing.T) {
 	found.WritesAtRest, found.CPUSecondsAtRest = after.total-writes.total, cpuSeconds(t, pid)-cpu
 	found.Memory = memoryOf(t, pid)
 	found.MemoryMiB = found.Memory.ResidentMiB
-	found.GrowthKiB = int((found.Memory.AnonymousMiB - empty.AnonymousMiB) * 1024 / float64(count))
+	found.GrowthKiB = int((found.Memory.AnonymousMiB - found.Empty.AnonymousMiB) * 1024 / float64(count))
+	found.Scrapes = manager.scraped(t)
+	g.Expect(after.byResource).To(Equal(writes.byResource), "nothing is written while nothing changes")
+
+	manager.stop()
+	runs := countRuns(t, env, namespace)
+	workloads.forget()
+	began = time.Now()
+	restarted := in.start(t)
+	restarted.awaitSettled(t, count, workspaces)
+	g.Eventually(workloads.watched, testTimeout, time.Second).Should(Equal(count), "the manager connects to all clusters again")
+	restarted.awaitSettled(t, count, workspaces)
+	found.RestartSeconds = time.Since(began).Seconds()
+	found.Restarted = memoryOf(t, restarted.cmd.Process.Pid)
+	found.Scrapes += restarted.scraped(t)
+	awaitFleet(t, env, namespace, count, workspaces)
+	g.Expect(countRuns(t, env, namespace)).To(Equal(runs), "a restart starts no run")
 	t.Logf("%+v", found)
 
 	out := os.Getenv("CAPT_SCALE_OUT")
-	if out != "" {
-		text, err := json.MarshalIndent(found, "", "  ")
-		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(os.MkdirAll(filepath.Dir(out), 0o755)).To(Succeed())
-		g.Expect(os.WriteFile(out, append(text, '\n'), 0o644)).To(Succeed())
+	if out == "" {
+		return
 	}
-	g.Expect(after.byResource).To(Equal(writes.byResource), "nothing is written while nothing changes")
-	if out != "" {
-		// What the program's file needs in RAM depends on the kernel, so only make scale checks
-		// it.
-		g.Expect(found.MemoryMiB).To(BeNumerically("<", found.LimitMiB), "the memory limit of the manifests is too low for the manager")
+	text, err := json.MarshalIndent(found, "", "  ")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(os.MkdirAll(filepath.Dir(out), 0o755)).To(Succeed())
+	g.Expect(os.WriteFile(out, append(text, '\n'), 0o644)).To(Succeed())
+	// What the program's file needs in RAM depends on the kernel, so only make scale checks it.
+	// A container is killed at its peak.
+	for when, peak := range map[string]float64{"while the clusters are created": found.Memory.PeakMiB, "at a restart": found.Restarted.PeakMiB} {
+		g.Expect(peak).To(BeNumerically("<", found.LimitMiB), "the memory limit of the manifests is too low for the manager %s", when)
 	}
+}
+
+// createFleet creates clusters with an add-on, and further workspaces.
+func createFleet(t *testing.T, env *testenv.Environment, namespace string, w *workloads, clusters, workspaces int) {
+	t.Helper()
+	createTemplates(t, env, namespace, w)
+	createAddon(t, env, namespace)
+	for i := range clusters {
+		name := fmt.Sprintf("cluster-%03d", i)
+		createWorkload(t, env, name)
+		createCluster(t, env, namespace, name)
+	}
+	for i := range workspaces - 2*clusters {
+		createWorkspace(t, env, namespace, fmt.Sprintf("workspace-%03d", i))
+	}
+}
+
+// awaitFleet waits until everything is ready.
+func awaitFleet(t *testing.T, env *testenv.Environment, namespace string, clusters, workspaces int) {
+	t.Helper()
+	await(t, env, namespace, &infrav1.WorkspaceTemplateApplyList{}, infrav1.ReadyCondition, workspaces)
+	// Cluster API connects to the clusters later, and may write then.
+	await(t, env, namespace, &clusterv1.ClusterList{}, clusterv1.ClusterAvailableCondition, clusters)
+	NewWithT(t).Eventually(func(g Gomega) {
+		var addon addonsv1.CAPTAddon
+		g.Expect(env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "note"}, &addon)).To(Succeed())
+		g.Expect(addon.Status.Ready).To(HaveValue(BeEquivalentTo(clusters)), "%v", addon.Status.Conditions)
+	}, testTimeout, time.Second).Should(Succeed())
+}
+
+// countRuns returns the number of runs of all workspaces.
+func countRuns(t *testing.T, env *testenv.Environment, namespace string) (count int) {
+	t.Helper()
+	var list infrav1.WorkspaceTemplateApplyList
+	NewWithT(t).Expect(env.Client.List(t.Context(), &list, client.InNamespace(namespace))).To(Succeed())
+	for i := range list.Items {
+		count += int(list.Items[i].Status.Runs)
+	}
+	return count
 }
 
 // createAddon installs a Secret in every cluster, which the manager watches.
@@ -171,10 +214,10 @@ func createAddon(t *testing.T, env *testenv.Environment, namespace string) {
 	}
 }
 
-func createTemplates(t *testing.T, env *testenv.Environment, namespace string) {
+func createTemplates(t *testing.T, env *testenv.Environment, namespace string, w *workloads) {
 	t.Helper()
 	g := NewWithT(t)
-	vars, err := json.Marshal(map[string]string{"kubeconfig": startWorkloads(t, env)})
+	vars, err := json.Marshal(map[string]string{"kubeconfig": w.kubeconfig})
 	g.Expect(err).NotTo(HaveOccurred())
 	for _, obj := range []client.Object{
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "workload"}, Data: map[string][]byte{"vars.json": vars}},
@@ -228,35 +271,6 @@ func createCluster(t *testing.T, env *testenv.Environment, namespace, name strin
 			t.Fatal(err)
 		}
 	}
-}
-
-// startManager starts the manager as in a container with a memory limit.
-func startManager(t *testing.T, env *testenv.Environment, limit uint64) int {
-	t.Helper()
-	g := NewWithT(t)
-	root, err := testenv.Root()
-	g.Expect(err).NotTo(HaveOccurred())
-	tofu, err := testenv.Part("tofu")
-	g.Expect(err).NotTo(HaveOccurred())
-	log, err := os.Create(filepath.Join(env.Dir, "manager.log"))
-	g.Expect(err).NotTo(HaveOccurred())
-	cmd := exec.Command(filepath.Join(root, "bin", "manager"),
-		"--webhook-port=0", "--health-addr=0", "--diagnostics-address=0", "--kube-api-qps=500", "--kube-api-burst=1000",
-		"--allowed-cidrs=127.0.0.0/8,::1/128", "--executor=process", "--terraform-binary="+tofu, "--work-dir="+t.TempDir(), "--max-runs=4")
-	account, err := env.SuiteAccount()
-	g.Expect(err).NotTo(HaveOccurred())
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+account.Kubeconfig, fmt.Sprintf("GOMEMLIMIT=%d", host.GoMemoryLimit(limit)))
-	cmd.Stdout, cmd.Stderr = log, log
-	g.Expect(cmd.Start()).To(Succeed(), "run `make build` first")
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		_ = cmd.Wait()
-		_ = log.Close()
-		if text, err := os.ReadFile(log.Name()); err == nil && t.Failed() {
-			t.Logf("manager:\n%s", text[max(0, len(text)-8000):])
-		}
-	})
-	return cmd.Process.Pid
 }
 
 type writeCount struct {

@@ -3,19 +3,16 @@ package fleet
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
-	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/appthrust/capt/internal/testenv"
 )
@@ -49,25 +46,6 @@ func memoryOf(t *testing.T, pid int) memory {
 		}
 	}
 	return memory{ResidentMiB: values["VmRSS"], AnonymousMiB: values["RssAnon"], PeakMiB: values["VmHWM"]}
-}
-
-// memoryLimit returns the memory limit of the manager in the manifests, in bytes.
-func memoryLimit(t *testing.T) uint64 {
-	t.Helper()
-	g := NewWithT(t)
-	root, err := testenv.Root()
-	g.Expect(err).NotTo(HaveOccurred())
-	text, err := os.ReadFile(filepath.Join(root, "config", "manager", "manager.yaml"))
-	g.Expect(err).NotTo(HaveOccurred())
-	for document := range strings.SplitSeq(string(text), "\n---\n") {
-		var deployment appsv1.Deployment
-		g.Expect(yaml.Unmarshal([]byte(document), &deployment)).To(Succeed())
-		if deployment.Kind == "Deployment" {
-			return uint64(deployment.Spec.Template.Spec.Containers[0].Resources.Limits.Memory().Value())
-		}
-	}
-	t.Fatal("config/manager/manager.yaml has no Deployment")
-	return 0
 }
 
 // number returns the number in an environment variable.

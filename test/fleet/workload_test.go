@@ -8,6 +8,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,12 +22,42 @@ import (
 // workloadDomain is the domain of the workload clusters.
 const workloadDomain = ".fleet.test"
 
-// startWorkloads starts the API server of all workload clusters, because two hundred of
-// them would need too much memory. It returns a kubeconfig in which CLUSTER stands for the
-// name of the cluster. Each cluster has a connection of its own, and has only the Secrets
-// of the namespace with its name.
-func startWorkloads(t *testing.T, env *testenv.Environment) string {
+// workloads are the API servers of all workload clusters.
+type workloads struct {
+	// kubeconfig has CLUSTER in place of the name of the cluster.
+	kubeconfig string
+
+	mutex sync.Mutex
+	// watchers are the clusters whose Secrets are watched.
+	watchers map[string]bool
+}
+
+// watched returns the number of clusters of which a watch of Secrets was started since the
+// last call of forget.
+func (w *workloads) watched() int {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	return len(w.watchers)
+}
+
+func (w *workloads) forget() {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	clear(w.watchers)
+}
+
+func (w *workloads) see(cluster string) {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	w.watchers[cluster] = true
+}
+
+// startWorkloads starts one API server for all workload clusters, because two hundred of
+// them would need too much memory. Each cluster has a connection of its own, and has only the
+// Secrets of the namespace with its name.
+func startWorkloads(t *testing.T, env *testenv.Environment) *workloads {
 	t.Helper()
+	w := &workloads{watchers: map[string]bool{}}
 	transport, err := rest.TransportFor(env.Config)
 	if err != nil {
 		t.Fatal(err)
@@ -51,6 +82,9 @@ func startWorkloads(t *testing.T, env *testenv.Environment) string {
 			if r.In.URL.Path == "/api/v1/secrets" {
 				cluster := strings.TrimSuffix(r.In.TLS.ServerName, workloadDomain)
 				r.Out.URL.Path = "/api/v1/namespaces/" + cluster + "/secrets"
+				if watch := r.In.URL.Query().Get("watch"); watch == "1" || watch == "true" {
+					w.see(cluster)
+				}
 			}
 		},
 	})
@@ -59,7 +93,7 @@ func startWorkloads(t *testing.T, env *testenv.Environment) string {
 	server.StartTLS()
 	// Close of a test server waits for the watches of managers that are still running.
 	t.Cleanup(func() { _ = server.Config.Close() })
-	return fmt.Sprintf(`
+	w.kubeconfig = fmt.Sprintf(`
 apiVersion: v1
 kind: Config
 clusters: [{name: c, cluster: {server: %q, tls-server-name: CLUSTER%s, certificate-authority-data: %s}}]
@@ -67,6 +101,7 @@ users: [{name: u, user: {token: fleet}}]
 contexts: [{name: x, context: {cluster: c, user: u}}]
 current-context: x
 `, server.URL, workloadDomain, base64.StdEncoding.EncodeToString(ca))
+	return w
 }
 
 // createWorkload creates the namespace that a workload cluster has.
