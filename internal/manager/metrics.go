@@ -34,8 +34,8 @@ const readTimeout = 5 * time.Second
 const maxRetries = 6
 
 // objectMetrics collects metrics of objects that may not be reconciled at all: deletions
-// that wait, runs that failed or hang, and certificates that expire. It reads them from the cache when Prometheus
-// asks.
+// that wait, runs that failed or hang, drift, and certificates that expire. It reads them from
+// the cache when Prometheus asks, so that an object that is gone has none.
 type objectMetrics struct {
 	reader   client.Reader
 	scheme   *runtime.Scheme
@@ -47,6 +47,8 @@ type objectMetrics struct {
 	deletions    *prometheus.GaugeVec
 	failing      *prometheus.GaugeVec
 	runs         *prometheus.GaugeVec
+	drifted      *prometheus.GaugeVec
+	driftUnknown *prometheus.GaugeVec
 	kubeconfigs  *prometheus.GaugeVec
 	certificates *prometheus.GaugeVec
 }
@@ -64,6 +66,12 @@ func newObjectMetrics(reader client.Reader, scheme *runtime.Scheme, o *Options, 
 		}, []string{"namespace", "name", "reason"}),
 		runs: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "capt_run_start_timestamp_seconds", Help: "When the current run of a workspace was created, for each run that has not ended.",
+		}, []string{"namespace", "name"}),
+		drifted: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "capt_drifted_resources", Help: "Number of resources that differ from the state.",
+		}, []string{"namespace", "name"}),
+		driftUnknown: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "capt_drift_check_failing", Help: "1 for each workspace whose latest drift check failed.",
 		}, []string{"namespace", "name"}),
 		kubeconfigs: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "capt_kubeconfig_expiry_timestamp_seconds", Help: "When the kubeconfig of a control plane expires, by the source of the kubeconfig. CAPT renews those of the source EKS.",
@@ -137,7 +145,7 @@ func (m *objectMetrics) Collect(ch chan<- prometheus.Metric) {
 }
 
 func (m *objectMetrics) vectors() []*prometheus.GaugeVec {
-	return []*prometheus.GaugeVec{m.deletions, m.failing, m.runs, m.kubeconfigs, m.certificates}
+	return []*prometheus.GaugeVec{m.deletions, m.failing, m.runs, m.drifted, m.driftUnknown, m.kubeconfigs, m.certificates}
 }
 
 // readObjects sets the metrics of the objects of a kind. It changes none of them, so they
@@ -159,6 +167,7 @@ func (m *objectMetrics) readObjects(ctx context.Context, kind client.ObjectList)
 		switch obj := obj.(type) {
 		case *infrav1.WorkspaceTemplateApply:
 			m.readRuns(ctx, obj)
+			m.readDrift(ctx, obj)
 		case *controlplanev1.CAPTControlPlane:
 			m.readKubeconfig(obj)
 		}
@@ -173,6 +182,19 @@ func (m *objectMetrics) readRuns(ctx context.Context, workspace *infrav1.Workspa
 	}
 	if run := workspace.Status.Run; run != nil && !run.StartedAt.IsZero() {
 		m.runs.WithLabelValues(workspace.Namespace, workspace.Name).Set(float64(run.StartedAt.Unix()))
+	}
+}
+
+// readDrift sets the metrics of the drift of a workspace. One that is being deleted is not
+// checked any more. That of a guest is the drift of the workspace that runs for it.
+func (m *objectMetrics) readDrift(ctx context.Context, workspace *infrav1.WorkspaceTemplateApply) {
+	drift := workspace.Status.Drift
+	if drift == nil || !workspace.DeletionTimestamp.IsZero() || workspace.Status.Host != nil {
+		return
+	}
+	m.drifted.WithLabelValues(workspace.Namespace, workspace.Name).Set(float64(len(drift.Resources)))
+	if !drift.FailedAt.IsZero() && workspacetemplateapply.DriftUnknown(m.policyOf(ctx, workspace), drift) {
+		m.driftUnknown.WithLabelValues(workspace.Namespace, workspace.Name).Set(1)
 	}
 }
 

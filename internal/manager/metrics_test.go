@@ -188,6 +188,50 @@ func retriedAfter(reason string, attempts int32) *infrav1.FailureStatus {
 	return &infrav1.FailureStatus{Reason: reason, Attempts: attempts, NextAt: metav1.NewTime(time.Unix(1_700_000_000, 0))}
 }
 
+// The drift of a workspace counts whatever its runs wait for, and ends with the workspace.
+func TestObjectMetrics_drift(t *testing.T) {
+	g := NewWithT(t)
+	at := func(minute int64) metav1.Time { return metav1.NewTime(time.Unix(60*minute, 0)) }
+	workspace := func(name string, action infrav1.DriftAction, drift *infrav1.DriftStatus) infrav1.WorkspaceTemplateApply {
+		apply := infrav1.WorkspaceTemplateApply{ObjectMeta: named(name)}
+		apply.Spec.Drift, apply.Status.Drift = &infrav1.DriftPolicy{Action: action}, drift
+		return apply
+	}
+	resources := []infrav1.ResourceChange{{Address: "a"}, {Address: "b"}}
+	waiting := workspace("waiting", infrav1.DriftRepair, &infrav1.DriftStatus{CheckedAt: at(1), Resources: resources})
+	waiting.Status.Conditions = []metav1.Condition{{Type: infrav1.AppliedCondition, Status: metav1.ConditionFalse, Reason: infrav1.WaitingForApprovalReason}}
+	deleted, guest := waiting, waiting
+	deleted.ObjectMeta, guest.ObjectMeta = named("deleted"), named("guest")
+	deleted.DeletionTimestamp, guest.Status.Host = new(at(2)), &infrav1.ObjectReference{Namespace: "platform", Name: "guest"}
+	objects := &objectsOf{workspaces: []infrav1.WorkspaceTemplateApply{
+		workspace("never", infrav1.DriftReport, nil), waiting, deleted, guest,
+		workspace("clean", infrav1.DriftReport, &infrav1.DriftStatus{CheckedAt: at(2), FailedAt: at(1)}),
+		workspace("failing", infrav1.DriftReport, &infrav1.DriftStatus{CheckedAt: at(1), FailedAt: at(2), Resources: resources[:1]}),
+		workspace("new", infrav1.DriftReport, &infrav1.DriftStatus{FailedAt: at(2)}),
+		workspace("requested", infrav1.DriftOff, &infrav1.DriftStatus{FailedAt: at(2)}),
+	}}
+	o, synced := NewOptions(), &cachesSynced{}
+	o.Providers, o.WebhookPort = allProviders, 0
+	synced.Store(true)
+	registry := prometheus.NewPedanticRegistry()
+	g.Expect(registry.Register(newObjectMetrics(objects, scheme.New(), o, synced))).To(Succeed())
+	g.Expect(testutil.GatherAndCompare(registry, strings.NewReader(`# HELP capt_drift_check_failing 1 for each workspace whose latest drift check failed.
+# TYPE capt_drift_check_failing gauge
+capt_drift_check_failing{name="failing",namespace="team-a"} 1
+capt_drift_check_failing{name="new",namespace="team-a"} 1
+# HELP capt_drifted_resources Number of resources that differ from the state.
+# TYPE capt_drifted_resources gauge
+capt_drifted_resources{name="clean",namespace="team-a"} 0
+capt_drifted_resources{name="failing",namespace="team-a"} 1
+capt_drifted_resources{name="new",namespace="team-a"} 0
+capt_drifted_resources{name="requested",namespace="team-a"} 0
+capt_drifted_resources{name="waiting",namespace="team-a"} 2
+`), "capt_drifted_resources", "capt_drift_check_failing")).To(Succeed())
+
+	objects.workspaces = nil
+	g.Expect(testutil.GatherAndCount(registry, "capt_drifted_resources", "capt_drift_check_failing")).To(BeZero(), "they do not exist any more")
+}
+
 func TestOptions_certificateOfTheMetrics(t *testing.T) {
 	with, without := t.TempDir(), t.TempDir()
 	writeCertificate(t, with, time.Now().Add(time.Hour))

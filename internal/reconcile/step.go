@@ -26,6 +26,10 @@ type Step[S any] struct {
 	// All except the faults are retried.
 	Run func(ctx context.Context, s *S) error
 
+	// Skip, if set, reports whether there is nothing to observe yet. The step does not
+	// run then, and its condition stays as it is.
+	Skip func(s *S) bool
+
 	// Reason is the reason of the True condition. It defaults to the reason that
 	// Cluster API uses: Ready for FooReady, Available for FooAvailable, and the
 	// condition type otherwise.
@@ -61,6 +65,9 @@ type Step[S any] struct {
 func runSteps[S any](ctx context.Context, obj Object, steps []Step[S], s *S) outcome {
 	total := outcome{class: passed}
 	for _, step := range steps {
+		if step.Skip != nil && step.Skip(s) {
+			continue
+		}
 		o := classify(step.Run(ctx, s))
 		if o.class == passed {
 			o = step.passed(s)

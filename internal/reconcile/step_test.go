@@ -57,6 +57,17 @@ func TestRunSteps_setsConditionsFromErrors(t *testing.T) {
 	}
 }
 
+func TestRunSteps_leavesTheConditionOfASkippedStep(t *testing.T) {
+	g := NewWithT(t)
+	obj := newThing(withCondition(metav1.Condition{Type: networkReady, Status: metav1.ConditionFalse, Reason: "Before"}))
+	skipped, next := step(networkReady, returns(nil)), step(endpointReady, returns(nil))
+	skipped.Skip, next.Skip = func(*scope) bool { return true }, func(*scope) bool { return false }
+	o := runSteps(t.Context(), obj, []Step[scope]{skipped, next}, &scope{})
+	g.Expect(o.class).To(Equal(passed))
+	g.Expect(stateOf(obj, networkReady)).To(Equal(state{"False", "Before", ""}))
+	g.Expect(stateOf(obj, endpointReady)).To(Equal(state{"True", "Ready", ""}))
+}
+
 func TestRunSteps_stopsAtTheFirstStepThatDoesNotPass(t *testing.T) {
 	for _, err := range []error{
 		fault.Wait("W", "w"), fault.Stall("S", "s"), errors.New("boom"), errConflict,

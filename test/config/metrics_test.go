@@ -79,6 +79,8 @@ func createEverySeries(t *testing.T) {
 	good.Spec.Template.Spec.Drift = &infrav1.DriftPolicy{Action: infrav1.DriftReport, Interval: &metav1.Duration{Duration: 10 * time.Second}}
 	paused := named("paused")
 	paused.Annotations, paused.Finalizers = map[string]string{clusterv1.PausedAnnotation: ""}, []string{"example.com/keep"}
+	unchecked := workspace(named("unchecked"), "good")
+	unchecked.Annotations = paused.Annotations
 	running, controlPlane := workspace(paused, "good"), &controlplanev1.CAPTControlPlane{ObjectMeta: paused}
 	controlPlane.Spec = controlplanev1.CAPTControlPlaneSpec{Version: "1.33", WorkspaceTemplateRef: infrav1.TemplateReference{Name: "good"}}
 	cluster := &clusterv1.Cluster{ObjectMeta: named("observed")}
@@ -91,7 +93,7 @@ func createEverySeries(t *testing.T) {
 	for _, obj := range []client.Object{
 		&infrav1.WorkspacePolicy{ObjectMeta: named("observed"), Spec: infrav1.WorkspacePolicySpec{Rules: []infrav1.PolicyRule{rule}}},
 		&corev1.ConfigMap{ObjectMeta: named("nothing"), Data: map[string]string{"nothing.yaml": "# No objects."}},
-		good, bad, workspace(named("good"), "good"), workspace(named("bad"), "bad"), running, controlPlane, cluster, addon,
+		good, bad, workspace(named("good"), "good"), workspace(named("bad"), "bad"), unchecked, running, controlPlane, cluster, addon,
 	} {
 		g.Expect(env.Client.Create(t.Context(), obj)).To(Succeed(), "%T", obj)
 	}
@@ -103,6 +105,7 @@ func createEverySeries(t *testing.T) {
 		{running, func() {
 			running.Status.Run = &infrav1.RunStatus{ID: "paused-r1", Operation: "PlanAndApply", StartedAt: now}
 		}},
+		{unchecked, func() { unchecked.Status.Drift = &infrav1.DriftStatus{FailedAt: now, Failure: "It failed."} }},
 		{controlPlane, func() {
 			controlPlane.Status.Kubeconfig = &controlplanev1.KubeconfigStatus{SecretName: "paused-kubeconfig", ExpiresAt: now}
 		}},

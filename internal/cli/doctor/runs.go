@@ -102,8 +102,11 @@ func workspaceProblem(apply *infrav1.WorkspaceTemplateApply, now time.Time) *Res
 		return result
 	}
 	ready := conditions.Get(apply, infrav1.ReadyCondition)
-	if ready == nil || ready.Status == metav1.ConditionTrue || !apply.DeletionTimestamp.IsZero() {
+	if ready == nil || !apply.DeletionTimestamp.IsZero() {
 		return nil
+	}
+	if ready.Status == metav1.ConditionTrue {
+		return driftProblem(apply, now)
 	}
 	// Ready is a summary: the condition that it summarises has the time.
 	since := ready.LastTransitionTime
@@ -122,6 +125,24 @@ func workspaceProblem(apply *infrav1.WorkspaceTemplateApply, now time.Time) *Res
 		return result
 	}
 	return nil
+}
+
+// maxDriftUnknown is the duration from which failing drift checks are reported. By default a
+// check is repeated after an hour.
+const maxDriftUnknown = 90 * time.Minute
+
+// driftProblem returns a result for a workspace whose drift checks fail, else nil. Ready does
+// not count them.
+func driftProblem(apply *infrav1.WorkspaceTemplateApply, now time.Time) *Result {
+	drift := conditions.Get(apply, infrav1.NoDriftCondition)
+	if drift == nil || drift.Reason != infrav1.DriftCheckFailedReason || now.Sub(drift.LastTransitionTime.Time) < maxDriftUnknown {
+		return nil
+	}
+	return &Result{
+		Status: Warn, Object: objectName("WorkspaceTemplateApply", apply),
+		Message: fmt.Sprintf("for %s: %s: %s", text.Age(now, drift.LastTransitionTime.Time), drift.Reason, drift.Message),
+		Fix:     forWorkspace("fix the error in the message, then captctl drift -n NS NAME --now", apply),
+	}
 }
 
 // forWorkspace replaces NS and NAME in a fix.

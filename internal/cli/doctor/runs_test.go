@@ -39,6 +39,14 @@ func TestWorkspaceProblem(t *testing.T) {
 		"interrupted":             {observed: 2, conditions: []metav1.Condition{ready("False", infrav1.RunInterruptedReason, time.Hour)}},
 		"interrupted each time":   {observed: 2, conditions: []metav1.Condition{ready("False", infrav1.RunInterruptedReason, 2*time.Hour)}, want: &Result{Status: Warn, Message: "for 120m: RunInterrupted: details", Fix: "captctl logs -n team net; if the pods of its runs are killed or evicted, raise spec.runner.resources of the WorkspaceProviderConfig"}},
 		"waiting for other cause": {observed: 2, conditions: []metav1.Condition{ready("False", "SomethingNew", 100*time.Hour)}},
+		"drift check failed once": {observed: 2, conditions: []metav1.Condition{ready("True", "Ready", 0), conditionAt(infrav1.NoDriftCondition, "Unknown", infrav1.DriftCheckFailedReason, time.Hour)}},
+		"drift checks fail":       {observed: 2, conditions: []metav1.Condition{ready("True", "Ready", 0), conditionAt(infrav1.NoDriftCondition, "Unknown", infrav1.DriftCheckFailedReason, 2*time.Hour)}, want: &Result{Status: Warn, Message: "for 120m: DriftCheckFailed: details", Fix: "fix the error in the message, then captctl drift -n team net --now"}},
+		"drift checks fail, and a run": {
+			observed:   2,
+			conditions: []metav1.Condition{ready("False", infrav1.RunFailedReason, 0), conditionAt(infrav1.NoDriftCondition, "Unknown", infrav1.DriftCheckFailedReason, 2*time.Hour)},
+			want:       &Result{Status: Fail, Message: "for 0s: RunFailed: details", Fix: "fix the error in the message, then captctl retry -n team net"},
+		},
+		"drift checks fail while deleted": {observed: 2, deleted: true, conditions: []metav1.Condition{conditionAt(infrav1.NoDriftCondition, "Unknown", infrav1.DriftCheckFailedReason, 2*time.Hour)}},
 		"time of the cause": {
 			observed: 2,
 			conditions: []metav1.Condition{

@@ -51,7 +51,6 @@ func (r *Reconciler) cleanUp(ctx context.Context, s *scope) error {
 		return err
 	}
 	r.tracker.set(s.name(), nil)
-	deleteMetrics(s.apply)
 	return nil
 }
 

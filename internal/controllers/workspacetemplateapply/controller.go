@@ -162,9 +162,10 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.WorkspaceTemplateApply, s
 			{Run: r.prune, RequeueAfter: untilPruned},
 			{Condition: infrav1.DependenciesReadyCondition, Run: r.attendingRun(r.dependencies), Message: dependenciesMessage},
 			{Condition: infrav1.InputsValidCondition, Run: r.attendingRun(r.inputs)},
+			// Before the run that repairs the drift, which may wait or fail.
+			{Condition: infrav1.NoDriftCondition, Run: r.drift, Skip: neverApplied, Message: noDriftMessage, RequeueAfter: untilDriftCheck, Informational: true},
 			{Condition: infrav1.AppliedCondition, Run: r.run, Message: appliedMessage},
 			{Condition: infrav1.OutputsWrittenCondition, Run: r.outputs, Message: outputsMessage},
-			{Condition: infrav1.NoDriftCondition, Run: r.drift, Message: noDriftMessage, RequeueAfter: untilDriftCheck, Informational: true},
 		},
 		Delete: []reconcile.Step[scope]{
 			{Run: r.restored},

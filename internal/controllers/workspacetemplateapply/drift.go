@@ -14,16 +14,28 @@ import (
 // maxListed is the number of resources or outputs that a message lists.
 const maxListed = 5
 
+// neverApplied reports whether there are no resources that could drift.
+func neverApplied(s *scope) bool { return s.apply.Status.AppliedAt.IsZero() }
+
 // drift reports the result of the latest drift check.
 func (r *Reconciler) drift(_ context.Context, s *scope) error {
-	observeDrift(s.apply)
 	return driftFault(s.apply.Status.Drift, untilDriftCheck(s))
+}
+
+// DriftUnknown reports whether the latest drift check of a workspace with this policy failed.
+// Without periodic checks, only the user who requests one waits for its result.
+func DriftUnknown(policy template.Policy, drift *infrav1.DriftStatus) bool {
+	return checksDrift(policy) && checkFailed(drift)
+}
+
+func checkFailed(drift *infrav1.DriftStatus) bool {
+	return drift != nil && drift.FailedAt.After(drift.CheckedAt.Time)
 }
 
 // driftFault waits if resources have drifted or the last check failed: until the next check if there is
 // one, and for a watch otherwise.
 func driftFault(drift *infrav1.DriftStatus, untilNext time.Duration) error {
-	if drift != nil && drift.FailedAt.After(drift.CheckedAt.Time) {
+	if checkFailed(drift) {
 		return fault.Unknown(untilNext, infrav1.DriftCheckFailedReason, "The drift check failed at %s: %s", drift.FailedAt.UTC().Format(time.RFC3339), drift.Failure)
 	}
 	if drift == nil || len(drift.Resources) == 0 {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
@@ -13,6 +14,74 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/template"
 )
+
+// Drift that cannot be repaired must not look like no drift.
+func TestDrift_isShownWhileItsRepairWaits(t *testing.T) {
+	for name, tc := range map[string]struct {
+		approval infrav1.ApprovalMode
+		result   terraform.Result
+		want     string
+	}{
+		"for approval":  {infrav1.ApprovalManual, terraform.Result{Outcome: terraform.OutcomePlanned, Plan: &terraform.PlanSummary{ID: devPlan, Change: 1}}, "False WaitingForApproval"},
+		"for a policy":  {infrav1.ApprovalAuto, terraform.Result{Outcome: terraform.OutcomeDenied, Plan: &terraform.PlanSummary{ID: devPlan, Change: 1}, Violations: []terraform.PolicyViolation{{Kind: "WorkspacePolicy", Policy: "p", Rule: "r", Action: terraform.PolicyDeny, Message: "No"}}}, "False PolicyDenied"},
+		"for a user":    {infrav1.ApprovalAuto, terraform.Result{Outcome: terraform.OutcomeBlocked, Plan: &terraform.PlanSummary{ID: devPlan, Destroy: 1}, Blocked: []string{"a.b"}}, "False ProtectedResource"},
+		"for a retry":   {infrav1.ApprovalAuto, terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTransient}, "False Retrying"},
+		"after failing": {infrav1.ApprovalAuto, terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTerminal}, "False RunFailed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newTestController(t, append(values(), newApply(func(a *infrav1.WorkspaceTemplateApply) {
+				a.Spec.Drift = &infrav1.DriftPolicy{Action: infrav1.DriftRepair}
+				a.Spec.Protect = []infrav1.ProtectPattern{"a"}
+			}))...)
+			c.reconcile()
+			c.Expect(meta.FindStatusCondition(c.get().Status.Conditions, infrav1.NoDriftCondition)).To(BeNil(), "nothing exists that could drift")
+			c.finish("hello-r1", outputsResult)
+			c.reconcile()
+			c.expect(infrav1.NoDriftCondition, "True NoDrift")
+
+			c.change(func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Approval = tc.approval })
+			c.reconciler.Now = func() time.Time { return noon.Add(2 * time.Hour) }
+			c.reconcile()
+			c.Expect(c.operation("hello-r2")).To(Equal(terraform.OperationCheckDrift))
+			c.finish("hello-r2", terraform.Result{Outcome: terraform.OutcomeSucceeded, Drift: []terraform.Change{{Address: "a.b", Action: terraform.ActionUpdate}}, State: c.stateInfo()})
+			c.reconcile()
+			c.Expect(c.started).To(ContainElement("hello-r3"))
+			c.Expect(c.expect(infrav1.NoDriftCondition, "False DriftDetected")).To(ContainSubstring("a.b"), "while the repair runs")
+
+			tc.result.State = c.stateInfo()
+			c.finish("hello-r3", tc.result)
+			c.reconciler.Now = func() time.Time { return noon }
+			c.reconcile()
+			c.expect(infrav1.AppliedCondition, tc.want)
+			c.expect(infrav1.NoDriftCondition, "False DriftDetected")
+			before := c.get().ResourceVersion
+			c.reconcile()
+			c.Expect(c.get().ResourceVersion).To(Equal(before), "nothing is written at rest")
+		})
+	}
+}
+
+func TestGuest_showsTheDriftOfItsHostWhileTheRepairWaits(t *testing.T) {
+	c := newGrantController(t, both...)
+	c.applyHosted()
+	c.expect(infrav1.NoDriftCondition, "True NoDrift")
+	report := func(generation int64, conditions ...metav1.Condition) {
+		hosted := c.hosted()
+		for _, condition := range conditions {
+			condition.ObservedGeneration = generation
+			meta.SetStatusCondition(&hosted.Status.Conditions, condition)
+		}
+		c.Expect(c.server.Status().Update(t.Context(), hosted)).To(Succeed())
+		c.reconcile()
+	}
+	waits := metav1.Condition{Type: infrav1.AppliedCondition, Status: metav1.ConditionFalse, Reason: infrav1.WaitingForApprovalReason}
+	drifted := metav1.Condition{Type: infrav1.NoDriftCondition, Status: metav1.ConditionFalse, Reason: infrav1.DriftDetectedReason}
+	report(c.hosted().Generation-1, drifted)
+	c.expect(infrav1.NoDriftCondition, "True NoDrift")
+	report(c.hosted().Generation, waits, drifted)
+	c.expect(infrav1.AppliedCondition, "False WaitingForApproval")
+	c.expect(infrav1.NoDriftCondition, "False DriftDetected")
+}
 
 func driftOf(resources int) *infrav1.DriftStatus {
 	drift := &infrav1.DriftStatus{}

@@ -62,9 +62,9 @@ func (r *Reconciler) guestFrame() *reconcile.Frame[*infrav1.WorkspaceTemplateApp
 			{Condition: infrav1.DependenciesReadyCondition, Run: r.hostGuest},
 			{Condition: infrav1.InputsValidCondition, Run: hosted(infrav1.InputsValidCondition)},
 			{Run: r.approval},
+			{Condition: infrav1.NoDriftCondition, Run: hosted(infrav1.NoDriftCondition), Skip: driftNotReported, Informational: true},
 			{Condition: infrav1.AppliedCondition, Run: hosted(infrav1.AppliedCondition), Message: appliedMessage},
 			{Condition: infrav1.OutputsWrittenCondition, Run: r.guestOutputs, Message: outputsMessage},
-			{Condition: infrav1.NoDriftCondition, Run: hosted(infrav1.NoDriftCondition), Informational: true},
 		},
 		Delete: []reconcile.Step[scope]{
 			{Condition: infrav1.DestroyedCondition, Run: r.dismissGuest},
@@ -219,6 +219,13 @@ func (s *scope) mirror() {
 	s.apply.Status = *status
 }
 
+// driftNotReported reports whether the workspace that runs for the guest has reported neither
+// drift nor its absence since it was changed.
+func driftNotReported(s *scope) bool {
+	c := meta.FindStatusCondition(s.hosted.Status.Conditions, infrav1.NoDriftCondition)
+	return c == nil || c.ObservedGeneration != s.hosted.Generation
+}
+
 // hosted returns a step that has the result of a condition of the workspace that runs for
 // the guest.
 func hosted(condition string) func(context.Context, *scope) error {
@@ -327,7 +334,6 @@ func (r *Reconciler) cleanUpGuest(ctx context.Context, s *scope) error {
 		return err
 	}
 	r.tracker.set(s.name(), nil)
-	deleteMetrics(s.apply)
 	return nil
 }
 

@@ -97,7 +97,7 @@ func (r *Reconciler) recordRun(ctx context.Context, s *scope, run *runRecord) er
 		return err
 	}
 	s.statusChanged = true
-	observeRun(run, result)
+	observeRun(run, result, s.outcome(run, result))
 	traceRun(ctx, r.Tracer, s.apply, run, result)
 	r.reportViolations(s, run)
 	ctrl.LoggerFrom(ctx).Info("Run ended", "run", run.id, "operation", result.Operation, "outcome", result.Outcome,
@@ -155,7 +155,7 @@ func historyLimit(apply *infrav1.WorkspaceTemplateApply) int {
 // recordResult writes the result of a run into the status.
 func (s *scope) recordResult(run *runRecord, result *terraform.Result) {
 	status := &s.apply.Status
-	outcome := outcomeOf(result, s.apply.Annotations[infrav1.CancelRunAnnotation] == run.id)
+	outcome := s.outcome(run, result)
 	status.Runs = max(status.Runs, run.number)
 	if result.Withdrawn && outcome != outcomeCanceled {
 		// It did not happen: what it was to do is decided again.
@@ -211,6 +211,11 @@ func (s *scope) addHistory(run *runRecord, result *terraform.Result, outcome ter
 		Summary: message.Truncate(summary(result), maxSummary), Request: run.request(),
 	})
 	s.apply.Status.History = history[:min(historyLimit(s.apply), len(history))]
+}
+
+// outcome returns the outcome of a run of the workspace.
+func (s *scope) outcome(run *runRecord, result *terraform.Result) terraform.Outcome {
+	return outcomeOf(result, s.apply.Annotations[infrav1.CancelRunAnnotation] == run.id)
 }
 
 // outcomeOf returns the outcome of a run. A run that was stopped is canceled if

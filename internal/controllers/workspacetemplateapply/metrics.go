@@ -7,7 +7,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/queue"
 )
@@ -27,9 +26,6 @@ var (
 		Name: "capt_run_queue_seconds", Help: "Time that runs waited for a free slot.",
 		Buckets: []float64{0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600},
 	})
-	drifted = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "capt_drifted_resources", Help: "Number of resources that differ from the state.",
-	}, []string{"namespace", "name"})
 
 	inFlight = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "capt_runs_in_flight", Help: "Number of running runs.",
@@ -55,7 +51,7 @@ var (
 // registerMetrics registers the metrics once and sets the queue that they report.
 func registerMetrics(q *queue.Queue) {
 	register.Do(func() {
-		metrics.Registry.MustRegister(runDuration, runFailures, policyViolations, queueTime, drifted, inFlight, queued, longestWait)
+		metrics.Registry.MustRegister(runDuration, runFailures, policyViolations, queueTime, inFlight, queued, longestWait)
 		for _, class := range []terraform.Class{terraform.ClassTransient, terraform.ClassLockHeld, terraform.ClassTerminal} {
 			runFailures.WithLabelValues(string(class))
 		}
@@ -79,10 +75,12 @@ func fromQueue(value func(*queue.Queue) float64) float64 {
 // nor a huge one may distort the sum of all runs.
 const maxObserved = 48 * time.Hour
 
-func observeRun(run *runRecord, result *terraform.Result) {
+// observeRun counts a run that has ended. A run that a user canceled, or that was withdrawn
+// before its start, has not failed.
+func observeRun(run *runRecord, result *terraform.Result, outcome terraform.Outcome) {
 	took := min(max(result.FinishedAt.Sub(result.StartedAt), 0), maxObserved)
 	runDuration.WithLabelValues(string(run.operation()), string(result.Outcome)).Observe(took.Seconds())
-	if result.Class != "" {
+	if result.Class != "" && !result.Withdrawn && outcome != outcomeCanceled {
 		runFailures.WithLabelValues(string(result.Class)).Inc()
 	}
 }
@@ -130,14 +128,4 @@ func observeQueued(position queue.Position, now time.Time) {
 	if !position.Since.IsZero() {
 		queueTime.Observe(now.Sub(position.Since).Seconds())
 	}
-}
-
-func observeDrift(apply *infrav1.WorkspaceTemplateApply) {
-	if drift := apply.Status.Drift; drift != nil {
-		drifted.WithLabelValues(apply.Namespace, apply.Name).Set(float64(len(drift.Resources)))
-	}
-}
-
-func deleteMetrics(apply *infrav1.WorkspaceTemplateApply) {
-	drifted.DeleteLabelValues(apply.Namespace, apply.Name)
 }

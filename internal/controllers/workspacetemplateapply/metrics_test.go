@@ -12,7 +12,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/queue"
 	"github.com/appthrust/capt/internal/terraform/record"
@@ -46,9 +45,11 @@ func TestObserveRun_countsClassifiedFailures(t *testing.T) {
 	registerMetrics(nil)
 	run := newScope("hello").startRun(g, decision{operation: terraform.OperationPlan})
 	for _, class := range []terraform.Class{"", "measured"} {
-		observeRun(run, &terraform.Result{Outcome: "Measured", Class: class, StartedAt: noon, FinishedAt: noon})
+		observeRun(run, &terraform.Result{Outcome: "Measured", Class: class, StartedAt: noon, FinishedAt: noon}, "Measured")
 	}
-	g.Expect(measure(g, "capt_run_duration_seconds", "Plan", "Measured")).To(BeEquivalentTo(2))
+	observeRun(run, &terraform.Result{Outcome: "Measured", Class: "measured", StartedAt: noon, FinishedAt: noon}, outcomeCanceled)
+	observeRun(run, &terraform.Result{Outcome: "Measured", Class: "measured", StartedAt: noon, FinishedAt: noon, Withdrawn: true}, "Measured")
+	g.Expect(measure(g, "capt_run_duration_seconds", "Plan", "Measured")).To(BeEquivalentTo(4))
 	g.Expect(measure(g, "capt_run_failures_total", "measured")).To(BeEquivalentTo(1))
 	g.Expect(measure(g, "capt_run_failures_total", "")).To(BeEquivalentTo(-1))
 }
@@ -61,24 +62,6 @@ func TestObserveQueued_ignoresRunsThatDidNotWait(t *testing.T) {
 	g.Expect(measure(g, "capt_run_queue_seconds")).To(Equal(before))
 	observeQueued(queue.Position{Since: noon}, noon.Add(time.Second))
 	g.Expect(measure(g, "capt_run_queue_seconds")).To(Equal(before + 1))
-}
-
-func TestObserveDrift_ignoresWorkspacesThatWereNotChecked(t *testing.T) {
-	g := NewWithT(t)
-	registerMetrics(nil)
-	apply := newScope("measured").apply
-	drifted := func() float64 { return measure(g, "capt_drifted_resources", "measured", "n") }
-
-	observeDrift(apply)
-	g.Expect(drifted()).To(BeEquivalentTo(-1))
-	apply.Status.Drift = driftOf(2)
-	observeDrift(apply)
-	g.Expect(drifted()).To(BeEquivalentTo(2))
-	apply.Status.Drift = &infrav1.DriftStatus{}
-	observeDrift(apply)
-	g.Expect(drifted()).To(BeZero())
-	deleteMetrics(apply)
-	g.Expect(drifted()).To(BeEquivalentTo(-1))
 }
 
 func TestQueueMetrics(t *testing.T) {
@@ -203,9 +186,9 @@ func TestObserveRun_limitsDurations(t *testing.T) {
 		}
 		return total
 	}
-	observeRun(run, &terraform.Result{Outcome: "Limited", StartedAt: noon, FinishedAt: noon.AddDate(-1000, 0, 0)})
+	observeRun(run, &terraform.Result{Outcome: "Limited", StartedAt: noon, FinishedAt: noon.AddDate(-1000, 0, 0)}, "Limited")
 	g.Expect(sum()).To(BeZero(), "a negative duration")
-	observeRun(run, &terraform.Result{Outcome: "Limited", StartedAt: noon, FinishedAt: noon.AddDate(1000, 0, 0)})
+	observeRun(run, &terraform.Result{Outcome: "Limited", StartedAt: noon, FinishedAt: noon.AddDate(1000, 0, 0)}, "Limited")
 	g.Expect(sum()).To(Equal(maxObserved.Seconds()))
 }
 
