@@ -5,6 +5,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
@@ -87,6 +88,25 @@ func TestOwners_areChangedByKubernetesAndTheManager(t *testing.T) {
 	g.Expect(patched(gc, current(), owned())).To(Succeed(), "a deletion with --cascade=orphan")
 	g.Expect(patched(manager, current(), owned(controlPlane()))).To(Succeed(), "the manager adopts it")
 	g.Expect(patched(manager, current(), owned())).To(Succeed())
+}
+
+// CAPT applies the reference of the owner. The list has the UID as its key.
+func TestOwners_applyReplacesTwoWithOneUID(t *testing.T) {
+	g := NewWithT(t)
+	ns := env.Namespace(t)
+	first, second := controlPlane(), controlPlane()
+	first.Name = "none"
+	second.Name, second.Controller = "another", nil
+	apply := workspace(t, as(t, managerUser), ns, "prod", owned(first, second))
+	g.Expect(apply.OwnerReferences).To(HaveLen(2), "the API server allows it")
+	body := &unstructured.Unstructured{}
+	body.SetGroupVersionKind(infrav1.GroupVersion.WithKind("WorkspaceTemplateApply"))
+	body.SetNamespace(ns)
+	body.SetName(apply.Name)
+	body.SetOwnerReferences([]metav1.OwnerReference{controlPlane()})
+	g.Expect(as(t, managerUser).Apply(t.Context(), client.ApplyConfigurationFromUnstructured(body), client.FieldOwner("capt-owner"), client.ForceOwnership)).To(Succeed())
+	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(apply), apply)).To(Succeed())
+	g.Expect(apply.OwnerReferences).To(ConsistOf(controlPlane()))
 }
 
 // A cluster whose workspace has another owner, or none, would create all resources again.

@@ -214,6 +214,25 @@ func TestMachine_reportsReplacedInstance(t *testing.T) {
 	h.Expect(machine.Spec.ProviderID).To(Equal(providerID(h.Namespace, "worker")))
 }
 
+// A user who can change a workspace can remove its owner. A second workspace would create a
+// second instance.
+func TestMachine_takesItsWorkspaceBack(t *testing.T) {
+	h := newHarness(t)
+	h.MakeReady()
+	machine := h.machine("worker")
+	h.WaitForCondition(machine, infrav1.InstanceReadyCondition, metav1.ConditionTrue, "Ready")
+	apply := h.Workspace("worker")
+	h.Update(apply, func() { apply.OwnerReferences = nil })
+	h.WaitFor(apply, "the machine should own its workspace again", func(g Gomega) {
+		g.Expect(metav1.IsControlledBy(apply, machine)).To(BeTrue())
+	})
+	var list infrav1.WorkspaceTemplateApplyList
+	h.Expect(env.Client.List(t.Context(), &list, client.InNamespace(h.Namespace))).To(Succeed())
+	for _, item := range list.Items {
+		h.Expect(item.Name).To(Or(Equal("worker"), Not(HavePrefix("worker"))), "no second workspace")
+	}
+}
+
 func TestMachine_doesNothingWhilePaused(t *testing.T) {
 	h := newHarness(t)
 	h.MakeReady()
