@@ -114,7 +114,7 @@ func TestEditor_cannotMoveAWorkspaceToAnotherHost(t *testing.T) {
 	})
 	for name, value := range map[string]string{
 		infrav1.HostedInAnnotation: "platform", infrav1.HostedForAnnotation: "victim/a", record.SealAnnotation: "v1:x",
-		"capt.appthrust.io/changed-by-guest": "mallory",
+		"capt.appthrust.io/changed-by-guest": "mallory", "capt.appthrust.io/required-by-guest": "{}",
 	} {
 		created := apply.DeepCopy()
 		created.ObjectMeta = metav1.ObjectMeta{Namespace: ns, Name: "b", Annotations: map[string]string{name: value}}

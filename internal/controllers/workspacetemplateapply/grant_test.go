@@ -16,6 +16,7 @@ import (
 	"github.com/appthrust/capt/internal/cluster/grant"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/record"
+	"github.com/appthrust/capt/internal/terraform/template"
 )
 
 // inPlatform moves everything but the workspace to another namespace.
@@ -143,7 +144,7 @@ func TestGrant_lendsCredentialsToRunsOnly(t *testing.T) {
 	})
 	c.host()
 	c.Expect(c.started).To(ConsistOf("n.hello-r1", "n.hello-r2"))
-	c.Expect(c.hosted().Spec.Protect).To(HaveLen(1))
+	c.Expect(template.GuestRequirements(c.hosted()).Protect).To(HaveLen(1))
 	c.finishHosted("n.hello-r2", outputsResult)
 	c.reconcileKey(hostKey)
 	c.Expect(c.server.Delete(t.Context(), c.get())).To(Succeed())
@@ -381,11 +382,37 @@ func TestGrant_teamCannotSwitchOffTheApprovalOfTheHost(t *testing.T) {
 	hosted = c.hosted()
 	hosted.Spec.Approval, hosted.Spec.DestroyApproval = "", ""
 	c.Expect(c.server.Update(t.Context(), hosted)).To(Succeed())
-	for _, mode := range []infrav1.ApprovalMode{infrav1.ApprovalManual, ""} {
+	policy := func() template.Policy {
+		return template.PolicyOf(template.Sources{Template: &infrav1.WorkspaceTemplate{}, Apply: c.hosted()})
+	}
+	for mode, want := range map[infrav1.ApprovalMode]infrav1.ApprovalMode{infrav1.ApprovalManual: infrav1.ApprovalManual, "": infrav1.ApprovalAuto} {
 		c.change(func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Approval, a.Spec.DestroyApproval = mode, mode })
 		c.reconcile()
-		c.Expect(c.hosted().Spec).To(And(HaveField("Approval", mode), HaveField("DestroyApproval", mode)))
+		c.Expect(policy()).To(And(HaveField("Approval", want), HaveField("DestroyApproval", want)))
 	}
+}
+
+// A change of a field to the value that it has makes no one its owner, so the platform must not
+// depend on who set it first.
+func TestGrant_teamCannotSwitchOffWhatBothRequire(t *testing.T) {
+	c := newGrantController(t, both...)
+	c.host()
+	require := func(a *infrav1.WorkspaceTemplateApply) {
+		a.Spec.Approval, a.Spec.DestroyApproval, a.Spec.Protect = infrav1.ApprovalManual, infrav1.ApprovalManual, []infrav1.ProtectPattern{"aws_vpc"}
+	}
+	c.change(require)
+	c.reconcile()
+	hosted := c.hosted()
+	before := hosted.DeepCopy()
+	require(hosted)
+	c.Expect(c.server.Patch(t.Context(), hosted, client.MergeFrom(before))).To(Succeed())
+	c.change(func(a *infrav1.WorkspaceTemplateApply) {
+		a.Spec.Approval, a.Spec.DestroyApproval, a.Spec.Protect = infrav1.ApprovalAuto, infrav1.ApprovalAuto, nil
+	})
+	c.reconcile()
+	c.Expect(c.hosted().Spec).To(And(HaveField("Approval", infrav1.ApprovalManual), HaveField("DestroyApproval", infrav1.ApprovalManual),
+		HaveField("Protect", ConsistOf(infrav1.ProtectPattern("aws_vpc")))))
+	c.Expect(c.hosted().Annotations).NotTo(HaveKey(template.GuestRequirementsAnnotation))
 }
 
 // A paused workspace pauses the one that runs for it.

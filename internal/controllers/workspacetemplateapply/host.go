@@ -1,11 +1,9 @@
 package workspacetemplateapply
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -20,6 +18,7 @@ import (
 	"github.com/appthrust/capt/internal/reconcile"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 	"github.com/appthrust/capt/internal/terraform/record"
+	"github.com/appthrust/capt/internal/terraform/template"
 )
 
 const (
@@ -49,7 +48,7 @@ const passedApproval = "capt.appthrust.io/approved-by-guest" //nolint:gosec // T
 const passedAuthor = "capt.appthrust.io/changed-by-guest" //nolint:gosec // The name of an annotation.
 
 // passedAnnotations are the annotations that follow the guest.
-var passedAnnotations = append([]string{clusterv1.PausedAnnotation, passedApproval, passedAuthor}, hostedAnnotations...)
+var passedAnnotations = append([]string{clusterv1.PausedAnnotation, passedApproval, passedAuthor, template.GuestRequirementsAnnotation}, hostedAnnotations...)
 
 // hostedKey returns the key of the workspace that runs for a guest in a namespace. The
 // name of a namespace has no dot.
@@ -118,7 +117,12 @@ func (r *Reconciler) desiredHosted(ctx context.Context, guest *infrav1.Workspace
 	spec := &desired.Spec
 	spec.TemplateRef = infrav1.TemplateReference{Name: guest.Spec.TemplateRef.Name}
 	spec.ProviderConfigRef, spec.WaitForSecrets, spec.WaitForWorkspaces = nil, nil, nil
-	spec.Approval, spec.DestroyApproval = onlyManual(spec.Approval), onlyManual(spec.DestroyApproval)
+	// These fields are for the users of the host: a guest that applied them could also remove
+	// them, even if both had set them.
+	spec.Approval, spec.DestroyApproval, spec.Protect = "", "", nil
+	if required := template.SpecRequirements(&guest.Spec); required != "" {
+		desired.Annotations[template.GuestRequirementsAnnotation] = required
+	}
 	spec.WriteConnectionSecretToRef = &infrav1.ObjectReference{Name: key.Name + "-connection"}
 	for _, name := range hostedAnnotations {
 		if value, set := guest.Annotations[name]; set {
@@ -154,8 +158,7 @@ func authorOf(guest *infrav1.WorkspaceTemplateApply) string {
 	return guest.Annotations[infrav1.ChangedByAnnotation]
 }
 
-// onlyManual returns an approval mode that a guest passes on. It may require approval, but
-// not switch off what the users of the host require: a field that is not applied stays theirs.
+// onlyManual returns an approval mode if it requires approval.
 func onlyManual(mode infrav1.ApprovalMode) infrav1.ApprovalMode {
 	if mode != infrav1.ApprovalManual {
 		return ""
@@ -169,9 +172,10 @@ func hostedContent(apply *infrav1.WorkspaceTemplateApply) []byte {
 }
 
 // differs reports whether a workspace is not as desired. What users of the host add is
-// not compared: the approval of a plan and further annotations.
+// not compared: the approval of a plan, what they require, and further annotations.
 func differs(found, desired *infrav1.WorkspaceTemplateApply) bool {
 	spec := desired.Spec.DeepCopy()
+	spec.Approval, spec.DestroyApproval, spec.Protect = found.Spec.Approval, found.Spec.DestroyApproval, found.Spec.Protect
 	if spec.ApprovedPlan == "" {
 		spec.ApprovedPlan = approvedByHost(found)
 	}
@@ -236,14 +240,8 @@ func (r *Reconciler) updateDeleted(ctx context.Context, found, desired *infrav1.
 // keepStricter keeps what protects the resources of a workspace that is being deleted: the
 // users of the host may have set it.
 func keepStricter(spec, before *infrav1.WorkspaceTemplateApplySpec) {
-	spec.Approval = cmp.Or(spec.Approval, onlyManual(before.Approval))
-	spec.DestroyApproval = cmp.Or(spec.DestroyApproval, onlyManual(before.DestroyApproval))
+	spec.Approval, spec.DestroyApproval, spec.Protect = before.Approval, before.DestroyApproval, before.Protect
 	spec.RetainWorkspaceOnDelete = spec.RetainWorkspaceOnDelete || before.RetainWorkspaceOnDelete
-	for _, address := range before.Protect {
-		if !slices.Contains(spec.Protect, address) {
-			spec.Protect = append(spec.Protect, address)
-		}
-	}
 }
 
 // guestKey returns the key of the workspace of another namespace for which this one runs. It

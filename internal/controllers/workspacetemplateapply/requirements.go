@@ -144,7 +144,7 @@ func (s *scope) formerRequirements() former {
 	if known == nil || s.sources.Template == nil {
 		return former{}
 	}
-	current, spec := template.RequirementsOf(s.sources.Template), s.apply.Spec
+	current, spec, guest := template.RequirementsOf(s.sources.Template), s.apply.Spec, template.GuestRequirements(s.apply)
 	if template.Covers(current, known) {
 		return former{}
 	}
@@ -154,13 +154,13 @@ func (s *scope) formerRequirements() former {
 	}
 	now := client.ObjectKeyFromObject(s.sources.Template)
 	result := former{protect: fmt.Sprintf(". %s protects further resources than %s, until a plan of %s is approved and applied", name, now, now)}
-	if known.Approval == infrav1.ApprovalManual && cmp.Or(onlyManual(current.Approval), onlyManual(spec.Approval)) == "" {
+	if known.Approval == infrav1.ApprovalManual && cmp.Or(onlyManual(current.Approval), onlyManual(spec.Approval), guest.Approval) == "" {
 		result.approval = fmt.Sprintf(". %s requires the approval. When the plan is applied, only the requirements of %s count", name, now)
 	}
-	if known.DestroyApproval == infrav1.ApprovalManual && cmp.Or(onlyManual(current.DestroyApproval), onlyManual(spec.DestroyApproval)) == "" {
+	if known.DestroyApproval == infrav1.ApprovalManual && cmp.Or(onlyManual(current.DestroyApproval), onlyManual(spec.DestroyApproval), guest.DestroyApproval) == "" {
 		result.destroyApproval = fmt.Sprintf(". %s requires the approval, because no plan of %s was approved since", name, now)
 	}
-	if template.Covers(&infrav1.StateRequirements{Protect: slices.Concat(spec.Protect, current.Protect)}, &infrav1.StateRequirements{Protect: known.Protect}) {
+	if template.Covers(&infrav1.StateRequirements{Protect: slices.Concat(spec.Protect, guest.Protect, current.Protect)}, &infrav1.StateRequirements{Protect: known.Protect}) {
 		result.protect = ""
 	}
 	return result

@@ -24,9 +24,9 @@ func (s *Sources) policy() Policy {
 		Approval: infrav1.ApprovalAuto, DestroyApproval: infrav1.ApprovalAuto, DriftAction: infrav1.DriftOff, DriftInterval: defaultDriftInterval,
 		MinBackoff: infrav1.DefaultMinBackoff, MaxBackoff: infrav1.DefaultMaxBackoff,
 	}
-	recorded := s.recorded()
-	p.Approval = cmp.Or(stricter(t.Approval, a.Approval), stricter(recorded.Approval, ""), p.Approval)
-	p.DestroyApproval = cmp.Or(stricter(t.DestroyApproval, a.DestroyApproval), stricter(recorded.DestroyApproval, ""), p.DestroyApproval)
+	recorded, guest := s.recorded(), GuestRequirements(s.Apply)
+	p.Approval = cmp.Or(stricter(t.Approval, a.Approval), stricter(recorded.Approval, guest.Approval), p.Approval)
+	p.DestroyApproval = cmp.Or(stricter(t.DestroyApproval, a.DestroyApproval), stricter(recorded.DestroyApproval, guest.DestroyApproval), p.DestroyApproval)
 	for _, drift := range []*infrav1.DriftPolicy{t.Drift, a.Drift} {
 		if drift == nil {
 			continue
@@ -69,11 +69,11 @@ func (s *Sources) timeout() time.Duration {
 	return duration(s.Apply.Spec.Timeout, duration(s.Template.Spec.Template.Spec.Timeout, defaultTimeout))
 }
 
-// protect returns the union of the patterns of the template, of the apply and of the
-// template of the resources that exist. An apply can add protection, but not remove it.
+// protect returns the union of the patterns of the template, of the apply and its guest, and of
+// the template of the resources that exist. An apply can add protection, but not remove it.
 func (s *Sources) protect() []string {
 	var patterns []string
-	for _, p := range slices.Concat(s.Template.Spec.Template.Spec.Protect, s.Apply.Spec.Protect, s.recorded().Protect) {
+	for _, p := range slices.Concat(s.Template.Spec.Template.Spec.Protect, s.Apply.Spec.Protect, GuestRequirements(s.Apply).Protect, s.recorded().Protect) {
 		patterns = append(patterns, string(p))
 	}
 	slices.Sort(patterns)
