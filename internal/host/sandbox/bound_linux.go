@@ -125,11 +125,16 @@ func (b *Bound) State() string {
 	return b.cmd.ProcessState.String()
 }
 
-// Signal sends a signal to the process group, unless the process has ended.
+// Signal sends a signal to the process group, unless the process has ended. A process that has
+// left its group gets it too, SIGKILL always.
 func (b *Bound) Signal(signal syscall.Signal) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.reaped {
-		_ = unix.Kill(-b.cmd.Process.Pid, signal)
+	if b.reaped {
+		return
+	}
+	pid := b.cmd.Process.Pid
+	if err := unix.Kill(-pid, signal); err != nil || signal == unix.SIGKILL {
+		_ = unix.Kill(pid, signal)
 	}
 }

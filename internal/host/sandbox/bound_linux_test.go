@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -21,7 +22,13 @@ import (
 // keeperEnv makes the test program start a bound process, print its ID and wait.
 const keeperEnv = "CAPT_TEST_KEEPER"
 
+// leaverEnv makes the test program leave its process group for the given one, and wait.
+const leaverEnv = "CAPT_TEST_LEAVER"
+
 func TestMain(m *testing.M) {
+	if group, found := os.LookupEnv(leaverEnv); found {
+		leave(group)
+	}
 	if hidden, found := os.LookupEnv(keeperEnv); found {
 		keep(hidden)
 	}
@@ -41,6 +48,41 @@ func keep(hidden string) {
 	_, _ = os.Stdout.WriteString(strconv.Itoa(b.Pid()) + "\n")
 	<-b.Ended()
 	os.Exit(0)
+}
+
+// leave joins a process group, and ignores what asks it to end.
+func leave(group string) {
+	id, err := strconv.Atoi(group)
+	if err == nil {
+		err = syscall.Setpgid(0, id)
+	}
+	if err != nil {
+		panic(err)
+	}
+	signal.Ignore(syscall.SIGTERM)
+	_, _ = os.Stdout.WriteString("left\n")
+	<-time.After(10 * time.Minute)
+	os.Exit(0)
+}
+
+// A provider is any program, and may leave its process group.
+func TestSignal_reachesAProcessThatLeftItsGroup(t *testing.T) {
+	g := NewWithT(t)
+	var rules *sandbox.Rules
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), leaverEnv+"="+strconv.Itoa(syscall.Getpgrp()))
+	read, write, err := os.Pipe()
+	g.Expect(err).NotTo(HaveOccurred())
+	defer read.Close()
+	cmd.Stdout, cmd.Stderr = write, os.Stderr
+	b, err := rules.StartBound(cmd)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(write.Close()).To(Succeed())
+	g.Expect(bufio.NewReader(read).ReadString('\n')).To(Equal("left\n"))
+	t.Cleanup(func() { _ = syscall.Kill(b.Pid(), syscall.SIGKILL) })
+	b.Signal(syscall.SIGTERM)
+	b.Signal(syscall.SIGKILL)
+	g.Eventually(b.Ended()).WithTimeout(10*time.Second).Should(BeClosed(), "nothing else would end it")
 }
 
 func TestStartBound_endsWithThisProcess(t *testing.T) {

@@ -240,7 +240,11 @@ func (p *providerProcess) stop() {
 	case <-p.bound.Ended():
 	case <-time.After(stopTimeout):
 		p.bound.Signal(syscall.SIGKILL)
-		<-p.bound.Ended()
+		select {
+		case <-p.bound.Ended():
+		case <-time.After(stopTimeout):
+			// The kernel ends it with this process at the latest.
+		}
 	}
 	p.closeOutput()
 }
