@@ -95,6 +95,8 @@ type Reconciler struct {
 	unused sync.Map
 	// large is held while a large result is in memory.
 	large sync.Mutex
+	// digests are those of large results.
+	digests digests
 	// granted receives an event for each workspace that got a slot in the queue.
 	granted chan event.GenericEvent
 	// controller gets the watches of Flux sources when the first workspace has one. watched

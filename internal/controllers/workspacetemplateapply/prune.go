@@ -102,16 +102,31 @@ func (r *Reconciler) pruneRuns(ctx context.Context, s *scope) error {
 	return nil
 }
 
+// keptLost is how many lost runs are kept beyond the history limit, of those that may have
+// changed something and of the others. One of them may hold the lock: each run takes it from
+// the lost ones before it, so it is not an old one.
+const keptLost = 20
+
 // surplusRuns returns the runs beyond the history limit, except the run whose
-// outputs are in use, and lost runs, which may hold the lock.
+// outputs are in use, and the latest lost runs, which may hold the lock.
 func (s *scope) surplusRuns() []*runRecord {
 	limit := historyLimit(s.apply)
 	if len(s.runs) <= limit {
 		return nil
 	}
 	inUse := s.latestOutputs()
-	lost := s.lostRuns()
+	lost := latestLost(s.lostRuns())
 	return slices.DeleteFunc(slices.Clone(s.runs[limit:]), func(run *runRecord) bool { return run == inUse || slices.Contains(lost, run) })
+}
+
+// latestLost returns the lost runs that are kept. The newest is the first.
+func latestLost(lost []*runRecord) []*runRecord {
+	count := map[bool]int{}
+	return slices.DeleteFunc(lost, func(run *runRecord) bool {
+		changed := mayHaveChanged(run.result())
+		count[changed]++
+		return count[changed] > keptLost
+	})
 }
 
 // lostRuns returns the runs that ended without a result after the last run that ended

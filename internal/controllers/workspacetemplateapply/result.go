@@ -26,7 +26,7 @@ const (
 
 // result returns a digest of the result of a run, or nil if the run has not ended.
 func (run *runRecord) result() *terraform.Result {
-	if run.digest == nil && record.Finished(run.secret) {
+	if run.digest == nil && record.Finished(run.secret) && !run.digests.restore(run) {
 		run.setDigest(run.decode(run.secret))
 	}
 	return run.digest
@@ -35,6 +35,7 @@ func (run *runRecord) result() *terraform.Result {
 // setDigest keeps the digest of a result.
 func (run *runRecord) setDigest(result *terraform.Result) {
 	run.digest, run.hasLockFile = digestOf(result), len(result.LockFile) > 0 && len(result.LockFile) <= maxLockFile
+	run.digests.keep(run)
 }
 
 // readLockFile returns the dependency lock file in the result of a run, or nil.
@@ -88,7 +89,7 @@ func (run *runRecord) decode(secret *corev1.Secret) *terraform.Result {
 func (r *Reconciler) readDigests(ctx context.Context, runs []*runRecord) error {
 	hasLockFile := false
 	for _, run := range runs {
-		if !record.HasTrimmedResult(run.secret) {
+		if !record.HasTrimmedResult(run.secret) || run.digests.restore(run) && (hasLockFile || !run.hasLockFile) {
 			continue
 		}
 		result, release, err := r.whole(ctx, run)

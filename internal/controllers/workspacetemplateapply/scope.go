@@ -87,6 +87,8 @@ type runRecord struct {
 	digest      *terraform.Result
 	hasLockFile bool
 	lockFile    []byte
+	// digests are those of earlier reconciles.
+	digests *digests
 }
 
 func (s *scope) name() client.ObjectKey { return client.ObjectKeyFromObject(s.apply) }
@@ -126,6 +128,9 @@ func (r *Reconciler) runs(ctx context.Context, s *scope) ([]*runRecord, error) {
 		return nil, err
 	}
 	runs := runRecords(s.key, s.apply, secrets)
+	for _, run := range runs {
+		run.digests = &r.digests
+	}
 	return runs, r.readDigests(ctx, runs)
 }
 
