@@ -21,7 +21,7 @@ const (
 
 var (
 	// shown are the metrics that only the dashboard uses.
-	shown = map[string]bool{"capt_run_duration_seconds": true, "capt_run_queue_seconds": true, "capt_runs_in_flight": true, "capt_runs_queued": true}
+	shown = map[string]bool{"capt_addon_clusters": true, "capt_run_duration_seconds": true, "capt_run_queue_seconds": true, "capt_runs_in_flight": true, "capt_runs_queued": true}
 	// legendLabel and alertLabel match the labels in texts.
 	legendLabel = regexp.MustCompile(`\{\{ *([a-z_]+) *\}\}`)
 	alertLabel  = regexp.MustCompile(`\$labels\.([a-z_]+)`)

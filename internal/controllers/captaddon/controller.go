@@ -158,6 +158,7 @@ func (r *Reconciler) frame() *reconcile.Frame[*addonsv1.CAPTAddon, scope] {
 			{Condition: addonsv1.RemovedCondition, Run: r.uninstall},
 			{Run: r.cleanUp},
 		},
+		Gone:         r.forget,
 		OnTransition: reconcile.Announce[*addonsv1.CAPTAddon, scope](r.Recorder, transitionEvents),
 	}
 }

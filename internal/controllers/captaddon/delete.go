@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	"github.com/appthrust/capt/internal/message"
 )
@@ -44,7 +46,13 @@ func (s *scope) summarizeRemoval() error {
 
 // cleanUp drops the cached renderings and the metrics of the add-on.
 func (r *Reconciler) cleanUp(_ context.Context, s *scope) error {
-	r.forgetRenderings(s)
-	deleteMetrics(s)
+	r.forget(client.ObjectKeyFromObject(s.addon))
 	return nil
+}
+
+// forget drops what is in memory about an add-on. It may not exist any more without a deletion
+// that ran the steps: clusterctl move removes the finalizer.
+func (r *Reconciler) forget(addon client.ObjectKey) {
+	r.forgetRenderings(addon)
+	deleteMetrics(addon)
 }

@@ -2,9 +2,13 @@ package captaddon
 
 import (
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 )
 
 var (
@@ -14,6 +18,9 @@ var (
 	failing = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "capt_addon_failing", Help: "1 for each cluster in which an add-on fails, by reason.",
 	}, []string{"namespace", "addon", "cluster", "reason"})
+	unready = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "capt_addon_unready_timestamp_seconds", Help: "Since when an add-on has waited for the same cause, in the cluster in which it has waited longest. Paused clusters and those that wait for the rollout do not count.",
+	}, []string{"namespace", "addon"})
 	failuresTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "capt_addon_failures_total", Help: "Number of failures of an add-on in a cluster, by reason.",
 	}, []string{"namespace", "addon", "reason"})
@@ -22,7 +29,7 @@ var (
 )
 
 func registerMetrics() {
-	register.Do(func() { metrics.Registry.MustRegister(clusters, failing, failuresTotal) })
+	register.Do(func() { metrics.Registry.MustRegister(clusters, failing, unready, failuresTotal) })
 }
 
 // updateMetrics sets the gauges of an add-on.
@@ -31,11 +38,41 @@ func updateMetrics(s *scope) {
 	clusters.WithLabelValues(namespace, name, "true").Set(float64(*s.addon.Status.Ready))
 	clusters.WithLabelValues(namespace, name, "false").Set(float64(*s.addon.Status.Matched - *s.addon.Status.Ready))
 	failing.DeletePartialMatch(prometheus.Labels{"namespace": namespace, "addon": name})
+	unready.DeleteLabelValues(namespace, name)
+	var oldest time.Time
 	for _, in := range s.installations {
-		if !in.removed && failures[in.current.Reason] {
-			failing.WithLabelValues(namespace, name, in.name, in.current.Reason).Set(1)
+		if in.removed {
+			continue
+		}
+		if reason := in.failure(); reason != "" {
+			failing.WithLabelValues(namespace, name, in.name, reason).Set(1)
+		}
+		if in.waits() && (oldest.IsZero() || in.current.Since.Time.Before(oldest)) {
+			oldest = in.current.Since.Time
 		}
 	}
+	if !oldest.IsZero() {
+		unready.WithLabelValues(namespace, name).Set(float64(oldest.Unix()))
+	}
+}
+
+// failure returns the reason of a failure, or an empty string. An add-on that was reapplied
+// because it had not become ready in time fails until it is ready.
+func (in *installation) failure() string {
+	switch {
+	case failures[in.current.Reason]:
+		return in.current.Reason
+	case in.current.Attempts > 0 && !in.current.UnreadySince.IsZero() && in.current.Reason != addonsv1.ApplyingReason:
+		return addonsv1.TimedOutReason
+	default:
+		return ""
+	}
+}
+
+// waits reports whether the add-on should become ready in the cluster soon. A cluster whose turn
+// in the rollout has not come waits for others that count.
+func (in *installation) waits() bool {
+	return !in.ready() && in.current.Reason != addonsv1.ClusterPausedReason && in.current.Reason != addonsv1.WaitingForRolloutReason
 }
 
 // countFailure counts the reason of a cluster if it is a failure.
@@ -46,9 +83,10 @@ func countFailure(s *scope, in *installation) {
 }
 
 // deleteMetrics deletes the metrics of an add-on.
-func deleteMetrics(s *scope) {
-	labels := prometheus.Labels{"namespace": s.addon.Namespace, "addon": s.addon.Name}
+func deleteMetrics(addon client.ObjectKey) {
+	labels := prometheus.Labels{"namespace": addon.Namespace, "addon": addon.Name}
 	clusters.DeletePartialMatch(labels)
 	failing.DeletePartialMatch(labels)
+	unready.DeletePartialMatch(labels)
 	failuresTotal.DeletePartialMatch(labels)
 }

@@ -274,8 +274,8 @@ func (r *Reconciler) forgetRendering(s *scope, cluster string) {
 	delete(r.renderings[client.ObjectKeyFromObject(s.addon)], cluster)
 }
 
-func (r *Reconciler) forgetRenderings(s *scope) {
+func (r *Reconciler) forgetRenderings(addon client.ObjectKey) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.renderings, client.ObjectKeyFromObject(s.addon))
+	delete(r.renderings, addon)
 }

@@ -147,7 +147,7 @@ func TestRenderings_areCachedPerCluster(t *testing.T) {
 	r.forgetRendering(s, "a")
 	g.Expect(r.cachedRendering(s, a)).To(BeNil())
 	g.Expect(r.cachedRendering(s, b)).NotTo(BeNil())
-	r.forgetRenderings(s)
+	r.forgetRenderings(client.ObjectKeyFromObject(s.addon))
 	g.Expect(r.cachedRendering(s, b)).To(BeNil())
 }
 
