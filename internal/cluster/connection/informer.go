@@ -57,11 +57,13 @@ var (
 )
 
 func newInformer(k kind, transform toolscache.TransformFunc, clusterScoped bool, memory *budget) *informer {
-	return &informer{
+	i := &informer{
 		kind: k, clusterScoped: clusterScoped, transform: transform, usage: usage{budget: memory},
 		store:  toolscache.NewStore(toolscache.DeletionHandlingMetaNamespaceKeyFunc),
 		listed: make(chan struct{}), stopped: make(chan struct{}),
 	}
+	i.usage.evict = func() { _ = i.exceed() }
+	return i
 }
 
 // start watches until the context ends. A watch whose objects need too much memory ends

@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// share is the part of the manager's memory that the objects of one cluster may have,
+	// part is the part of the manager's memory that the objects of one cluster may have,
 	// and minBudget and maxBudget limit it. The first is enough for the nodes of a large
 	// cluster, and the second applies without a memory limit. The clusters of one namespace
 	// may have one and a half times as much together, and all clusters twice as much.
-	share                = 4
+	part                 = 4
 	minBudget, maxBudget = 16 << 20, 256 << 20
 	// reserved is what the clusters of a namespace may have even if those of others need all.
 	reserved = 1 << 20
@@ -34,34 +34,105 @@ type memory struct {
 	mu   sync.Mutex
 	used int64
 	// namespaces is what the objects of the clusters of each namespace need.
-	namespaces map[string]int64
+	namespaces map[string]*share
+}
+
+// share is what the objects of the clusters of a namespace need.
+type share struct {
+	used  int64
+	kinds map[*usage]int64
 }
 
 func newMemory() *memory {
 	limit := debug.SetMemoryLimit(-1)
 	if limit == math.MaxInt64 {
-		limit = share * maxBudget
+		limit = part * maxBudget
 	}
-	cluster := max(limit/share, minBudget)
-	return &memory{cluster: cluster, namespace: cluster * 3 / 2, all: cluster * 2, namespaces: map[string]int64{}}
+	cluster := max(limit/part, minBudget)
+	return &memory{cluster: cluster, namespace: cluster * 3 / 2, all: cluster * 2, namespaces: map[string]*share{}}
 }
 
-// add adds to what the clusters of a namespace need. It returns for which of them that is too
-// much, and the limit in bytes, or an empty string.
-func (m *memory) add(namespace string, by int64) (whose string, limit int64) {
+// add adds to what a kind of a cluster needs. It returns for which clusters that is too much, and
+// the limit in bytes, or an empty string. If all clusters need too much, that is so for the
+// namespace that needs most. If it is another one, it loses a kind.
+func (m *memory) add(u *usage, by int64) (whose string, limit int64) {
+	m.mu.Lock()
+	own := m.charge(u, by)
+	whose, limit = m.exceededBy(own)
+	var largest *share
+	if whose == "" && by > 0 && m.used > m.all {
+		if largest = m.largest(own); largest == own && own.used > reserved {
+			whose, limit = "all workload clusters", m.all
+		}
+	}
+	var evicted *usage
+	if largest != nil && largest != own && largest.used > reserved {
+		evicted = largest.largest()
+	}
+	m.mu.Unlock()
+	if evicted != nil && evicted.evict != nil {
+		evicted.evict()
+	}
+	return whose, limit
+}
+
+// charge adds to what a kind of a cluster needs, and returns what its namespace needs.
+func (m *memory) charge(u *usage, by int64) *share {
+	m.used += by
+	own := m.namespaces[u.budget.namespace]
+	if own == nil {
+		own = &share{kinds: map[*usage]int64{}}
+		m.namespaces[u.budget.namespace] = own
+	}
+	own.used += by
+	if own.kinds[u] += by; own.kinds[u] == 0 {
+		delete(own.kinds, u)
+	}
+	if len(own.kinds) == 0 {
+		delete(m.namespaces, u.budget.namespace)
+	}
+	return own
+}
+
+// exceededBy returns the limit that the clusters of a namespace exceed by themselves.
+func (m *memory) exceededBy(own *share) (whose string, limit int64) {
+	if own.used > m.namespace {
+		return "the workload clusters of the namespace", m.namespace
+	}
+	return "", 0
+}
+
+// largest returns the namespace that needs most, own if no other needs more.
+func (m *memory) largest(own *share) *share {
+	for _, other := range m.namespaces {
+		if other.used > own.used {
+			own = other
+		}
+	}
+	return own
+}
+
+// largest returns the kind that needs most.
+func (s *share) largest() *usage {
+	var found *usage
+	for u, used := range s.kinds {
+		if found == nil || used > s.kinds[found] {
+			found = u
+		}
+	}
+	return found
+}
+
+// exceeded returns which limit the clusters of a namespace exceed, alone or with all others.
+func (m *memory) exceeded(namespace string) (whose string, limit int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.used += by
-	used := m.namespaces[namespace] + by
-	if used == 0 {
-		delete(m.namespaces, namespace)
-	} else {
-		m.namespaces[namespace] = used
+	if own := m.namespaces[namespace]; own != nil {
+		if whose, limit = m.exceededBy(own); whose != "" {
+			return whose, limit
+		}
 	}
-	switch {
-	case used > m.namespace:
-		return "the workload clusters of the namespace", m.namespace
-	case m.used > m.all && used > reserved:
+	if m.used > m.all {
 		return "all workload clusters", m.all
 	}
 	return "", 0
@@ -74,15 +145,15 @@ type budget struct {
 	used      atomic.Int64
 }
 
-// add adds to what the objects need. It reports whether there is enough memory.
-func (b *budget) add(by int64) bool {
-	whose, _ := b.memory.add(b.namespace, by)
+// add adds to what the objects of a kind need. It reports whether there is enough memory.
+func (b *budget) add(u *usage, by int64) bool {
+	whose, _ := b.memory.add(u, by)
 	return b.used.Add(by) <= b.memory.cluster && whose == ""
 }
 
 // exceeded returns the error for a kind with which the objects need too much memory.
 func (b *budget) exceeded(k kind) error {
-	whose, limit := b.memory.add(b.namespace, 0)
+	whose, limit := b.memory.exceeded(b.namespace)
 	if b.used.Load() > b.memory.cluster || whose == "" {
 		whose, limit = "the cluster", b.memory.cluster
 	}
@@ -93,6 +164,8 @@ func (b *budget) exceeded(k kind) error {
 // listed again, which is not counted.
 type usage struct {
 	budget *budget
+	// evict ends the watch of the kind, for others that need the memory. It does not block.
+	evict func()
 
 	mu sync.Mutex
 	// kept are the bytes in the store, and pending those of a list that is being read.
@@ -124,7 +197,7 @@ func (u *usage) set(change func()) bool {
 	change()
 	before := u.charged
 	u.charged = max(u.kept, u.pending)
-	return u.budget.add(u.charged - before)
+	return u.budget.add(u, u.charged-before)
 }
 
 // weigh estimates the bytes that an object needs in memory.

@@ -91,7 +91,7 @@ func TestWeigh_estimatesTheMemoryOfObjects(t *testing.T) {
 
 func TestBudget_isEnoughForTheNodesOfALargeCluster(t *testing.T) {
 	g := NewWithT(t)
-	g.Expect(5000*weigh(node(1))).To(BeNumerically("<", 83<<20/share), "with the default memory limit of the manager")
+	g.Expect(5000*weigh(node(1))).To(BeNumerically("<", 83<<20/part), "with the default memory limit of the manager")
 	g.Expect(newMemory().cluster).To(BeEquivalentTo(maxBudget), "without a memory limit")
 }
 
@@ -102,28 +102,80 @@ func budgetOf(limit int64) *budget {
 	return &budget{memory: m}
 }
 
+// sharedMemory returns memory for clusters, and what creates a kind of a cluster.
+func sharedMemory() (*memory, func(namespace string) *usage) {
+	m := &memory{cluster: 40 << 20, namespace: 60 << 20, all: 80 << 20, namespaces: map[string]*share{}}
+	return m, func(namespace string) *usage { return &usage{budget: &budget{memory: m, namespace: namespace}} }
+}
+
 func TestMemory_isSharedByAllClusters(t *testing.T) {
 	g := NewWithT(t)
-	m := &memory{cluster: 40 << 20, namespace: 60 << 20, all: 80 << 20, namespaces: map[string]int64{}}
-	of := func(namespace string) *budget { return &budget{memory: m, namespace: namespace} }
+	m, of := sharedMemory()
 	secrets := kind{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Secret")}
-	first, second, third := of("attacker"), of("attacker"), of("accomplice")
-	g.Expect(first.add(40 << 20)).To(BeTrue())
-	g.Expect(first.add(1)).To(BeFalse(), "a cluster")
-	g.Expect(first.exceeded(secrets)).To(MatchError(ContainSubstring("the objects of the cluster would need more than 40 MiB")))
-	first.add(-1)
-	g.Expect(second.add(20 << 20)).To(BeTrue())
-	g.Expect(second.add(1)).To(BeFalse(), "the clusters of a namespace")
-	g.Expect(second.exceeded(secrets)).To(MatchError(ContainSubstring("the objects of the workload clusters of the namespace would need more than 60 MiB")))
-	second.add(-1)
-	g.Expect(third.add(20 << 20)).To(BeTrue())
-	g.Expect(third.add(1)).To(BeFalse(), "all clusters")
-	g.Expect(third.exceeded(secrets)).To(MatchError(ContainSubstring("the objects of all workload clusters would need more than 80 MiB")))
-	g.Expect(of("tenant").add(1<<20)).To(BeTrue(), "others still watch small clusters")
+	first, second := of("attacker"), of("attacker")
+	g.Expect(first.changed(40 << 20)).To(BeTrue())
+	g.Expect(first.changed(1)).To(BeFalse(), "a cluster")
+	g.Expect(first.budget.exceeded(secrets)).To(MatchError(ContainSubstring("the objects of the cluster would need more than 40 MiB")))
+	first.changed(-1)
+	g.Expect(second.changed(20 << 20)).To(BeTrue())
+	g.Expect(second.changed(1)).To(BeFalse(), "the clusters of a namespace")
+	g.Expect(second.budget.exceeded(secrets)).To(MatchError(ContainSubstring("the objects of the workload clusters of the namespace would need more than 60 MiB")))
+	second.changed(-1)
+	other := of("other")
+	g.Expect(other.changed(20 << 20)).To(BeTrue())
+	g.Expect(of("tenant").changed(1 << 20)).To(BeTrue())
+	second.changed(-1)
+	g.Expect(second.changed(1)).To(BeFalse(), "all clusters")
+	g.Expect(second.budget.exceeded(secrets)).To(MatchError(ContainSubstring("the objects of all workload clusters would need more than 80 MiB")))
 
-	third.add(-20<<20 - 1)
-	g.Expect(of("tenant").add(10 << 20)).To(BeTrue())
-	g.Expect(m.namespaces).NotTo(HaveKey("accomplice"))
+	other.release()
+	g.Expect(m.namespaces).NotTo(HaveKey("other"))
+}
+
+// Who fills the memory, and then changes nothing, loses it: not those who change something.
+func TestMemory_isTakenFromTheNamespaceThatNeedsMost(t *testing.T) {
+	g := NewWithT(t)
+	m, of := sharedMemory()
+	first, second, tenant := of("attacker"), of("attacker"), of("tenant")
+	var evicted []string
+	for name, u := range map[string]*usage{"first": first, "second": second, "tenant": tenant} {
+		u.evict = func() {
+			evicted = append(evicted, name)
+			u.release()
+		}
+	}
+	g.Expect(first.changed(40 << 20)).To(BeTrue())
+	g.Expect(second.changed(20 << 20)).To(BeTrue())
+	g.Expect(of("accomplice").changed(15 << 20)).To(BeTrue())
+	g.Expect(tenant.changed(5 << 20)).To(BeTrue())
+	g.Expect(evicted).To(BeEmpty())
+	g.Expect(tenant.changed(1 << 20)).To(BeTrue())
+	g.Expect(evicted).To(Equal([]string{"first"}))
+	g.Expect(m.used).To(BeEquivalentTo(41 << 20))
+	g.Expect(first.changed(40<<20)).To(BeFalse(), "it is listed again")
+	g.Expect(tenant.changed(0)).To(BeTrue(), "an update of a node")
+	g.Expect(tenant.changed(-1 << 20)).To(BeTrue())
+	g.Expect(evicted).To(Equal([]string{"first"}), "what needs no memory takes none")
+}
+
+func TestObjects_areEvictedForOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		o := newObjects(t, "", large("one"), large("two"))
+		m := &memory{cluster: 10 << 20, namespace: 15 << 20, all: 20 << 20, namespaces: map[string]*share{}}
+		o.memory = &budget{memory: m, namespace: "attacker"}
+		g.Expect(o.List(t.Context(), &corev1.ConfigMapList{})).To(Succeed())
+		for _, i := range o.informers {
+			i.usage.changed(9 << 20)
+		}
+		for _, namespace := range []string{"a", "b"} {
+			tenant := &usage{budget: &budget{memory: m, namespace: namespace}}
+			g.Expect(tenant.changed(6 << 20)).To(BeTrue())
+		}
+		synctest.Wait()
+		g.Expect(o.List(t.Context(), &corev1.ConfigMapList{})).To(MatchError(ContainSubstring("the objects of all workload clusters would need more than 20 MiB")))
+		g.Expect(m.namespaces).NotTo(HaveKey("attacker"))
+	})
 }
 
 func TestObjects_returnTheirMemoryWithTheConnection(t *testing.T) {
