@@ -138,7 +138,7 @@ resources stay until then.`,
 			if err := operate.Reject(cmd.Context(), d.client, d.apply, d.plan, comment); err != nil {
 				return err
 			}
-			fmt.Fprintf(o.Out, "Rejected plan %s of %s: change the inputs, or request a new plan with captctl retry %s\n", d.plan.ID, d.apply.Name, args[0])
+			fmt.Fprintf(o.Out, "Rejected plan %s of %s: change the inputs, or request a new plan with %s\n", d.plan.ID, d.apply.Name, o.hints("captctl retry "+args[0]))
 			return nil
 		},
 	})

@@ -57,6 +57,9 @@ The exit code is 1 if there is drift.`,
 				return err
 			}
 			if checkNow {
+				if apply, err = o.waitUntil(ctx, c, apply, func(a *infrav1.WorkspaceTemplateApply) bool { return a.Status.Run == nil }); err != nil {
+					return err
+				}
 				request, err := operate.CheckDrift(ctx, c, apply)
 				if err != nil {
 					return err

@@ -23,7 +23,7 @@ func (o *Options) explain(err error) error {
 	var exit *Exit
 	var address *url.Error
 	if _, left := errors.AsType[*shellError](err); left {
-		return errors.New(message.OneLine(err.Error()))
+		return errors.New(o.hints(message.OneLine(err.Error())))
 	}
 	if group, missing := scheme.NotInstalled(err); missing {
 		return fmt.Errorf("the cluster has no API group %s: install Cluster API and CAPT (clusterctl init), or choose another cluster with --context", group)
@@ -50,7 +50,7 @@ func (o *Options) explain(err error) error {
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("%s: request that permission, or choose another --context", message.OneLine(err.Error()))
 	default:
-		return errors.New(message.OneLine(err.Error()))
+		return errors.New(o.hints(message.OneLine(err.Error())))
 	}
 }
 

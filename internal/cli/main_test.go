@@ -56,6 +56,9 @@ type result struct {
 type buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
+	// flags are omitted in the hints of the command: TestHints_haveTheFlagsOfTheCommand
+	// tests them.
+	flags string
 }
 
 func (b *buffer) Write(p []byte) (int, error) {
@@ -67,17 +70,20 @@ func (b *buffer) Write(p []byte) (int, error) {
 func (b *buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.b.String()
+	return strings.ReplaceAll(b.b.String(), b.flags, "")
 }
+
+// hintFlags are the flags of the harness in the hints of commands.
+func (h *harness) hintFlags() string { return " --kubeconfig " + env.Kubeconfig + " -n " + h.namespace }
 
 // run runs a command and returns its result.
 func (h *harness) run(args ...string) result {
 	h.t.Helper()
-	var out, errs buffer
+	out, errs := buffer{flags: h.hintFlags()}, buffer{flags: h.hintFlags()}
 	err := execute(h.ctx, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &errs}, append([]string{"--kubeconfig", env.Kubeconfig, "-n", h.namespace}, args...)...)
 	a := result{out: out.String(), err: errs.String(), code: cli.Code(err)}
 	if err != nil {
-		a.err += err.Error()
+		a.err += strings.ReplaceAll(err.Error(), h.hintFlags(), "")
 	}
 	return a
 }
@@ -100,7 +106,7 @@ type runningCommand struct {
 func (h *harness) start(args ...string) *runningCommand {
 	h.t.Helper()
 	ctx, cancel := context.WithCancel(h.ctx)
-	r := &runningCommand{stop: cancel, code: make(chan int, 1)}
+	r := &runningCommand{stop: cancel, code: make(chan int, 1), out: buffer{flags: h.hintFlags()}, err: buffer{flags: h.hintFlags()}}
 	go func() {
 		err := execute(ctx, cli.Streams{In: strings.NewReader(""), Out: &r.out, Err: &r.err}, append([]string{"--kubeconfig", env.Kubeconfig, "-n", h.namespace}, args...)...)
 		if err != nil {

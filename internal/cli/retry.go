@@ -29,7 +29,7 @@ approval.`,
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(o.Out, "Requested a run of %s: follow it with captctl logs -f %s\n", apply.Name, args[0])
+			fmt.Fprintf(o.Out, "Requested a run of %s: follow it with %s\n", apply.Name, o.followHint(apply, args[0]))
 			if !wait {
 				return nil
 			}

@@ -91,6 +91,21 @@ To import, you need the permission of an approver where approval is enforced.`,
 
 // checkOperation returns a usage error for flags that do not fit. ID and UID are set later.
 func checkOperation(operation terraform.OneShot) error {
+	// The texts of Validate are about the annotation.
+	count := 0
+	for _, set := range []bool{len(operation.Replace) > 0, len(operation.Target) > 0, operation.RefreshOnly, len(operation.Import) > 0} {
+		if set {
+			count++
+		}
+	}
+	switch {
+	case count == 0 && !operation.PlanOnly:
+		return usageError("nothing is requested: pass --replace, --target, --refresh-only, --import or --plan-only: see captctl run --help")
+	case count > 1:
+		return usageError("--replace, --target, --refresh-only and --import exclude each other: request one after the other")
+	case operation.PlanOnly && operation.Hold:
+		return usageError("--plan-only and --hold exclude each other: a plan that is not applied needs no approval")
+	}
 	operation.ID, operation.UID = "x", "x"
 	if err := operation.Validate(); err != nil {
 		return usageError("%w: see captctl run --help", err)
@@ -114,7 +129,7 @@ func (o *Options) printRequest(apply *infrav1.WorkspaceTemplateApply, operation 
 	if output.Structured() {
 		return output.Print(o.Out, operate.OneShotResult{Workspace: apply.Name, Request: infrav1.RunRequest{ID: operation.ID, Arguments: operation.Arguments()}})
 	}
-	fmt.Fprintf(o.Out, "Requested a run of %s with %s: follow it with captctl logs -f %s\n", apply.Name, operation.Arguments(), name)
+	fmt.Fprintf(o.Out, "Requested a run of %s with %s: follow it with %s\n", apply.Name, operation.Arguments(), o.followHint(apply, name))
 	return nil
 }
 
@@ -165,7 +180,7 @@ func (o *Options) printOneShot(ctx context.Context, c client.Reader, apply *infr
 		return err
 	}
 	if result.Waiting {
-		fmt.Fprintf(o.Out, "%s is waiting for approval: apply the plan with captctl approve %s, or discard it with captctl reject %s\n", apply.Name, apply.Name, apply.Name)
+		fmt.Fprintf(o.Out, "%s is waiting for approval: %s\n", apply.Name, o.hints("apply the plan with captctl approve "+apply.Name+", or discard it with captctl reject "+apply.Name))
 		return nil
 	}
 	fmt.Fprintf(o.Out, "Run %s of %s: %s: %s\n", result.Run.ID, apply.Name, result.Run.Outcome, message.OneLine(result.Run.Summary))

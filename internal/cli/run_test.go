@@ -15,9 +15,9 @@ func TestRun_refusesWhatDoesNotFit(t *testing.T) {
 	h.create(apply)
 	for name, args := range map[string][]string{
 		"nothing is requested":                   {},
-		"nothing is requested: set":              {"--hold"},
+		"nothing is requested: pass --replace":   {"--hold"},
 		"exclude each other":                     {"--refresh-only", "--target", "module.vpc"},
-		"planOnly and hold exclude each other":   {"--plan-only", "--hold"},
+		"--plan-only and --hold exclude each":    {"--plan-only", "--hold"},
 		`address "module.vpc" is invalid`:        {"--replace", "module.vpc"},
 		`import "aws_vpc.main" is invalid`:       {"--import", "aws_vpc.main"},
 		"stdin is not a terminal: pass --yes":    {"--target", "module.vpc"},

@@ -53,3 +53,42 @@ func TestWait_endsWithAnInterrupt(t *testing.T) {
 	h.Eventually(running.code, timeout).Should(Receive(Equal(130)))
 	h.Expect(running.err.String()).To(HaveSuffix("does not exist\nInterrupted: the command was requested and may still be executed\n"))
 }
+
+// The condition is from before the request: it must not advise to approve the plan.
+func TestWait_doesNotAdviseToApprove(t *testing.T) {
+	h := newHarness(t)
+	apply := h.planned("net")
+	h.setStatus(apply, func() {
+		apply.Status.Conditions = condition(infrav1.AppliedCondition, metav1.ConditionFalse, infrav1.WaitingForApprovalReason, "Plan plan-0123456789abcdef waits for approval: set spec.approvedPlan to plan-0123456789abcdef")
+	})
+	list := h.start("state", "list", "net")
+	h.Eventually(list.err.String, timeout).Should(Equal("WaitingForApproval\n"))
+	list.stop()
+	h.Eventually(list.code, timeout).Should(Receive(Equal(130)))
+
+	approve := h.start("approve", "net", "--yes", "--wait")
+	h.Eventually(approve.err.String, timeout).Should(Equal("Waiting until plan plan-0123456789abcdef is applied\n"))
+	approve.stop()
+	h.Eventually(approve.code, timeout).Should(Receive(Equal(130)))
+}
+
+func TestDrift_waitsForTheRunThatIsInProgress(t *testing.T) {
+	h := newHarness(t)
+	apply := workspace("net")
+	h.create(apply)
+	h.setStatus(apply, func() {
+		apply.Status.AppliedAt, apply.Status.Run = metav1.Now(), &infrav1.RunStatus{ID: "net-r2", Operation: "PlanAndApply", StartedAt: metav1.Now()}
+		apply.Status.Conditions = condition(infrav1.AppliedCondition, metav1.ConditionFalse, infrav1.RunInProgressReason, "")
+	})
+	running := h.start("drift", "net", "--now")
+	h.Eventually(running.err.String, timeout).Should(ContainSubstring("net-r2"))
+	h.setStatus(apply, func() {
+		apply.Status.Run = nil
+		apply.Status.Conditions = condition(infrav1.AppliedCondition, metav1.ConditionTrue, infrav1.AppliedReason, "")
+	})
+	h.Eventually(func() map[string]string { return h.annotations(apply) }, timeout).Should(HaveKey(infrav1.CheckDriftAnnotation))
+	h.setStatus(apply, func() {
+		apply.Status.Drift = &infrav1.DriftStatus{Request: apply.Annotations[infrav1.CheckDriftAnnotation], CheckedAt: metav1.Now()}
+	})
+	h.Eventually(running.code, timeout).Should(Receive(Equal(0)), running.err.String)
+}

@@ -71,7 +71,7 @@ func (o *Options) waitForResult(ctx context.Context, c client.WithWatch, apply *
 		fmt.Fprintf(o.Out, "%s is applied: %s\n", last.Name, message.OneLine(applied.Message))
 		return nil
 	case applied.Reason == infrav1.WaitingForApprovalReason:
-		fmt.Fprintf(o.Out, "%s is waiting for approval: review the plan with captctl plan %s\n", last.Name, last.Name)
+		fmt.Fprintf(o.Out, "%s is waiting for approval: review the plan with %s\n", last.Name, o.hints("captctl plan "+last.Name))
 		return nil
 	default:
 		return fmt.Errorf("%s: %s: %s", last.Name, applied.Reason, applied.Message)
@@ -105,7 +105,7 @@ func (o *Options) waitUntil(ctx context.Context, c client.WithWatch, apply *infr
 		} else if blocker != nil {
 			p.show(blocker.Reason + ": " + message.OneLine(blocker.Message))
 		} else if c := operate.Progress(a); c != nil && c.Status != metav1.ConditionTrue {
-			p.show(c.Reason + ": " + message.OneLine(c.Message))
+			p.show(progressLine(a, c))
 		}
 		return done(a), nil
 	})
@@ -113,6 +113,18 @@ func (o *Options) waitUntil(ctx context.Context, c client.WithWatch, apply *infr
 		err = reason
 	}
 	return last, err
+}
+
+// progressLine describes what a workspace waits for.
+func progressLine(apply *infrav1.WorkspaceTemplateApply, c *metav1.Condition) string {
+	if c.Reason != infrav1.WaitingForApprovalReason {
+		return c.Reason + ": " + message.OneLine(c.Message)
+	}
+	if plan := apply.Status.Plan; plan != nil && plan.ID == apply.Spec.ApprovedPlan {
+		return "Waiting until plan " + plan.ID + " is applied"
+	}
+	// The message says how to approve the plan, although the request may replace it.
+	return c.Reason
 }
 
 // blockedError is the error for a workspace that cannot start a run.

@@ -117,7 +117,7 @@ func TestCommands_withoutPlanOrRun(t *testing.T) {
 	}
 	h.Expect(h.run("state", "restore", "net", "x", "-y").err).To(Equal(`snapshot "x" not found: see captctl state snapshots net`))
 	a := h.run("drift", "net", "--now")
-	h.Expect(a.err).To(Equal("net is not applied, so there is nothing to compare: see captctl history net"))
+	h.Expect(a.err).To(Equal("net was never applied, so there is nothing to compare: see captctl history net"))
 }
 
 func TestWait_failsWhilePaused(t *testing.T) {

@@ -213,8 +213,14 @@ func RevokeUnlock(ctx context.Context, c client.Client, apply *infrav1.Workspace
 // CheckDrift requests a drift check. It returns the value of the request, which
 // status.drift.request has once the check is finished.
 func CheckDrift(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply) (string, error) {
-	if !meta.IsStatusConditionTrue(apply.Status.Conditions, infrav1.AppliedCondition) {
-		return "", fmt.Errorf("%s is not applied, so there is nothing to compare: see captctl history %s", apply.Name, apply.Name)
+	switch applied := meta.IsStatusConditionTrue(apply.Status.Conditions, infrav1.AppliedCondition); {
+	case applied:
+	case apply.Status.Run != nil:
+		return "", fmt.Errorf("run %s of %s is in progress: check the drift when it has ended", apply.Status.Run.ID, apply.Name)
+	case apply.Status.AppliedAt.IsZero():
+		return "", fmt.Errorf("%s was never applied, so there is nothing to compare: see captctl history %s", apply.Name, apply.Name)
+	default:
+		return "", fmt.Errorf("the inputs of %s are not applied, so there is nothing to compare: see captctl history %s", apply.Name, apply.Name)
 	}
 	request := newRequest()
 	return request, patch(ctx, c, apply, func() { apply.Annotations[infrav1.CheckDriftAnnotation] = request })

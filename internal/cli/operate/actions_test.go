@@ -215,7 +215,7 @@ func TestActions_writeAnnotations(t *testing.T) {
 		},
 		"check drift of a workspace that is not applied": {
 			act: func(c client.Client, a *infrav1.WorkspaceTemplateApply) (string, error) { return CheckDrift(ctx, c, a) },
-			err: "net is not applied",
+			err: "net was never applied",
 		},
 		"check drift": {
 			given:     applied(workspace("net")),

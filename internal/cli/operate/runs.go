@@ -44,14 +44,22 @@ func RunIDs(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTempla
 // maxHostedName is the limit for the name of a workspace.
 const maxHostedName = 200
 
+// HostOf returns the namespace and the name of the workspace that runs for this one in
+// another namespace, or empty strings.
+func HostOf(apply *infrav1.WorkspaceTemplateApply) (namespace, name string) {
+	if namespace = apply.Annotations[infrav1.HostedInAnnotation]; namespace == "" {
+		return "", ""
+	}
+	return namespace, record.Shorten(apply.Namespace+"."+apply.Name, maxHostedName)
+}
+
 // checkHosted returns an error that names the workspace that runs for this one in another
 // namespace, if there is one.
 func checkHosted(apply *infrav1.WorkspaceTemplateApply) error {
-	host := apply.Annotations[infrav1.HostedInAnnotation]
+	host, name := HostOf(apply)
 	if host == "" {
 		return nil
 	}
-	name := record.Shorten(apply.Namespace+"."+apply.Name, maxHostedName)
 	return fmt.Errorf("%s runs in namespace %s, which has its logs and its state: use -n %s %s, if you may", apply.Name, host, host, name)
 }
 
