@@ -43,7 +43,12 @@ environment, else from the template's default.`,
 
   captctl generate cluster prod --set AWS_REGION=eu-west-1 \
     --set ENDPOINT_PUBLIC_CIDRS=203.0.113.0/24,198.51.100.7/32 > prod.yaml`,
-		Args: cobra.MaximumNArgs(1),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return oneName("cluster")(cmd, args)
+			}
+			return nil
+		},
 		RunE: func(_ *cobra.Command, args []string) error { return o.generateCluster(args, &flags) },
 	}
 	c.Flags().StringVarP(&flags.flavor, "flavor", "f", flavor.Default, "Flavor of the cluster. --list-flavors lists them.")
@@ -76,21 +81,10 @@ func (o *Options) generateCluster(args []string, flags *generateFlags) error {
 	if len(args) != 1 {
 		return usageError("expected the name of the cluster, or --list-variables")
 	}
-	if problems := validation.IsDNS1123Subdomain(args[0]); len(problems) > 0 {
-		return usageError("%q is not a valid cluster name: use lower-case letters, digits and dashes, such as demo", args[0])
-	}
-	given := map[string]string{flavor.ClusterName: args[0]}
-	if flags.kubernetesVersion != "" {
-		given[flavor.KubernetesVersion] = flags.kubernetesVersion
-	}
-	if namespace := *o.Kube.Namespace; namespace != "" {
-		given[flavor.Namespace] = namespace
-	}
-	set, err := assignments(flags.set)
+	given, err := o.givenValues(args[0], flags)
 	if err != nil {
 		return err
 	}
-	maps.Copy(given, set)
 	filled, err := flavor.Fill(template, given, os.LookupEnv)
 	if err != nil {
 		return &Exit{Code: 2, Err: err}
@@ -99,6 +93,41 @@ func (o *Options) generateCluster(args []string, flags *generateFlags) error {
 		return fmt.Errorf("writing the manifests: %w", err)
 	}
 	return nil
+}
+
+// givenValues returns the values of variables that the flags, the arguments and the
+// kubeconfig have.
+func (o *Options) givenValues(name string, flags *generateFlags) (map[string]string, error) {
+	given := map[string]string{flavor.ClusterName: name}
+	if flags.kubernetesVersion != "" {
+		given[flavor.KubernetesVersion] = flags.kubernetesVersion
+	}
+	if namespace := *o.Kube.Namespace; namespace != "" {
+		given[flavor.Namespace] = namespace
+	} else if os.Getenv(flavor.Namespace) == "" {
+		// Manifests can be generated without a kubeconfig.
+		if namespace, err := o.Namespace(); err == nil {
+			given[flavor.Namespace] = namespace
+		}
+	}
+	set, err := assignments(flags.set)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(given, set)
+	const rule = "use at most 63 lower-case letters, digits and dashes"
+	if text := given[flavor.ClusterName]; len(validation.IsDNS1123Label(text)) > 0 {
+		return nil, usageError("%q is not a valid cluster name: %s, such as demo", text, rule)
+	}
+	if text, found := given[flavor.Namespace]; found && len(validation.IsDNS1123Label(text)) > 0 {
+		return nil, usageError("%q is not a valid namespace: %s, such as team-a", text, rule)
+	}
+	if text, found := given[flavor.KubernetesVersion]; found {
+		if _, err := kubeversion.Parse(text); err != nil {
+			return nil, usageError("%q is not a Kubernetes version: write for example %s", text, kubeversion.EKSDefault)
+		}
+	}
+	return given, nil
 }
 
 // assignments parses the values of --set. One flag may set several variables, as

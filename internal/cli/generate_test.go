@@ -61,6 +61,12 @@ func TestGenerateCluster_writesManifests(t *testing.T) {
 		"no name":           {code: 2, want: "expected the name of the cluster"},
 		"a bad name":        {args: []string{"Demo_1"}, code: 2, want: `"Demo_1" is not a valid cluster name`},
 		"a missing value":   {args: []string{"demo", "--flavor", "eks-existing-vpc"}, code: 2, want: "no value for VPC_ID: pass --set VPC_ID=VALUE"},
+		"a dot in the name": {args: []string{"a.b"}, code: 2, want: `"a.b" is not a valid cluster name: use at most 63 lower-case letters, digits and dashes, such as demo`},
+		"a long name":       {args: []string{strings.Repeat("a", 64)}, code: 2, want: "is not a valid cluster name"},
+		"a bad namespace":   {args: []string{"demo", "-n", "Bad NS"}, code: 2, want: `"Bad NS" is not a valid namespace`},
+		"a bad version":     {args: []string{"demo", "--kubernetes-version", "banana"}, code: 2, want: `"banana" is not a Kubernetes version: write for example v1.`},
+		"two names":         {args: []string{"demo", "extra"}, code: 2, want: "expected the name of one cluster: captctl generate cluster NAME"},
+		"an empty value":    {args: []string{"demo", "--set", "AWS_REGION="}, code: 2, want: "no value for AWS_REGION: pass --set AWS_REGION=VALUE, or set environment variables"},
 		"an unknown flavor": {args: []string{"demo", "--flavor", "ek"}, code: 2, want: "did you mean eks?"},
 	}
 	for name, test := range tests {
@@ -69,6 +75,33 @@ func TestGenerateCluster_writesManifests(t *testing.T) {
 			out, problem, code := captctl(t, test.stdin, append([]string{"generate", "cluster"}, test.args...)...)
 			g.Expect(code).To(Equal(test.code), out+problem)
 			g.Expect(out + problem).To(ContainSubstring(test.want))
+		})
+	}
+}
+
+func TestGenerateCluster_usesTheNamespaceOfTheContext(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	text := `{"apiVersion": "v1", "kind": "Config", "current-context": "a", "clusters": [{"name": "a", "cluster": {"server": "https://example.com"}}], "contexts": [{"name": "a", "context": {"cluster": "a", "namespace": "team"}}]}`
+	NewWithT(t).Expect(os.WriteFile(file, []byte(text), 0o600)).To(Succeed())
+	for name, tc := range map[string]struct {
+		args      []string
+		namespace string
+		want      string
+	}{
+		"the context":     {want: "team"},
+		"the flag":        {args: []string{"-n", "other"}, want: "other"},
+		"the environment": {namespace: "third", want: "third"},
+		"what is set":     {args: []string{"--set", "NAMESPACE=fourth"}, want: "fourth"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("NAMESPACE", tc.namespace)
+			if tc.namespace == "" {
+				NewWithT(t).Expect(os.Unsetenv("NAMESPACE")).To(Succeed())
+			}
+			out, problem, code := captctl(t, "", append([]string{"--kubeconfig", file, "generate", "cluster", "demo", "--flavor", "local"}, tc.args...)...)
+			g := NewWithT(t)
+			g.Expect(code).To(Equal(0), problem)
+			g.Expect(out).To(ContainSubstring("namespace: \"" + tc.want + "\"\n"))
 		})
 	}
 }

@@ -30,7 +30,8 @@ func summaryCondition(obj client.Object) *metav1.Condition {
 			return c
 		}
 	}
-	return nil
+	// A Cluster whose class does not exist has no other condition.
+	return conditionWith(obj, clusterv1.ClusterTopologyReconciledCondition, metav1.ConditionFalse)
 }
 
 func conditionsOf(obj client.Object) []metav1.Condition {
@@ -66,7 +67,7 @@ var failureReasons = []string{
 	controlplanev1.DeletionProtectedReason,
 	addonsv1.ApplyFailedReason, addonsv1.TimedOutReason, addonsv1.ReleaseStalledReason, addonsv1.MissingKeyReason,
 	addonsv1.InvalidTargetPathReason, addonsv1.VersionUnsupportedReason,
-	clusterv1.InternalErrorReason, clusterv1.InvalidConditionReportedReason, clusterv1.ObjectDeletedReason,
+	clusterv1.ClusterTopologyReconciledFailedReason, clusterv1.InternalErrorReason, clusterv1.InvalidConditionReportedReason, clusterv1.ObjectDeletedReason,
 }
 
 // StateFor returns the state of an object that is not ready for the given reason.

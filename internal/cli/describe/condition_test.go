@@ -120,3 +120,17 @@ func TestSetStatus_deletionAndPauseOverrideTheCondition(t *testing.T) {
 		})
 	}
 }
+
+func TestSetStatus_namesAMissingClass(t *testing.T) {
+	g := NewWithT(t)
+	cluster := &clusterv1.Cluster{}
+	cluster.Status.Conditions = []metav1.Condition{{Type: clusterv1.ClusterTopologyReconciledCondition, Status: metav1.ConditionFalse, Reason: clusterv1.ClusterTopologyReconciledFailedReason, Message: "ClusterClass local not found"}}
+	var node Node
+	setStatus(&node, cluster)
+	g.Expect(node.State).To(Equal(StateFailed))
+	g.Expect(node.Message).To(Equal("ClusterClass local not found"))
+
+	cluster.Status.Conditions[0].Status = metav1.ConditionTrue
+	setStatus(&node, cluster)
+	g.Expect(node.Reason).To(Equal(notReported))
+}

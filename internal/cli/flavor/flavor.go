@@ -3,6 +3,7 @@
 package flavor
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -100,8 +101,11 @@ func Fill(template []byte, given map[string]string, lookup func(string) (string,
 	var known, missing []string
 	for _, v := range variables {
 		known = append(known, v.Name)
-		_, isGiven := given[v.Name]
-		if _, found := lookup(v.Name); !isGiven && !found && v.Default == nil {
+		value, found := given[v.Name]
+		if !found {
+			value, found = lookup(v.Name)
+		}
+		if v.Default == nil && (!found || value == "" && !isList(template, v.Name)) {
 			missing = append(missing, v.Name)
 		}
 	}
@@ -115,7 +119,7 @@ func Fill(template []byte, given map[string]string, lookup func(string) (string,
 		return nil, fmt.Errorf("the template has no variable %s: it has %s", name, strings.Join(known, ", "))
 	}
 	if len(missing) > 0 {
-		return nil, fmt.Errorf("no value for %s: pass --set %s=VALUE, or set the environment variable", strings.Join(missing, ", "), missing[0])
+		return nil, missingValues(missing)
 	}
 	template = quoteNames(template, func(name string) (string, bool) {
 		if value, found := given[name]; found {
@@ -136,6 +140,26 @@ func Fill(template []byte, given map[string]string, lookup func(string) (string,
 		return nil, fmt.Errorf("filling the template: %w", err)
 	}
 	return filled, nil
+}
+
+// isList reports whether a variable is used only as the elements of a list, which may be
+// empty.
+func isList(template []byte, name string) bool {
+	variable := []byte("${" + name + "}")
+	return bytes.Count(template, variable) == bytes.Count(template, slices.Concat([]byte("["), variable, []byte("]")))
+}
+
+// missingValues returns the error for variables without a value.
+func missingValues(names []string) error {
+	var flags []string
+	for _, name := range names {
+		value := "VALUE"
+		if strings.Contains(name, "CIDR") {
+			value = "203.0.113.0/24"
+		}
+		flags = append(flags, "--set "+name+"="+value)
+	}
+	return fmt.Errorf("no value for %s: pass %s, or set environment variables", strings.Join(names, ", "), strings.Join(flags, " "))
 }
 
 // wholeScalar matches the name of a cluster or a namespace as a whole plain scalar.

@@ -130,7 +130,7 @@ func TestFill_reportsProblems(t *testing.T) {
 		given    map[string]string
 		want     string
 	}{
-		"values":            {"a: ${A}\nb: ${B}\n", nil, "no value for A, B: pass --set A=VALUE, or set the environment variable"},
+		"values":            {"a: ${A}\nb: ${B}\n", nil, "no value for A, B: pass --set A=VALUE --set B=VALUE, or set environment variables"},
 		"a variable":        {"a: ${AWS_REGION}\n", map[string]string{"AWS_REGOIN": "x"}, "the template has no variable AWS_REGOIN: did you mean AWS_REGION?"},
 		"a closing bracket": {"a: ${A\n", nil, "reading the variables of the template"},
 	}

@@ -13,7 +13,9 @@ import (
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"k8s.io/apimachinery/pkg/runtime"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/appthrust/capt/internal/addon/chart"
@@ -124,6 +126,7 @@ func (c *checker) checkObject(ctx context.Context, o *Object) error {
 		return err
 	}
 	gvk := o.GroupVersionKind()
+	c.checkNames(o)
 	k, isCAPT := all[gvk]
 	if !isCAPT {
 		c.checkForeign(o)
@@ -159,6 +162,17 @@ func (c *checker) checkObject(ctx context.Context, o *Object) error {
 	c.typed[o] = object
 	c.addErrors(o, RuleAdmission, webhooks.Check(object))
 	return nil
+}
+
+// checkNames checks what the API server requires of a namespace and of the name of a Cluster.
+func (c *checker) checkNames(o *Object) {
+	if namespace := cmp.Or(o.GetNamespace(), c.Namespace); len(validation.IsDNS1123Label(namespace)) > 0 {
+		c.add(o.fail(RuleSchema, "metadata.namespace", "%q is not a valid namespace: use at most 63 lower-case letters, digits and dashes", namespace))
+	}
+	isCluster := o.GetKind() == clusterv1.ClusterKind && o.GroupVersionKind().Group == clusterv1.GroupVersion.Group
+	if name := o.GetName(); isCluster && len(name) > validation.DNS1123LabelMaxLength {
+		c.add(o.fail(RuleSchema, "metadata.name", "the name of a Cluster has at most %d characters, not %d", validation.DNS1123LabelMaxLength, len(name)))
+	}
 }
 
 func (c *checker) addErrors(o *Object, rule Rule, errs field.ErrorList) {

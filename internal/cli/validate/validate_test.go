@@ -110,6 +110,14 @@ func TestCheck_reportsPositionAndFix(t *testing.T) {
 		text string
 		want want
 	}{
+		"a long name of a Cluster": {
+			text: "apiVersion: cluster.x-k8s.io/v1beta2\nkind: Cluster\nmetadata:\n  name: " + strings.Repeat("a", 64) + "\n",
+			want: failed(validate.RuleSchema, "name:", "metadata.name", "the name of a Cluster has at most 63 characters, not 64"),
+		},
+		"a namespace that cannot exist": {
+			text: "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n  namespace: Bad NS\n",
+			want: failed(validate.RuleSchema, "namespace:", "metadata.namespace", `"Bad NS" is not a valid namespace`),
+		},
 		"invalid YAML":            {"a: [\nb: c\n", failed(validate.RuleYAML, "b: c", "", "invalid YAML")},
 		"not an object":           {"# nothing\na: b\n", failed(validate.RuleNoObject, "a: b", "", "set apiVersion and kind")},
 		"a duplicate key":         {network + "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  x: 1a\n  x: 2a\n", failed(validate.RuleDuplicateKey, "x: 2a", "data.x", "remove one of them")},
