@@ -75,8 +75,13 @@ func (o *Options) waitForAddon(ctx context.Context, c client.WithWatch, addon *a
 	var last *addonsv1.CAPTAddon
 	err := operate.Watch(ctx, c, &addonsv1.CAPTAddonList{}, client.ObjectKeyFromObject(addon), func(a *addonsv1.CAPTAddon) (bool, error) {
 		last = a
-		p.show(addonProgress(a, cluster))
-		return a.Status.HandledTrigger == trigger && settled(a, cluster), nil
+		// Before that, the status is from before the trigger.
+		handled := a.Status.HandledTrigger == trigger
+		done := handled && settled(a, cluster)
+		if handled && !done {
+			p.show(addonProgress(a, cluster))
+		}
+		return done, nil
 	})
 	p.end()
 	if err != nil {

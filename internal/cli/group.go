@@ -68,6 +68,9 @@ func group(cmd *cobra.Command) *cobra.Command {
 // wrong usage has exit code 2, and errors of the cluster become one sentence.
 func (o *Options) wrapErrors(cmd *cobra.Command) {
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if strings.Contains(err.Error(), "shorthand flag: 'f'") && strings.Contains(cmd.Use, "FILE") {
+			err = fmt.Errorf("%w: files are arguments, without a flag", err)
+		}
 		return &Exit{Code: 2, Err: fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())}
 	})
 	if check := cmd.Args; check != nil {

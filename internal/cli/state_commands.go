@@ -330,7 +330,10 @@ func (o *Options) execute(ctx context.Context, c client.WithWatch, apply *infrav
 		return nil, err
 	}
 	if result.Outcome != terraform.OutcomeSucceeded {
-		return nil, fmt.Errorf("state %s of %s: %s: %s", command.Command, apply.Name, result.Outcome, result.Diagnostics.Short())
+		// The tool names its own command.
+		list := "captctl state list " + apply.Name
+		problem := strings.NewReplacer(`"tofu state list"`, list, `"terraform state list"`, list).Replace(result.Diagnostics.Short())
+		return nil, fmt.Errorf("state %s of %s: %s: %s", command.Command, apply.Name, result.Outcome, problem)
 	}
 	return result, nil
 }

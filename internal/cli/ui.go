@@ -136,7 +136,7 @@ func listenLoopback(ctx context.Context, port uint16) ([]net.Listener, error) {
 	var config net.ListenConfig
 	four, err := config.Listen(ctx, "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port))))
 	if err != nil {
-		return nil, fmt.Errorf("listening on the loopback interface: %w", err)
+		return nil, fmt.Errorf("listening on the loopback interface: %w: choose another port with --port, or none for a free one", err)
 	}
 	_, chosen, err := net.SplitHostPort(four.Addr().String())
 	if err != nil {

@@ -30,11 +30,13 @@ func newVersionCommand(o *Options) *cobra.Command {
 		Use:   "version",
 		Short: "Print the versions of captctl and of the managers",
 		Long: `Print the version of captctl, and the images of the managers in the management
-cluster, if they can be read within three seconds.`,
+cluster, if they can be read within three seconds. The version of a manager that runs
+outside of the cluster is not known.`,
 		Example: "  captctl version -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			info, managers := version.Get(), o.managerImages(cmd.Context())
+			info := version.Get()
+			managers, known := o.managerImages(cmd.Context())
 			if output.Structured() {
 				return output.Print(o.Out, struct {
 					version.Info
@@ -45,6 +47,9 @@ cluster, if they can be read within three seconds.`,
 			for _, m := range managers {
 				fmt.Fprintf(o.Out, "manager %s (Deployment %s/%s)\n", m.Image, m.Namespace, m.Deployment)
 			}
+			if known && len(managers) == 0 {
+				fmt.Fprintln(o.Err, "The management cluster has no Deployment of a manager: it runs outside of the cluster, or CAPT is not installed. See captctl doctor")
+			}
 			return nil
 		},
 	}
@@ -52,24 +57,23 @@ cluster, if they can be read within three seconds.`,
 	return cmd
 }
 
-// managerImages returns the images of the managers, and none if they cannot be read: the
+// managerImages returns the images of the managers, and false if they cannot be read: the
 // version of captctl needs no management cluster.
-func (o *Options) managerImages(ctx context.Context) []managerImage {
+func (o *Options) managerImages(ctx context.Context) (images []managerImage, known bool) {
 	config, err := o.Config()
 	if err != nil {
-		return nil
+		return nil, false
 	}
 	ctx, cancel := context.WithTimeout(ctx, managersTimeout)
 	defer cancel()
 	c, err := appsclient.NewForConfig(config)
 	if err != nil {
-		return nil
+		return nil, false
 	}
 	deployments, err := c.Deployments(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: "control-plane=controller-manager"})
 	if err != nil {
-		return nil
+		return nil, false
 	}
-	var images []managerImage
 	for i := range deployments.Items {
 		d := &deployments.Items[i]
 		if !doctor.IsManager(d) {
@@ -79,5 +83,5 @@ func (o *Options) managerImages(ctx context.Context) []managerImage {
 			images = append(images, managerImage{Namespace: d.Namespace, Deployment: d.Name, Image: container.Image})
 		}
 	}
-	return images
+	return images, true
 }

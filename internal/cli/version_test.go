@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/appthrust/capt/internal/cli"
 	"github.com/appthrust/capt/internal/version"
 )
 
@@ -51,6 +52,14 @@ func TestVersion_printsTheImagesOfManagers(t *testing.T) {
 	out, problem, code := captctl(t, "", "version", "--kubeconfig", kubeconfig)
 	g.Expect(code).To(Equal(0), problem)
 	g.Expect(out).To(Equal("captctl " + version.Get().String() + "\nmanager example.com/capt:v1.2.3 (Deployment capt-system/capt-controller-manager)\n"))
+
+	managed := list.Items
+	list.Items = nil
+	var stdout, stderr buffer
+	g.Expect(execute(t.Context(), cli.Streams{Out: &stdout, Err: &stderr}, "version", "--kubeconfig", kubeconfig)).To(Succeed())
+	g.Expect(stdout.String()).To(Equal("captctl " + version.Get().String() + "\n"))
+	g.Expect(stderr.String()).To(ContainSubstring("has no Deployment of a manager: it runs outside of the cluster"))
+	list.Items = managed
 
 	out, _, code = captctl(t, "", "version", "--kubeconfig", kubeconfig, "-o", "json")
 	g.Expect(code).To(Equal(0))

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -95,8 +94,8 @@ func (o *Options) waitUntil(ctx context.Context, c client.WithWatch, apply *infr
 	var last *infrav1.WorkspaceTemplateApply
 	err := operate.Watch(ctx, c, &infrav1.WorkspaceTemplateApplyList{}, client.ObjectKeyFromObject(apply), func(a *infrav1.WorkspaceTemplateApply) (bool, error) {
 		last = a
-		if meta.IsStatusConditionTrue(a.Status.Conditions, infrav1.PausedCondition) {
-			return false, fmt.Errorf("%s is paused: nothing happens until it is resumed", a.Name)
+		if err := operate.CheckNotPaused(a); err != nil {
+			return false, err
 		}
 		blocker := operate.Blocker(a)
 		blocked.observe(blocker, a.Name)

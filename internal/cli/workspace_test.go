@@ -127,7 +127,10 @@ func TestWait_failsWhilePaused(t *testing.T) {
 	h.setStatus(apply, func() { apply.Status.Conditions = condition("Paused", "True", "Paused", "") })
 	a := h.run("retry", "net", "--wait")
 	h.Expect(a.code).To(Equal(1))
-	h.Expect(a.err).To(Equal("net is paused: nothing happens until it is resumed"))
+	const paused = "net is paused: nothing happens until you remove its annotation cluster.x-k8s.io/paused, or resume its Cluster"
+	h.Expect(a.err).To(Equal(paused))
+	h.Expect(h.run("state", "list", "net").err).To(Equal(paused))
+	h.Expect(h.annotations(apply)).NotTo(HaveKey(infrav1.StateCommandAnnotation), "nothing is requested")
 }
 
 func TestCancel_asksForConfirmation(t *testing.T) {

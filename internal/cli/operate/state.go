@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
@@ -59,12 +60,23 @@ func checkPending(apply *infrav1.WorkspaceTemplateApply) error {
 	if err := checkHosted(apply); err != nil {
 		return err
 	}
+	if err := CheckNotPaused(apply); err != nil {
+		return err
+	}
 	if err := checkUsesState(apply); err != nil {
 		return err
 	}
 	pending, err := terraform.ParseStateCommand(apply.Annotations[infrav1.StateCommandAnnotation])
 	if err == nil && pending.ID != apply.Status.HandledStateCommand {
 		return fmt.Errorf("%s has not executed an earlier command yet (state %s): wait for it, or remove the annotation %s", apply.Name, pending.Command, infrav1.StateCommandAnnotation)
+	}
+	return nil
+}
+
+// CheckNotPaused returns an error if nothing happens with the workspace.
+func CheckNotPaused(apply *infrav1.WorkspaceTemplateApply) error {
+	if meta.IsStatusConditionTrue(apply.Status.Conditions, infrav1.PausedCondition) {
+		return fmt.Errorf("%s is paused: nothing happens until you remove its annotation %s, or resume its Cluster", apply.Name, clusterv1.PausedAnnotation)
 	}
 	return nil
 }
