@@ -119,7 +119,7 @@ func (s *store) configureDownloads(mode, mirror string) (err error) {
 	return nil
 }
 
-// defaultCache returns the cache of this user. There is none that users share: everyone could
+// defaultCache returns the cache of this user. There is none that users share: any of them could
 // put programs into it.
 func defaultCache() (string, error) {
 	if dir := os.Getenv("CAPT_PARTS_CACHE"); dir != "" {
