@@ -64,14 +64,20 @@ func (w *harness) writeFiles(files map[string]string) string {
 	return dir
 }
 
-// spy returns an OpenTofu that reports its calls to w.control.
-func (w *harness) spy() string {
+// tofu returns the path of OpenTofu.
+func (w *harness) tofu() string {
 	w.t.Helper()
 	tofu, err := testenv.Part("tofu")
 	w.Expect(err).NotTo(HaveOccurred())
+	return tofu
+}
+
+// spy returns an OpenTofu that reports its calls to w.control.
+func (w *harness) spy() string {
+	w.t.Helper()
 	w.control = w.t.TempDir()
 	script := filepath.Join(w.t.TempDir(), "tofu")
-	w.Expect(os.WriteFile(script, []byte(replaceAll(spyingTofu, "TOFU", tofu, "$DIR", w.control)), 0o700)).To(Succeed())
+	w.Expect(os.WriteFile(script, []byte(replaceAll(spyingTofu, "TOFU", w.tofu(), "$DIR", w.control)), 0o700)).To(Succeed())
 	return script
 }
 
@@ -187,7 +193,7 @@ func TestSpeculate_evaluatesPoliciesAndProtection(t *testing.T) {
 	w.create(&infrav1.WorkspacePolicy{ObjectMeta: w.meta("polite"), Spec: infrav1.WorkspacePolicySpec{Rules: []infrav1.PolicyRule{{
 		Name: "no-mornings", Action: infrav1.PolicyDeny, Expression: `"update" in resource.actions && resource.after.input.text.startsWith("good morning")`, Message: "It is always evening.",
 	}}}})
-	denied := w.captctl("plan", "one", "--dir", module, "-o", "markdown")
+	denied := w.captctl("plan", "one", "--dir", module, "--terraform-binary", w.tofu(), "-o", "markdown")
 	w.Expect(denied.code).To(Equal(1))
 	w.Expect(denied.out).To(ContainSubstring("- **Deny** `WorkspacePolicy polite, rule no-mornings: It is always evening."))
 	w.Expect(denied.err).To(ContainSubstring("one: a policy denies the plan"))
@@ -195,12 +201,12 @@ func TestSpeculate_evaluatesPoliciesAndProtection(t *testing.T) {
 	w.change("two", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Protect = []infrav1.ProtectPattern{"terraform_data"} })
 	w.waitReady("two")
 	empty := w.writeFiles(map[string]string{"main.tf": "variable \"name\" {}\nvariable \"token\" {}\n"})
-	blocked := w.captctl("plan", "two", "--dir", empty)
+	blocked := w.captctl("plan", "two", "--dir", empty, "--terraform-binary", w.tofu())
 	w.Expect(blocked.code).To(Equal(1))
 	w.Expect(blocked.err).To(ContainSubstring("two: the plan would destroy or replace protected resources"))
 	w.Expect(blocked.out).To(ContainSubstring("0 to add, 0 to change, 1 to destroy"))
 
-	broken := w.captctl("plan", "two", "--dir", w.writeFiles(map[string]string{"main.tf": `variable "nam" {}`}), "-o", "markdown")
+	broken := w.captctl("plan", "two", "--dir", w.writeFiles(map[string]string{"main.tf": `variable "nam" {}`}), "--terraform-binary", w.tofu(), "-o", "markdown")
 	w.Expect(broken.code).To(Equal(1))
 	w.Expect(broken.out).To(And(ContainSubstring("### Speculative plan of two failed"), ContainSubstring(`did you mean "nam"?`)))
 }
@@ -257,7 +263,9 @@ func TestSpeculate_needsTheRightsOfTheUser(t *testing.T) {
 		}
 		return names
 	}()
-	plan := func() result { return w.captctl("plan", "one", "--dir", module, "--as", user) }
+	plan := func() result {
+		return w.captctl("plan", "one", "--dir", module, "--terraform-binary", w.tofu(), "--as", user)
+	}
 
 	w.Expect(plan().err).To(MatchRegexp(`forbidden: User "%s" cannot`, user))
 	grant(runs...)

@@ -71,17 +71,15 @@ func (g Granter) Grant(ctx context.Context, run terraform.Run, request *terrafor
 	objectMeta := runMeta(request.Workspace, record.ComponentRun, run.ID)
 	objectMeta.Name = Name(run.ID)
 	automount := false
-	objects := []client.Object{
-		&corev1.ServiceAccount{ObjectMeta: *objectMeta.DeepCopy(), AutomountServiceAccountToken: &automount},
-		&rbacv1.Role{ObjectMeta: *objectMeta.DeepCopy(), Rules: rules},
-		&rbacv1.RoleBinding{
-			ObjectMeta: *objectMeta.DeepCopy(),
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: objectMeta.Name},
-			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: run.Namespace, Name: objectMeta.Name}},
-		},
+	account := &corev1.ServiceAccount{ObjectMeta: *objectMeta.DeepCopy(), AutomountServiceAccountToken: &automount}
+	role := &rbacv1.Role{ObjectMeta: *objectMeta.DeepCopy(), Rules: rules}
+	binding := &rbacv1.RoleBinding{
+		ObjectMeta: *objectMeta.DeepCopy(),
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: objectMeta.Name},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: run.Namespace, Name: objectMeta.Name}},
 	}
 	var replaced atomic.Bool
-	err = together(objects, func(object client.Object) error {
+	create := func(object client.Object) error {
 		err := g.Client.Create(ctx, object)
 		if apierrors.IsAlreadyExists(err) {
 			replaced.Store(true)
@@ -91,12 +89,17 @@ func (g Granter) Grant(ctx context.Context, run terraform.Run, request *terrafor
 			return fmt.Errorf("creating %T %s: %w", object, objectMeta.Name, err)
 		}
 		return nil
-	})
-	if err != nil {
+	}
+	if err := together([]client.Object{account, role}, create); err != nil {
+		return err
+	}
+	// The API server refuses the binding of a Role that does not exist to a manager that does
+	// not have its permissions.
+	if err := create(binding); err != nil {
 		return err
 	}
 	if !replaced.Load() {
-		g.Granted.add(run, objects)
+		g.Granted.add(run, []client.Object{account, role, binding})
 	}
 	return nil
 }
