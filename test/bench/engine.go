@@ -83,6 +83,9 @@ func measureEngine(ctx context.Context, o options, w workload) (*engineReport, e
 		return nil, err
 	}
 	r := &engineReport{workload: w, Applies: w.applies, Rounds: o.rounds, CAPTRequests: requestRates{}, BareRequests: requestRates{}}
+	if err := r.samplePeaks(ctx, h); err != nil {
+		return nil, err
+	}
 	for round := range o.rounds {
 		turns := []func() error{
 			func() error {
@@ -101,9 +104,6 @@ func measureEngine(ctx context.Context, o options, w workload) (*engineReport, e
 				return nil, err
 			}
 		}
-	}
-	if err := r.samplePeaks(ctx, h); err != nil {
-		return nil, err
 	}
 	if err := m.profile(ctx, w.name); err != nil {
 		return nil, err
@@ -144,7 +144,8 @@ func median(values []float64) float64 {
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// samplePeaks measures the memory of runs in another round, because sampling delays them.
+// samplePeaks measures the memory of runs in another round, because sampling delays them. It is
+// the first one, in which the caches of the system and of the API server are cold.
 func (r *engineReport) samplePeaks(ctx context.Context, h *harness) error {
 	for _, turn := range []struct {
 		apply func(context.Context, *harness, int) (float64, error)
