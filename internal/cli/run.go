@@ -91,26 +91,20 @@ To import, you need the permission of an approver where approval is enforced.`,
 
 // checkOperation returns a usage error for flags that do not fit. ID and UID are set later.
 func checkOperation(operation terraform.OneShot) error {
-	// The texts of Validate are about the annotation.
-	count := 0
-	for _, set := range []bool{len(operation.Replace) > 0, len(operation.Target) > 0, operation.RefreshOnly, len(operation.Import) > 0} {
-		if set {
-			count++
-		}
-	}
-	switch {
-	case count == 0 && !operation.PlanOnly:
-		return usageError("nothing is requested: pass --replace, --target, --refresh-only, --import or --plan-only: see captctl run --help")
-	case count > 1:
-		return usageError("--replace, --target, --refresh-only and --import exclude each other: request one after the other")
-	case operation.PlanOnly && operation.Hold:
-		return usageError("--plan-only and --hold exclude each other: a plan that is not applied needs no approval")
-	}
 	operation.ID, operation.UID = "x", "x"
-	if err := operation.Validate(); err != nil {
+	switch err := operation.Validate(); {
+	case err == nil:
+		return nil
+	// These texts of Validate name the fields of the annotation.
+	case errors.Is(err, terraform.ErrNothingRequested):
+		return usageError("nothing is requested: pass --replace, --target, --refresh-only, --import or --plan-only: see captctl run --help")
+	case errors.Is(err, terraform.ErrExclusive):
+		return usageError("--replace, --target, --refresh-only and --import exclude each other: request one after the other")
+	case errors.Is(err, terraform.ErrHeldWithoutApply):
+		return usageError("--plan-only and --hold exclude each other: a plan that is not applied needs no approval")
+	default:
 		return usageError("%w: see captctl run --help", err)
 	}
-	return nil
 }
 
 // confirmOneShot asks the user unless the plan is not applied without approval.

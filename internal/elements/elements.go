@@ -99,11 +99,18 @@ func (c *Counter) inList() bool {
 // Reset begins another text.
 func (c *Counter) Reset() { *c = Counter{lists: c.lists[:0]} }
 
+const (
+	// ElementSize is how many bytes a decoded value needs at most, beside its text: in a large
+	// map up to 76 for each key.
+	ElementSize = 80
+	// MapSize is how many bytes a map needs as well. One with one key has space for eight.
+	MapSize = 352
+)
+
 // Memory estimates how many bytes the JSON needs when it is decoded into the types of
-// Kubernetes, or into maps. A pod, whose text may be two bytes, needs more than a KiB. A map
-// with one key needs space for eight, and a large one up to 76 bytes for each key.
+// Kubernetes, or into maps. A pod, whose text may be two bytes, needs more than a KiB.
 func (c *Counter) Memory() int {
-	return c.Size + 80*c.Elements + 1536*c.Objects + 352*c.Maps
+	return c.Size + ElementSize*c.Elements + 1536*c.Objects + MapSize*c.Maps
 }
 
 // Check returns an error if the JSON has too many elements.

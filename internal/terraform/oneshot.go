@@ -82,6 +82,13 @@ func ParseOneShot(text string) (*OneShot, error) {
 	return &operation, operation.Validate()
 }
 
+// What is wrong with the fields of an operation together, in the words of the annotation.
+var (
+	ErrExclusive        = errors.New("replace, target, refreshOnly and import exclude each other: request one after the other")
+	ErrNothingRequested = errors.New("nothing is requested: set replace, target, refreshOnly, import or planOnly")
+	ErrHeldWithoutApply = errors.New("planOnly and hold exclude each other: a plan that is not applied needs no approval")
+)
+
 // Validate returns what is wrong with the operation.
 func (o *OneShot) Validate() error {
 	if !commandID.MatchString(o.ID) {
@@ -98,11 +105,11 @@ func (o *OneShot) Validate() error {
 	}
 	switch {
 	case count > 1:
-		return errors.New("replace, target, refreshOnly and import exclude each other: request one after the other")
+		return ErrExclusive
 	case count == 0 && !o.PlanOnly:
-		return errors.New("nothing is requested: set replace, target, refreshOnly, import or planOnly")
+		return ErrNothingRequested
 	case o.PlanOnly && o.Hold:
-		return errors.New("planOnly and hold exclude each other: a plan that is not applied needs no approval")
+		return ErrHeldWithoutApply
 	case len(o.Replace)+len(o.Target)+len(o.Import) > maxAddresses:
 		return fmt.Errorf("more than %d addresses are requested", maxAddresses)
 	}

@@ -73,9 +73,9 @@ func (b *Budget) add(node *yaml.Node, depth int) {
 	for node.Kind == yaml.AliasNode {
 		node = node.Alias
 	}
-	b.used += 80 + 2*depth + len(node.Value)
+	b.used += elements.ElementSize + 2*depth + len(node.Value)
 	if node.Kind == yaml.MappingNode {
-		b.used += 352 // A map with one key has space for eight.
+		b.used += elements.MapSize
 	}
 	for i, child := range node.Content {
 		switch {
