@@ -2,16 +2,15 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
+	"github.com/appthrust/capt/dev/filelock"
 	"github.com/appthrust/capt/dev/gobuild"
 )
 
@@ -22,18 +21,13 @@ func (s store) build(ctx context.Context, progress io.Writer, p pinned, count, r
 	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 		return "", fmt.Errorf("creating the cache of %s: %w", p.name, err)
 	}
-	lock, err := os.OpenFile(filepath.Join(s.cache, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return "", fmt.Errorf("opening the cache's lock: %w", err)
-	}
-	defer lock.Close()
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
+	unlock, err := filelock.Lock(ctx, filepath.Join(s.cache, "lock"), func() {
 		fmt.Fprintf(progress, "parts %s waiting for another build to finish\n", count)
-		err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX)
-		if err != nil {
-			return "", fmt.Errorf("locking the cache: %w", err)
-		}
+	})
+	if err != nil {
+		return "", err
 	}
+	defer unlock()
 	if s.usable(target) {
 		return target, nil
 	}

@@ -4,13 +4,13 @@ package python
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
+
+	"github.com/appthrust/capt/dev/filelock"
 )
 
 // Install creates a virtual environment below a directory, if it does not exist, and returns
@@ -26,7 +26,9 @@ func Install(ctx context.Context, parent, name, requirements string) (string, er
 	if _, err := os.Stat(done); err == nil {
 		return dir, nil
 	}
-	unlock, err := lockFile(dir + ".lock")
+	unlock, err := filelock.Lock(ctx, dir+".lock", func() {
+		fmt.Fprintf(os.Stderr, "waiting for another installation of %s in %s\n", name, dir)
+	})
 	if err != nil {
 		return "", err
 	}
@@ -51,19 +53,4 @@ func Install(ctx context.Context, parent, name, requirements string) (string, er
 		}
 	}
 	return dir, os.WriteFile(done, nil, 0o600)
-}
-
-// lockFile locks a file and waits while another process holds the lock.
-func lockFile(path string) (unlock func(), err error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, fmt.Errorf("locking %s: %w", path, err)
-	}
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("locking %s: %w", path, err)
-	}
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
-		return nil, errors.Join(fmt.Errorf("locking %s: %w", path, err), file.Close())
-	}
-	return func() { _ = file.Close() }, nil
 }
