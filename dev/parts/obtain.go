@@ -239,7 +239,6 @@ func (s store) obtainAll(ctx context.Context, progress io.Writer, missing []pinn
 		}
 	}
 	if len(chosen) > 0 {
-		s.removeAbandoned()
 		stop := s.net.showProgress(progress, len(chosen))
 		downloads(len(chosen), 4, func(i int) { outcomes[chosen[i]] = s.obtain(ctx, missing[chosen[i]]) })
 		stop()
@@ -252,12 +251,14 @@ func (s store) obtainAll(ctx context.Context, progress io.Writer, missing []pinn
 	return byName
 }
 
-// removeAbandoned removes the downloads of killed processes.
+// removeAbandoned removes the downloads and incomplete programs of killed processes.
 func (s store) removeAbandoned() {
-	files, _ := filepath.Glob(filepath.Join(s.cache, "download-*"))
-	for _, file := range files {
-		if info, err := os.Stat(file); err == nil && time.Since(info.ModTime()) > time.Hour {
-			_ = os.Remove(file)
+	for _, pattern := range []string{"download-*", "*/*/*.partial*"} {
+		files, _ := filepath.Glob(filepath.Join(s.cache, filepath.FromSlash(pattern)))
+		for _, file := range files {
+			if info, err := os.Stat(file); err == nil && time.Since(info.ModTime()) > time.Hour {
+				_ = os.Remove(file)
+			}
 		}
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -150,12 +149,13 @@ func (s store) installed(ctx context.Context, probes *probes, p pinned) (string,
 	}
 	for _, dir := range searchPath(p.version) {
 		// Resolve links, because the file may be the link that relink will replace.
-		path, err := filepath.Abs(filepath.Join(dir, p.name))
+		named := filepath.Join(dir, p.name)
+		path, err := filepath.Abs(named)
 		if err == nil {
 			path, err = filepath.EvalSymlinks(path)
 		}
 		// The version is asked last: that runs the program.
-		if err == nil && executable(path) && owned(path) && owned(dir) && hasSum(path, sum) && probes.prints(ctx, path, p.versionArgs, p.version) {
+		if err == nil && executable(path) && owned(named) && owned(dir) && hasSum(path, sum) && probes.prints(ctx, path, p.versionArgs, p.version) {
 			return path, nil
 		}
 	}
@@ -191,41 +191,10 @@ func (s store) prepareCache() error {
 	if err := os.MkdirAll(s.cache, 0o700); err != nil {
 		return fmt.Errorf("creating the cache: %w", err)
 	}
-	if !owned(s.cache) {
-		return fmt.Errorf("the cache %s, or a directory above it, belongs to another user or can be changed by others: set CAPT_PARTS_CACHE to a directory of your own", s.cache)
+	if err := checkOwned(s.cache); err != nil {
+		return fmt.Errorf("others could change the cache %s: %w: set CAPT_PARTS_CACHE to a directory that only root and you can change", s.cache, err)
 	}
 	return nil
-}
-
-// owned reports whether a file and the directories above it belong to root or to this user,
-// and neither all users nor another group can write to them. In a directory with the sticky bit,
-// such as /tmp, others cannot replace files.
-func owned(path string) bool {
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return false
-	}
-	for {
-		info, err := os.Stat(path)
-		if err != nil {
-			return false
-		}
-		const worldWritable, groupWritable = 0o002, 0o020
-		shared := info.Mode()&os.ModeSticky == 0
-		if shared && info.Mode()&worldWritable != 0 {
-			return false
-		}
-		if stat, is := info.Sys().(*syscall.Stat_t); is {
-			otherGroup := stat.Gid != 0 && int(stat.Gid) != os.Getgid()
-			if stat.Uid != 0 && int(stat.Uid) != os.Getuid() || shared && otherGroup && info.Mode()&groupWritable != 0 {
-				return false
-			}
-		}
-		if path == filepath.Dir(path) {
-			return true
-		}
-		path = filepath.Dir(path)
-	}
 }
 
 // usable reports whether a program of the cache can be used.
@@ -326,6 +295,7 @@ func (s store) provide(ctx context.Context, progress io.Writer, parts []part, li
 	if err := s.prepareCache(); err != nil {
 		return err
 	}
+	s.removeAbandoned()
 	probes := s.newProbes()
 	pins, paths := make([]pinned, len(parts)), make([]string, len(parts))
 	var missing []pinned
