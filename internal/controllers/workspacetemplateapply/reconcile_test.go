@@ -920,6 +920,28 @@ func TestReconcile_doesNotStartOnAStaleCache(t *testing.T) {
 	c.Expect(running).To(Equal(1), "a run may exist that the cache does not have; the next reconcile decides")
 }
 
+func TestReconcile_doesNotStartARunThatOnlyTheCacheMisses(t *testing.T) {
+	c := newTestController(t, append(values(), newApply())...)
+	c.reconcile()
+	c.Expect(c.started).To(Equal([]string{"hello-r1"}))
+	// The status is lost, and the cache has no Secret yet.
+	apply := c.get()
+	apply.Status = infrav1.WorkspaceTemplateApplyStatus{}
+	c.Expect(c.server.Status().Update(t.Context(), apply)).To(Succeed())
+	c.frame.own.Client = interceptor.NewClient(c.server, interceptor.Funcs{
+		List: func(ctx context.Context, w client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			if _, ok := list.(*corev1.SecretList); ok {
+				return nil
+			}
+			return w.List(ctx, list, opts...)
+		},
+	})
+	c.reconciler.Client = c.frame.own.Client
+	c.Expect(c.reconcile().RequeueAfter).To(Equal(time.Second))
+	c.Expect(c.started).To(Equal([]string{"hello-r1"}))
+	c.Expect(c.secrets()).NotTo(ContainElement(record.SecretName("hello-r2")))
+}
+
 func TestReconcile_refusesTheSecretOfAnotherOwner(t *testing.T) {
 	c := newTestController(t, append(values(), newApply(), newSecret(objectMeta("hello-connection")))...)
 	c.reconcile()

@@ -91,7 +91,8 @@ func (r *Reconciler) start(ctx context.Context, s *scope, next decision) error {
 	}
 	// Only a workspace with a slot reads from the API server.
 	s.unused = r.unusedNumber(s)
-	if err := r.ensureRunsCurrent(ctx, s); err != nil {
+	// If the next run exists, its number is taken, or its creation fails.
+	if err := r.ensureRunCurrent(ctx, s, s.nextNumber()-1); err != nil {
 		return err
 	}
 	observeQueued(position, s.now)
@@ -359,28 +360,30 @@ func (r *Reconciler) ensureLast(ctx context.Context, s *scope, number int64, sec
 // ensureRunsCurrent returns a conflict if the last run, or the next one, exists and is
 // not in the cache. The status may be older than a run that has just started.
 func (r *Reconciler) ensureRunsCurrent(ctx context.Context, s *scope) error {
-	for _, number := range []int64{s.nextNumber() - 1, s.nextNumber()} {
-		if number == 0 || len(s.runs) > 0 && s.runs[0].number == number {
-			continue
-		}
-		run, err := r.liveNumber(ctx, s, number)
-		switch {
-		case err != nil:
-			return err
-		case run == nil:
-			// There is none, or a user has deleted it.
-			if number == s.apply.Status.Runs {
-				if err := r.endDeleted(ctx, s, record.NewRunID(s.apply.Name, number)); err != nil {
-					return err
-				}
-			}
-		case runRecordOf(s.key, s.apply, run) != nil:
-			return s.staleCache()
-		case number == s.apply.Status.Runs && !record.Finished(run):
-			if err := r.stopChanged(ctx, s, record.NewRunID(s.apply.Name, number)); err != nil {
-				return err
-			}
-		}
+	if err := r.ensureRunCurrent(ctx, s, s.nextNumber()-1); err != nil {
+		return err
+	}
+	return r.ensureRunCurrent(ctx, s, s.nextNumber())
+}
+
+// ensureRunCurrent returns a conflict if the run of a number exists and is not in the cache.
+func (r *Reconciler) ensureRunCurrent(ctx context.Context, s *scope, number int64) error {
+	if number == 0 || len(s.runs) > 0 && s.runs[0].number == number {
+		return nil
+	}
+	run, err := r.liveNumber(ctx, s, number)
+	switch {
+	case err != nil:
+		return err
+	case run == nil && number == s.apply.Status.Runs:
+		// A user has deleted it, or it was never created.
+		return r.endDeleted(ctx, s, record.NewRunID(s.apply.Name, number))
+	case run == nil:
+		return nil
+	case runRecordOf(s.key, s.apply, run) != nil:
+		return s.staleCache()
+	case number == s.apply.Status.Runs && !record.Finished(run):
+		return r.stopChanged(ctx, s, record.NewRunID(s.apply.Name, number))
 	}
 	return nil
 }
