@@ -2,6 +2,8 @@ package cli_test
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -122,14 +124,16 @@ func TestCommands_withoutPlanOrRun(t *testing.T) {
 
 func TestWait_failsWhilePaused(t *testing.T) {
 	h := newHarness(t)
-	apply := workspace("net")
-	h.create(apply)
+	apply := h.shellWorkspace("net")
 	h.setStatus(apply, func() { apply.Status.Conditions = condition("Paused", "True", "Paused", "") })
 	a := h.run("retry", "net", "--wait")
 	h.Expect(a.code).To(Equal(1))
 	const paused = "net is paused: nothing happens until you remove its annotation cluster.x-k8s.io/paused, or resume its Cluster"
 	h.Expect(a.err).To(Equal(paused))
 	h.Expect(h.run("state", "list", "net").err).To(Equal(paused))
+	file := filepath.Join(h.t.TempDir(), "state")
+	h.Expect(os.WriteFile(file, []byte("{}"), 0o600)).To(Succeed())
+	h.Expect(h.run("state", "push", "net", file, "--yes").err).To(Equal(paused + ". To push a state before anything is applied, use approval: Manual instead of a pause"))
 	h.Expect(h.annotations(apply)).NotTo(HaveKey(infrav1.StateCommandAnnotation), "nothing is requested")
 }
 

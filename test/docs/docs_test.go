@@ -123,6 +123,20 @@ test "$(captctl history blue -o json | jq '[.finished[] | select(.operation == "
 `,
 	},
 	{
+		name:  "cluster-from-terraform",
+		pages: []string{"docs/migrate-from-terraform.md"},
+		// The resources are those of the old tool, and CAPT has applied nothing.
+		after: `
+for part in network=demo-vpc cluster=demo; do
+  test "$(captctl state pull "${part#*=}" | jq -c '[.resources[].instances[].attributes.id]')" = "$(jq -c '[.resources[].instances[].attributes.id]' "${part%=*}.tfstate")"
+  test "$(captctl history "${part#*=}" -o json | jq '[.finished[] | select(.operation | contains("Apply"))] | length')" = 0
+done
+test "$(kubectl get captcluster demo -o jsonpath='{.status.vpcId}')" = "$(tofu -chdir=network output -raw vpc_id)"
+kubectl delete cluster demo --timeout=4m
+kubectl delete workspacetemplate demo-vpc demo-controlplane
+`,
+	},
+	{
 		// It continues from-terraform: blue exists.
 		name:  "backup",
 		pages: []string{"docs/backup.md"},

@@ -29,6 +29,9 @@ import (
 // that follows waits for approval.
 func RequestCommand(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, command *terraform.StateCommand, input []byte, hold bool) error {
 	if err := checkPending(apply); err != nil {
+		if _, paused := errors.AsType[*pausedError](err); paused && command.Command == terraform.StatePush {
+			return fmt.Errorf("%w. To push a state before anything is applied, use approval: Manual instead of a pause", err)
+		}
 		return err
 	}
 	command.ID, command.UID = uuid.NewString(), string(apply.UID)
@@ -73,10 +76,13 @@ func checkPending(apply *infrav1.WorkspaceTemplateApply) error {
 	return nil
 }
 
+// pausedError is the error if nothing happens with a workspace.
+type pausedError struct{ error }
+
 // CheckNotPaused returns an error if nothing happens with the workspace.
 func CheckNotPaused(apply *infrav1.WorkspaceTemplateApply) error {
 	if meta.IsStatusConditionTrue(apply.Status.Conditions, infrav1.PausedCondition) {
-		return fmt.Errorf("%s is paused: nothing happens until you remove its annotation %s, or resume its Cluster", apply.Name, clusterv1.PausedAnnotation)
+		return &pausedError{fmt.Errorf("%s is paused: nothing happens until you remove its annotation %s, or resume its Cluster", apply.Name, clusterv1.PausedAnnotation)}
 	}
 	return nil
 }
