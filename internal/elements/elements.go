@@ -5,6 +5,7 @@ package elements
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"unicode"
 	"unicode/utf8"
@@ -140,14 +141,32 @@ func CheckJSON(text []byte, limit int) error {
 	return (&Counter{Elements: JSON(text)}).Check(limit)
 }
 
-// CheckYAML returns an error if YAML has too many elements. It counts what may separate
-// elements, in texts too: what separates them depends on the rest of the document.
-func CheckYAML(text []byte, limit int) error {
+// separators begin or end the elements of YAML. Each line break of the YAML parsers is one of
+// them: they know more than those of Unicode text in Go.
+var separators = [][]byte{
+	[]byte("\n"), []byte("\r"), []byte("\u0085"), []byte("\u2028"), []byte("\u2029"),
+	[]byte(","), []byte("["), []byte("{"), []byte("- "), []byte("-\t"), []byte("? "), []byte("?\t"),
+}
+
+// YAML returns the number of elements of YAML in UTF-8. It counts what may separate elements, in
+// texts too: what separates them depends on the rest of the document. A parser makes at most three
+// nodes of each element, such as the map, the key and the value of "- a: 1".
+func YAML(text []byte) int {
 	count := 1
-	for _, separator := range []string{"\n", "\r", ",", "[", "{", "- ", "-\t", "? "} {
-		if count += bytes.Count(text, []byte(separator)); count > limit {
-			return &Error{Limit: limit}
-		}
+	for _, separator := range separators {
+		count += bytes.Count(text, separator)
+	}
+	return count
+}
+
+// CheckYAML returns an error if YAML has too many elements, or if they cannot be counted. The
+// parsers also read UTF-16, in which other bytes separate them.
+func CheckYAML(text []byte, limit int) error {
+	if YAML(text) > limit {
+		return &Error{Limit: limit}
+	}
+	if !utf8.Valid(text) {
+		return errors.New("it is not in UTF-8")
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ const maxElements = 100_000
 // become gigabytes. Use it before parsing YAML of users.
 func CheckYAML(text []byte) error {
 	if err := elements.CheckYAML(text, maxElements); err != nil {
-		return fmt.Errorf("the YAML is too large: %w", err)
+		return fmt.Errorf("the YAML is not accepted: %w", err)
 	}
 	return checkAliases(text)
 }

@@ -14,8 +14,10 @@ const (
 	// YAML again. A MiB of CustomResourceDefinitions, which is more than an object of
 	// Kubernetes holds, needs about 8 MiB.
 	maxMemory = 16 << 20
-	// maxSmall is how many elements a text has that needs little, however they are nested.
-	maxSmall = 2_000
+	// maxSmall is how many elements a text has that needs little, however they are nested, and
+	// maxSmallText how many bytes.
+	maxSmall     = 2_000
+	maxSmallText = 64 << 10
 )
 
 // decodings limits how many large texts are decoded at the same time. A decoder needs several
@@ -31,7 +33,7 @@ type Budget struct {
 // Begin returns the budget of a text. It waits until no other large text is decoded. The caller
 // calls End after it has decoded the text.
 func Begin(text []byte) *Budget {
-	b := &Budget{isSmall: elements.CheckYAML(text, maxSmall) == nil && !hasAliases(text)}
+	b := &Budget{isSmall: isSmall(text)}
 	if !b.isSmall {
 		decodings <- struct{}{}
 	}
@@ -59,6 +61,11 @@ func (b *Budget) Check(document []byte) error {
 		return fmt.Errorf("the YAML would need more than %d MiB of memory: write less, or nest it less deeply", maxMemory>>20)
 	}
 	return nil
+}
+
+// isSmall reports whether a text needs little memory when it is decoded.
+func isSmall(text []byte) bool {
+	return len(text) <= maxSmallText && elements.CheckYAML(text, maxSmall) == nil && !hasAliases(text)
 }
 
 // hasAliases reports whether YAML may have aliases.

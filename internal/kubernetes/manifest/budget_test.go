@@ -1,11 +1,13 @@
 package manifest_test
 
 import (
+	"encoding/binary"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf16"
 
 	. "github.com/onsi/gomega"
 
@@ -28,6 +30,9 @@ func TestParse_refusesWhatFillsTheMemory(t *testing.T) {
 		"many small documents":   strings.Repeat(head+"spec: ["+strings.Repeat("a: 1,", 1_000)+"1]\n---\n", 40),
 		"maps in maps":           head + "spec: [" + strings.Repeat(nested(900)+",", 100) + "1]\n",
 		"a deep map":             head + "spec: " + nested(9_000) + "\n",
+		"maps after NEL":         head + "spec:\n" + strings.Repeat(" -\u0085  a:\u0085", 40_000),
+		"maps after LS":          head + "spec:\n" + strings.Repeat(" -\u2028  a:\u2028", 40_000),
+		"maps after PS":          head + "spec:\n" + strings.Repeat(" -\u2029  a:\u2029", 40_000),
 		"aliases of maps":        head + "a: &a [" + strings.Repeat("a: 1,", 100) + "1]\nb: [" + strings.Repeat("*a,", 900) + "1]\n",
 	} {
 		g := NewWithT(t)
@@ -37,6 +42,16 @@ func TestParse_refusesWhatFillsTheMemory(t *testing.T) {
 		g.Expect(err).To(MatchError(ContainSubstring("would need more than 16 MiB of memory")), name)
 		g.Expect(allocated).To(BeNumerically("<", 100<<20), name)
 	}
+}
+
+// The parsers also read UTF-16, in which elements cannot be counted.
+func TestParse_refusesUTF16(t *testing.T) {
+	text := []byte{0xff, 0xfe}
+	for _, unit := range utf16.Encode([]rune(head)) {
+		text = binary.LittleEndian.AppendUint16(text, unit)
+	}
+	_, err := manifest.Parse(text)
+	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("not in UTF-8")))
 }
 
 // Manifests of add-ons that fit an object of Kubernetes are normal.
