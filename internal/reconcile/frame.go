@@ -75,6 +75,10 @@ type Frame[T Object, S any] struct {
 	// again in memory.
 	Gone func(key client.ObjectKey)
 
+	// Idle, if set, is called for an object that exists and for which no steps run: it is
+	// paused, or another system manages it.
+	Idle func(key client.ObjectKey)
+
 	// Ended, if set, is called when the steps have ended, or did not run because the
 	// object is paused, another system manages it, or an error came first; the scope is
 	// nil then. It must not change
@@ -110,6 +114,7 @@ func (f *Frame[T, S]) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Res
 	case f.isStale(obj):
 		return ctrl.Result{RequeueAfter: cacheLag}, nil
 	case f.isForeign(obj):
+		f.idle(obj)
 		if f.Ended != nil {
 			f.Ended(ctx, obj, nil)
 		}
@@ -156,6 +161,7 @@ func (f *Frame[T, S]) run(ctx context.Context, obj T) (*S, outcome) {
 
 	switch paused, wasPaused := pause(obj, f.kind(obj), cluster); {
 	case paused:
+		f.idle(obj)
 		return nil, f.whilePaused(ctx, obj)
 	case wasPaused:
 		// Paused must be False before steps run, so it is written first.
@@ -184,6 +190,12 @@ func (f *Frame[T, S]) run(ctx context.Context, obj T) (*S, outcome) {
 		controllerutil.RemoveFinalizer(obj, f.Finalizer)
 	}
 	return s, o
+}
+
+func (f *Frame[T, S]) idle(obj T) {
+	if f.Idle != nil {
+		f.Idle(client.ObjectKeyFromObject(obj))
+	}
 }
 
 func (f *Frame[T, S]) whilePaused(ctx context.Context, obj T) outcome {

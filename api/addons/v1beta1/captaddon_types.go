@@ -334,6 +334,12 @@ type ClusterAddonStatus struct {
 	// +optional
 	Since metav1.Time `json:"since,omitempty,omitzero"`
 
+	// waitingSince is since when the add-on should be ready in the cluster and is not,
+	// for any reason. The first apply counts as progress. It is absent while the
+	// cluster is paused, waits for the rollout, or must not have the add-on.
+	// +optional
+	WaitingSince metav1.Time `json:"waitingSince,omitempty,omitzero"`
+
 	// unreadySince is when the applied objects were first found not ready, for
 	// any reason. The timeout counts from here.
 	// +optional

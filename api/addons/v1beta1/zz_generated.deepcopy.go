@@ -233,6 +233,7 @@ func (in *ClusterAddonStatus) DeepCopyInto(out *ClusterAddonStatus) {
 		**out = **in
 	}
 	in.Since.DeepCopyInto(&out.Since)
+	in.WaitingSince.DeepCopyInto(&out.WaitingSince)
 	in.UnreadySince.DeepCopyInto(&out.UnreadySince)
 }
 

@@ -159,6 +159,7 @@ func (r *Reconciler) frame() *reconcile.Frame[*addonsv1.CAPTAddon, scope] {
 			{Run: r.cleanUp},
 		},
 		Gone:         r.forget,
+		Idle:         deleteGauges,
 		OnTransition: reconcile.Announce[*addonsv1.CAPTAddon, scope](r.Recorder, transitionEvents),
 	}
 }

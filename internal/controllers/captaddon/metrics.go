@@ -19,7 +19,7 @@ var (
 		Name: "capt_addon_failing", Help: "1 for each cluster in which an add-on fails, by reason.",
 	}, []string{"namespace", "addon", "cluster", "reason"})
 	unready = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "capt_addon_unready_timestamp_seconds", Help: "Since when an add-on has waited for the same cause, in the cluster in which it has waited longest. Paused clusters and those that wait for the rollout do not count.",
+		Name: "capt_addon_unready_timestamp_seconds", Help: "Since when an add-on has not become ready, in the cluster in which it has waited longest. Paused clusters, those that wait for the rollout and those that must not have the add-on do not count.",
 	}, []string{"namespace", "addon"})
 	failuresTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "capt_addon_failures_total", Help: "Number of failures of an add-on in a cluster, by reason.",
@@ -32,7 +32,8 @@ func registerMetrics() {
 	register.Do(func() { metrics.Registry.MustRegister(clusters, failing, unready, failuresTotal) })
 }
 
-// updateMetrics sets the gauges of an add-on.
+// updateMetrics sets the gauges of an add-on. A cluster from which it is being removed does not
+// count: deletions have a metric of their own.
 func updateMetrics(s *scope) {
 	namespace, name := s.addon.Namespace, s.addon.Name
 	clusters.WithLabelValues(namespace, name, "true").Set(float64(*s.addon.Status.Ready))
@@ -41,14 +42,14 @@ func updateMetrics(s *scope) {
 	unready.DeleteLabelValues(namespace, name)
 	var oldest time.Time
 	for _, in := range s.installations {
-		if in.removed {
+		if in.removed || !in.selected {
 			continue
 		}
 		if reason := in.failure(); reason != "" {
 			failing.WithLabelValues(namespace, name, in.name, reason).Set(1)
 		}
-		if in.waits() && (oldest.IsZero() || in.current.Since.Time.Before(oldest)) {
-			oldest = in.current.Since.Time
+		if since := in.current.WaitingSince; !since.IsZero() && (oldest.IsZero() || since.Time.Before(oldest)) {
+			oldest = since.Time
 		}
 	}
 	if !oldest.IsZero() {
@@ -69,12 +70,6 @@ func (in *installation) failure() string {
 	}
 }
 
-// waits reports whether the add-on should become ready in the cluster soon. A cluster whose turn
-// in the rollout has not come waits for others that count.
-func (in *installation) waits() bool {
-	return !in.ready() && in.current.Reason != addonsv1.ClusterPausedReason && in.current.Reason != addonsv1.WaitingForRolloutReason
-}
-
 // countFailure counts the reason of a cluster if it is a failure.
 func countFailure(s *scope, in *installation) {
 	if failures[in.current.Reason] {
@@ -84,9 +79,19 @@ func countFailure(s *scope, in *installation) {
 
 // deleteMetrics deletes the metrics of an add-on.
 func deleteMetrics(addon client.ObjectKey) {
-	labels := prometheus.Labels{"namespace": addon.Namespace, "addon": addon.Name}
+	deleteGauges(addon)
+	failuresTotal.DeletePartialMatch(metricLabels(addon))
+}
+
+// deleteGauges deletes the gauges of an add-on that is not reconciled. They would stay as they
+// are, and an alert with them.
+func deleteGauges(addon client.ObjectKey) {
+	labels := metricLabels(addon)
 	clusters.DeletePartialMatch(labels)
 	failing.DeletePartialMatch(labels)
 	unready.DeletePartialMatch(labels)
-	failuresTotal.DeletePartialMatch(labels)
+}
+
+func metricLabels(addon client.ObjectKey) prometheus.Labels {
+	return prometheus.Labels{"namespace": addon.Namespace, "addon": addon.Name}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,6 +27,7 @@ const namespaceGrace = 30 * time.Second
 // remove removes the add-on from a cluster that must not have it. The deletion
 // policy decides whether its objects stay in the cluster.
 func (r *Reconciler) remove(ctx context.Context, s *scope, in *installation) error {
+	in.current.Attempts, in.current.UnreadySince = 0, metav1.Time{}
 	if err := r.removeOne(ctx, s, in); err != nil {
 		return in.reportFault(s, err)
 	}

@@ -218,6 +218,23 @@ func (in *installation) report(s *scope, ready bool, reason, text string) {
 		in.current.Since = metav1.NewTime(s.now.Truncate(time.Second))
 	}
 	in.current.Ready, in.current.Reason, in.current.Message = &ready, reason, message.Truncate(text, maxMessage)
+	in.current.WaitingSince = in.waitingSince(s.now)
+}
+
+// waitingSince returns since when the add-on should be ready in the cluster and is not. A change
+// of the reason is no progress: the reasons of a cluster whose connection comes and goes
+// alternate. A cluster whose turn in the rollout has not come waits for others that count.
+func (in *installation) waitingSince(now time.Time) metav1.Time {
+	switch {
+	case !in.selected, in.ready(), in.current.Reason == addonsv1.ClusterPausedReason, in.current.Reason == addonsv1.WaitingForRolloutReason:
+		return metav1.Time{}
+	case in.previous.WaitingSince.IsZero():
+		return in.current.Since
+	case in.previous.AppliedHash == "" && in.current.AppliedHash != "":
+		return metav1.NewTime(now.Truncate(time.Second))
+	default:
+		return in.previous.WaitingSince
+	}
 }
 
 // reportFault sets the status of the cluster from a fault. It returns other
