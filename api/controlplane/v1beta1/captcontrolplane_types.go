@@ -107,6 +107,7 @@ const (
 // EndpointAccess specifies which networks can reach the API server.
 // +kubebuilder:validation:XValidation:rule="!has(self.public) || !has(self.private) || self.public || self.private",message="set at least one of public and private to true, or the API server is unreachable"
 // +kubebuilder:validation:XValidation:rule="!has(self.publicCIDRs) || self.publicCIDRs.size() == 0 || !has(self.public) || self.public",fieldPath=".publicCIDRs",message="publicCIDRs limit the public endpoint; remove them, or set public: true"
+// +kubebuilder:validation:XValidation:rule="!has(self.publicCIDRs) || self.publicCIDRs.size() > 0 || !has(self.public) || !self.public",fieldPath=".publicCIDRs",message="must not be empty with public: true, which EKS reads as every address: set the networks that may reach the endpoint, or set public: false"
 type EndpointAccess struct {
 	// public opens the endpoint to the internet (variable endpoint_public_access).
 	// +optional
@@ -117,8 +118,8 @@ type EndpointAccess struct {
 	Private *bool `json:"private,omitempty"`
 
 	// publicCIDRs are the networks that may reach the public endpoint (variable
-	// endpoint_public_access_cidrs). An empty list is the same as none. The modules
-	// of EKS require networks with public: true.
+	// endpoint_public_access_cidrs). An empty list is the same as none, and
+	// refused with public: true. The modules of EKS require networks with public: true.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MinItems=0
