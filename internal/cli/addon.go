@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -68,16 +69,21 @@ func summaryOf(addon *addonsv1.CAPTAddon) addonSummary {
 
 func newAddonListCommand(o *Options) *cobra.Command {
 	var output text.Output
+	var allNamespaces bool
 	cmd := &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List add-ons",
-		Example: "  captctl addon list\n  captctl addon list -o json",
+		Example: "  captctl addon list\n  captctl addon list -A\n  captctl addon list -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, namespace, err := o.connect()
 			if err != nil {
 				return err
+			}
+			where := fmt.Sprintf("namespace %q", namespace)
+			if allNamespaces {
+				namespace, where = metav1.NamespaceAll, "any namespace"
 			}
 			var list addonsv1.CAPTAddonList
 			if err := c.List(cmd.Context(), &list, client.InNamespace(namespace)); err != nil {
@@ -91,23 +97,38 @@ func newAddonListCommand(o *Options) *cobra.Command {
 				return output.Print(o.Out, summaries)
 			}
 			if len(summaries) == 0 {
-				fmt.Fprintf(o.Err, "No add-ons in namespace %q: install one with captctl addon install\n", namespace)
+				fmt.Fprintf(o.Err, "No add-ons in %s: install one with captctl addon install\n", where)
 				return nil
 			}
-			table := text.NewTable("NAME", "VERSION", "READY", "SELECTOR", "DEPENDS ON", "STATUS", "MESSAGE")
-			for _, s := range summaries {
-				colour := text.Cyan
-				if s.Ready >= s.Matched && s.Reason == "Ready" {
-					colour = text.Green
-				}
-				table.Add(text.Cell{Text: s.Name}, text.Cell{Text: s.Version}, text.Cell{Text: fmt.Sprintf("%d/%d", s.Ready, s.Matched)}, text.Cell{Text: s.Selector},
-					text.Cell{Text: strings.Join(s.DependsOn, ",")}, text.Cell{Text: cmp.Or(s.Reason, "NotReported"), Colour: colour}, text.Cell{Text: message.OneLine(s.Message)})
-			}
-			return table.Print(o.Out, o.style())
+			return o.printAddons(summaries, allNamespaces)
 		},
 	}
+	cmd.Flags().BoolVarP(&allNamespaces, "all-namespaces", "A", false, "List the add-ons of all namespaces.")
 	addOutput(cmd, &output)
 	return cmd
+}
+
+func (o *Options) printAddons(summaries []addonSummary, withNamespace bool) error {
+	columns := []string{"NAME", "VERSION", "READY", "SELECTOR", "DEPENDS ON", "STATUS", "MESSAGE"}
+	if withNamespace {
+		columns = slices.Insert(columns, 0, "NAMESPACE")
+	}
+	table := text.NewTable(columns...)
+	for _, s := range summaries {
+		colour := text.Cyan
+		if s.Ready >= s.Matched && s.Reason == "Ready" {
+			colour = text.Green
+		}
+		cells := []text.Cell{
+			{Text: s.Name}, {Text: s.Version}, {Text: fmt.Sprintf("%d/%d", s.Ready, s.Matched)}, {Text: s.Selector},
+			{Text: strings.Join(s.DependsOn, ",")}, {Text: cmp.Or(s.Reason, "NotReported"), Colour: colour}, {Text: message.OneLine(s.Message)},
+		}
+		if withNamespace {
+			cells = slices.Insert(cells, 0, text.Cell{Text: s.Namespace})
+		}
+		table.Add(cells...)
+	}
+	return table.Print(o.Out, o.style())
 }
 
 // addon returns an add-on by name.

@@ -64,6 +64,26 @@ func TestAddonStatus_showsEachCluster(t *testing.T) {
 	h.Expect(h.run("addon", "status", "karpenter", "--cluster", "c").err).To(ContainSubstring("it selects clusters with the labels karpenter.sh/enabled=true"))
 }
 
+func TestAddonList_showsAllNamespaces(t *testing.T) {
+	h := newHarness(t)
+	other := env.Namespace(t)
+	h.create(karpenter())
+	elsewhere := karpenter()
+	elsewhere.Namespace = other
+	h.Expect(env.Client.Create(h.ctx, elsewhere)).To(Succeed())
+	a := h.run("addon", "list", "-A")
+	h.Expect(a.code).To(Equal(0), a.err)
+	h.Expect(a.out).To(HavePrefix("NAMESPACE "))
+	for _, namespace := range []string{h.namespace, other} {
+		h.Expect(a.out).To(MatchRegexp(`(?m)^` + namespace + ` +karpenter +1\.14\.1 `))
+	}
+	h.Expect(h.run("addon", "list").out).NotTo(ContainSubstring("NAMESPACE"))
+
+	var summaries []struct{ Namespace string }
+	h.Expect(json.Unmarshal([]byte(h.run("addon", "list", "--all-namespaces", "-o", "json").out), &summaries)).To(Succeed())
+	h.Expect(summaries).To(ContainElements(HaveField("Namespace", h.namespace), HaveField("Namespace", other)))
+}
+
 func TestAddonTrigger_waitsUntilReady(t *testing.T) {
 	h := newHarness(t)
 	addon := karpenter()
