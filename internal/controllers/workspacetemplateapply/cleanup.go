@@ -51,6 +51,7 @@ func (r *Reconciler) cleanUp(ctx context.Context, s *scope) error {
 		return err
 	}
 	r.tracker.set(s.name(), nil)
+	r.counted.Delete(s.apply.UID)
 	return nil
 }
 

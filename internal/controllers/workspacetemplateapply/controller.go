@@ -93,6 +93,8 @@ type Reconciler struct {
 	// unused has the numbers of runs that could not be created, by the UID of the
 	// workspace.
 	unused sync.Map
+	// counted has the number of the latest run in the metrics, by the UID of the workspace.
+	counted sync.Map
 	// large is held while a large result is in memory.
 	large sync.Mutex
 	// digests are those of large results.

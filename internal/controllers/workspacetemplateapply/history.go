@@ -37,6 +37,8 @@ const (
 	maxSummary = 2048
 	// maxAddress is the size of a resource address, in bytes.
 	maxAddress = 1024
+	// maxSaved is the number of rescued states that one run can save.
+	maxSaved = 1000
 	// maxList is the number of entries of a list.
 	maxList = 100
 )
@@ -63,20 +65,17 @@ func (r *Reconciler) history(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// recordRun records the result of a run in the status.
+// recordRun records the result of a run in the status. Requests to the API server may take
+// long, so none is made while a large result is in memory.
 func (r *Reconciler) recordRun(ctx context.Context, s *scope, run *runRecord) error {
-	limitTimes(run.result(), s.now)
-	result, release, err := r.whole(ctx, run)
-	if err != nil {
-		return err
+	digest := run.result()
+	limitTimes(digest, s.now)
+	if s.current() == nil && run.number >= s.apply.Status.Runs {
+		// The next run can start while this one is recorded, unless it has: then a write of
+		// the status has failed.
+		r.queue.Release(s.slot())
 	}
-	defer release()
-	// The next run can start while this one is recorded.
-	r.queue.Release(s.slot())
-	// A runner of another version may not have done it.
-	result.Redact(terraform.NewRedactor())
-	limitTimes(result, s.now)
-	if result.Outcome != outcomeLost || result.Withdrawn {
+	if digest.Outcome != outcomeLost || digest.Withdrawn {
 		// The record is complete. Pods and service accounts would pile up.
 		if err := r.forgetRun(ctx, run); err != nil {
 			return err
@@ -85,24 +84,50 @@ func (r *Reconciler) recordRun(ctx context.Context, s *scope, run *runRecord) er
 	if err := r.unblockMove(ctx, run); err != nil {
 		return err
 	}
-	s.recordResult(run, result)
-	s.recordModule(run, result)
-	if err := s.recordState(run, result); err != nil {
+	saved, err := r.recordWhole(ctx, s, run)
+	if err != nil {
 		return err
 	}
-	if err := r.deleteRescued(ctx, s, result.Saved); err != nil {
+	if err := r.deleteRescued(ctx, s, saved); err != nil {
 		return err
 	}
-	if err := r.supersedeRescued(ctx, s, run, result); err != nil {
+	if err := r.supersedeRescued(ctx, s, run, digest); err != nil {
 		return err
 	}
 	s.statusChanged = true
-	observeRun(run, result, s.outcome(run, result))
-	traceRun(ctx, r.Tracer, s.apply, run, result)
-	r.reportViolations(s, run)
-	ctrl.LoggerFrom(ctx).Info("Run ended", "run", run.id, "operation", result.Operation, "outcome", result.Outcome,
-		"duration", duration(result).String())
 	return nil
+}
+
+// recordWhole records what the digest of a result does not have, and counts the run. It
+// returns the rescued states that the run has saved.
+func (r *Reconciler) recordWhole(ctx context.Context, s *scope, run *runRecord) (saved []string, err error) {
+	result, release, err := r.whole(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	// A runner of another version may not have done it.
+	result.Redact(terraform.NewRedactor())
+	if run.number <= s.apply.Status.Runs {
+		// The Secret of a run that was moved, or restored from a backup, is younger than the run.
+		startAfter(result, run.secret.CreationTimestamp.Time)
+	}
+	limitTimes(result, s.now)
+	s.recordResult(run, result)
+	s.recordModule(run, result)
+	if err := s.recordState(run, result); err != nil {
+		return nil, err
+	}
+	// A run is recorded again if the write of the status failed.
+	if counted, found := r.counted.Load(s.apply.UID); !found || counted.(int64) < run.number {
+		r.counted.Store(s.apply.UID, run.number)
+		observeRun(run, result, s.outcome(run, result))
+		traceRun(ctx, r.Tracer, s.apply, run, result)
+		r.reportViolations(s, run)
+		ctrl.LoggerFrom(ctx).Info("Run ended", "run", run.id, "operation", result.Operation, "outcome", result.Outcome,
+			"duration", duration(result).String())
+	}
+	return firstOf(slices.DeleteFunc(result.Saved, func(name string) bool { return len(name) > maxName }), maxSaved), nil
 }
 
 // unblockMove lets clusterctl move a run that has ended.
@@ -276,6 +301,14 @@ func jitter(apply *infrav1.WorkspaceTemplateApply) float64 {
 	h := fnv.New32a()
 	h.Write([]byte(apply.Namespace + "/" + apply.Name))
 	return 2*float64(h.Sum32())/math.MaxUint32 - 1
+}
+
+// startAfter makes a run start after its Secret was created, and end as much later. The clock
+// of its node may be behind that of the API server: retries would start at once.
+func startAfter(result *terraform.Result, created time.Time) {
+	if behind := created.Sub(result.StartedAt); behind > 0 {
+		result.StartedAt, result.FinishedAt = created, result.FinishedAt.Add(behind)
+	}
 }
 
 // limitTimes makes a run end before now. The run reports when it ended, and retries and the

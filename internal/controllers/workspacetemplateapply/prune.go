@@ -102,9 +102,7 @@ func (r *Reconciler) pruneRuns(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// keptLost is how many lost runs are kept beyond the history limit, of those that may have
-// changed something and of the others. One of them may hold the lock: each run takes it from
-// the lost ones before it, so it is not an old one.
+// keptLost is how many lost runs are kept beyond the history limit, of each kind of lostKind.
 const keptLost = 20
 
 // surplusRuns returns the runs beyond the history limit, except the run whose
@@ -119,13 +117,28 @@ func (s *scope) surplusRuns() []*runRecord {
 	return slices.DeleteFunc(slices.Clone(s.runs[limit:]), func(run *runRecord) bool { return run == inUse || slices.Contains(lost, run) })
 }
 
-// latestLost returns the lost runs that are kept. The newest is the first.
+// lostKind distinguishes lost runs by what they may have done.
+type lostKind struct{ mayHaveChanged, hadLock bool }
+
+func lostKindOf(run *runRecord) lostKind {
+	// A runner records the state that it is about to change.
+	state, err := record.State(run.secret)
+	return lostKind{mayHaveChanged(run.result()), err == nil && state != nil}
+}
+
+// latestLost returns the lost runs that are kept. The newest is the first. One of them may hold
+// the lock, and the next run must know it: of each kind, the oldest, which may have taken a lock
+// that no later run could take, and the latest.
 func latestLost(lost []*runRecord) []*runRecord {
-	count := map[bool]int{}
+	oldest := map[lostKind]*runRecord{}
+	for _, run := range lost {
+		oldest[lostKindOf(run)] = run
+	}
+	count := map[lostKind]int{}
 	return slices.DeleteFunc(lost, func(run *runRecord) bool {
-		changed := mayHaveChanged(run.result())
-		count[changed]++
-		return count[changed] > keptLost
+		kind := lostKindOf(run)
+		count[kind]++
+		return count[kind] > keptLost && oldest[kind] != run
 	})
 }
 

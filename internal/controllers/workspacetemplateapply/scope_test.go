@@ -398,7 +398,7 @@ func TestSurplusRuns(t *testing.T) {
 		{"beyond", ptr.To[int32](2), []terraform.Result{noChanges, noChanges, noChanges, noChanges}, []string{"hello-r2", "hello-r1"}},
 		{"the outputs of an old run are in use", ptr.To[int32](1), []terraform.Result{noChanges, noChanges, failed, failed}, []string{"hello-r3", "hello-r1"}},
 		{"a lost run that may hold the lock", ptr.To[int32](1), []terraform.Result{noChanges, {Outcome: outcomeLost, Operation: terraform.OperationPlanAndApply}, failed, failed}, []string{"hello-r3"}},
-		{"very many lost runs", nil, append([]terraform.Result{lost}, slices.Repeat([]terraform.Result{lost}, keptLost+1)...), []string{"hello-r2", "hello-r1"}},
+		{"very many lost runs", nil, append([]terraform.Result{lost}, slices.Repeat([]terraform.Result{lost}, keptLost+2)...), []string{"hello-r3", "hello-r2"}},
 		{"lost runs that did not start", nil, append([]terraform.Result{lost}, slices.Repeat([]terraform.Result{{Outcome: outcomeLost, Unclaimed: true}}, 10)...), nil},
 		{"ten by default", nil, slices.Repeat([]terraform.Result{failed}, 12), []string{"hello-r2", "hello-r1"}},
 	}
@@ -427,12 +427,12 @@ func TestSurplusRuns_keepsALostRunThatMayHaveChangedResources(t *testing.T) {
 	s := newScope("hello")
 	lost := terraform.Result{Outcome: outcomeLost}
 	s.addRun(g, terraform.OperationPlanAndApply, lost)
-	for range keptLost + 1 {
+	for range keptLost + 2 {
 		s.addRun(g, terraform.OperationPlan, lost)
 	}
 	surplus := s.surplusRuns()
 	g.Expect(surplus).To(HaveLen(1))
-	g.Expect(surplus[0].id).To(Equal("hello-r2"))
+	g.Expect(surplus[0].id).To(Equal("hello-r3"))
 }
 
 func TestSurplusSnapshots(t *testing.T) {

@@ -1,0 +1,187 @@
+package workspacetemplateapply
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/queue"
+	"github.com/appthrust/capt/internal/terraform/record"
+)
+
+// forgetting is a runner that calls a function to forget a run.
+type forgetting struct {
+	terraform.Runner
+	forget func() error
+}
+
+func (f forgetting) Forget(context.Context, terraform.Run) error { return f.forget() }
+
+// recorder returns a reconciler that records runs. It calls forget for each of them.
+func recorder(forget func() error) *Reconciler {
+	return &Reconciler{
+		Client:  fake.NewClientBuilder().WithScheme(testScheme()).Build(),
+		Runners: map[infrav1.Executor]terraform.Runner{infrav1.ExecutorProcess: forgetting{forget: forget}},
+		queue:   queue.New(queue.Limits{Total: 1}, time.Now, func(queue.Key) {}),
+	}
+}
+
+// A write of the status has failed after the next run was started.
+func TestRecordRun_keepsTheSlotOfTheNextRun(t *testing.T) {
+	refused := errors.New("refused")
+	for name, next := range map[string]func(g Gomega, s *scope){
+		"it runs":                     func(g Gomega, s *scope) { s.startRun(g, decision{operation: terraform.OperationPlanAndApply}) },
+		"the cache does not have it":  func(_ Gomega, s *scope) { s.apply.Status.Runs++ },
+		"there is none: no slot held": func(Gomega, *scope) {},
+	} {
+		g := NewWithT(t)
+		s, r := newScope("hello"), recorder(func() error { return refused })
+		run := s.addRun(g, terraform.OperationPlanAndApply, success)
+		next(g, s)
+		r.queue.Hold(s.slot(), queue.Group{})
+		g.Expect(r.recordRun(t.Context(), s, run)).To(MatchError(refused))
+		running, _ := r.queue.Len()
+		g.Expect(running == 1).To(Equal(s.nextNumber() == 3), name)
+	}
+}
+
+// The clock of a node may be behind, for example after it was suspended.
+func TestRecordRun_endsAfterItsCreation(t *testing.T) {
+	created := noon.Add(-20 * time.Minute)
+	end := func(g Gomega, s *scope, operation terraform.Operation, outcome terraform.Outcome) {
+		run := s.startRun(g, decision{operation: operation})
+		run.secret.CreationTimestamp = metav1.NewTime(created)
+		g.Expect(record.SetResult(run.secret, &terraform.Result{
+			Outcome: outcome, Class: terraform.ClassTransient, StartedAt: created.Add(-time.Hour), FinishedAt: created.Add(-time.Hour + 19*time.Minute),
+		})).To(Succeed())
+		g.Expect(recorder(func() error { return nil }).recordRun(t.Context(), s, run)).To(Succeed())
+	}
+	g := NewWithT(t)
+	s := newScope("hello")
+	end(g, s, terraform.OperationPlanAndApply, terraform.OutcomeFailed)
+	g.Expect(s.apply.Status.Failure.NextAt.Time).To(Equal(noon.Add(-time.Minute + 15*time.Second)))
+	g.Expect(s.apply.Status.History[0].StartedAt.Time).To(Equal(created))
+	g.Expect(s.apply.Status.History[0].Duration.Duration).To(Equal(19 * time.Minute))
+
+	s = newScope("hello")
+	s.inputs.Policy.DriftAction, s.inputs.Policy.DriftInterval = infrav1.DriftReport, 10*time.Minute
+	s.apply.Status.AppliedAt = metav1.NewTime(created)
+	end(g, s, terraform.OperationCheckDrift, terraform.OutcomeNoChanges)
+	due, _ := s.situation().nextDriftCheck()
+	g.Expect(due).To(BeTemporally(">", noon))
+
+	moved := newScope("hello")
+	run := moved.addRun(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeNoChanges})
+	run.secret.CreationTimestamp, moved.apply.Status.Runs = metav1.NewTime(noon.Add(time.Hour)), 0
+	moved.now = noon.Add(2 * time.Hour)
+	g.Expect(recorder(func() error { return nil }).recordRun(t.Context(), moved, run)).To(Succeed())
+	g.Expect(moved.apply.Status.AppliedAt.Time).To(Equal(noon), "the Secret of a run that was moved is younger than the run")
+}
+
+// Backends other than that of Kubernetes are locked after the initialisation, so that runs may
+// be lost without taking the lock from those before them.
+func TestSurplusRuns_keepsTheRunThatMayHoldTheLock(t *testing.T) {
+	g := NewWithT(t)
+	s := newScope("hello")
+	lost := terraform.Result{Outcome: outcomeLost}
+	s.addRun(g, terraform.OperationPlanAndApply, success)
+	oldest := s.addRun(g, terraform.OperationPlanAndApply, lost)
+	s.addRun(g, terraform.OperationPlanAndApply, lost)
+	locked := s.addRun(g, terraform.OperationPlanAndApply, lost)
+	patch, err := record.StatePatch(terraform.StateInfo{Lineage: "l", Serial: 1})
+	g.Expect(err).NotTo(HaveOccurred())
+	mergeInto(g, locked.secret, patch)
+	for range keptLost + 5 {
+		s.addRun(g, terraform.OperationPlanAndApply, lost)
+	}
+	surplus := s.surplusRuns()
+	g.Expect(surplus).To(HaveLen(6))
+	g.Expect(surplus).NotTo(ContainElement(locked), "it was about to change the state")
+	g.Expect(surplus).NotTo(ContainElement(oldest))
+}
+
+// A run that cannot be recorded is recorded again and again.
+func TestRecordRun_isCountedOnce(t *testing.T) {
+	registerMetrics(nil)
+	c := newTestController(t, append(values(), newApply())...)
+	c.reconcile()
+	secret := c.runSecret("hello-r1")
+	c.Expect(record.SetResult(secret, &terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTransient, StartedAt: noon, FinishedAt: noon})).To(Succeed())
+	c.Expect(c.server.Update(t.Context(), secret)).To(Succeed())
+	failures := measure(c, "capt_run_failures_total", string(terraform.ClassTransient))
+	refuse := true
+	c.reconciler.Client = interceptor.NewClient(c.server, interceptor.Funcs{
+		SubResourcePatch: func(ctx context.Context, w client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+			if refuse {
+				return errRefused
+			}
+			return w.SubResource(sub).Patch(ctx, obj, patch, opts...)
+		},
+	})
+	c.frame = c.reconciler.router()
+	for range 3 {
+		_, err := c.frame.Reconcile(t.Context(), ctrl.Request{NamespacedName: key("hello")})
+		c.Expect(err).To(MatchError(errRefused))
+	}
+	refuse = false
+	c.reconcile()
+	c.Expect(c.get().Status.History).To(HaveLen(1))
+	c.Expect(measure(c, "capt_run_failures_total", string(terraform.ClassTransient))).To(Equal(failures + 1))
+}
+
+func TestRecordRun_countsEachOfSeveralRunsOnce(t *testing.T) {
+	g := NewWithT(t)
+	registerMetrics(nil)
+	s, r := newScope("hello"), recorder(func() error { return nil })
+	for range 2 {
+		s.addRun(g, terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomeTimedOut})
+	}
+	before := max(measure(g, "capt_run_duration_seconds", "Plan", "TimedOut"), 0)
+	for range 3 {
+		s.apply.Status.History = nil
+		g.Expect(r.history(t.Context(), s)).To(Succeed())
+	}
+	g.Expect(s.apply.Status.History).To(HaveLen(2))
+	g.Expect(measure(g, "capt_run_duration_seconds", "Plan", "TimedOut")).To(Equal(before + 2))
+}
+
+// The API server may be slow, and the large results of one workspace must not stop others.
+func TestRecordRun_releasesALargeResultBeforeItWaits(t *testing.T) {
+	g := NewWithT(t)
+	s := newScope("hello")
+	calls := 0
+	var r *Reconciler
+	free := func() error {
+		calls++
+		g.Expect(r.large.TryLock()).To(BeTrue(), "call %d", calls)
+		r.large.Unlock()
+		return nil
+	}
+	r = recorder(free)
+	builder := fake.NewClientBuilder().WithScheme(testScheme()).WithIndex(&corev1.Secret{}, workspaceIndex, workspaceOf)
+	r.Client = interceptor.NewClient(builder.Build(), interceptor.Funcs{
+		Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+			return free()
+		},
+		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return free() },
+	})
+	result := hostileResult()
+	result.Saved = []string{"rescue-hello-r0-abc"}
+	run := s.addRun(g, terraform.OperationPlanAndApply, result)
+	run.secret.Annotations[record.BlockMoveAnnotation] = ""
+	g.Expect(record.IsLarge(run.secret)).To(BeTrue())
+	g.Expect(r.recordRun(t.Context(), s, run)).To(Succeed())
+	g.Expect(calls).To(Equal(3), "the run is forgotten, its move allowed, and the saved states are listed")
+	g.Expect(s.apply.Status.History).To(HaveLen(1))
+}
