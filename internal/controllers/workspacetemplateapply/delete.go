@@ -8,11 +8,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/reconcile/fault"
@@ -222,69 +218,6 @@ func (s *scope) destroyApproved() bool {
 func (s *scope) wasEmpty(run *runRecord) bool {
 	state, err := s.previousState(run)
 	return err == nil && (state == nil || state.Resources == 0 && state.Confirmation != infrav1.StateUnconfirmed)
-}
-
-// ownerCheckInterval is how often a held workspace checks whether its owner was
-// deleted by force. Workspaces have no watch on their owners.
-const ownerCheckInterval = time.Minute
-
-// waitForOwner waits until the controller of the workspace removes the held
-// finalizer. The garbage collector does not know the order in which a cluster is
-// deleted, and the workspace of a cluster that is in use must not be destroyed.
-func (r *Reconciler) waitForOwner(ctx context.Context, s *scope) error {
-	if !controllerutil.ContainsFinalizer(s.apply, infrav1.WorkspaceHeldFinalizer) {
-		return nil
-	}
-	if owner := metav1.GetControllerOf(s.apply); owner != nil {
-		found, err := r.findOwner(ctx, s.apply.Namespace, owner)
-		if err != nil {
-			return fmt.Errorf("reading the owner: %w", err)
-		}
-		if found != nil {
-			return heldFault(owner, found)
-		}
-	}
-	controllerutil.RemoveFinalizer(s.apply, infrav1.WorkspaceHeldFinalizer)
-	return nil
-}
-
-// findOwner returns the object with the name of an owner, else the one with its UID, or nil. A
-// user may have changed the name in the reference.
-func (r *Reconciler) findOwner(ctx context.Context, namespace string, owner *metav1.OwnerReference) (*metav1.PartialObjectMetadata, error) {
-	kind := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind)
-	found := &metav1.PartialObjectMetadata{}
-	found.SetGroupVersionKind(kind)
-	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: owner.Name}, found)
-	if err == nil || !apierrors.IsNotFound(err) {
-		return found, err //nolint:wrapcheck // The caller wraps it.
-	}
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	if err := r.Reader.List(ctx, list, client.InNamespace(namespace)); err != nil {
-		return nil, err //nolint:wrapcheck // The caller wraps it.
-	}
-	for i := range list.Items {
-		if list.Items[i].UID == owner.UID {
-			return &list.Items[i], nil
-		}
-	}
-	return nil, nil
-}
-
-// heldFault waits while the owner exists. If an object of the same name has another UID, a
-// user decides: the owner was deleted by force and created again, or a manager that was
-// suspended gave the workspace back to an owner that does not exist any more.
-func heldFault(owner *metav1.OwnerReference, found *metav1.PartialObjectMetadata) error {
-	switch {
-	case found.UID == owner.UID && found.Name != owner.Name && found.DeletionTimestamp.IsZero():
-		return fault.WaitFor(ownerCheckInterval, infrav1.HeldByOwnerReason, "%s %s uses this workspace, whose owner reference has the name %s: correct it. The workspace is destroyed when its owner is deleted", owner.Kind, found.Name, owner.Name)
-	case found.UID != owner.UID:
-		return fault.WaitFor(ownerCheckInterval, infrav1.HeldByOwnerReason, "The owner of this workspace does not exist, but another %s %s does, which may use its resources: if it does not, remove the finalizer %s to destroy them", owner.Kind, owner.Name, infrav1.WorkspaceHeldFinalizer)
-	case found.DeletionTimestamp.IsZero():
-		return fault.WaitFor(ownerCheckInterval, infrav1.HeldByOwnerReason, "%s %s uses this workspace: the workspace is destroyed when its owner is deleted", owner.Kind, owner.Name)
-	default:
-		return fault.WaitFor(ownerCheckInterval, infrav1.HeldByOwnerReason, "%s %s is being deleted and has not released this workspace yet", owner.Kind, owner.Name)
-	}
 }
 
 // isDestroyed reports whether a run destroyed all resources; its arguments may exclude

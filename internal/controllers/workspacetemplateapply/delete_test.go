@@ -7,14 +7,8 @@ import (
 	. "github.com/onsi/gomega"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/kubernetes/scheme"
-	"github.com/appthrust/capt/internal/reconcile/fault"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/record"
 	"github.com/appthrust/capt/internal/terraform/template"
@@ -141,63 +135,6 @@ func TestObsoleteInDeletion_withoutApproval(t *testing.T) {
 	g.Expect(s.obsoleteInDeletion(run(terraform.OperationApplyDestroy, used))).To(BeEmpty())
 	s.apply.Spec.RetainWorkspaceOnDelete = true
 	g.Expect(s.obsoleteInDeletion(run(terraform.OperationApplyDestroy, used))).NotTo(BeEmpty())
-}
-
-func TestHeldFault(t *testing.T) {
-	owner := &metav1.OwnerReference{Kind: "CAPTCluster", Name: "demo", UID: "u"}
-	now := metav1.Now()
-	tests := []struct {
-		name  string
-		found metav1.ObjectMeta
-		want  string
-	}{
-		{"in use", metav1.ObjectMeta{Name: "demo", UID: "u"}, "CAPTCluster demo uses this workspace"},
-		{"in use, with another name", metav1.ObjectMeta{Name: "real", UID: "u"}, "CAPTCluster real uses this workspace, whose owner reference has the name demo"},
-		{"being deleted", metav1.ObjectMeta{Name: "demo", UID: "u", DeletionTimestamp: &now}, "CAPTCluster demo is being deleted"},
-		{"another object of that name", metav1.ObjectMeta{UID: "other"}, "The owner of this workspace does not exist, but another CAPTCluster demo does"},
-		{"another object of that name, being deleted", metav1.ObjectMeta{UID: "other", DeletionTimestamp: &now}, "The owner of this workspace does not exist"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			g := NewWithT(t)
-			err := heldFault(owner, &metav1.PartialObjectMetadata{ObjectMeta: tt.found})
-			waiting, ok := fault.AsWaiting(err)
-			g.Expect(ok).To(BeTrue())
-			g.Expect(waiting.Reason).To(Equal(infrav1.HeldByOwnerReason))
-			g.Expect(waiting.RetryAfter).To(Equal(ownerCheckInterval))
-			g.Expect(waiting.Message()).To(HavePrefix(tt.want))
-		})
-	}
-}
-
-// The garbage collector deletes a workspace if no owner has the name in its reference.
-func TestWaitForOwner_findsTheOwnerByItsUID(t *testing.T) {
-	owner := &infrav1.CAPTCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "real", UID: "u"}}
-	for name, c := range map[string]struct {
-		exists bool
-		uid    types.UID
-		held   bool
-	}{
-		"in use":           {true, "u", true},
-		"another object":   {true, "v", false},
-		"deleted by force": {false, "u", false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			g := NewWithT(t)
-			builder := fake.NewClientBuilder().WithScheme(scheme.New())
-			if c.exists {
-				builder = builder.WithObjects(owner.DeepCopy())
-			}
-			s := &scope{apply: &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{
-				Namespace: "team", Name: "vpc", Finalizers: []string{infrav1.WorkspaceHeldFinalizer},
-				OwnerReferences: []metav1.OwnerReference{{APIVersion: infrav1.GroupVersion.String(), Kind: "CAPTCluster", Name: "none", UID: c.uid, Controller: new(true)}},
-			}}}
-			err := (&Reconciler{Reader: builder.Build()}).waitForOwner(t.Context(), s)
-			_, waits := fault.AsWaiting(err)
-			g.Expect(waits).To(Equal(c.held), "%v", err)
-			g.Expect(controllerutil.ContainsFinalizer(s.apply, infrav1.WorkspaceHeldFinalizer)).To(Equal(c.held))
-		})
-	}
 }
 
 func TestIsDestroyed(t *testing.T) {
