@@ -17,8 +17,7 @@ func checkManifests(path *field.Path, text string, known []string) field.ErrorLi
 	if text == "" {
 		return nil
 	}
-	budget := manifest.Begin([]byte(text))
-	defer budget.End()
+	budget := manifest.NewBudget([]byte(text))
 	var errs field.ErrorList
 	objects := 0
 	for document, err := range manifest.Documents([]byte(text)) {

@@ -3,9 +3,16 @@ package webhooks
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
+	"github.com/appthrust/capt/internal/kubernetes/manifest"
 )
 
 func TestCheckManifests_numbersDocumentsFromOne(t *testing.T) {
@@ -43,4 +50,29 @@ func TestCheckManifests_numbersDocumentsFromOne(t *testing.T) {
 			g.Expect(errs.ToAggregate()).To(MatchError(ContainSubstring(tt.want)))
 		})
 	}
+}
+
+// An add-on of one user must not keep the requests of others in memory, nor delay them for long.
+func TestCAPTAddon_isRefusedWhileOthersAreChecked(t *testing.T) {
+	large := &addonsv1.CAPTAddon{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "a"}}
+	large.Spec.Manifests = []addonsv1.ManifestSource{{Name: "m", Inline: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n" + strings.Repeat("  # a\n", 5_000)}}
+	small := large.DeepCopy()
+	small.Spec.Manifests[0].Inline = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
+	v := &validator[*addonsv1.CAPTAddon]{rules: captAddonRules}
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		end, err := manifest.Turn{Namespace: "b"}.Begin(t.Context())
+		g.Expect(err).NotTo(HaveOccurred())
+		began := time.Now()
+		_, err = v.ValidateCreate(t.Context(), large)
+		g.Expect(apierrors.IsTooManyRequests(err)).To(BeTrue(), "%v", err)
+		g.Expect(time.Since(began)).To(Equal(maxWait))
+		_, err = v.ValidateUpdate(t.Context(), small, large)
+		g.Expect(apierrors.IsTooManyRequests(err)).To(BeTrue(), "%v", err)
+		_, err = v.ValidateCreate(t.Context(), small)
+		g.Expect(err).NotTo(HaveOccurred())
+		end()
+		_, err = v.ValidateUpdate(t.Context(), large, large)
+		g.Expect(err).NotTo(HaveOccurred())
+	})
 }

@@ -13,11 +13,11 @@ import (
 // failureTTL is how long a failed fetch is cached.
 const failureTTL = 5 * time.Minute
 
-// Limits of a cache. Decoded values need about ten times the memory of their text.
+// Limits of a cache.
 const (
 	maxCharts = 64
-	// maxBytes limits the text of all charts.
-	maxBytes = 4 << 20
+	// maxMemory limits what all charts need.
+	maxMemory = 32 << 20
 	// maxChartsOfTenant limits the charts of a tenant.
 	maxChartsOfTenant = 8
 	// maxFetches limits how many charts are fetched at the same time.
@@ -71,7 +71,9 @@ func (c *Cache) FetchFor(ctx context.Context, tenant, repository, name, version 
 		if cached, found := c.get(key); found {
 			return cached, nil
 		}
-		chart, err := c.Fetcher.Fetch(context.WithoutCancel(ctx), repository, name, version, insecure)
+		fetcher := c.Fetcher
+		fetcher.Tenant = tenant
+		chart, err := fetcher.Fetch(context.WithoutCancel(ctx), repository, name, version, insecure)
 		return c.put(key, outcome{chart: chart, err: err, tenant: tenant}), nil
 	})
 	select {
@@ -129,23 +131,30 @@ func (c *Cache) put(key source, result outcome) outcome {
 	return result
 }
 
-// evict drops the oldest outcomes that match until at most limit are left and the text of
-// all charts is small enough. The newest one stays.
+// evict drops the oldest outcomes that match until at most limit are left and all charts
+// need little enough memory. The newest one stays.
 func (c *Cache) evict(limit int, matches func(outcome) bool) {
 	var keys []source
 	total := 0
 	for key, o := range c.cached {
-		total += o.chart.bytes()
+		total += o.memory()
 		if matches(o) {
 			keys = append(keys, key)
 		}
 	}
 	slices.SortFunc(keys, func(a, b source) int { return c.cached[a].expires.Compare(c.cached[b].expires) })
-	for len(keys) > 1 && (len(keys) > limit || total > maxBytes) {
-		total -= c.cached[keys[0]].chart.bytes()
+	for len(keys) > 1 && (len(keys) > limit || total > maxMemory) {
+		total -= c.cached[keys[0]].memory()
 		delete(c.cached, keys[0])
 		keys = keys[1:]
 	}
+}
+
+func (o outcome) memory() int {
+	if o.chart == nil {
+		return 0
+	}
+	return o.chart.memory
 }
 
 func (c *Cache) now() time.Time {

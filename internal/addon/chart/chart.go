@@ -13,7 +13,6 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/appthrust/capt/internal/elements"
 	"github.com/appthrust/capt/internal/kubernetes/manifest"
 )
 
@@ -22,8 +21,6 @@ const (
 	maxArchive = 5 << 20
 	// maxFile limits the size of a file in a chart.
 	maxFile = 1 << 20
-	// maxElements limits the number of elements of a file in JSON.
-	maxElements = 100_000
 	// maxFiles limits the size of all files in a chart. Only a few of them are kept.
 	maxFiles = 64 << 20
 	// maxDepth limits how deep subcharts are nested.
@@ -42,21 +39,8 @@ type Chart struct {
 	// is declared but not part of the chart is nil.
 	Dependencies map[string]*Chart
 
-	// size is the number of bytes of the text that the chart was read from, without its
-	// dependencies.
-	size int
-}
-
-// bytes returns the number of bytes of the text of the chart and its dependencies.
-func (c *Chart) bytes() int {
-	if c == nil {
-		return 0
-	}
-	total := c.size
-	for _, dependency := range c.Dependencies {
-		total += dependency.bytes()
-	}
-	return total
+	// memory estimates how many bytes the chart needs with its dependencies, if it was fetched.
+	memory int
 }
 
 // definition is the relevant part of Chart.yaml.
@@ -72,49 +56,49 @@ type definition struct {
 // files are the files of a chart by their path inside the chart.
 type files map[string][]byte
 
-// assemble returns the chart of the given files.
-func assemble(contents files, depth int) (*Chart, error) {
+// assemble returns the chart of the given files. The budget is that of all files of a chart with
+// its subcharts.
+func assemble(contents files, depth int, budget *manifest.Budget) (*Chart, error) {
 	var d definition
 	text, found := contents["Chart.yaml"]
 	if !found {
 		return nil, errors.New("no Chart.yaml found: give the directory or the .tgz of a chart")
 	}
-	if err := unmarshal(text, &d); err != nil {
+	if err := unmarshal(text, &d, budget); err != nil {
 		return nil, fmt.Errorf("reading Chart.yaml: %w", err)
 	}
 	if d.Name == "" {
 		return nil, errors.New("file Chart.yaml has no name")
 	}
 	c := &Chart{Name: d.Name, Version: d.Version, Dependencies: map[string]*Chart{}}
-	c.size = len(text) + len(contents["values.yaml"]) + len(contents["values.schema.json"])
-	if err := unmarshal(contents["values.yaml"], &c.Values); err != nil {
+	if err := unmarshal(contents["values.yaml"], &c.Values, budget); err != nil {
 		return nil, fmt.Errorf("reading values.yaml of chart %s: %w", d.Name, err)
 	}
 	if schema, found := contents["values.schema.json"]; found {
-		if err := elements.CheckJSON(schema, maxElements); err != nil {
+		if err := budget.CheckJSON(schema); err != nil {
 			return nil, fmt.Errorf("reading values.schema.json of chart %s: %w", d.Name, err)
 		}
 		if err := json.Unmarshal(schema, &c.Schema); err != nil {
 			return nil, fmt.Errorf("reading values.schema.json of chart %s: %w", d.Name, err)
 		}
 	}
-	return c, c.addDependencies(d, contents, depth)
+	return c, c.addDependencies(d, contents, depth, budget)
 }
 
 // unmarshal decodes YAML of a chart or of a repository.
-func unmarshal(text []byte, into any) error {
-	if err := manifest.CheckYAML(text); err != nil {
+func unmarshal(text []byte, into any, budget *manifest.Budget) error {
+	if err := budget.Check(text); err != nil {
 		return err
 	}
 	return yaml.Unmarshal(text, into)
 }
 
 // addDependencies sets the dependencies from Chart.yaml and from charts/.
-func (c *Chart) addDependencies(d definition, contents files, depth int) error {
+func (c *Chart) addDependencies(d definition, contents files, depth int, budget *manifest.Budget) error {
 	included := map[string]*Chart{}
 	if depth < maxDepth {
 		var err error
-		if included, err = subcharts(contents, depth); err != nil {
+		if included, err = subcharts(contents, depth, budget); err != nil {
 			return fmt.Errorf("reading the subcharts of %s: %w", c.Name, err)
 		}
 	}
@@ -137,7 +121,7 @@ func (c *Chart) addDependencies(d definition, contents files, depth int) error {
 
 // subcharts returns the charts in charts/, which are directories or archives, by
 // name.
-func subcharts(contents files, depth int) (map[string]*Chart, error) {
+func subcharts(contents files, depth int, budget *manifest.Budget) (map[string]*Chart, error) {
 	directories := map[string]files{}
 	found := map[string]*Chart{}
 	for _, path := range slices.Sorted(maps.Keys(contents)) {
@@ -152,7 +136,7 @@ func subcharts(contents files, depth int) (map[string]*Chart, error) {
 		case isDirectory:
 			directories[directory][rest] = contents[path]
 		case strings.HasSuffix(inside, ".tgz"):
-			c, err := unpack(contents[path], depth+1)
+			c, err := unpack(contents[path], depth+1, budget)
 			if err != nil {
 				return nil, fmt.Errorf("reading %s: %w", path, err)
 			}
@@ -163,7 +147,7 @@ func subcharts(contents files, depth int) (map[string]*Chart, error) {
 		if contents["Chart.yaml"] == nil {
 			continue
 		}
-		c, err := assemble(contents, depth+1)
+		c, err := assemble(contents, depth+1, budget)
 		if err != nil {
 			return nil, err
 		}

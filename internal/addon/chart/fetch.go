@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/appthrust/capt/internal/kubernetes/dial"
+	"github.com/appthrust/capt/internal/kubernetes/manifest"
 )
 
 // fetchTimeout limits the time to fetch a chart by default.
@@ -22,6 +22,8 @@ type Fetcher struct {
 	Policy *dial.Policy
 	// MaxIndex limits the size of index.yaml. The default is 64 MiB.
 	MaxIndex int64
+	// Tenant is the namespace for which charts are fetched. Tenants take turns in parsing them.
+	Tenant string
 	// Timeout limits the time of a fetch. The default is a minute.
 	Timeout time.Duration
 }
@@ -87,13 +89,21 @@ func (f Fetcher) client() *http.Client {
 	return &http.Client{Transport: f.Policy.Transport(t)}
 }
 
-// parsing is held while a chart or an index is parsed, which needs many times its size of
-// memory.
-var parsing sync.Mutex
-
-// unpackOne unpacks a chart that was fetched, one at a time.
-func unpackOne(data []byte) (*Chart, error) {
-	parsing.Lock()
-	defer parsing.Unlock()
-	return unpack(data, 0)
+// unpack unpacks a chart that was fetched. Parsing needs many times the size of the chart, so it
+// waits for its turn.
+func (f Fetcher) unpack(ctx context.Context, data []byte) (*Chart, error) {
+	end, err := f.turn().Begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	budget := &manifest.Budget{}
+	c, err := unpack(data, 0, budget)
+	if err != nil {
+		return nil, err
+	}
+	c.memory = budget.Used()
+	return c, nil
 }
+
+func (f Fetcher) turn() manifest.Turn { return manifest.Turn{Namespace: f.Tenant} }

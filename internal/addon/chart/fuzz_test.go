@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/appthrust/capt/internal/kubernetes/manifest"
+
 	"github.com/appthrust/capt/internal/addon/targetpath"
 )
 
@@ -16,7 +18,7 @@ func FuzzChartArchive(f *testing.F) {
 	f.Add("name: a\ndependencies: [{name: b, alias: c}]\n", "a: &a [*a]\n", "{}", "c.d[0]")
 	f.Add("", "", "[", "")
 	f.Fuzz(func(_ *testing.T, definition, values, schema, path string) {
-		c, err := unpack(pack(map[string]string{"Chart.yaml": definition, "values.yaml": values, "values.schema.json": schema}), 0)
+		c, err := unpack(pack(map[string]string{"Chart.yaml": definition, "values.yaml": values, "values.schema.json": schema}), 0, &manifest.Budget{})
 		if err != nil {
 			return
 		}
@@ -30,15 +32,15 @@ func FuzzChartArchive(f *testing.F) {
 func FuzzUnpackChart(f *testing.F) {
 	f.Add(pack(map[string]string{"Chart.yaml": "name: a\n"}))
 	f.Add([]byte{0x1f, 0x8b})
-	f.Fuzz(func(_ *testing.T, data []byte) { _, _ = unpack(data, 0) })
+	f.Fuzz(func(_ *testing.T, data []byte) { _, _ = unpack(data, 0, &manifest.Budget{}) })
 }
 
 func FuzzChartIndex(f *testing.F) {
 	for _, seed := range []string{"", "entries:\n  a:\n  - version: 1\n    urls: [x]\n", `{"entries":{"a":[{"version":"1"}]}}`, "entries: {a: []}\n", "entries:\n- a\n"} {
 		f.Add(seed)
 	}
-	f.Fuzz(func(_ *testing.T, text string) {
-		entries, err := readIndex(strings.NewReader(text), "a", 1<<20)
+	f.Fuzz(func(t *testing.T, text string) {
+		entries, err := Fetcher{MaxIndex: 1 << 20}.readIndex(t.Context(), strings.NewReader(text), "a")
 		if err == nil {
 			_, _ = findVersion(entries, "1")
 		}

@@ -3,12 +3,15 @@ package chart
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/appthrust/capt/internal/kubernetes/manifest"
 )
 
 const (
@@ -33,11 +36,11 @@ type entry struct {
 
 // readIndex returns the entries of a chart. It reads the index line by line, because
 // parsing a large one needs many times its size of memory.
-func readIndex(from io.Reader, name string, limit int64) ([]entry, error) {
-	limited := &io.LimitedReader{R: from, N: limit + 1}
+func (f Fetcher) readIndex(ctx context.Context, from io.Reader, name string) ([]entry, error) {
+	limited := &io.LimitedReader{R: from, N: f.MaxIndex + 1}
 	buffered := bufio.NewReader(limited)
 	if start, _ := buffered.Peek(1); len(start) == 1 && start[0] == '{' {
-		return parseIndex(buffered, name)
+		return f.parseIndex(ctx, buffered, name)
 	}
 	found := indexLines{name: name}
 	lines := bufio.NewScanner(buffered)
@@ -51,7 +54,7 @@ func readIndex(from io.Reader, name string, limit int64) ([]entry, error) {
 		return nil, err
 	}
 	if limited.N == 0 {
-		return nil, tooLarge(limit)
+		return nil, tooLarge(f.MaxIndex)
 	}
 	if found.flow {
 		return nil, errors.New("the entries are not written in lines, as Helm writes them")
@@ -59,27 +62,23 @@ func readIndex(from io.Reader, name string, limit int64) ([]entry, error) {
 	if !found.found {
 		return nil, missing("chart "+name, name, found.names)
 	}
-	parsing.Lock()
-	defer parsing.Unlock()
 	var parsed map[string][]entry
-	if err := unmarshal(found.text.Bytes(), &parsed); err != nil {
+	if err := f.decode(ctx, found.text.Bytes(), &parsed); err != nil {
 		return nil, err
 	}
 	return parsed[name], nil
 }
 
 // parseIndex returns the entries of a chart in an index in JSON.
-func parseIndex(from io.Reader, name string) ([]entry, error) {
+func (f Fetcher) parseIndex(ctx context.Context, from io.Reader, name string) ([]entry, error) {
 	text, err := readLimited(from, maxEntries)
 	if err != nil {
 		return nil, err
 	}
-	parsing.Lock()
-	defer parsing.Unlock()
 	var index struct {
 		Entries map[string][]entry `json:"entries"`
 	}
-	if err := unmarshal(text, &index); err != nil {
+	if err := f.decode(ctx, text, &index); err != nil {
 		return nil, err
 	}
 	entries, known := index.Entries[name]
@@ -87,6 +86,16 @@ func parseIndex(from io.Reader, name string) ([]entry, error) {
 		return nil, missing("chart "+name, name, slices.Sorted(maps.Keys(index.Entries)))
 	}
 	return entries, nil
+}
+
+// decode decodes a part of an index, when it is its turn.
+func (f Fetcher) decode(ctx context.Context, text []byte, into any) error {
+	end, err := f.turn().Wait(ctx, text)
+	if err != nil {
+		return err
+	}
+	defer end()
+	return unmarshal(text, into, manifest.NewBudget(text))
 }
 
 // indexLines collects the lines of one chart.

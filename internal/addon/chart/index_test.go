@@ -53,7 +53,7 @@ generated: "2026-01-01"
 		"too many versions": {"entries:\n  karpenter:\n" + strings.Repeat("  - version: 1.2.3\n", maxEntries/10), "karpenter", nil, "larger than 2 MiB"},
 	} {
 		g := NewWithT(t)
-		entries, err := readIndex(strings.NewReader(tt.text), tt.chart, maxIndex)
+		entries, err := Fetcher{MaxIndex: maxIndex}.readIndex(t.Context(), strings.NewReader(tt.text), tt.chart)
 		if tt.err != "" {
 			g.Expect(err).To(MatchError(ContainSubstring(tt.err)), name)
 			continue
@@ -70,7 +70,7 @@ func TestReadIndex_needsLittleMemory(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	index := &endlessIndex{size: 25 << 20}
-	entries, err := readIndex(index, "chart-7", maxIndex)
+	entries, err := Fetcher{MaxIndex: maxIndex}.readIndex(t.Context(), index, "chart-7")
 	runtime.ReadMemStats(&after)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(entries).NotTo(BeEmpty())

@@ -12,6 +12,8 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+
+	"github.com/appthrust/capt/internal/kubernetes/manifest"
 )
 
 // Load returns a chart from a directory or a .tgz archive.
@@ -42,7 +44,7 @@ func loadFile(path string) (*Chart, error) {
 	if err != nil {
 		return nil, err
 	}
-	return unpack(data, 0)
+	return unpack(data, 0, &manifest.Budget{})
 }
 
 func loadDirectory(root string) (*Chart, error) {
@@ -65,7 +67,7 @@ func loadDirectory(root string) (*Chart, error) {
 	if err != nil {
 		return nil, err
 	}
-	return assemble(contents, 0)
+	return assemble(contents, 0, &manifest.Budget{})
 }
 
 func readFile(name string) ([]byte, error) {
@@ -78,7 +80,7 @@ func readFile(name string) ([]byte, error) {
 }
 
 // unpack returns the chart of a .tgz archive.
-func unpack(data []byte, depth int) (*Chart, error) {
+func unpack(data []byte, depth int, budget *manifest.Budget) (*Chart, error) {
 	zipped, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {
 		return nil, fmt.Errorf("not a .tgz archive: %w", err)
@@ -89,7 +91,7 @@ func unpack(data []byte, depth int) (*Chart, error) {
 		header, err := archive.Next()
 		switch {
 		case errors.Is(err, io.EOF):
-			return assemble(contents, depth)
+			return assemble(contents, depth, budget)
 		case errors.Is(err, io.ErrUnexpectedEOF):
 			return nil, fmt.Errorf("the archive is truncated or larger than %d MiB", maxFiles>>20)
 		case err != nil:

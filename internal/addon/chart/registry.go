@@ -49,7 +49,7 @@ func (s source) pull(ctx context.Context, f Fetcher, reference, version string) 
 		if err != nil {
 			return nil, fmt.Errorf("reading the chart layer: %w", explain(err))
 		}
-		return unpackOne(data)
+		return f.unpack(ctx, data)
 	}
 	return nil, fmt.Errorf("%s:%s is not a Helm chart", reference, version)
 }

@@ -21,7 +21,7 @@ func (s source) download(ctx context.Context, f Fetcher) (*Chart, error) {
 		return nil, err
 	}
 	defer body.Close()
-	entries, err := readIndex(body, s.name, f.MaxIndex)
+	entries, err := f.readIndex(ctx, body, s.name)
 	if err != nil {
 		return nil, fmt.Errorf("reading index.yaml of %s: %w", s.repository, err)
 	}
@@ -48,7 +48,7 @@ func (s source) download(ctx context.Context, f Fetcher) (*Chart, error) {
 	if want := strings.TrimPrefix(found.Digest, "sha256:"); want != "" && hex.EncodeToString(sum[:]) != want {
 		return nil, errors.New("the digest of the archive differs from that in index.yaml")
 	}
-	return unpackOne(data)
+	return f.unpack(ctx, data)
 }
 
 // findVersion returns the entry of a version.

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/appthrust/capt/internal/elements"
 	"github.com/appthrust/capt/internal/kubernetes/dial"
 	"github.com/appthrust/capt/internal/kubernetes/manifest"
 )
@@ -53,12 +54,22 @@ func Clean(content []byte) ([]byte, error) {
 	return cleaned, nil
 }
 
+// maxKubeconfig limits the size of a kubeconfig, and maxKubeconfigElements the number of its
+// elements. Many are decoded at the same time.
+const (
+	maxKubeconfig         = 256 << 10
+	maxKubeconfigElements = 2_000
+)
+
 // name is the name of all parts of a cleaned kubeconfig.
 const name = "cluster"
 
 // parse returns the parts of a kubeconfig that are used, each with the name above.
 func parse(content []byte) (*clientcmdapi.Config, error) {
-	if manifest.CheckYAML(content) != nil {
+	if len(content) > maxKubeconfig || elements.CheckYAML(content, maxKubeconfigElements) != nil {
+		return nil, fmt.Errorf("it is not a valid kubeconfig: it is larger than %d KiB, has more than %d elements, or is not in UTF-8", maxKubeconfig>>10, maxKubeconfigElements)
+	}
+	if manifest.Check(content) != nil {
 		return nil, errors.New("it is not a valid kubeconfig")
 	}
 	config, err := clientcmd.Load(content)

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/appthrust/capt/internal/kubernetes/dial"
+	"github.com/appthrust/capt/internal/testenv/memorytest"
 )
 
 const good = `
@@ -62,6 +63,26 @@ func TestCheckKubeconfig_rejectsWhatClusterAPICannotUse(t *testing.T) {
 			g.Expect(err.Error()).NotTo(ContainSubstring("s3cret"))
 		})
 	}
+}
+
+// Who writes the Secret of a kubeconfig must not end the manager.
+func TestClean_refusesWhatFillsTheMemory(t *testing.T) {
+	for name, text := range map[string]string{
+		"many maps":       good + "x: [" + strings.Repeat("{a: 1},", 49_000) + "1]\n",
+		"many lines":      good + "x:\n" + strings.Repeat("-\u0085  a:\u0085", 49_000),
+		"aliases of maps": good + "x: &a [" + strings.Repeat("a: 1,", 100) + "1]\ny: [" + strings.Repeat("*a,", 900) + "1]\n",
+		"a long text":     good + "x: " + strings.Repeat("x", 3<<20),
+	} {
+		g := NewWithT(t)
+		var err error
+		allocated := memorytest.Allocated(func() { _, err = Clean([]byte(text)) })
+		t.Logf("%s: %d KiB, %d MiB allocated", name, len(text)>>10, allocated>>20)
+		g.Expect(err).To(MatchError(ContainSubstring("not a valid kubeconfig")), name)
+		g.Expect(allocated).To(BeNumerically("<", 8<<20), name)
+	}
+	bundle := strings.Replace(good, "server:", "certificate-authority-data: "+base64.StdEncoding.EncodeToString(make([]byte, 128<<10))+", server:", 1)
+	_, err := Clean([]byte(bundle))
+	NewWithT(t).Expect(err).NotTo(HaveOccurred(), "a bundle of certificates is normal")
 }
 
 func TestCheckKubeconfig_returnsExpiryOfCertificate(t *testing.T) {

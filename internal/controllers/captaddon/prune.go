@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,6 +30,11 @@ func (r *Reconciler) readPrevious(ctx context.Context, s *scope, in *installatio
 		return nil, fmt.Errorf("reading the rendered Secret: %w", err)
 	}
 	annotations := map[string]string{}
+	end, err := s.turn().Wait(ctx, slices.Collect(maps.Values(previous.Data))...)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	dropped, err := render.EncodeObjects(droppedObjects(&previous, rendered.Objects))
 	if err != nil {
 		return nil, err

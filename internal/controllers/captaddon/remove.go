@@ -16,7 +16,6 @@ import (
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	"github.com/appthrust/capt/internal/addon/render"
-	"github.com/appthrust/capt/internal/kubernetes/manifest"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
@@ -136,7 +135,7 @@ func (r *Reconciler) appliedObjects(ctx context.Context, s *scope, in *installat
 		return nil, err
 	}
 	for _, key := range slices.Sorted(maps.Keys(data)) {
-		parsed, err := manifest.Parse(data[key])
+		parsed, err := s.parse(ctx, data[key])
 		if err != nil {
 			return nil, fmt.Errorf("reading the rendered Secret: %w", err)
 		}

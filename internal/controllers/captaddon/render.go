@@ -233,7 +233,7 @@ func (r *Reconciler) renderData(ctx context.Context, s *scope, in *installation,
 			return nil, err
 		}
 	}
-	return render.Render(input)
+	return s.render(ctx, input)
 }
 
 func (r *Reconciler) secretData(ctx context.Context, namespace, name, reason string) (map[string][]byte, error) {

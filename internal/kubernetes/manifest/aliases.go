@@ -24,10 +24,10 @@ var (
 // strings.
 const maxElements = 100_000
 
-// CheckYAML returns an error if YAML documents have too many elements, or if their aliases
+// checkYAML returns an error if YAML documents have too many elements, or if their aliases
 // expand to much more than the text. The parsers do not limit this: a few hundred KiB can
-// become gigabytes. Use it before parsing YAML of users.
-func CheckYAML(text []byte) error {
+// become gigabytes.
+func checkYAML(text []byte) error {
 	if err := elements.CheckYAML(text, maxElements); err != nil {
 		return fmt.Errorf("the YAML is not accepted: %w", err)
 	}

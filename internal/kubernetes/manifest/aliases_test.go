@@ -21,7 +21,7 @@ func bomb() string {
 	return text.String()
 }
 
-func TestCheckYAML(t *testing.T) {
+func TestCheck(t *testing.T) {
 	nested := "a: &a [x, x, x, x, x, x, x, x, x]\n"
 	for i := range 9 {
 		previous, next := string(rune('a'+i)), string(rune('b'+i))
@@ -39,7 +39,7 @@ func TestCheckYAML(t *testing.T) {
 		"invalid":         {"a: &a [\nb: *a", "invalid"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := manifest.CheckYAML([]byte(test.text))
+			err := manifest.Check([]byte(test.text))
 			if test.want == "" {
 				NewWithT(t).Expect(err).NotTo(HaveOccurred())
 				return
@@ -56,7 +56,7 @@ func TestParse_refusesABomb(t *testing.T) {
 }
 
 // A parser needs about a KiB for two bytes of a list.
-func TestCheckYAML_limitsElements(t *testing.T) {
+func TestCheck_limitsElements(t *testing.T) {
 	for name, text := range map[string]string{
 		"a list in a line": "a: [" + strings.Repeat("1,", 500_000) + "1]", "a list in lines": "a:\n" + strings.Repeat("- 1\n", 200_000),
 	} {

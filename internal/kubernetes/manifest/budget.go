@@ -20,45 +20,51 @@ const (
 	maxSmallText = 64 << 10
 )
 
-// decodings limits how many large texts are decoded at the same time. A decoder needs several
-// times the memory of the decoded objects.
-var decodings = make(chan struct{}, 1)
-
-// Budget limits the memory that the documents of one text need.
+// Budget limits the memory that the documents of one text need. The zero value is that of a large
+// text.
 type Budget struct {
 	isSmall bool
 	used    int
 }
 
-// Begin returns the budget of a text. It waits until no other large text is decoded. The caller
-// calls End after it has decoded the text.
-func Begin(text []byte) *Budget {
-	b := &Budget{isSmall: isSmall(text)}
-	if !b.isSmall {
-		decodings <- struct{}{}
-	}
-	return b
-}
+// Used estimates what the documents so far need.
+func (b *Budget) Used() int { return b.used }
 
-// End lets others decode large texts.
-func (b *Budget) End() {
-	if !b.isSmall {
-		<-decodings
-	}
-}
+// NewBudget returns the budget of a text. The caller has a Turn if the text may be large.
+func NewBudget(text []byte) *Budget { return &Budget{isSmall: isSmall(text)} }
 
-// Check returns an error if a document of the text must not be decoded: CheckYAML refuses it, or
+// Check returns an error if YAML of users must not be decoded, as that of a Budget does. Only the
+// first document is decoded.
+func Check(text []byte) error { return NewBudget(text).Check(text) }
+
+// Check returns an error if a document of the text must not be decoded: checkYAML refuses it, or
 // the documents so far need too much memory.
 func (b *Budget) Check(document []byte) error {
-	if err := CheckYAML(document); err != nil || b.isSmall {
+	if err := checkYAML(document); err != nil || b.isSmall {
 		return err
 	}
 	var root yaml.Node
 	if err := yaml.Unmarshal(document, &root); err != nil {
 		return fmt.Errorf("%w%s", errInvalid, location(err))
 	}
-	if b.add(&root, 0); b.used > maxMemory {
-		return fmt.Errorf("the YAML would need more than %d MiB of memory: write less, or nest it less deeply", maxMemory>>20)
+	b.add(&root, 0)
+	return b.exceeded("YAML")
+}
+
+// CheckJSON returns an error as Check does, for a document in JSON.
+func (b *Budget) CheckJSON(document []byte) error {
+	var count elements.Counter
+	_, _ = count.Write(document)
+	if err := count.Check(maxElements); err != nil {
+		return fmt.Errorf("the JSON is not accepted: %w", err)
+	}
+	b.used += len(document) + elements.ElementSize*count.Elements + elements.MapSize*(count.Maps+count.Objects)
+	return b.exceeded("JSON")
+}
+
+func (b *Budget) exceeded(format string) error {
+	if b.used > maxMemory {
+		return fmt.Errorf("the %s would need more than %d MiB of memory: write less, or nest it less deeply", format, maxMemory>>20)
 	}
 	return nil
 }

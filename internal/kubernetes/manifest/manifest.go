@@ -45,10 +45,9 @@ type Document struct {
 
 // Parse returns the objects of a YAML stream. A List is replaced by its items.
 // Every other object needs apiVersion, kind and metadata.name. Errors do not
-// quote the text, which may contain secrets.
+// quote the text, which may contain secrets. A manager has a Turn for large texts.
 func Parse(text []byte) ([]*unstructured.Unstructured, error) {
-	budget := Begin(text)
-	defer budget.End()
+	budget := NewBudget(text)
 	var objects []*unstructured.Unstructured
 	for document, err := range Documents(text) {
 		if err != nil {
