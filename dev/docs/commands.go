@@ -18,7 +18,6 @@ var (
 	assignment  = regexp.MustCompile(`^[A-Za-z_]\w*=`)
 	subcommand  = regexp.MustCompile(`^[a-z][a-z-]*$`)
 	separated   = regexp.MustCompile(`\s(?:&&|\|\|?|;)\s`)
-	comment     = regexp.MustCompile(`(?:^|\s)#.*$`)
 	goPackage   = regexp.MustCompile(`\./((?:api|cmd|dev|internal|test)(?:/[\w-]+)*)`)
 	recipeStart = regexp.MustCompile(`^([a-z0-9-]+):`)
 )
@@ -99,7 +98,7 @@ func commandsOf(text string) [][]string {
 		} else if console {
 			continue
 		}
-		for _, single := range separated.Split(comment.ReplaceAllString(line, ""), -1) {
+		for _, single := range separated.Split(line, -1) {
 			if words := essential(strings.Fields(single)); words != nil {
 				commands = append(commands, words)
 			}

@@ -270,6 +270,48 @@ two lines. <!-- not tested: there is no cloud -->
 	}
 }
 
+// Interactive zsh, the shell of macOS, passes a comment to the command as arguments.
+func TestCommentLines_findsWhatZshWouldRun(t *testing.T) {
+	for text, want := range map[string][]int{
+		"make test\n":              nil,
+		"make test # all\nls\n":    {1},
+		"# first\nls\n  # third\n": {1, 3},
+		"ls\t#tab\n":               {1},
+		"a=${b#c} d=$# e#f 'g # h' \"i # j\" k\\ \\#l\n":            nil,
+		"jq '.a\n  # of jq\n  | .b' # of the shell\n":               {3},
+		"cat <<EOF # of the shell\n# of the file\nEOF\nls # ls\n":   {1, 4},
+		"cat <<-'END' | sh\n\t# it's of the file\n\tEND\nls # ls\n": {4},
+		"$ ls # all\n# printed\nit's # printed\n$ ls 'a\n":          {1},
+		"echo \"a\\\" # b\" # c\n":                                  {1},
+	} {
+		if got := commentLines(text); !slices.Equal(got, want) {
+			t.Errorf("the comments of %q are in the lines %v, want %v", text, got, want)
+		}
+	}
+}
+
+func TestCheck_refusesComments(t *testing.T) {
+	root := write(t, map[string]string{
+		"docs/nav.yaml":         "- Home: index.md\n- A: a.md\n- R: reference/r.md\n",
+		"README.md":             "[a](docs/a.md) [r](docs/reference/r.md)\n",
+		"README.ja.md":          "[a](docs/a.md) [r](docs/reference/r.md)\n",
+		"docs/a.md":             "<!-- run: one -->\n```sh\nls\nls # all\n# last\n```\n\n```yaml\na: b # c\n```\n",
+		generatedPages + "r.md": "<!-- blocks not run: the names are examples -->\n\n```sh\n# The examples of a command have their own lines.\nls\nls # all\n```\n",
+	})
+	got, err := check(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"docs/a.md:4: a comment is an argument, or a command, in interactive zsh: write it in the text",
+		"docs/a.md:5: a comment is an argument, or a command, in interactive zsh: write it in the text",
+		generatedPages + "r.md:6: a comment is an argument, or a command, in interactive zsh: write it in the text",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("findings:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
 // A reason that says "runs it" is checked against the code of the tests.
 func TestCheck_findsCommandsThatNoTestRuns(t *testing.T) {
 	block := func(reason, text string) string {
@@ -284,7 +326,7 @@ func TestCheck_findsCommandsThatNoTestRuns(t *testing.T) {
 		"Makefile":         "all: one ## All.\n\tgo test ./test/b\n",
 		"CONTRIBUTING.md":  "`make all`\n",
 		"docs/b.md":        block("test/b TestB runs it", "clusterctl move --to-directory d") + block("`make all` runs the commands", "helm install x"),
-		"docs/a.md": block("pkg TestA runs it", "A=b clusterctl upgrade plan   # --comment\nexport A=b") +
+		"docs/a.md": block("pkg TestA runs it", "A=b clusterctl upgrade plan\nexport A=b") +
 			block("pkg TestA runs it", "clusterctl upgrade plan\nclusterctl upgrade apply --contract=v1") +
 			block("pkg TestA does the same", "clusterctl upgrade apply --contract v1") +
 			block("pkg TestA runs the commands of clusterctl", "clusterctl upgrade apply --addon capt | kubectl apply -f - <<EOF\nhelm install x\nEOF\nkubectl get pods") +
