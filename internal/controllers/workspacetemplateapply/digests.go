@@ -42,8 +42,12 @@ func (d *digests) keep(run *runRecord) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.known) >= maxDigests {
-		d.known = nil
+	for old := range d.known {
+		if len(d.known) < maxDigests {
+			break
+		}
+		// Any of them: the order of a map is random. It is read again.
+		delete(d.known, old)
 	}
 	if d.known == nil {
 		d.known = map[digestKey]keptDigest{}

@@ -31,8 +31,8 @@ var secretKey = regexp.MustCompile(`^[-._a-zA-Z0-9]+$`)
 func (r *Reconciler) outputs(ctx context.Context, s *scope) error {
 	run := s.latestOutputs()
 	var result *terraform.Result
+	release := func() {}
 	if run != nil {
-		var release func()
 		var err error
 		if result, release, err = r.whole(ctx, run); err != nil {
 			return err
@@ -47,6 +47,7 @@ func (r *Reconciler) outputs(ctx context.Context, s *scope) error {
 	s.apply.Status.Outputs = statusOutputs(result.Outputs)
 	s.apply.Status.OutputsSource = s.sourceOf(run)
 	data, invalid := secretData(result.Outputs)
+	release()
 	s.apply.Status.ConnectionSecretName = s.inputs.ConnectionSecret
 	if s.inputs.ConnectionSecret != "" {
 		if err := r.writeConnection(ctx, s, data); err != nil {
@@ -184,6 +185,14 @@ func statusOutputs(outputs map[string]terraform.Output) map[string]infrav1.Value
 // writeConnection creates or updates the connection Secret. It writes only if
 // something differs.
 func (r *Reconciler) writeConnection(ctx context.Context, s *scope, data map[string][]byte) error {
+	size := 0
+	for _, value := range data {
+		size += len(value)
+	}
+	if size > corev1.MaxSecretSize {
+		// It would wait for the API server in memory.
+		return outputsTooLarge(s.inputs.ConnectionSecret)
+	}
 	desired := s.connectionSecret(data)
 	var found corev1.Secret
 	err := r.Client.Get(ctx, client.ObjectKeyFromObject(desired), &found)
@@ -217,9 +226,13 @@ func (r *Reconciler) writeConnection(ctx context.Context, s *scope, data map[str
 // connectionFault stalls if the outputs are too large for a Secret.
 func connectionFault(action, name string, err error) error {
 	if apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err) {
-		return fault.Stall(infrav1.OutputsTooLargeReason, "The outputs exceed the size of Secret %s (1 MiB): make them smaller, or remove writeConnectionSecretToRef", name)
+		return outputsTooLarge(name)
 	}
 	return fmt.Errorf("%s the connection Secret: %w", action, err)
+}
+
+func outputsTooLarge(name string) error {
+	return fault.Stall(infrav1.OutputsTooLargeReason, "The outputs exceed the size of Secret %s (1 MiB): make them smaller, or remove writeConnectionSecretToRef", name)
 }
 
 // connectionSecret returns the desired connection Secret. It has the cluster

@@ -185,3 +185,28 @@ func TestRecordRun_releasesALargeResultBeforeItWaits(t *testing.T) {
 	g.Expect(calls).To(Equal(3), "the run is forgotten, its move allowed, and the saved states are listed")
 	g.Expect(s.apply.Status.History).To(HaveLen(1))
 }
+
+func TestOutputs_releaseALargeResultBeforeTheyAreWritten(t *testing.T) {
+	g := NewWithT(t)
+	s, r, calls := newScope("hello"), &Reconciler{}, 0
+	s.inputs.ConnectionSecret = "outputs"
+	r.Client = interceptor.NewClient(fake.NewClientBuilder().WithScheme(testScheme()).Build(), interceptor.Funcs{
+		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+			calls++
+			g.Expect(r.large.TryLock()).To(BeTrue())
+			r.large.Unlock()
+			return nil
+		},
+	})
+	result := hostileResult()
+	result.Outcome, result.Class = terraform.OutcomeSucceeded, ""
+	s.addRun(g, terraform.OperationPlanAndApply, result)
+	g.Expect(r.outputs(t.Context(), s)).To(Succeed())
+	g.Expect(calls).To(Equal(1))
+
+	result.Outputs["b"], result.Outputs["c"] = result.Outputs["a"], result.Outputs["a"]
+	s.addRun(g, terraform.OperationPlanAndApply, result)
+	g.Expect(r.outputs(t.Context(), s)).To(MatchError(ContainSubstring("exceed the size of Secret outputs")))
+	g.Expect(calls).To(Equal(1), "it is not kept in memory for a request that is refused")
+	g.Expect(r.large.TryLock()).To(BeTrue())
+}

@@ -1,6 +1,7 @@
 package workspacetemplateapply
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -75,6 +76,14 @@ func (s *scope) restore() string {
 		return ""
 	}
 	return snapshot
+}
+
+// request returns the request of a run that starts.
+func (r *Reconciler) request(ctx context.Context, s *scope, next decision) (*terraform.Request, error) {
+	if err := r.readLockFile(ctx, s.runs); err != nil {
+		return nil, err
+	}
+	return s.request(next)
 }
 
 // request returns the request of a run.

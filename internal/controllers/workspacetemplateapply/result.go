@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -38,12 +39,29 @@ func (run *runRecord) setDigest(result *terraform.Result) {
 	run.digests.keep(run)
 }
 
-// readLockFile returns the dependency lock file in the result of a run, or nil.
+// readLockFile returns the dependency lock file in the result of a run, or nil. That of a result
+// that is not in the cache is read by Reconciler.readLockFile.
 func (run *runRecord) readLockFile() []byte {
-	if run.result() == nil || !run.hasLockFile || run.lockFile != nil {
+	if run.result() == nil || !run.hasLockFile || record.HasTrimmedResult(run.secret) {
 		return run.lockFile
 	}
 	return run.decode(run.secret).LockFile
+}
+
+// readLockFile reads the newest dependency lock file of the runs, if the cache does not have it.
+// The newest run is the first.
+func (r *Reconciler) readLockFile(ctx context.Context, runs []*runRecord) error {
+	newest := slices.IndexFunc(runs, func(run *runRecord) bool { return run.result() != nil && run.hasLockFile })
+	if newest < 0 || !record.HasTrimmedResult(runs[newest].secret) {
+		return nil
+	}
+	result, release, err := r.whole(ctx, runs[newest])
+	if err != nil {
+		return err
+	}
+	defer release()
+	runs[newest].lockFile = result.LockFile
+	return nil
 }
 
 // digestOf returns what the manager reads of the results of all runs.
@@ -84,12 +102,10 @@ func (run *runRecord) decode(secret *corev1.Secret) *terraform.Result {
 	return result
 }
 
-// readDigests reads the digests of results that are too large for the cache, and the newest
-// dependency lock file among them. The newest run is the first.
+// readDigests reads the digests of results that are too large for the cache.
 func (r *Reconciler) readDigests(ctx context.Context, runs []*runRecord) error {
-	hasLockFile := false
 	for _, run := range runs {
-		if !record.HasTrimmedResult(run.secret) || run.digests.restore(run) && (hasLockFile || !run.hasLockFile) {
+		if !record.HasTrimmedResult(run.secret) || run.digests.restore(run) {
 			continue
 		}
 		result, release, err := r.whole(ctx, run)
@@ -97,17 +113,14 @@ func (r *Reconciler) readDigests(ctx context.Context, runs []*runRecord) error {
 			return err
 		}
 		run.setDigest(result)
-		if run.hasLockFile && !hasLockFile {
-			run.lockFile, hasLockFile = result.LockFile, true
-		}
 		release()
 	}
 	return nil
 }
 
 // whole returns the whole result of a run that has ended. The caller must call release when
-// it does not need it any more, and must not call whole before that: another caller waits for
-// it if the result is large.
+// it does not need it any more, and must neither call whole nor the API server before that:
+// another caller waits for it if the result is large. It may call release again.
 func (r *Reconciler) whole(ctx context.Context, run *runRecord) (result *terraform.Result, release func(), err error) {
 	trimmed := record.HasTrimmedResult(run.secret)
 	if !trimmed && !record.IsLarge(run.secret) {
@@ -122,7 +135,7 @@ func (r *Reconciler) whole(ctx context.Context, run *runRecord) (result *terrafo
 			return nil, nil, fmt.Errorf("reading the result of run %s: %w", run.id, err)
 		}
 	}
-	return run.decode(secret), r.large.Unlock, nil
+	return run.decode(secret), sync.OnceFunc(r.large.Unlock), nil
 }
 
 const (

@@ -126,6 +126,7 @@ func TestReadDigests_readsLargeResultsFromTheServer(t *testing.T) {
 		g.Expect(run.result().Outputs).To(BeEmpty())
 		g.Expect(record.HasTrimmedResult(run.secret)).To(BeTrue(), "neither the cache nor the record has the data")
 	}
+	g.Expect(r.readLockFile(t.Context(), runs)).To(Succeed())
 	g.Expect(runs[0].readLockFile()).To(BeNil())
 	g.Expect(string(runs[1].readLockFile())).To(Equal("of a-r3"))
 	g.Expect(runs[2].lockFile).To(BeNil(), "one lock file is kept")

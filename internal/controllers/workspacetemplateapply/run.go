@@ -101,7 +101,7 @@ func (r *Reconciler) start(ctx context.Context, s *scope, next decision) error {
 		return err
 	}
 	number := s.nextNumber()
-	request, err := s.request(next)
+	request, err := r.request(ctx, s, next)
 	if err != nil {
 		s.keepsSlot = false
 		return err

@@ -82,8 +82,8 @@ type runRecord struct {
 	// annotations are those with which the manager created it.
 	known infrav1.RunStatus
 	// digest is that of the result, once it was read, and hasLockFile whether the result has
-	// a dependency lock file. lockFile is the newest one of the results that are not in the
-	// cache.
+	// a dependency lock file. lockFile is that file, if the cache does not have the result and
+	// the next run needs it.
 	digest      *terraform.Result
 	hasLockFile bool
 	lockFile    []byte
