@@ -84,7 +84,6 @@ type ReferenceGrantTo struct {
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
-// +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta1"
 // +kubebuilder:metadata:labels="clusterctl.cluster.x-k8s.io/move="
 // +kubebuilder:resource:path=captreferencegrants,singular=captreferencegrant,scope=Namespaced,shortName=cptrg,categories=capt
 // +kubebuilder:printcolumn:name="To",type=string,JSONPath=`.spec.to[*].kind`,description="Kinds of the objects that others may refer to"

@@ -102,7 +102,6 @@ type WorkspacePolicySpec struct {
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
-// +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta1"
 // +kubebuilder:metadata:labels="clusterctl.cluster.x-k8s.io/move="
 // +kubebuilder:resource:path=workspacepolicies,singular=workspacepolicy,scope=Namespaced,shortName=wspol,categories=capt
 // +kubebuilder:printcolumn:name="Rules",type=string,JSONPath=`.spec.rules[*].name`,description="Names of the rules"
@@ -152,7 +151,6 @@ type ClusterWorkspacePolicySpec struct {
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
-// +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta1"
 // +kubebuilder:metadata:labels="clusterctl.cluster.x-k8s.io/move="
 // +kubebuilder:resource:path=clusterworkspacepolicies,singular=clusterworkspacepolicy,scope=Cluster,shortName=cwspol,categories=capt
 // +kubebuilder:printcolumn:name="Rules",type=string,JSONPath=`.spec.rules[*].name`,description="Names of the rules"

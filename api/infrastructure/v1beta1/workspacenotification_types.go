@@ -199,7 +199,6 @@ type WorkspaceNotificationStatus struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:storageversion
-// +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta1"
 // +kubebuilder:metadata:labels="clusterctl.cluster.x-k8s.io/move="
 // +kubebuilder:resource:path=workspacenotifications,singular=workspacenotification,scope=Namespaced,shortName=wsn,categories=capt
 // +kubebuilder:printcolumn:name="Format",type=string,JSONPath=`.spec.format`,description="Format of the messages"

@@ -537,7 +537,6 @@ type DeclaredOutput struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:storageversion
-// +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta1"
 // +kubebuilder:metadata:labels="clusterctl.cluster.x-k8s.io/move="
 // +kubebuilder:resource:path=workspacetemplates,scope=Namespaced,shortName=wst,categories=capt
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.spec.template.metadata.version`,description="Version of the template"

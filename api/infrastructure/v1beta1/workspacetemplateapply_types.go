@@ -413,7 +413,6 @@ type OutputsSource struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:storageversion
-// +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta1"
 // +kubebuilder:metadata:labels="clusterctl.cluster.x-k8s.io/move-hierarchy="
 // +kubebuilder:resource:path=workspacetemplateapplies,singular=workspacetemplateapply,scope=Namespaced,shortName=wsta,categories=capt
 // +kubebuilder:printcolumn:name="Template",type=string,JSONPath=`.spec.templateRef.name`,description="Template that is applied"

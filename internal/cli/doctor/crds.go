@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -78,6 +79,9 @@ func (d *Doctor) crds(ctx context.Context) ([]Result, error) {
 	return orOK(problems, "%d CRDs are installed and served", len(definitions)), nil
 }
 
+// contractLabel matches the labels by which Cluster API recognizes the kinds that it handles.
+var contractLabel = regexp.MustCompile(`^cluster\.x-k8s\.io/v[0-9]`)
+
 // crdProblems returns the differences between a CRD and the installed one that
 // matter.
 func crdProblems(desired, installed *apiextensionsv1.CustomResourceDefinition) []Result {
@@ -103,6 +107,11 @@ func crdProblems(desired, installed *apiextensionsv1.CustomResourceDefinition) [
 	for label, value := range desired.Labels {
 		if installed.Labels[label] != value {
 			add(Fail, fmt.Sprintf("kubectl label crd %s %s=%s --overwrite", desired.Name, label, value), "label %s=%s is missing; Cluster API reads the supported versions from it", label, value)
+		}
+	}
+	for label := range installed.Labels {
+		if _, ok := desired.Labels[label]; !ok && contractLabel.MatchString(label) {
+			add(Fail, fmt.Sprintf("kubectl label crd %s %s-", desired.Name, label), "label %s is of an earlier version: with it, who may create Clusters can have Cluster API delete objects of this kind", label)
 		}
 	}
 	for _, want := range desired.Spec.Versions {
