@@ -54,14 +54,14 @@ func newMemory() *memory {
 
 // add adds to what a kind of a cluster needs. It returns for which clusters that is too much, and
 // the limit in bytes, or an empty string. If all clusters need too much, that is so for the
-// namespace that needs most. If it is another one, it loses a kind.
+// namespace that loser returns. If it is another one, it loses a kind.
 func (m *memory) add(u *usage, by int64) (whose string, limit int64) {
 	m.mu.Lock()
 	own := m.charge(u, by)
 	whose, limit = m.exceededBy(own)
 	var largest *share
 	if whose == "" && by > 0 && m.used > m.all {
-		if largest = m.largest(own); largest == own && own.used > reserved {
+		if largest = m.loser(own); largest == own && own.used > reserved {
 			whose, limit = "all workload clusters", m.all
 		}
 	}
@@ -100,6 +100,17 @@ func (m *memory) exceededBy(own *share) (whose string, limit int64) {
 		return "the workload clusters of the namespace", m.namespace
 	}
 	return "", 0
+}
+
+// loser returns the namespace that loses what it needs if all clusters need too much: the one that
+// needs most, or own if it has its share and the other one does not need twice as much. Otherwise
+// who has several namespaces could take the memory of one that needs a little more than each.
+func (m *memory) loser(own *share) *share {
+	largest := m.largest(own)
+	if own.used > max(reserved, m.all/int64(len(m.namespaces))) && largest.used < 2*own.used {
+		return own
+	}
+	return largest
 }
 
 // largest returns the namespace that needs most, own if no other needs more.

@@ -158,6 +158,28 @@ func TestMemory_isTakenFromTheNamespaceThatNeedsMost(t *testing.T) {
 	g.Expect(evicted).To(Equal([]string{"first"}), "what needs no memory takes none")
 }
 
+// Who has several namespaces cannot take the memory of one that needs a little more than each of
+// them.
+func TestMemory_isNotTakenByThoseWhoHaveTheirShare(t *testing.T) {
+	g := NewWithT(t)
+	_, of := sharedMemory()
+	victim, evicted := of("victim"), false
+	victim.evict = func() { evicted = true }
+	g.Expect(victim.changed(24 << 20)).To(BeTrue())
+	first, second, third := of("first"), of("second"), of("third")
+	for _, u := range []*usage{first, second} {
+		g.Expect(u.changed(20 << 20)).To(BeTrue())
+	}
+	g.Expect(third.changed(16<<20)).To(BeTrue(), "now they need all")
+	for _, u := range []*usage{first, second} {
+		g.Expect(u.changed(1<<20)).To(BeFalse(), "it has more than its share of 20 MiB")
+		u.changed(-1 << 20)
+	}
+	g.Expect(evicted).To(BeFalse())
+	g.Expect(third.changed(1<<20)).To(BeTrue(), "it has less than its share")
+	g.Expect(evicted).To(BeTrue(), "the victim has more than its share")
+}
+
 func TestObjects_areEvictedForOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)

@@ -28,9 +28,9 @@ type Turn struct {
 
 // Wait waits until the texts may be decoded, and returns a function that the caller calls when they
 // are. Large texts are decoded one at a time: a decoder needs several times the memory of the
-// decoded objects. Admissions and others take turns, and so do the namespaces of each, so that
-// nobody waits for all texts of another one. Wait returns an error if ctx ends, or ErrBusy if too
-// many admissions wait. It returns at once if all texts are small.
+// decoded objects. Admissions and others take turns, and so do the namespaces of each, so that no
+// namespace waits for all texts of another one. Wait returns an error if ctx ends, or ErrBusy if
+// too many admissions wait. It returns at once if all texts are small.
 func (t Turn) Wait(ctx context.Context, texts ...[]byte) (end func(), err error) {
 	if !slices.ContainsFunc(texts, func(text []byte) bool { return !isSmall(text) }) {
 		return func() {}, nil
