@@ -73,7 +73,7 @@ func (o *Options) addClusterFlag(cmd *cobra.Command, cluster *string, usage stri
 func (o *Options) waitForAddon(ctx context.Context, c client.WithWatch, addon *addonsv1.CAPTAddon, trigger, cluster string) error {
 	p := o.progress()
 	var last *addonsv1.CAPTAddon
-	err := operate.Watch(ctx, c, &addonsv1.CAPTAddonList{}, client.ObjectKeyFromObject(addon), func(a *addonsv1.CAPTAddon) (bool, error) {
+	err := operate.Watch(ctx, c, &addonsv1.CAPTAddonList{}, client.ObjectKeyFromObject(addon), o.outage(p), func(a *addonsv1.CAPTAddon) (bool, error) {
 		last = a
 		// Before that, the status is from before the trigger.
 		handled := a.Status.HandledTrigger == trigger
@@ -85,7 +85,7 @@ func (o *Options) waitForAddon(ctx context.Context, c client.WithWatch, addon *a
 	})
 	p.end()
 	if err != nil {
-		return err
+		return o.stillRequested(err, "the add-on is triggered and may still be updated")
 	}
 	for _, c := range last.Status.Clusters {
 		if isSelected(c, cluster) && describe.StateFor(c.Reason) == describe.StateFailed {

@@ -71,7 +71,7 @@ set.`,
 					return err
 				}
 			}
-			if err := o.confirm(yes || planID != "", question(d)); err != nil {
+			if err := o.confirm(ctx, yes || planID != "", question(d)); err != nil {
 				return err
 			}
 			if err := operate.Approve(ctx, d.client, d.apply, d.plan, addresses, comment); err != nil {
@@ -82,13 +82,13 @@ set.`,
 				return nil
 			}
 			if d.plan.Request != nil {
-				result, err := o.waitForOneShot(ctx, d.client, d.apply, *d.plan.Request, func(a *infrav1.WorkspaceTemplateApply) (bool, error) { return operate.OneShotDecided(a, d.plan) })
+				result, err := o.waitForOneShot(ctx, d.client, d.apply, *d.plan.Request, planApproved, func(a *infrav1.WorkspaceTemplateApply) (bool, error) { return operate.OneShotDecided(a, d.plan) })
 				if err != nil {
 					return err
 				}
 				return o.printOneShot(ctx, d.client, d.apply, result, "")
 			}
-			return o.waitForResult(ctx, d.client, d.apply, func(a *infrav1.WorkspaceTemplateApply) bool { return decided(a, d.plan.ID) })
+			return o.waitForResult(ctx, d.client, d.apply, planApproved, func(a *infrav1.WorkspaceTemplateApply) bool { return decided(a, d.plan.ID) })
 		},
 	})
 	cmd.Flags().StringVar(&planID, "plan", "", "ID of the plan to approve. The command fails if another plan is waiting, and does not ask for confirmation.")

@@ -29,7 +29,7 @@ inputs change or a run is requested with captctl retry.`,
 			if err != nil {
 				return err
 			}
-			if err := o.confirm(yes, fmt.Sprintf("Cancel run %s (%s)?", run.ID, run.Operation)); err != nil {
+			if err := o.confirm(ctx, yes, fmt.Sprintf("Cancel run %s (%s)?", run.ID, run.Operation)); err != nil {
 				return err
 			}
 			if err := operate.Cancel(ctx, c, apply, run); err != nil {
@@ -42,7 +42,10 @@ inputs change or a run is requested with captctl retry.`,
 			_, err = o.waitUntil(ctx, c, apply, func(a *infrav1.WorkspaceTemplateApply) bool {
 				return a.Status.Run == nil || a.Status.Run.ID != run.ID
 			})
-			return err
+			if err != nil {
+				return o.stillRequested(err, cancelRequested)
+			}
+			return nil
 		},
 	})
 	cmd.Flags().StringVar(&runID, "run", "", "ID of the run to cancel. The command fails if another run is in progress.")

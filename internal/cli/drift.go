@@ -67,7 +67,7 @@ The exit code is 1 if there is drift.`,
 				if apply, err = o.waitUntil(ctx, c, apply, func(a *infrav1.WorkspaceTemplateApply) bool {
 					return a.Status.Drift != nil && a.Status.Drift.Request == request
 				}); err != nil {
-					return err
+					return o.stillRequested(err, checkRequested)
 				}
 				if last := apply.Status.History; len(last) > 0 && last[0].Operation == infrav1.RunOperation(terraform.OperationCheckDrift) && last[0].Outcome != "Succeeded" && last[0].Outcome != "NoChanges" {
 					return fmt.Errorf("checking drift: %s", last[0].Summary)

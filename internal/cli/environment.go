@@ -143,7 +143,7 @@ deleted: delete the clusters that own them first.` + environmentHelp,
 				fmt.Fprintf(o.Out, "%s does not exist in %s\n", env.Name, env.Dir)
 				return nil
 			}
-			if err := o.confirm(yes, fmt.Sprintf("Remove environment %s with %s and the states of its workspaces?", env.Name, text.Count(len(status.Clusters), "local cluster"))); err != nil {
+			if err := o.confirm(cmd.Context(), yes, fmt.Sprintf("Remove environment %s with %s and the states of its workspaces?", env.Name, text.Count(len(status.Clusters), "local cluster"))); err != nil {
 				return err
 			}
 			if err := env.Down(cmd.Context(), o.showStep); err != nil {

@@ -25,6 +25,9 @@ func (o *Options) explain(err error) error {
 	if _, left := errors.AsType[*shellError](err); left {
 		return errors.New(o.hints(message.OneLine(err.Error())))
 	}
+	if requested, ok := errors.AsType[*requestedError](err); ok {
+		return fmt.Errorf("%w; %s", o.explain(requested.error), o.hints(requested.request))
+	}
 	if group, missing := scheme.NotInstalled(err); missing {
 		return fmt.Errorf("the cluster has no API group %s: install Cluster API and CAPT (clusterctl init), or choose another cluster with --context", group)
 	}
@@ -40,11 +43,7 @@ func (o *Options) explain(err error) error {
 	case clientcmd.IsContextNotFound(err), o.Kube.Context != nil && strings.Contains(err.Error(), fmt.Sprintf("context %q does not exist", *o.Kube.Context)):
 		return fmt.Errorf("the kubeconfig has no context %q: see kubectl config get-contexts", *o.Kube.Context)
 	case errors.As(err, &address) && o.isManagementCluster(address.URL):
-		cause := address.Err
-		if refused, found := errors.AsType[*net.OpError](err); found {
-			cause = refused.Err
-		}
-		return fmt.Errorf("the management cluster at %s is unreachable (%s): check --context and --kubeconfig, or start one with captctl up", serverOf(address.URL), message.OneLine(cause.Error()))
+		return fmt.Errorf("the management cluster at %s is unreachable (%s): check --context and --kubeconfig, or start one with captctl up", serverOf(address.URL), message.OneLine(rootCause(err).Error()))
 	case apierrors.IsUnauthorized(err):
 		return errors.New("the management cluster rejected your credentials: log in again, or choose another --context")
 	case apierrors.IsForbidden(err):
@@ -52,6 +51,17 @@ func (o *Options) explain(err error) error {
 	default:
 		return errors.New(o.hints(message.OneLine(err.Error())))
 	}
+}
+
+// rootCause returns why a server is unreachable, without the request.
+func rootCause(err error) error {
+	if failed, found := errors.AsType[*net.OpError](err); found {
+		return failed.Err
+	}
+	if address, found := errors.AsType[*url.Error](err); found {
+		return address.Err
+	}
+	return err
 }
 
 // serverOf returns the scheme and the host of a URL.

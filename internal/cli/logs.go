@@ -77,5 +77,9 @@ func (o *Options) printLog(ctx context.Context, c client.WithWatch, secret *core
 		}
 		return err
 	}
-	return operate.Watch(ctx, c, &corev1.SecretList{}, client.ObjectKeyFromObject(secret), show)
+	p := o.progress()
+	return operate.Watch(ctx, c, &corev1.SecretList{}, client.ObjectKeyFromObject(secret), o.outage(p), func(secret *corev1.Secret) (bool, error) {
+		p.end()
+		return show(secret)
+	})
 }

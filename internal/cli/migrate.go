@@ -122,7 +122,7 @@ func (o *Options) runMigrate(ctx context.Context, f *migrateFlags) error {
 	if !f.changes() {
 		return o.previewAll(ctx, m, f, keys)
 	}
-	if err := o.confirm(f.yes, f.question(keys)); err != nil {
+	if err := o.confirm(ctx, f.yes, f.question(keys)); err != nil {
 		return err
 	}
 	return o.migrateAll(ctx, m, f, keys)

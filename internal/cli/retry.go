@@ -33,7 +33,7 @@ approval.`,
 			if !wait {
 				return nil
 			}
-			return o.waitForResult(ctx, c, apply, func(a *infrav1.WorkspaceTemplateApply) bool { return handled(a, request) })
+			return o.waitForResult(ctx, c, apply, runRequested, func(a *infrav1.WorkspaceTemplateApply) bool { return handled(a, request) })
 		},
 	})
 	addWait(cmd, &wait)

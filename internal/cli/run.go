@@ -69,7 +69,7 @@ To import, you need the permission of an approver where approval is enforced.`,
 				return o.printRequest(apply, &operation, args[0], output)
 			}
 			request := infrav1.RunRequest{ID: operation.ID, Arguments: operation.Arguments()}
-			result, err := o.waitForOneShot(ctx, c, apply, request, func(a *infrav1.WorkspaceTemplateApply) (bool, error) { return operate.OneShotEnded(a, operation.ID) })
+			result, err := o.waitForOneShot(ctx, c, apply, request, runRequested, func(a *infrav1.WorkspaceTemplateApply) (bool, error) { return operate.OneShotEnded(a, operation.ID) })
 			if err != nil {
 				return err
 			}
@@ -116,7 +116,7 @@ func (o *Options) confirmOneShot(ctx context.Context, c client.Reader, apply *in
 	if err != nil || policy.Approval == infrav1.ApprovalManual {
 		return err
 	}
-	return o.confirm(yes, fmt.Sprintf("The plan will be applied at once; use --hold or --plan-only to review it first. Run %s with %s?", apply.Name, operation.Arguments()))
+	return o.confirm(ctx, yes, fmt.Sprintf("The plan will be applied at once; use --hold or --plan-only to review it first. Run %s with %s?", apply.Name, operation.Arguments()))
 }
 
 func (o *Options) printRequest(apply *infrav1.WorkspaceTemplateApply, operation *terraform.OneShot, name string, output text.Output) error {
@@ -127,8 +127,9 @@ func (o *Options) printRequest(apply *infrav1.WorkspaceTemplateApply, operation 
 	return nil
 }
 
-// waitForOneShot waits until a one-shot operation ended or its plan waits for approval.
-func (o *Options) waitForOneShot(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, request infrav1.RunRequest, isDone func(*infrav1.WorkspaceTemplateApply) (bool, error)) (*operate.OneShotResult, error) {
+// waitForOneShot waits until a one-shot operation ended or its plan waits for approval. If
+// the wait ends early, its error says what remains.
+func (o *Options) waitForOneShot(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, request infrav1.RunRequest, remains string, isDone func(*infrav1.WorkspaceTemplateApply) (bool, error)) (*operate.OneShotResult, error) {
 	var lost error
 	last, err := o.waitUntil(ctx, c, apply, func(a *infrav1.WorkspaceTemplateApply) bool {
 		var done bool
@@ -136,7 +137,7 @@ func (o *Options) waitForOneShot(ctx context.Context, c client.WithWatch, apply 
 		return done || lost != nil
 	})
 	if err != nil {
-		return nil, o.stillRequested(err, "run")
+		return nil, o.stillRequested(err, remains)
 	}
 	if lost != nil {
 		return nil, lost

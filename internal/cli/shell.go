@@ -140,7 +140,7 @@ func (o *Options) awaitShell(ctx context.Context, c client.WithWatch, apply *inf
 	p.show("Waiting until the manager has recorded the shell")
 	limited, cancel := context.WithTimeoutCause(ctx, timeout, errNotRecorded)
 	defer cancel()
-	err := operate.Watch(limited, c, &infrav1.WorkspaceTemplateApplyList{}, client.ObjectKeyFromObject(apply), func(a *infrav1.WorkspaceTemplateApply) (bool, error) {
+	err := operate.Watch(limited, c, &infrav1.WorkspaceTemplateApplyList{}, client.ObjectKeyFromObject(apply), o.outage(p), func(a *infrav1.WorkspaceTemplateApply) (bool, error) {
 		if meta.IsStatusConditionTrue(a.Status.Conditions, infrav1.PausedCondition) {
 			return false, fmt.Errorf("%s is paused, so the manager does not record the shell: resume it, or pass --no-wait to work without the record", a.Name)
 		}

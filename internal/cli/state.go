@@ -106,7 +106,7 @@ let it wait for approval.`,
 			if !wait {
 				return nil
 			}
-			return o.waitForResult(ctx, c, apply, func(a *infrav1.WorkspaceTemplateApply) bool { return restored(a, snapshot.Name) })
+			return o.waitForResult(ctx, c, apply, restoreRequested, func(a *infrav1.WorkspaceTemplateApply) bool { return restored(a, snapshot.Name) })
 		},
 	})
 	addHold(cmd, &hold)

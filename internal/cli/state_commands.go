@@ -37,7 +37,7 @@ func addHold(cmd *cobra.Command, hold *bool) {
 // the plan that follows is applied without approval.
 func (o *Options) confirmStateChange(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply, yes, hold bool, question string) error {
 	if !apply.DeletionTimestamp.IsZero() {
-		return o.confirm(yes, fmt.Sprintf("%s is being deleted: the resources in its state will be destroyed afterwards. %s", apply.Name, question))
+		return o.confirm(ctx, yes, fmt.Sprintf("%s is being deleted: the resources in its state will be destroyed afterwards. %s", apply.Name, question))
 	}
 	policy, err := operate.Policy(ctx, c, apply)
 	if err != nil {
@@ -46,7 +46,7 @@ func (o *Options) confirmStateChange(ctx context.Context, c client.Reader, apply
 	if policy.Approval != infrav1.ApprovalManual && !hold {
 		question = "The next plan will be applied at once; use --hold to review it first. " + question
 	}
-	return o.confirm(yes, question)
+	return o.confirm(ctx, yes, question)
 }
 
 // addressArgs requires a workspace and a number of addresses.
@@ -255,7 +255,7 @@ func (o *Options) writeCommand(cmd *cobra.Command, addFlags func(*cobra.Command)
 		if !wait {
 			return nil
 		}
-		return o.waitForResult(ctx, c, apply, planned)
+		return o.waitForResult(ctx, c, apply, planFollows, planned)
 	}
 	addFlags(cmd)
 	addHold(cmd, &hold)
@@ -312,7 +312,7 @@ func (o *Options) execute(ctx context.Context, c client.WithWatch, apply *infrav
 		return executed || lost != nil
 	})
 	if err != nil {
-		return nil, o.stillRequested(err, "command")
+		return nil, o.withdraw(ctx, c, apply, command, err)
 	}
 	var result *terraform.Result
 	if err = lost; err == nil {
@@ -336,6 +336,24 @@ func (o *Options) execute(ctx context.Context, c client.WithWatch, apply *infrav
 		return nil, fmt.Errorf("state %s of %s: %s: %s", command.Command, apply.Name, result.Outcome, problem)
 	}
 	return result, nil
+}
+
+// withdraw handles a wait for a state command that ended early. A command that only reads is
+// withdrawn if no run executes it: nothing could use its result, and it would block others.
+func (o *Options) withdraw(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, command *terraform.StateCommand, waitErr error) error {
+	if command.PublicKey == "" || errors.Is(waitErr, operate.ErrDeleted) {
+		return o.stillRequested(waitErr, commandRequested)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+	defer cancel()
+	// An unreachable management cluster is the likely cause of both errors.
+	if withdrawn, err := operate.WithdrawCommand(ctx, c, apply, command.ID); err != nil || !withdrawn {
+		return o.stillRequested(waitErr, commandRequested)
+	}
+	if errors.Is(waitErr, context.Canceled) {
+		fmt.Fprintln(o.Err, "Interrupted: the command is withdrawn")
+	}
+	return waitErr
 }
 
 // snapshotNote says where the state before a change is.

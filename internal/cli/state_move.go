@@ -57,7 +57,7 @@ once; use --hold to let it wait for approval.`,
 			if err := o.waitForMove(ctx, c, apply, move, from); err != nil || !wait {
 				return err
 			}
-			return o.waitForResult(ctx, c, apply, planned)
+			return o.waitForResult(ctx, c, apply, planFollows, planned)
 		},
 	})
 	cmd.Flags().StringVar(&to, "to", "", "WorkspaceProviderConfig with the new backend.")
@@ -78,7 +78,7 @@ func (o *Options) waitForMove(ctx context.Context, c client.WithWatch, apply *in
 		return moved || failed != nil
 	})
 	if err != nil {
-		return o.stillRequested(err, "move")
+		return o.stillRequested(err, moveRequested)
 	}
 	if failed != nil {
 		return failed

@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -71,6 +72,25 @@ func TestTerminal_asksForConfirmation(t *testing.T) {
 			h.Expect(apply.Spec.ApprovedPlan != "").To(Equal(approved))
 		})
 	}
+}
+
+func TestTerminal_canBeInterruptedAtAQuestion(t *testing.T) {
+	h := newHarness(t)
+	apply := h.planned("net")
+	term := newTerminal(t, 120, 40)
+	interrupted, stop := context.WithCancel(h.ctx)
+	h.ctx = interrupted
+	code := term.run(h, "approve", "net")
+	h.Eventually(term.screen.String, timeout).Should(HaveSuffix("? [y/N] "))
+	stop()
+	h.Eventually(code, timeout).Should(Receive(Equal(130)))
+	h.Eventually(term.screen.String, timeout).Should(HaveSuffix("? [y/N] \r\n"))
+	h.ctx = t.Context()
+	h.reload(apply)
+	h.Expect(apply.Spec.ApprovedPlan).To(BeEmpty())
+	// The command still reads the terminal, as it does until captctl exits.
+	_, err := term.keyboard.WriteString("\n")
+	h.Expect(err).NotTo(HaveOccurred())
 }
 
 func TestTerminal_hasColoursUnlessDisabled(t *testing.T) {

@@ -44,7 +44,7 @@ still active. It also ends the wait for a shell (captctl shell) that was killed.
 			if err != nil {
 				return err
 			}
-			if err := o.confirm(yes, question); err != nil {
+			if err := o.confirm(ctx, yes, question); err != nil {
 				return err
 			}
 			request, err := operate.Unlock(ctx, c, apply, lock)
@@ -55,14 +55,30 @@ still active. It also ends the wait for a shell (captctl shell) that was killed.
 			if noWait {
 				return nil
 			}
-			waitErr := o.waitForResult(ctx, c, apply, func(a *infrav1.WorkspaceTemplateApply) bool { return handled(a, request) })
-			// The permission is for this run only.
-			return errors.Join(waitErr, operate.RevokeUnlock(ctx, c, apply))
+			return o.waitForUnlock(ctx, c, apply, lock.ID, request)
 		},
 	})
 	addYes(cmd, &yes)
 	cmd.Flags().BoolVar(&noWait, "no-wait", false, "Do not wait for the run that takes the lock.")
 	return cmd
+}
+
+// waitForUnlock waits for the run that takes over a lock. The permission to break the lock is
+// for that run only: it is removed also if the user interrupts the wait.
+func (o *Options) waitForUnlock(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, id, request string) error {
+	err := o.waitForResult(ctx, c, apply, runRequested, func(a *infrav1.WorkspaceTemplateApply) bool { return handled(a, request) })
+	if errors.Is(err, operate.ErrDeleted) {
+		return err
+	}
+	cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+	defer cancel()
+	if revokeErr := operate.RevokeUnlock(cleanup, c, apply); client.IgnoreNotFound(revokeErr) != nil {
+		return &requestedError{revokeErr, fmt.Sprintf("the next run may still break lock %s: remove it with kubectl annotate wsta %s %s-", id, apply.Name, infrav1.ForceUnlockAnnotation)}
+	}
+	if errors.Is(err, context.Canceled) {
+		fmt.Fprintf(o.Err, "Lock %s is not broken any more, unless the run has started\n", id)
+	}
+	return err
 }
 
 // unlockQuestion returns the question to ask before a lock is broken. It returns
@@ -87,7 +103,7 @@ func (o *Options) closeShell(ctx context.Context, c client.Client, apply *infrav
 	if shell, err := terraform.ParseShell(text); err == nil {
 		id, where = shell.ID, shell.Host
 	}
-	if err := o.confirm(yes, fmt.Sprintf("Let runs of %s start although shell %s on %s was not closed", apply.Name, id, where)); err != nil {
+	if err := o.confirm(ctx, yes, fmt.Sprintf("Let runs of %s start although shell %s on %s was not closed", apply.Name, id, where)); err != nil {
 		return err
 	}
 	if err := operate.CloseShell(ctx, c, apply, id); err != nil {

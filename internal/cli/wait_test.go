@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"net/url"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -26,9 +27,9 @@ func TestWait_endsIfTheWorkspaceCannotStart(t *testing.T) {
 	const reason = "net cannot start a run: WaitingForTemplate: WorkspaceTemplate default/greting does not exist"
 	retry, list := h.start("retry", "net", "--wait"), h.start("state", "list", "net")
 	h.Eventually(retry.code, timeout).Should(Receive(Equal(1)))
-	h.Expect(retry.err.String()).To(Equal("WaitingForTemplate: WorkspaceTemplate default/greting does not exist\n" + reason))
+	h.Expect(retry.err.String()).To(Equal("WaitingForTemplate: WorkspaceTemplate default/greting does not exist\n" + reason + "; the run was requested and may still be executed"))
 	h.Eventually(list.code, timeout).Should(Receive(Equal(1)))
-	h.Expect(list.err.String()).To(HaveSuffix(reason + "; the command was requested and may still be executed"))
+	h.Expect(list.err.String()).To(HaveSuffix(reason), "a command that only reads is withdrawn")
 }
 
 func TestWait_continuesIfTheCauseIsRemoved(t *testing.T) {
@@ -47,11 +48,119 @@ func TestWait_continuesIfTheCauseIsRemoved(t *testing.T) {
 func TestWait_endsWithAnInterrupt(t *testing.T) {
 	h := newHarness(t)
 	h.withoutTemplate("net")
-	running := h.start("state", "list", "net")
+	running := h.start("retry", "net", "--wait")
 	h.Eventually(running.err.String, timeout).Should(ContainSubstring("WaitingForTemplate"))
 	running.stop()
 	h.Eventually(running.code, timeout).Should(Receive(Equal(130)))
-	h.Expect(running.err.String()).To(HaveSuffix("does not exist\nInterrupted: the command was requested and may still be executed\n"))
+	h.Expect(running.err.String()).To(HaveSuffix("does not exist\nInterrupted: the run was requested and may still be executed\n"))
+}
+
+// Nothing can use the result of an interrupted command that reads, and it must not block others.
+func TestWait_withdrawsACommandThatReads(t *testing.T) {
+	h := newHarness(t)
+	apply := h.applied("net")
+	for _, run := range []*infrav1.RunStatus{nil, {ID: "net-r2", Operation: "PlanAndApply", StartedAt: metav1.Now()}} {
+		h.setStatus(apply, func() { apply.Status.Run = run })
+		running := h.start("state", "list", "net")
+		h.Eventually(func() map[string]string { return h.annotations(apply) }, timeout).Should(HaveKey(infrav1.StateCommandAnnotation))
+		h.Eventually(running.err.String, timeout).ShouldNot(BeEmpty())
+		running.stop()
+		h.Eventually(running.code, timeout).Should(Receive(Equal(130)))
+		h.Expect(running.err.String()).To(HaveSuffix("\nInterrupted: the command is withdrawn\n"))
+		h.Expect(h.annotations(apply)).NotTo(HaveKey(infrav1.StateCommandAnnotation))
+	}
+	running := h.start("state", "list", "net")
+	h.Eventually(func() map[string]string { return h.annotations(apply) }, timeout).Should(HaveKey(infrav1.StateCommandAnnotation))
+	h.setStatus(apply, func() {
+		apply.Status.Run = &infrav1.RunStatus{ID: "net-r3", Operation: "StateCommand", StartedAt: metav1.Now()}
+	})
+	h.Eventually(running.err.String, timeout).Should(ContainSubstring("net-r3"))
+	running.stop()
+	h.Eventually(running.code, timeout).Should(Receive(Equal(130)))
+	h.Expect(running.err.String()).To(HaveSuffix("\nInterrupted: the command was requested and may still be executed\n"))
+	a := h.run("state", "list", "net")
+	h.Expect(a.err).To(Equal("net has not executed an earlier command yet (state list): wait for it, or remove it with kubectl annotate wsta net capt.appthrust.io/state-command-"))
+}
+
+// applied creates a workspace whose inputs are applied. No manager runs.
+func (h *harness) applied(name string) *infrav1.WorkspaceTemplateApply {
+	h.t.Helper()
+	apply := workspace(name)
+	h.create(apply)
+	h.setStatus(apply, func() {
+		apply.Status.AppliedAt = metav1.Now()
+		apply.Status.Conditions = condition(infrav1.AppliedCondition, metav1.ConditionTrue, infrav1.AppliedReason, "1 resource")
+	})
+	return apply
+}
+
+func TestWait_namesAnOpenShell(t *testing.T) {
+	h := newHarness(t)
+	apply := h.applied("net")
+	apply.Annotations = map[string]string{infrav1.ShellAnnotation: `{"id":"shell-1"}`}
+	h.Expect(env.Client.Update(h.ctx, apply)).To(Succeed())
+	h.setStatus(apply, func() {
+		apply.Status.Shell = &infrav1.ShellStatus{ID: "shell-1", By: "ada", Host: "ada@laptop", OpenedAt: metav1.Now()}
+	})
+	for _, args := range [][]string{{"state", "list", "net"}, {"drift", "net", "--now"}, {"retry", "net", "--wait"}} {
+		running := h.start(args...)
+		h.Eventually(running.err.String, timeout).Should(Equal("ShellOpen: a run waits until shell shell-1 of ada on ada@laptop is closed\n"))
+		running.stop()
+		h.Eventually(running.code, timeout).Should(Receive(Equal(130)))
+	}
+}
+
+func TestWait_namesAManagerThatDoesNotReact(t *testing.T) {
+	h := newHarness(t)
+	apply := h.applied("net")
+	const first = "Waiting until the manager starts the run\n"
+	const later = "Waiting until the manager starts the run. The manager has not reacted for 20s: it may be busy with other runs, or down. See captctl doctor\n"
+	var waiting []*runningCommand
+	for _, args := range [][]string{{"state", "list", "net"}, {"drift", "net", "--now"}, {"retry", "net", "--wait"}} {
+		waiting = append(waiting, h.start(args...))
+	}
+	for _, running := range waiting {
+		h.Eventually(running.err.String, timeout).Should(Equal(first + later))
+	}
+	h.setStatus(apply, func() {
+		apply.Status.Run = &infrav1.RunStatus{ID: "net-r2", Operation: "PlanAndApply", StartedAt: metav1.Now()}
+	})
+	for _, running := range waiting {
+		h.Eventually(running.err.String, timeout).Should(ContainSubstring(first + later + "Run/net-r2"))
+		running.stop()
+		h.Eventually(running.code, timeout).Should(Receive(Equal(130)))
+	}
+}
+
+func TestWait_survivesARestartOfTheAPIServer(t *testing.T) {
+	h := newHarness(t)
+	apply := h.applied("net")
+	server, err := url.Parse(env.Config.Host)
+	h.Expect(err).NotTo(HaveOccurred())
+	p := newProxy(t, server.Host)
+	running := h.start("--server", "https://"+p.listener.Addr().String(), "retry", "net", "--wait")
+	h.Eventually(running.err.String, timeout).Should(Equal("Waiting until the manager starts the run\n"))
+	p.setCut(true)
+	h.Eventually(running.err.String, timeout).Should(MatchRegexp(`\nManagement cluster is unreachable since \d\d:\d\d:\d\d, retrying: \S`))
+	// What happens meanwhile is not lost.
+	h.setStatus(apply, func() { apply.Status.HandledRequest = apply.Annotations[infrav1.RunRequestedAnnotation] })
+	p.setCut(false)
+	h.Eventually(running.code, timeout).Should(Receive(Equal(0)), running.err.String)
+	h.Expect(running.out.String()).To(ContainSubstring("net is applied: 1 resource"))
+}
+
+// The permission to break a lock is for the run of this command only.
+func TestUnlock_canBeInterrupted(t *testing.T) {
+	h := newHarness(t)
+	apply := h.applied("net")
+	h.lock("net", "net-r1")
+	running := h.start("unlock", "net", "--yes")
+	h.Eventually(func() map[string]string { return h.annotations(apply) }, timeout).Should(HaveKeyWithValue(infrav1.ForceUnlockAnnotation, "net-r1"))
+	h.Eventually(running.err.String, timeout).ShouldNot(BeEmpty())
+	running.stop()
+	h.Eventually(running.code, timeout).Should(Receive(Equal(130)))
+	h.Expect(h.annotations(apply)).NotTo(HaveKey(infrav1.ForceUnlockAnnotation))
+	h.Expect(running.err.String()).To(HaveSuffix("\nInterrupted: the run was requested and may still be executed\nLock net-r1 is not broken any more, unless the run has started\n"))
 }
 
 // The condition is from before the request: it must not advise to approve the plan.

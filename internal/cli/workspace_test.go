@@ -129,7 +129,7 @@ func TestWait_failsWhilePaused(t *testing.T) {
 	a := h.run("retry", "net", "--wait")
 	h.Expect(a.code).To(Equal(1))
 	const paused = "net is paused: nothing happens until you remove its annotation cluster.x-k8s.io/paused, or resume its Cluster"
-	h.Expect(a.err).To(Equal(paused))
+	h.Expect(a.err).To(Equal(paused + "; the run was requested and may still be executed"))
 	h.Expect(h.run("state", "list", "net").err).To(Equal(paused))
 	file := filepath.Join(h.t.TempDir(), "state")
 	h.Expect(os.WriteFile(file, []byte("{}"), 0o600)).To(Succeed())

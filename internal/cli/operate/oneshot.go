@@ -45,7 +45,7 @@ func CheckOneShot(apply *infrav1.WorkspaceTemplateApply, operation *terraform.On
 	case meta.IsStatusConditionTrue(apply.Status.Conditions, infrav1.PausedCondition):
 		return fmt.Errorf("%s is paused: resume it first", apply.Name)
 	case err == nil && pending.UID == string(apply.UID) && !apply.Status.OneShotEnded(pending.ID):
-		return fmt.Errorf("%s has not finished an earlier request (%s): wait for it, approve or reject its plan, or remove the annotation %s", apply.Name, pending.Arguments(), infrav1.OneShotAnnotation)
+		return fmt.Errorf("%s has not finished an earlier request (%s): wait for it, approve or reject its plan, or remove it with kubectl annotate wsta %s %s-", apply.Name, pending.Arguments(), apply.Name, infrav1.OneShotAnnotation)
 	case operation.RefreshOnly && !operation.PlanOnly && !meta.IsStatusConditionTrue(apply.Status.Conditions, infrav1.AppliedCondition):
 		return fmt.Errorf("the inputs of %s are not applied: apply them or change them back, then refresh the state", apply.Name)
 	case operation.PlanOnly && plan != nil && plan.Waiting != nil && *plan.Waiting:

@@ -71,7 +71,7 @@ func checkPending(apply *infrav1.WorkspaceTemplateApply) error {
 	}
 	pending, err := terraform.ParseStateCommand(apply.Annotations[infrav1.StateCommandAnnotation])
 	if err == nil && pending.ID != apply.Status.HandledStateCommand {
-		return fmt.Errorf("%s has not executed an earlier command yet (state %s): wait for it, or remove the annotation %s", apply.Name, pending.Command, infrav1.StateCommandAnnotation)
+		return fmt.Errorf("%s has not executed an earlier command yet (state %s): wait for it, or remove it with kubectl annotate wsta %s %s-", apply.Name, pending.Command, apply.Name, infrav1.StateCommandAnnotation)
 	}
 	return nil
 }
@@ -142,6 +142,20 @@ func RemoveCommand(ctx context.Context, c client.Client, apply *infrav1.Workspac
 		command, err := terraform.ParseStateCommand(live.Annotations[infrav1.StateCommandAnnotation])
 		return err == nil && command.ID == id
 	})
+}
+
+// WithdrawCommand removes a command that no run has begun to execute. It reports whether
+// the command is not executed any more.
+func WithdrawCommand(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, id string) (bool, error) {
+	withdrawn := true
+	err := removeAnnotation(ctx, c, apply, infrav1.StateCommandAnnotation, func(live *infrav1.WorkspaceTemplateApply) bool {
+		command, err := terraform.ParseStateCommand(live.Annotations[infrav1.StateCommandAnnotation])
+		waits := err == nil && command.ID == id
+		run := live.Status.Run
+		withdrawn = !waits || run == nil || run.Operation != infrav1.RunOperation(terraform.OperationStateCommand)
+		return waits && withdrawn
+	})
+	return withdrawn && err == nil, err
 }
 
 // removeAnnotation removes an annotation of a workspace that has the expected value.

@@ -18,28 +18,43 @@ var ErrDeleted = errors.New("it was deleted")
 
 // Watch calls observe with the current state of an object and after each change,
 // until observe reports that it is done. The list is an empty list of the
-// object's kind.
-func Watch[T client.Object](ctx context.Context, c client.WithWatch, list client.ObjectList, key client.ObjectKey, observe func(T) (done bool, err error)) error {
+// object's kind. An outage of the API server does not end it.
+func Watch[T client.Object](ctx context.Context, c client.WithWatch, list client.ObjectList, key client.ObjectKey, outage Outage, observe func(T) (done bool, err error)) error {
 	var uid types.UID
+	lost := &lostConnection{Outage: outage}
 	observeOne := func(obj T) (bool, error) {
 		if uid != "" && obj.GetUID() != uid {
 			// Another object has the name now.
 			return false, fmt.Errorf("watching %s: %w", key.Name, ErrDeleted)
 		}
 		uid = obj.GetUID()
-		return observe(obj)
+		lost.end()
+		done, err := observe(obj)
+		if err != nil {
+			return false, &observerError{err}
+		}
+		return done, nil
 	}
 	for {
 		done, err := watchOnce(ctx, c, list, key, observeOne)
-		if done || err != nil {
+		if failed, ok := errors.AsType[*observerError](err); ok {
+			return failed.error
+		}
+		if done || err != nil && !isOutage(err) {
 			return err
 		}
 		// The API server closes every watch after a while: open a new one.
-		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("watching %s: %w", key.Name, err)
+		if canceled := ctx.Err(); canceled != nil {
+			return fmt.Errorf("watching %s: %w", key.Name, canceled)
+		}
+		if err != nil && !lost.wait(ctx, err) {
+			return err
 		}
 	}
 }
+
+// observerError is an error of the function that observes, not of the API server.
+type observerError struct{ error }
 
 // watchOnce watches until observe is done or the API server closes the watch.
 func watchOnce[T client.Object](ctx context.Context, c client.WithWatch, list client.ObjectList, key client.ObjectKey, observe func(T) (bool, error)) (bool, error) {

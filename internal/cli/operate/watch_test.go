@@ -51,6 +51,7 @@ func TestWatch_opensANewWatchWhenTheServerClosesOne(t *testing.T) {
 		"done":                   {events: [][]watch.Event{{added, done}}, opened: 1},
 		"closed":                 {events: [][]watch.Event{{added}, {}, {done}}, opened: 3},
 		"expired":                {events: [][]watch.Event{{failed(http.StatusGone, metav1.StatusReasonExpired)}, {failed(http.StatusGone, metav1.StatusReasonGone)}, {done}}, opened: 3},
+		"unavailable":            {events: [][]watch.Event{{added, failed(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)}, {done}}, opened: 2},
 		"bookmark":               {events: [][]watch.Event{{{Type: watch.Bookmark, Object: added.Object}, done}}, opened: 1},
 		"deleted":                {events: [][]watch.Event{{added, {Type: watch.Deleted, Object: workspace("first")}}}, opened: 1, err: "watching net: it was deleted"},
 		"recreated":              {events: [][]watch.Event{{added}, {recreated}}, opened: 2, err: "watching net: it was deleted"},
@@ -62,7 +63,7 @@ func TestWatch_opensANewWatchWhenTheServerClosesOne(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			opened := 0
-			err := Watch(t.Context(), watches(&opened, tc.events...), &infrav1.WorkspaceTemplateApplyList{}, client.ObjectKey{Namespace: "team", Name: "net"},
+			err := Watch(t.Context(), watches(&opened, tc.events...), &infrav1.WorkspaceTemplateApplyList{}, client.ObjectKey{Namespace: "team", Name: "net"}, Outage{},
 				func(a *infrav1.WorkspaceTemplateApply) (bool, error) {
 					if a.Name == "bad" {
 						return false, errors.New("bad object")
@@ -83,7 +84,7 @@ func TestWatch_endsWithTheContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	opened := 0
-	err := Watch(ctx, watches(&opened, nil), &infrav1.WorkspaceTemplateApplyList{}, client.ObjectKey{Namespace: "team", Name: "net"},
+	err := Watch(ctx, watches(&opened, nil), &infrav1.WorkspaceTemplateApplyList{}, client.ObjectKey{Namespace: "team", Name: "net"}, Outage{},
 		func(*infrav1.WorkspaceTemplateApply) (bool, error) { return false, nil })
 	NewWithT(t).Expect(err).To(MatchError(context.Canceled))
 }
@@ -91,7 +92,7 @@ func TestWatch_endsWithTheContext(t *testing.T) {
 // A watch of an object that does not exist sends nothing until the server closes it.
 func TestWatch_endsIfTheObjectDoesNotExist(t *testing.T) {
 	g := NewWithT(t)
-	err := Watch(t.Context(), newClient(), &infrav1.WorkspaceTemplateApplyList{}, client.ObjectKey{Namespace: "team", Name: "net"},
+	err := Watch(t.Context(), newClient(), &infrav1.WorkspaceTemplateApplyList{}, client.ObjectKey{Namespace: "team", Name: "net"}, Outage{},
 		func(*infrav1.WorkspaceTemplateApply) (bool, error) { return false, nil })
 	g.Expect(err).To(MatchError(ErrDeleted))
 }
@@ -101,7 +102,7 @@ func TestWatch_reportsAnInterruptAsSuch(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	failed := watch.Event{Type: watch.Error, Object: &metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: "unable to decode an event"}}
 	opened := 0
-	err := Watch(ctx, watches(&opened, []watch.Event{{Type: watch.Added, Object: workspace("net")}, failed}), &infrav1.WorkspaceTemplateApplyList{}, client.ObjectKey{Namespace: "team", Name: "net"},
+	err := Watch(ctx, watches(&opened, []watch.Event{{Type: watch.Added, Object: workspace("net")}, failed}), &infrav1.WorkspaceTemplateApplyList{}, client.ObjectKey{Namespace: "team", Name: "net"}, Outage{},
 		func(*infrav1.WorkspaceTemplateApply) (bool, error) {
 			cancel()
 			return false, nil

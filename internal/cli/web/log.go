@@ -56,7 +56,7 @@ func (s *Server) log(w http.ResponseWriter, r *http.Request) {
 	done, err := show(secret)
 	if err == nil && !done {
 		// The first observation repeats what was sent, so nothing is added.
-		err = operate.Watch(ctx, user.client, &corev1.SecretList{}, client.ObjectKeyFromObject(secret), show)
+		err = operate.Watch(ctx, user.client, &corev1.SecretList{}, client.ObjectKeyFromObject(secret), operate.Outage{}, show)
 	}
 	end := map[string]string{}
 	if err != nil {

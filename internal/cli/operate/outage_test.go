@@ -1,0 +1,113 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"syscall"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+)
+
+// refused is the error of a client if nothing listens.
+func refused() error {
+	return &url.Error{Op: "Get", URL: "https://10.0.0.1:6443", Err: &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}}
+}
+
+// interrupted returns a client whose watches fail until the given number was tried. The
+// first one works, and ends.
+func interrupted(tries *int, works int) client.WithWatch {
+	return interceptor.NewClient(newClient(workspace("net")), interceptor.Funcs{
+		Watch: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) (watch.Interface, error) {
+			*tries++
+			name := "first"
+			if *tries > 1 {
+				if works == 0 || *tries < works {
+					return nil, refused()
+				}
+				name = "done"
+			}
+			w := watch.NewFakeWithChanSize(1, false)
+			w.Add(workspace(name))
+			w.Stop()
+			return w, nil
+		},
+	})
+}
+
+func TestWatch_survivesAnOutage(t *testing.T) {
+	g := NewWithT(t)
+	tries := 0
+	var reported []error
+	outage := Outage{Report: func(since time.Time, err error) {
+		g.Expect(since).To(BeTemporally("~", time.Now(), time.Minute))
+		reported = append(reported, err)
+	}}
+	err := Watch(t.Context(), interrupted(&tries, 3), &infrav1.WorkspaceTemplateApplyList{}, client.ObjectKey{Namespace: "team", Name: "net"}, outage,
+		func(a *infrav1.WorkspaceTemplateApply) (bool, error) { return a.Name == "done", nil })
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(tries).To(Equal(3))
+	g.Expect(reported).To(ConsistOf(MatchError(syscall.ECONNREFUSED)))
+}
+
+func TestWatch_endsAfterALongOutage(t *testing.T) {
+	g := NewWithT(t)
+	tries := 0
+	err := Watch(t.Context(), interrupted(&tries, 0), &infrav1.WorkspaceTemplateApplyList{}, client.ObjectKey{Namespace: "team", Name: "net"}, Outage{Limit: time.Millisecond},
+		func(*infrav1.WorkspaceTemplateApply) (bool, error) { return false, nil })
+	g.Expect(err).To(MatchError(syscall.ECONNREFUSED))
+	g.Expect(tries).To(Equal(3), "it was tried again once")
+}
+
+// A user must not wait for the end of an outage.
+func TestWatch_canBeInterruptedInAnOutage(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	tries := 0
+	err := Watch(ctx, interrupted(&tries, 0), &infrav1.WorkspaceTemplateApplyList{}, client.ObjectKey{Namespace: "team", Name: "net"}, Outage{Report: func(time.Time, error) { cancel() }},
+		func(*infrav1.WorkspaceTemplateApply) (bool, error) { return false, nil })
+	NewWithT(t).Expect(err).To(MatchError(context.Canceled))
+}
+
+// An error of the observer ends the wait, even if it is one of the API server.
+func TestWatch_endsWithTheObserver(t *testing.T) {
+	tries := 0
+	err := Watch(t.Context(), interrupted(&tries, 2), &infrav1.WorkspaceTemplateApplyList{}, client.ObjectKey{Namespace: "team", Name: "net"}, Outage{},
+		func(*infrav1.WorkspaceTemplateApply) (bool, error) { return false, refused() })
+	NewWithT(t).Expect(err).To(Equal(refused()))
+}
+
+func TestIsOutage(t *testing.T) {
+	resource := schema.GroupResource{Resource: "workspacetemplateapplies"}
+	for name, tc := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"connection refused": {refused(), true},
+		"connection closed":  {&url.Error{Op: "Get", URL: "https://10.0.0.1:6443", Err: io.EOF}, true},
+		"connection lost":    {errors.New("http2: client connection lost"), true},
+		"too many requests":  {apierrors.NewTooManyRequests("later", 1), true},
+		"unavailable":        {apierrors.NewServiceUnavailable("restarting"), true},
+		"gateway":            {&apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusBadGateway}}, true},
+		"forbidden":          {apierrors.NewForbidden(resource, "net", errors.New("no")), false},
+		"unauthorized":       {apierrors.NewUnauthorized("expired"), false},
+		"interrupt":          {&url.Error{Op: "Get", URL: "https://10.0.0.1:6443", Err: context.Canceled}, false},
+		"other":              {errors.New("no more watches"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			NewWithT(t).Expect(isOutage(tc.err)).To(Equal(tc.want))
+		})
+	}
+}

@@ -1,0 +1,168 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cli/describe"
+	"github.com/appthrust/capt/internal/cli/operate"
+	"github.com/appthrust/capt/internal/message"
+)
+
+// What may still happen if a wait ends early.
+const (
+	runRequested     = "the run was requested and may still be executed"
+	commandRequested = "the command was requested and may still be executed"
+	moveRequested    = "the move was requested and may still be executed"
+	restoreRequested = "the restore was requested and may still be executed"
+	checkRequested   = "the check was requested and may still be executed"
+	cancelRequested  = "the cancellation was requested and may still happen"
+	planApproved     = "the plan is approved and may still be applied"
+	planFollows      = "the state is changed, and a plan follows"
+)
+
+// waitForResult waits until a workspace is done and prints the result. It returns
+// an error if the workspace is then neither applied nor waiting for approval. The request
+// is what may still happen if the wait ends early.
+func (o *Options) waitForResult(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, request string, done func(*infrav1.WorkspaceTemplateApply) bool) error {
+	last, err := o.waitUntil(ctx, c, apply, done)
+	if errors.Is(err, operate.ErrDeleted) && last != nil && !last.DeletionTimestamp.IsZero() {
+		fmt.Fprintf(o.Out, "%s is deleted\n", last.Name)
+		return nil
+	}
+	if err != nil {
+		return o.stillRequested(err, request)
+	}
+	applied := operate.Progress(last)
+	switch {
+	case applied == nil:
+		return nil
+	case applied.Status == metav1.ConditionTrue && !last.DeletionTimestamp.IsZero():
+		fmt.Fprintf(o.Out, "%s is destroyed\n", last.Name)
+		return nil
+	case applied.Status == metav1.ConditionTrue:
+		fmt.Fprintf(o.Out, "%s is applied: %s\n", last.Name, message.OneLine(applied.Message))
+		return nil
+	case applied.Reason == infrav1.WaitingForApprovalReason:
+		fmt.Fprintf(o.Out, "%s is waiting for approval: review the plan with %s\n", last.Name, o.hints("captctl plan "+last.Name))
+		return nil
+	default:
+		return fmt.Errorf("%s: %s: %s", last.Name, applied.Reason, applied.Message)
+	}
+}
+
+// waitUntil shows the progress of a workspace until it is done, and returns its
+// last state. It fails if the workspace cannot start a run before a user changes something.
+func (o *Options) waitUntil(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, done func(*infrav1.WorkspaceTemplateApply) bool) (*infrav1.WorkspaceTemplateApply, error) {
+	p := o.progress()
+	defer p.end()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	blocked := &blockedTimer{cancel: cancel}
+	defer blocked.observe(nil, "")
+	idle := &idleTimer{progress: p, hint: o.hints("See captctl doctor")}
+	defer idle.stop()
+	var last *infrav1.WorkspaceTemplateApply
+	err := operate.Watch(ctx, c, &infrav1.WorkspaceTemplateApplyList{}, client.ObjectKeyFromObject(apply), o.outage(p), func(a *infrav1.WorkspaceTemplateApply) (bool, error) {
+		last = a
+		if err := operate.CheckNotPaused(a); err != nil {
+			return false, err
+		}
+		blocked.observe(operate.Blocker(a), a.Name)
+		isDone := done(a)
+		idle.ran = idle.ran || a.Status.Run != nil
+		if line, named := waitLine(a); named || isDone {
+			idle.stop()
+			p.show(line)
+		} else {
+			idle.show(line)
+		}
+		return isDone, nil
+	})
+	if reason, ok := errors.AsType[*blockedError](context.Cause(ctx)); ok && err != nil {
+		err = reason
+	}
+	return last, err
+}
+
+// waitLine describes what a workspace does or waits for. It also returns whether the manager
+// named that: a status of before the request does not.
+func waitLine(apply *infrav1.WorkspaceTemplateApply) (line string, named bool) {
+	if run := apply.Status.Run; run != nil {
+		return describe.Line(describe.RunNode(run), time.Time{}), true
+	}
+	if blocker := operate.Blocker(apply); blocker != nil {
+		return blocker.Reason + ": " + message.OneLine(blocker.Message), true
+	}
+	if shell := apply.Status.Shell; shell.Open() && apply.Annotations[infrav1.ShellAnnotation] != "" {
+		return infrav1.ShellOpenReason + ": a run waits until shell " + shellOwner(shell) + " is closed", true
+	}
+	c := operate.Progress(apply)
+	if c == nil || c.Status == metav1.ConditionTrue {
+		return "", false
+	}
+	stale := c.Reason == infrav1.WaitingForApprovalReason || c.Reason == infrav1.RunFailedReason
+	return progressLine(apply, c), !stale
+}
+
+// shellOwner returns the ID of a shell, with who opened it and where.
+func shellOwner(shell *infrav1.ShellStatus) string {
+	text := shell.ID
+	if shell.By != "" {
+		text += " of " + shell.By
+	}
+	if shell.Host != "" {
+		text += " on " + shell.Host
+	}
+	return message.OneLine(text)
+}
+
+// progressLine describes what a workspace waits for.
+func progressLine(apply *infrav1.WorkspaceTemplateApply, c *metav1.Condition) string {
+	if c.Reason != infrav1.WaitingForApprovalReason {
+		return c.Reason + ": " + message.OneLine(c.Message)
+	}
+	if plan := apply.Status.Plan; plan != nil && plan.ID == apply.Spec.ApprovedPlan {
+		return "Waiting until plan " + plan.ID + " is applied"
+	}
+	// The message says how to approve the plan, although the request may replace it.
+	return c.Reason
+}
+
+// outage returns what waits do while the management cluster is unreachable.
+func (o *Options) outage(p *progress) operate.Outage {
+	return operate.Outage{Report: func(since time.Time, err error) {
+		p.show(fmt.Sprintf("Management cluster is unreachable since %s, retrying: %s", since.Format(time.TimeOnly), message.OneLine(rootCause(err).Error())))
+	}}
+}
+
+// requestedError is the error of a wait whose request stays. No explanation of the cause may
+// replace that.
+type requestedError struct {
+	error
+	request string
+}
+
+func (e *requestedError) Error() string { return e.error.Error() + "; " + e.request }
+
+func (e *requestedError) Unwrap() error { return e.error }
+
+// stillRequested adds to the error of a wait that the request stays. An interrupt has no
+// other text.
+func (o *Options) stillRequested(err error, request string) error {
+	switch {
+	case errors.Is(err, operate.ErrDeleted):
+		return err
+	case errors.Is(err, context.Canceled):
+		fmt.Fprintf(o.Err, "Interrupted: %s\n", request)
+		return err
+	default:
+		return &requestedError{err, request}
+	}
+}
