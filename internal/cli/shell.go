@@ -82,8 +82,7 @@ func (o *Options) openShell(ctx context.Context, c client.WithWatch, apply *infr
 	if err != nil {
 		return err
 	}
-	binary, err := selectTool(ctx, c, apply, request, flags.binary)
-	if err != nil {
+	if _, err := selectTool(ctx, c, apply, request, flags.binary); err != nil {
 		return err
 	}
 	id, err := operate.OpenShell(ctx, c, apply, localUser(), flags.reason)
@@ -108,6 +107,10 @@ func (o *Options) openShell(ctx context.Context, c client.WithWatch, apply *infr
 	}
 	// A run may have changed the state and the module since.
 	request, err = currentShellRequest(ctx, c, apply)
+	if err != nil {
+		return err
+	}
+	binary, err := setTool(ctx, c, apply, request, flags.binary)
 	if err != nil {
 		return err
 	}

@@ -66,6 +66,26 @@ func TestShell_failsWithoutAManagerThatRecordsIt(t *testing.T) {
 	h.Expect(h.annotations(apply)).NotTo(HaveKey(infrav1.ShellAnnotation))
 }
 
+// In an emergency, the user decides.
+func TestTool_isTheOneOfTheUserRegardlessOfTheTemplate(t *testing.T) {
+	h := newHarness(t)
+	h.shellWorkspace("net")
+	template := &infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: "t"}}
+	h.reload(template)
+	template.Spec.Template.Spec.Tool = &infrav1.ToolRequirement{Name: infrav1.ToolTerraform}
+	h.Expect(env.Client.Update(h.ctx, template)).To(Succeed())
+
+	a := h.run(h.shellArgs("net", "--no-wait", "--", "sh", "-c", "tofu apply -auto-approve -no-color")...)
+	h.Expect(a.code).To(Equal(0), a.err)
+	h.Expect(a.out).To(ContainSubstring("Resources: 1 added"))
+
+	dir := t.TempDir()
+	h.Expect(os.WriteFile(filepath.Join(dir, "main.tf"), []byte("output \"a\" { value = 1 }\n"), 0o600)).To(Succeed())
+	a = h.run("plan", "net", "--dir", dir, "--terraform-binary", commandtest.Tofu(h.t))
+	h.Expect(a.code).To(Equal(0), a.err)
+	h.Expect(a.out).To(ContainSubstring("1 to destroy"))
+}
+
 // While captctl waits for the record, a user changes the workspace.
 func TestShell_usesTheInputsAfterTheWait(t *testing.T) {
 	h := newHarness(t)

@@ -189,7 +189,7 @@ func (s *speculator) run(ctx context.Context, apply *infrav1.WorkspaceTemplateAp
 	}
 	options := s.options
 	options.Dir = dir
-	if options.Binary, err = selectTool(ctx, s.client, apply, request, options.Binary); err != nil {
+	if options.Binary, err = setTool(ctx, s.client, apply, request, options.Binary); err != nil {
 		return nil, err
 	}
 	return speculate.New(ctx, request, state, options)

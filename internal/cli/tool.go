@@ -17,6 +17,17 @@ import (
 // toolHelp describes the flag --terraform-binary.
 const toolHelp = "Defaults to $CAPT_TERRAFORM_BINARY, then tofu or terraform in PATH, if it is the product that wrote the state, and not older."
 
+// setTool removes the requirement of the template from a request, after it has selected the
+// path of the tool that meets it, or that the user has chosen regardless of it.
+func setTool(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply, request *terraform.Request, binary string) (string, error) {
+	path, err := selectTool(ctx, c, apply, request, binary)
+	if err != nil {
+		return "", err
+	}
+	request.Tool = nil
+	return path, nil
+}
+
 // selectTool returns the path of the tool for the state of a workspace: the given binary, or
 // one of the product and at least the version with which its runs work. Another product
 // would change the state into one of its own, which runs may not read.
@@ -38,8 +49,8 @@ func selectTool(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTe
 	}
 	tool, err := command.Select(ctx, "", requirement)
 	missing, refused := errors.AsType[*command.NotAvailableError](err)
-	if refused && request.Tool == nil {
-		return "", toolRefused(apply.Name, writer, missing.Available)
+	if refused {
+		return "", toolRefused(apply.Name, writer, request.Tool, missing.Available)
 	}
 	if err != nil {
 		return "", err
@@ -47,11 +58,19 @@ func selectTool(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTe
 	return tool.Path, nil
 }
 
-// toolRefused returns the error if no tool fits the state of a workspace.
-func toolRefused(name string, writer terraform.Tool, available []string) error {
+// toolRefused returns the error if no tool fits the state of a workspace, or what its template
+// requires. A requirement without a product is that for the product which wrote the state.
+func toolRefused(name string, writer terraform.Tool, required *terraform.ToolRequirement, available []string) error {
 	found := "no tool was found"
 	if len(available) > 0 {
 		found = "found only " + strings.Join(available, ", ")
 	}
-	return fmt.Errorf("%s uses %s, and another product or an older version could damage its state; %s. Put the right one into PATH, or choose one yourself with --terraform-binary PATH", name, writer, found)
+	reason := fmt.Sprintf("%s uses %s, and another product or an older version could damage its state", name, writer)
+	switch {
+	case required != nil && required.Product == "" && writer.Product != "":
+		reason = fmt.Sprintf("%s uses %s, and its template requires version %s", name, writer.Product, required.Version)
+	case required != nil:
+		reason = fmt.Sprintf("the template of %s requires %s", name, required)
+	}
+	return fmt.Errorf("%s; %s. Put the right one into PATH, or choose one yourself with --terraform-binary PATH", reason, found)
 }

@@ -56,7 +56,8 @@ func TestSelectTool_refusesATool(t *testing.T) {
 		"a state of that tool":   {tools: []string{terraform11}, objects: []client.Object{state("1.11.4", "registry.terraform.io")}, want: "terraform"},
 		"an older state":         {tools: []string{terraform11}, objects: []client.Object{state("1.12.6", "example.com")}, err: "net uses OpenTofu or Terraform 1.12.6"},
 		"the template decides":   {tools: []string{tofu}, objects: []client.Object{ran("OpenTofu", "1.12.6")}, require: &terraform.ToolRequirement{Version: "~> 1.10"}, want: "tofu"},
-		"not even the template":  {tools: []string{terraform11}, objects: []client.Object{ran("OpenTofu", "1.12.6")}, require: &terraform.ToolRequirement{Version: "~> 1.11"}, err: "the template requires OpenTofu ~> 1.11"},
+		"not even the template":  {tools: []string{terraform11}, objects: []client.Object{ran("OpenTofu", "1.12.6")}, require: &terraform.ToolRequirement{Version: "~> 1.11"}, err: "net uses OpenTofu, and its template requires version ~> 1.11; found only Terraform 1.11.4 ("},
+		"a product is required":  {tools: []string{tofu}, require: &terraform.ToolRequirement{Product: "Terraform", Version: "~> 1.11"}, err: "the template of net requires Terraform ~> 1.11; found only OpenTofu 1.10.1 ("},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
