@@ -97,7 +97,7 @@ func newAddonListCommand(o *Options) *cobra.Command {
 				return output.Print(o.Out, summaries)
 			}
 			if len(summaries) == 0 {
-				fmt.Fprintf(o.Err, "No add-ons in %s: install one with captctl addon install\n", where)
+				fmt.Fprintf(o.Err, "No add-ons in %s: install one with %s\n", where, o.hints("captctl addon install"))
 				return nil
 			}
 			return o.printAddons(summaries, allNamespaces)
@@ -199,7 +199,7 @@ func (o *Options) printAddon(addon *addonsv1.CAPTAddon, clusters []addonsv1.Clus
 	s := summaryOf(addon)
 	fmt.Fprintf(o.Out, "%s %s, selector %s: ready in %d of %d clusters\n", s.Name, s.Version, s.Selector, s.Ready, s.Matched)
 	if len(clusters) == 0 {
-		fmt.Fprintf(o.Err, "No cluster is selected: label one with kubectl label cluster NAME %s\n", s.Selector)
+		fmt.Fprintf(o.Err, "No cluster is selected: label one with %s\n", o.hints("kubectl label cluster NAME "+s.Selector))
 		return nil
 	}
 	now := time.Now()

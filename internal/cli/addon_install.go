@@ -215,7 +215,7 @@ func (i *installOptions) report(r installed) {
 	switch {
 	case r.Kind != "CAPTAddon":
 	case len(r.Clusters) == 0:
-		fmt.Fprintf(i.Out, "  no cluster matches the selector %s: label one with kubectl label cluster NAME %s\n", r.selector, r.selector)
+		fmt.Fprintf(i.Out, "  no cluster matches the selector %s: label one with %s\n", r.selector, i.hints("kubectl label cluster NAME "+r.selector))
 	default:
 		fmt.Fprintf(i.Out, "  clusters: %s\n", strings.Join(r.Clusters, ", "))
 	}

@@ -28,6 +28,8 @@ type Options struct {
 	Streams
 	// Kube are kubectl's flags that select a cluster and a namespace.
 	Kube *genericclioptions.ConfigFlags
+
+	root *cobra.Command
 }
 
 // New returns the captctl command.
@@ -51,6 +53,7 @@ A workspace is one application of a Terraform module: a WorkspaceTemplateApply.`
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	})
+	o.root = root
 	root.SetIn(streams.In)
 	root.SetOut(streams.Out)
 	root.SetErr(streams.Err)

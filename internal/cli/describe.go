@@ -80,7 +80,14 @@ func (d *describeOptions) run(ctx context.Context, name string) error {
 	if objects.ControlPlaneInitialized() {
 		objects.Nodes = describe.ReadNodes(ctx, c, workload.Connector{}, key)
 	}
-	return d.print(d.Out, describe.Build(objects, d.all))
+	return d.print(d.Out, d.tree(objects))
+}
+
+// tree returns the tree of a cluster. The commands in its messages have the flags of the user.
+func (d *describeOptions) tree(objects *describe.Objects) *describe.Node {
+	tree := describe.Build(objects, d.all)
+	text.Walk(tree, func(n *describe.Node) []*describe.Node { return n.Children }, func(_ string, n *describe.Node) { n.Message = d.hints(n.Message) })
+	return tree
 }
 
 func (d *describeOptions) print(w io.Writer, tree *describe.Node) error {
@@ -110,7 +117,7 @@ func (d *describeOptions) watchCluster(ctx context.Context, c client.Client, key
 		log := &changeLog{d: d, lines: map[string]string{}}
 		show = log.show
 	}
-	if err := watcher.Watch(ctx, func(objects *describe.Objects) error { return show(describe.Build(objects, d.all)) }); err != nil {
+	if err := watcher.Watch(ctx, func(objects *describe.Objects) error { return show(d.tree(objects)) }); err != nil {
 		return err
 	}
 	if ctx.Err() == nil {

@@ -47,6 +47,10 @@ func (o *Options) doctor(ctx context.Context, output string) error {
 		return err
 	}
 	results := d.Examine(ctx)
+	for i := range results {
+		// The commands have the namespace of their object.
+		results[i].Fix = o.hintsIn("", results[i].Fix)
+	}
 	if output == "json" {
 		err = text.PrintJSON(o.Out, struct {
 			Healthy bool            `json:"healthy"`

@@ -37,7 +37,7 @@ func TestDoctor_exitCode(t *testing.T) {
 	}
 	g.Expect(json.Unmarshal([]byte(out), &report)).To(Succeed())
 	g.Expect(report.Healthy).To(BeFalse())
-	g.Expect(report.Results).To(ContainElement(And(HaveField("Check", "locks"), HaveField("Status", "fail"), HaveField("Fix", Equal("captctl unlock -n default demo")))))
+	g.Expect(report.Results).To(ContainElement(And(HaveField("Check", "locks"), HaveField("Status", "fail"), HaveField("Fix", Equal("captctl --kubeconfig "+env.Kubeconfig+" unlock -n default demo")))))
 
 	_, problem, code = captctl(t, "", "doctor", "--kubeconfig", "/does/not/exist")
 	g.Expect(code).To(Equal(1))

@@ -1,19 +1,31 @@
 package cli
 
 import (
+	"cmp"
 	"regexp"
 	"strings"
+
+	"github.com/spf13/cobra"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cli/operate"
 )
 
-// hinted matches the commands in messages that read or change objects of a namespace.
-var hinted = regexp.MustCompile(`\b(captctl (?:addon|approve|cancel|describe|drift|history|logs|plan|reject|retry|run|shell|state|unlock)|kubectl (?:annotate|describe|edit|get))\b`)
+// hinted matches the commands in messages that connect to the management cluster.
+var hinted = regexp.MustCompile(`\b(captctl (?:addon|approve|cancel|describe|doctor|drift|history|logs|migrate|plan|policy|reject|retry|run|shell|state|ui|unlock)|kubectl (?:annotate|apply|cluster-info|create|delete|describe|edit|get|label|logs|patch|rollout|scale|wait))\b`)
 
 // hints adds the flags with which the user chose the cluster and the namespace to the
-// commands in a message, so that they work when they are pasted.
+// commands in a message, so that they work when they are pasted. They have the name by which
+// captctl was called.
 func (o *Options) hints(text string) string { return o.hintsIn(*o.Kube.Namespace, text) }
+
+// program returns the name by which captctl was called.
+func (o *Options) program() string {
+	if o.root == nil {
+		return "captctl"
+	}
+	return cmp.Or(o.root.Annotations[cobra.CommandDisplayNameAnnotation], o.root.Name())
+}
 
 // hintsIn is hints for commands in another namespace.
 func (o *Options) hintsIn(namespace, text string) string {
@@ -25,6 +37,9 @@ func (o *Options) hintsIn(namespace, text string) string {
 	}
 	return hinted.ReplaceAllStringFunc(text, func(command string) string {
 		program, rest, _ := strings.Cut(command, " ")
+		if program == "captctl" {
+			program = o.program()
+		}
 		return program + flags.String() + " " + rest
 	})
 }

@@ -1,6 +1,13 @@
 package cli_test
 
 import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,15 +28,73 @@ func TestHints_haveTheFlagsOfTheCommand(t *testing.T) {
 		"retry net":     "Requested a run of net: follow it with captctl " + flags + " logs -f net\n",
 		"retry guest":   "Requested a run of guest: follow it with captctl " + kubeconfig + " -n platform logs -f " + h.namespace + ".guest, if you may\n",
 		"approve net":   "no plan of net is waiting for approval: see captctl " + flags + " history net",
+		"history net":   "net has no runs yet: see kubectl " + flags + " describe wsta net\n",
+		"addon list":    fmt.Sprintf("No add-ons in namespace %q: install one with captctl %s addon install\n", h.namespace, flags),
 		"logs net":      "net has no runs yet: see kubectl " + flags + " describe wsta net",
 		"run net":       "nothing is requested: pass --replace, --target, --refresh-only, --import or --plan-only: see captctl run --help",
 		"describe nets": `unknown command "nets" for "captctl describe": see captctl describe --help`,
 	} {
-		var out strings.Builder
-		err := execute(h.ctx, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &out}, strings.Fields(flags+" "+arguments)...)
-		if err != nil {
-			out.WriteString(err.Error())
-		}
-		h.Expect(out.String()).To(Equal(want), arguments)
+		h.Expect(executeAs(h, "captctl", flags+" "+arguments)).To(Equal(want), arguments)
 	}
+	h.Expect(executeAs(h, "kubectl-capt", flags+" retry net")).To(Equal("Requested a run of net: follow it with kubectl capt " + flags + " logs -f net\n"))
+}
+
+// executeAs runs a command under a name, and returns all that it prints.
+func executeAs(h *harness, program, arguments string) string {
+	var out strings.Builder
+	root := cli.New(cli.Streams{In: strings.NewReader(""), Out: &out, Err: &out})
+	root.SetArgs(strings.Fields(arguments))
+	cli.CalledAs(root, []string{program})
+	if err := root.ExecuteContext(h.ctx); err != nil {
+		out.WriteString(err.Error())
+	}
+	return out.String()
+}
+
+// Commands in messages that connect to the management cluster must get the flags of the user.
+func TestHints_knowEveryCommand(t *testing.T) {
+	g := NewWithT(t)
+	root := cli.New(cli.Streams{})
+	local := []string{"up", "down", "status", "env", "generate", "validate", "render", "version", "reference", "help", "completion"}
+	for _, cmd := range root.Commands() {
+		want := "see captctl " + cmd.Name()
+		if !slices.Contains(local, cmd.Name()) {
+			want = "see captctl --context prod " + cmd.Name()
+		}
+		g.Expect(cli.HintsOf("see captctl " + cmd.Name())).To(Equal(want))
+	}
+	for _, dir := range []string{"doctor", "operate", "."} {
+		for verb := range kubectlVerbs(t, dir) {
+			want := "kubectl --context prod " + verb
+			if slices.Contains([]string{"capt", "config", "plugin"}, verb) {
+				want = "kubectl " + verb
+			}
+			g.Expect(cli.HintsOf("kubectl " + verb)).To(Equal(want))
+		}
+	}
+}
+
+// kubectlVerbs returns the commands of kubectl in the strings of a package.
+func kubectlVerbs(t *testing.T, dir string) map[string]bool {
+	t.Helper()
+	g := NewWithT(t)
+	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	g.Expect(err).NotTo(HaveOccurred())
+	verbs := map[string]bool{}
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		g.Expect(err).NotTo(HaveOccurred())
+		ast.Inspect(file, func(node ast.Node) bool {
+			if literal, is := node.(*ast.BasicLit); is && literal.Kind == token.STRING {
+				for _, match := range regexp.MustCompile(`\bkubectl ([a-z][a-z-]*)`).FindAllStringSubmatch(literal.Value, -1) {
+					verbs[match[1]] = true
+				}
+			}
+			return true
+		})
+	}
+	return verbs
 }

@@ -72,7 +72,7 @@ func (o *Options) printHistory(apply *infrav1.WorkspaceTemplateApply) error {
 		addShell(table, &shells[i], now)
 	}
 	if apply.Status.Run == nil && len(apply.Status.History) == 0 && apply.Status.Shell == nil {
-		fmt.Fprintf(o.Err, "%s has no runs yet: see kubectl describe wsta %s\n", apply.Name, apply.Name)
+		fmt.Fprintf(o.Err, "%s has no runs yet: see %s\n", apply.Name, o.hints("kubectl describe wsta "+apply.Name))
 		return nil
 	}
 	return table.Print(o.Out, o.style())

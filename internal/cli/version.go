@@ -48,7 +48,7 @@ outside of the cluster is not known.`,
 				fmt.Fprintf(o.Out, "manager %s (Deployment %s/%s)\n", m.Image, m.Namespace, m.Deployment)
 			}
 			if known && len(managers) == 0 {
-				fmt.Fprintln(o.Err, "The management cluster has no Deployment of a manager: it runs outside of the cluster, or CAPT is not installed. See captctl doctor")
+				fmt.Fprintln(o.Err, "The management cluster has no Deployment of a manager: it runs outside of the cluster, or CAPT is not installed. "+o.hints("See captctl doctor"))
 			}
 			return nil
 		},
