@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -9,6 +10,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/appthrust/capt/internal/cli/flavor"
@@ -35,7 +37,8 @@ func newGenerateClusterCommand(o *Options) *cobra.Command {
 		Short: "Generate the manifests of a cluster",
 		Long: `Generate the manifests of a cluster from one of CAPT's flavors, or from your own
 clusterctl template. The value of a variable comes from --set, else from the
-environment, else from the template's default.`,
+environment, else from the template's default. The namespace is that of -n, else of the
+environment variable NAMESPACE, else of the kubeconfig's context, if there is a kubeconfig.`,
 		Example: `  captctl generate cluster demo --flavor local | kubectl apply -f -
 
   # Show the variables of a flavor.
@@ -85,6 +88,9 @@ func (o *Options) generateCluster(args []string, flags *generateFlags) error {
 	if err != nil {
 		return err
 	}
+	if err := checkValues(template, given); err != nil {
+		return err
+	}
 	filled, err := flavor.Fill(template, given, os.LookupEnv)
 	if err != nil {
 		return &Exit{Code: 2, Err: err}
@@ -102,32 +108,71 @@ func (o *Options) givenValues(name string, flags *generateFlags) (map[string]str
 	if flags.kubernetesVersion != "" {
 		given[flavor.KubernetesVersion] = flags.kubernetesVersion
 	}
-	if namespace := *o.Kube.Namespace; namespace != "" {
-		given[flavor.Namespace] = namespace
-	} else if os.Getenv(flavor.Namespace) == "" {
-		// Manifests can be generated without a kubeconfig.
-		if namespace, err := o.Namespace(); err == nil {
-			given[flavor.Namespace] = namespace
-		}
-	}
 	set, err := assignments(flags.set)
 	if err != nil {
 		return nil, err
 	}
-	maps.Copy(given, set)
-	const rule = "use at most 63 lower-case letters, digits and dashes"
-	if text := given[flavor.ClusterName]; len(validation.IsDNS1123Label(text)) > 0 {
-		return nil, usageError("%q is not a valid cluster name: %s, such as demo", text, rule)
-	}
-	if text, found := given[flavor.Namespace]; found && len(validation.IsDNS1123Label(text)) > 0 {
-		return nil, usageError("%q is not a valid namespace: %s, such as team-a", text, rule)
-	}
-	if text, found := given[flavor.KubernetesVersion]; found {
-		if _, err := kubeversion.Parse(text); err != nil {
-			return nil, usageError("%q is not a Kubernetes version: write for example %s", text, kubeversion.EKSDefault)
+	if namespace := *o.Kube.Namespace; namespace != "" {
+		given[flavor.Namespace] = namespace
+	} else if os.Getenv(flavor.Namespace) == "" && set[flavor.Namespace] == "" {
+		namespace, err := o.contextNamespace()
+		if err != nil {
+			return nil, err
+		}
+		if namespace != "" {
+			given[flavor.Namespace] = namespace
 		}
 	}
+	maps.Copy(given, set)
 	return given, nil
+}
+
+// contextNamespace returns the namespace of the kubeconfig's context. It is empty without a
+// context, because manifests can be generated without a kubeconfig; one that the user chose
+// must exist.
+func (o *Options) contextNamespace() (string, error) {
+	config, err := o.Kube.ToRawKubeConfigLoader().RawConfig()
+	if err != nil {
+		return "", usageError("loading the kubeconfig: %w", err)
+	}
+	name := cmp.Or(*o.Kube.Context, config.CurrentContext)
+	selected, found := config.Contexts[name]
+	switch {
+	case found:
+		return cmp.Or(selected.Namespace, metav1.NamespaceDefault), nil
+	case *o.Kube.Context != "":
+		return "", usageError("the kubeconfig has no context %q: see kubectl config get-contexts", name)
+	default:
+		return "", nil
+	}
+}
+
+// checkValues returns an error for values that no cluster can have, also if they are from the
+// environment.
+func checkValues(template []byte, given map[string]string) error {
+	variables, err := flavor.Variables(template)
+	if err != nil {
+		return &Exit{Code: 2, Err: err}
+	}
+	values := maps.Clone(given)
+	for _, v := range variables {
+		if text := os.Getenv(v.Name); text != "" && given[v.Name] == "" {
+			values[v.Name] = text
+		}
+	}
+	const rule = "use at most 63 lower-case letters, digits and dashes"
+	if text := values[flavor.ClusterName]; len(validation.IsDNS1123Label(text)) > 0 {
+		return usageError("%q is not a valid cluster name: %s, such as demo", text, rule)
+	}
+	if text, found := values[flavor.Namespace]; found && len(validation.IsDNS1123Label(text)) > 0 {
+		return usageError("%q is not a valid namespace: %s, such as team-a", text, rule)
+	}
+	if text, found := values[flavor.KubernetesVersion]; found {
+		if _, err := kubeversion.Parse(text); err != nil {
+			return usageError("%q is not a Kubernetes version: write for example %s", text, kubeversion.EKSDefault)
+		}
+	}
+	return nil
 }
 
 // assignments parses the values of --set. One flag may set several variables, as
@@ -177,12 +222,19 @@ func (o *Options) listVariables(template []byte) error {
 	if err != nil {
 		return &Exit{Code: 2, Err: err}
 	}
+	namespace, err := o.contextNamespace()
+	if err != nil {
+		return err
+	}
 	table := tabwriter.NewWriter(o.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "VARIABLE\tDEFAULT")
 	for _, v := range variables {
 		value := "(required)"
 		if v.Default != nil {
 			value = *v.Default
+		}
+		if v.Name == flavor.Namespace && namespace != "" {
+			value = namespace + " (of the context)"
 		}
 		fmt.Fprintf(table, "%s\t%s\n", v.Name, value)
 	}

@@ -106,3 +106,42 @@ func TestGenerateCluster_usesTheNamespaceOfTheContext(t *testing.T) {
 		})
 	}
 }
+
+// A user who chose a context must not get manifests for the default namespace.
+func TestGenerateCluster_refusesWhatItCannotUse(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		NewWithT(t).Expect(os.WriteFile(path, []byte(text), 0o600)).To(Succeed())
+		return path
+	}
+	good := write("good", `{"apiVersion": "v1", "kind": "Config", "current-context": "a", "clusters": [{"name": "a", "cluster": {"server": "https://example.com"}}], "contexts": [{"name": "a", "context": {"cluster": "a", "namespace": "team"}}]}`)
+	broken := write("broken", "{")
+	for name, tc := range map[string]struct {
+		args []string
+		env  map[string]string
+		code int
+		want string
+	}{
+		"an unknown context":          {args: []string{"--kubeconfig", good, "--context", "typo"}, code: 2, want: `the kubeconfig has no context "typo": see kubectl config get-contexts`},
+		"a context without a file":    {args: []string{"--context", "typo"}, env: map[string]string{"KUBECONFIG": filepath.Join(dir, "none")}, code: 2, want: `the kubeconfig has no context "typo"`},
+		"a missing file":              {args: []string{"--kubeconfig", filepath.Join(dir, "none")}, code: 2, want: "no such file"},
+		"a broken file":               {env: map[string]string{"KUBECONFIG": broken}, code: 2, want: broken},
+		"a namespace of the variable": {env: map[string]string{"NAMESPACE": "Bad_Ns"}, code: 2, want: `"Bad_Ns" is not a valid namespace`},
+		"a version of the variable":   {env: map[string]string{"KUBERNETES_VERSION": "foo"}, code: 2, want: `"foo" is not a Kubernetes version`},
+		"no kubeconfig":               {env: map[string]string{"KUBECONFIG": filepath.Join(dir, "none")}, want: `namespace: "default"`},
+		"a namespace that is set":     {args: []string{"--set", "NAMESPACE=third"}, env: map[string]string{"KUBECONFIG": broken}, want: `namespace: "third"`},
+		"the variables":               {args: []string{"--kubeconfig", good, "--list-variables"}, want: "team (of the context)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("KUBECONFIG", good)
+			for variable, value := range tc.env {
+				t.Setenv(variable, value)
+			}
+			out, problem, code := captctl(t, "", append([]string{"generate", "cluster", "demo", "--flavor", "local"}, tc.args...)...)
+			g := NewWithT(t)
+			g.Expect(code).To(Equal(tc.code), out+problem)
+			g.Expect(out + problem).To(ContainSubstring(tc.want))
+		})
+	}
+}
