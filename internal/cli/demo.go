@@ -62,35 +62,49 @@ func (o *Options) showTree(ctx context.Context, env *environment.Environment, na
 	return describe.Render(o.Out, describe.Build(objects, false), o.style(), time.Now())
 }
 
-// showNext prints commands to try next.
+// section is a title with commands.
+type section struct {
+	title    string
+	commands []string
+}
+
+// showNext prints commands to try next. The titles are not comments: interactive zsh has none.
 func (o *Options) showNext(cmd *cobra.Command, env *environment.Environment, cluster string, addons bool) error {
 	status, err := env.Status(cmd.Context())
 	if err != nil {
 		return err
 	}
-	lines := []string{
-		"# Management cluster",
+	sections := []section{{"In the management cluster", []string{
 		useEnvironment(cmd, env),
 		"kubectl get cluster,captcluster,captcontrolplane,captmachinepool,wsta",
 		"captctl describe cluster " + cluster,
 		"captctl status" + environmentArguments(cmd, env),
 		"captctl doctor",
-	}
+	}}}
 	for _, local := range status.Clusters {
 		if local.Name != cluster {
 			continue
 		}
 		kubectlIn := "kubectl --kubeconfig " + shellWord(filepath.Join(local.Directory, "kubeconfig"))
-		lines = append(lines, "", "# Cluster "+cluster, kubectlIn+" get nodes,pods -A")
+		inCluster := section{"In cluster " + cluster, []string{kubectlIn + " get nodes,pods -A"}}
 		if addons {
-			lines = append(lines, kubectlIn+" get helmrelease,nodepool,nodeclaim -A", kubectlIn+" scale deployment inflate --replicas=30   # Karpenter adds nodes")
+			inCluster.commands = append(inCluster.commands, kubectlIn+" get helmrelease,nodepool,nodeclaim -A")
+		}
+		sections = append(sections, inCluster)
+		if addons {
+			sections = append(sections, section{"For more pods, for which Karpenter adds nodes", []string{kubectlIn + " scale deployment inflate --replicas=30"}})
 		}
 	}
 	if link := env.PageLink(); link != "" {
-		lines = append(lines, "", "# The same in the browser; this link works once, captctl up prints another one", link)
+		sections = append(sections, section{"In the browser (this link works once, captctl up prints another one)", []string{link}})
 	}
-	lines = append(lines, "", "# Clean up", "kubectl delete cluster "+cluster+"   # with everything that belongs to it", "captctl down"+environmentArguments(cmd, env))
-	fmt.Fprintf(o.Out, "Try next:\n\n  %s\n", strings.ReplaceAll(strings.Join(lines, "\n  "), "\n  \n", "\n\n"))
+	sections = append(sections, section{"To delete the cluster with everything that belongs to it, and the environment", []string{
+		"kubectl delete cluster " + cluster, "captctl down" + environmentArguments(cmd, env),
+	}})
+	fmt.Fprintln(o.Out, "Try next:")
+	for _, s := range sections {
+		fmt.Fprintf(o.Out, "\n  %s:\n    %s\n", s.title, strings.Join(s.commands, "\n    "))
+	}
 	return nil
 }
 

@@ -95,12 +95,15 @@ func (u *user) followHints(out string) {
 	u.t.Helper()
 	_, hints, found := strings.Cut(out, "Try next:\n")
 	u.Expect(found).To(BeTrue())
-	hints, _, found = strings.Cut(hints, "# Clean up")
+	hints, _, found = strings.Cut(hints, "  To delete the cluster")
 	u.Expect(found).To(BeTrue())
-	hints, browser, hasPage := strings.Cut(hints, "# The same in the browser; this link works once, captctl up prints another one\n")
+	hints, browser, hasPage := strings.Cut(hints, "  In the browser (this link works once, captctl up prints another one):\n")
 	if hasPage {
 		u.opensPage(strings.TrimSpace(browser))
 	}
+	u.Expect(hints).NotTo(ContainSubstring("#"), "zsh has no comments")
+	hints = commands(hints)
+	u.Expect(hints).To(And(ContainSubstring("captctl doctor"), ContainSubstring("get nodes,pods -A")))
 	root, err := testenv.Root()
 	u.Expect(err).NotTo(HaveOccurred())
 	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
@@ -124,6 +127,17 @@ func (u *user) followHints(out string) {
 	u.Expect(err).NotTo(HaveOccurred(), "%s\n%s", hints, text)
 	u.t.Logf("the hints print:\n%s", text)
 	u.Expect(string(text)).To(ContainSubstring("hello world"))
+}
+
+// commands returns the commands of hints, which are indented more than their titles.
+func commands(hints string) string {
+	var lines []string
+	for line := range strings.Lines(hints) {
+		if command, is := strings.CutPrefix(line, "    "); is {
+			lines = append(lines, command)
+		}
+	}
+	return strings.Join(lines, "")
 }
 
 // opensPage follows the link to the page.

@@ -154,7 +154,7 @@ func TestQuickstart_isShownLive(t *testing.T) {
 		b.eventually("Timeline")
 		b.Eventually(func() string { return value[string](b, `document.querySelector(".title .badge").textContent`) }, slow).Should(ContainSubstring("Ready"))
 		out := <-done
-		b.Expect(out).To(ContainSubstring("# The same in the browser"))
+		b.Expect(out).To(ContainSubstring("In the browser (this link works once"))
 		b.Expect(out).To(ContainSubstring("http://127.0.0.1:"))
 		b.screenshot("quickstart-cluster-1280-light")
 	})
