@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -48,7 +49,8 @@ func (o *operator) block(scenario string, index int) string {
 	return blocks[index]
 }
 
-// command returns a shell that executes commands with the kubeconfig of a server.
+// command returns a shell that executes commands with the kubeconfig of a server, as a user
+// pastes them: it continues after errors.
 func (o *operator) command(s *server, script string) *exec.Cmd {
 	o.t.Helper()
 	captctl, err := testenv.Built("captctl")
@@ -59,7 +61,7 @@ func (o *operator) command(s *server, script string) *exec.Cmd {
 	s.Expect(err).NotTo(HaveOccurred())
 	s.Expect(os.MkdirAll(filepath.Join(s.dir, "cluster-api"), 0o700)).To(Succeed())
 	s.Expect(os.WriteFile(filepath.Join(s.dir, "cluster-api", "clusterctl.yaml"), config, 0o600)).To(Succeed())
-	cmd := exec.CommandContext(s.ctx, "bash", "-euxo", "pipefail", "-c", script)
+	cmd := exec.CommandContext(s.ctx, "bash", "-xc", script)
 	cmd.Dir = o.dir
 	path := strings.Join([]string{filepath.Dir(captctl), filepath.Dir(kubectl), os.Getenv("PATH")}, string(os.PathListSeparator))
 	cmd.Env = append(os.Environ(), "PATH="+path, "KUBECONFIG="+s.kubeconfig, "HOME="+s.dir, "XDG_CONFIG_HOME="+s.dir,
@@ -83,12 +85,13 @@ func (o *operator) runAlone(s *server, script string) {
 	o.t.Logf("%s", out)
 }
 
-// refused executes commands that must fail, as a user pastes them: in a shell that continues
-// after errors. It returns the output.
+// refused executes commands that must fail, and returns the output.
 func (o *operator) refused(s *server, script string) string {
 	o.t.Helper()
 	cmd := o.command(s, script)
 	cmd.Args = []string{"bash", "-c", script}
+	// A script may end its own process group.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := cmd.CombinedOutput()
 	o.t.Logf("%s", out)
 	s.Expect(err).To(BeAssignableToTypeOf(&exec.ExitError{}), "it succeeded: %s", script)

@@ -99,21 +99,25 @@ func TestBackup_restoresDirectory(t *testing.T) {
 
 	// As after an installation with Helm.
 	o.run(source, unlabel)
-	for i := range 3 {
+	for i := range 2 {
 		o.run(source, o.block("backup-clusterctl", i))
 	}
-	o.run(source, "captctl -n platform state pull lost --out lost.tfstate; rm backup/Secret_platform_tfstate-default-lost-ws.yaml")
+	o.failBackups(source)
+	o.backUpWhileRunning(source)
+	o.run(source, "captctl -n platform state pull lost --out lost.tfstate && rm backup/platform/Secret_platform_tfstate-default-lost-ws.yaml")
 	newer := filesWorkspace("platform", "app", "a", "b") + filesWorkspace("platform", "kept", "a", "b")
 	o.apply(source, newer)
 	source.waitReason("platform", "app", "Ready")
 	source.waitReason("platform", "kept", "Ready")
 	o.run(source, o.block("backup-states", 0))
-	o.run(source, `jq '.items |= map(select(.metadata.labels["capt.appthrust.io/workspace"] == "kept"))' states.json > some.json; mv some.json states.json`)
+	o.run(source, o.block("backup", 0))
+	o.run(source, `jq -e '.items |= map(select(.metadata.labels["capt.appthrust.io/workspace"] == "kept"))' states.json > some.json && mv some.json states.json`)
 	before := o.files()
 	source.Expect(o.fileNames()).To(Equal([]string{"app.a", "app.b", "kept.a", "kept.b", "lost.a"}))
 	source.crash()
 
 	target := newServer(t, config)
+	o.keepsLastCopies(source, target)
 	target.init(commands.init, current)
 	target.startClusterAPI()
 	o.run(target, unlabel)

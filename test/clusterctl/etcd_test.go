@@ -93,16 +93,18 @@ func TestBackup_restoresEtcd(t *testing.T) {
 	s.waitReason("default", "kept", "Ready")
 	s.waitReason("default", "lost", "Ready")
 	o.run(s, o.block("backup-states", 0))
-	o.run(s, `jq '.items |= map(select(.metadata.labels["capt.appthrust.io/workspace"] != "lost"))' states.json > kept.json; mv kept.json states.json`)
+	o.run(s, `jq '.items |= map(select(.metadata.labels["capt.appthrust.io/workspace"] != "lost"))' states.json > kept.json && mv kept.json states.json`)
 	before := o.files()
 	s.Expect(o.fileNames()).To(Equal([]string{"kept.a", "kept.b", "lost.a", "lost.b"}))
 
 	s.crash()
+	o.writeStopped("flux-system Deployment/earlier 2\n")
 	o.runAlone(s, o.block("backup-etcd", 1))
 	s.startAPI(filepath.Join(o.dir, "restored"))
 	// Only the operator reaches the API server.
 	o.runAlone(s, o.block("backup-etcd", 2))
 	s.expectStopped()
+	s.Expect(o.readFile("stopped.txt")).NotTo(ContainSubstring("earlier"), "the file of an earlier restore is not used")
 	o.runAlone(s, o.block("backup-states", 1))
 	// Everything reaches the API server. At first, the manager does not start in time.
 	o.refused(s, strings.Replace(o.block("backup-etcd", 3), "--timeout=5m", "--timeout=1s", 1))
@@ -120,6 +122,11 @@ func TestBackup_restoresEtcd(t *testing.T) {
 	before = o.files()
 
 	// The newer inputs come back.
+	stopped := o.readFile("stopped.txt")
+	o.writeStopped("flux-system Deployment/deleted 2\n" + stopped)
+	s.Expect(o.refused(s, o.block("backup-etcd", 4))).To(ContainSubstring("not started: flux-system/Deployment/deleted\n"))
+	s.Expect(*s.deployment("flux-system").Spec.Replicas).To(BeEquivalentTo(3), "the others are started")
+	o.writeStopped(stopped)
 	o.run(s, o.block("backup-etcd", 4))
 	s.waitRollout()
 	s.Expect(*s.deployment("flux-system").Spec.Replicas).To(BeEquivalentTo(3))

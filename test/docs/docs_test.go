@@ -209,6 +209,7 @@ spec:
 YAML
 `,
 		after: `
+export KUBECONFIG=new.kubeconfig
 kubectl get clusterworkspacepolicy/production
 kubectl get workspacepolicy/report captreferencegrant/lent
 kubectl -n team wait --for=condition=Ready wsta/guest --timeout=2m
@@ -234,6 +235,7 @@ var elsewhere = map[string]string{
 	"docs/aws.md aws-real":             "test/aws TestReal_livesAndLeavesNothing",
 	"docs/aws.md aws":                  "test/aws TestDocs_leadFromAnAccountToAClusterAndBack",
 	"docs/backup.md backup-etcd":       "test/clusterctl TestBackup_restoresEtcd",
+	"docs/backup.md backup-fence":      "test/clusterctl TestBackup_fencesKubeadm",
 	"docs/backup.md backup-clusterctl": "test/clusterctl TestBackup_restoresDirectory",
 	"docs/backup.md backup-states":     "test/clusterctl TestBackup_restoresEtcd",
 	"docs/backup.md backup-release":    "test/clusterctl TestBackup_restoresEtcd",
