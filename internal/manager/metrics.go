@@ -71,7 +71,7 @@ func newObjectMetrics(reader client.Reader, scheme *runtime.Scheme, o *Options, 
 			Name: "capt_drifted_resources", Help: "Number of resources that differ from the state.",
 		}, []string{"namespace", "name"}),
 		driftUnknown: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "capt_drift_check_failing", Help: "1 for each workspace whose latest drift check failed.",
+			Name: "capt_drift_check_failing", Help: "1 for each workspace whose latest two drift checks failed, or more.",
 		}, []string{"namespace", "name"}),
 		kubeconfigs: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "capt_kubeconfig_expiry_timestamp_seconds", Help: "When the kubeconfig of a control plane expires, by the source of the kubeconfig. CAPT renews those of the source EKS.",
@@ -186,13 +186,16 @@ func (m *objectMetrics) readRuns(ctx context.Context, workspace *infrav1.Workspa
 }
 
 // readDrift sets the metrics of the drift of a workspace. One that is being deleted is not
-// checked any more. That of a guest is the drift of the workspace that runs for it.
+// checked any more, nor one whose drift.action is Off: what an earlier or a requested check
+// found may be repaired since. That of a guest is the drift of the workspace that runs for it.
 func (m *objectMetrics) readDrift(ctx context.Context, workspace *infrav1.WorkspaceTemplateApply) {
 	drift := workspace.Status.Drift
 	if drift == nil || !workspace.DeletionTimestamp.IsZero() || workspace.Status.Host != nil {
 		return
 	}
-	m.drifted.WithLabelValues(workspace.Namespace, workspace.Name).Set(float64(len(drift.Resources)))
+	if len(drift.Resources) == 0 || workspacetemplateapply.ChecksDrift(m.policyOf(ctx, workspace)) {
+		m.drifted.WithLabelValues(workspace.Namespace, workspace.Name).Set(float64(len(drift.Resources)))
+	}
 	if !drift.FailedAt.IsZero() && workspacetemplateapply.DriftUnknown(m.policyOf(ctx, workspace), drift) {
 		m.driftUnknown.WithLabelValues(workspace.Namespace, workspace.Name).Set(1)
 	}

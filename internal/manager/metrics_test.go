@@ -206,16 +206,18 @@ func TestObjectMetrics_drift(t *testing.T) {
 	objects := &objectsOf{workspaces: []infrav1.WorkspaceTemplateApply{
 		workspace("never", infrav1.DriftReport, nil), waiting, deleted, guest,
 		workspace("clean", infrav1.DriftReport, &infrav1.DriftStatus{CheckedAt: at(2), FailedAt: at(1)}),
-		workspace("failing", infrav1.DriftReport, &infrav1.DriftStatus{CheckedAt: at(1), FailedAt: at(2), Resources: resources[:1]}),
-		workspace("new", infrav1.DriftReport, &infrav1.DriftStatus{FailedAt: at(2)}),
-		workspace("requested", infrav1.DriftOff, &infrav1.DriftStatus{FailedAt: at(2)}),
+		workspace("failing", infrav1.DriftReport, &infrav1.DriftStatus{CheckedAt: at(1), FailedAt: at(2), Failure: "no luck", Failures: 2, Resources: resources[:1]}),
+		workspace("new", infrav1.DriftReport, &infrav1.DriftStatus{FailedAt: at(2), Failure: "no luck", Failures: 3}),
+		workspace("once", infrav1.DriftReport, &infrav1.DriftStatus{FailedAt: at(2), Failure: "no luck", Failures: 1}),
+		workspace("requested", infrav1.DriftOff, &infrav1.DriftStatus{FailedAt: at(2), Failure: "no luck", Failures: 2}),
+		workspace("switched-off", infrav1.DriftOff, &infrav1.DriftStatus{CheckedAt: at(1), Resources: resources}),
 	}}
 	o, synced := NewOptions(), &cachesSynced{}
 	o.Providers, o.WebhookPort = allProviders, 0
 	synced.Store(true)
 	registry := prometheus.NewPedanticRegistry()
 	g.Expect(registry.Register(newObjectMetrics(objects, scheme.New(), o, synced))).To(Succeed())
-	g.Expect(testutil.GatherAndCompare(registry, strings.NewReader(`# HELP capt_drift_check_failing 1 for each workspace whose latest drift check failed.
+	g.Expect(testutil.GatherAndCompare(registry, strings.NewReader(`# HELP capt_drift_check_failing 1 for each workspace whose latest two drift checks failed, or more.
 # TYPE capt_drift_check_failing gauge
 capt_drift_check_failing{name="failing",namespace="team-a"} 1
 capt_drift_check_failing{name="new",namespace="team-a"} 1
@@ -224,6 +226,7 @@ capt_drift_check_failing{name="new",namespace="team-a"} 1
 capt_drifted_resources{name="clean",namespace="team-a"} 0
 capt_drifted_resources{name="failing",namespace="team-a"} 1
 capt_drifted_resources{name="new",namespace="team-a"} 0
+capt_drifted_resources{name="once",namespace="team-a"} 0
 capt_drifted_resources{name="requested",namespace="team-a"} 0
 capt_drifted_resources{name="waiting",namespace="team-a"} 2
 `), "capt_drifted_resources", "capt_drift_check_failing")).To(Succeed())

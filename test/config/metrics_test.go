@@ -105,7 +105,9 @@ func createEverySeries(t *testing.T) {
 		{running, func() {
 			running.Status.Run = &infrav1.RunStatus{ID: "paused-r1", Operation: "PlanAndApply", StartedAt: now}
 		}},
-		{unchecked, func() { unchecked.Status.Drift = &infrav1.DriftStatus{FailedAt: now, Failure: "It failed."} }},
+		{unchecked, func() {
+			unchecked.Status.Drift = &infrav1.DriftStatus{FailedAt: now, Failure: "It failed.", Failures: 2}
+		}},
 		{controlPlane, func() {
 			controlPlane.Status.Kubeconfig = &controlplanev1.KubeconfigStatus{SecretName: "paused-kubeconfig", ExpiresAt: now}
 		}},

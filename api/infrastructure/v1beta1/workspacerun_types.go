@@ -406,15 +406,21 @@ type DriftStatus struct {
 	// +optional
 	CheckedAt metav1.Time `json:"checkedAt,omitempty,omitzero"`
 
-	// failedAt is when a check failed after the last successful one.
+	// failedAt is when the latest check failed, or was canceled, after the last successful one.
 	// +optional
 	FailedAt metav1.Time `json:"failedAt,omitempty,omitzero"`
 
-	// failure is why that check failed.
+	// failure is why the latest check failed.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=2048
 	Failure string `json:"failure,omitempty"`
+
+	// failures is how many checks in a row have failed. The next one begins sooner than after
+	// the interval.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	Failures int32 `json:"failures,omitempty"`
 
 	// resources are the resources that differed, up to 100 of them.
 	// +optional

@@ -127,8 +127,8 @@ func workspaceProblem(apply *infrav1.WorkspaceTemplateApply, now time.Time) *Res
 	return nil
 }
 
-// maxDriftUnknown is the duration from which failing drift checks are reported. By default a
-// check is repeated after an hour.
+// maxDriftUnknown is the duration from which failing drift checks are reported. Several in a row
+// have failed then.
 const maxDriftUnknown = 90 * time.Minute
 
 // driftProblem returns a result for a workspace whose drift checks fail, else nil. Ready does

@@ -266,22 +266,25 @@ func (s situation) driftCheckRequested() bool {
 // nextDriftCheck returns when the next periodic drift check is due. It returns
 // false if periodic checks are disabled or nothing has been applied.
 func (s situation) nextDriftCheck() (time.Time, bool) {
-	if !checksDrift(s.policy) || s.lastApplied.IsZero() {
+	if !ChecksDrift(s.policy) || s.lastApplied.IsZero() {
 		return time.Time{}, false
 	}
 	last := s.lastApplied
 	if s.drift != nil && s.drift.CheckedAt.After(last) {
 		last = s.drift.CheckedAt.Time
 	}
+	wait := s.policy.DriftInterval + time.Duration(float64(s.policy.DriftInterval)*0.1*s.jitter)
 	if s.drift != nil && s.drift.FailedAt.After(last) {
 		last = s.drift.FailedAt.Time
+		if checkFailed(s.drift) {
+			wait = reconcile.Backoff(s.policy.MinBackoff, wait, failedChecks(s.drift)-1)
+		}
 	}
-	spread := time.Duration(float64(s.policy.DriftInterval) * 0.1 * s.jitter)
-	return last.Add(s.policy.DriftInterval + spread), true
+	return last.Add(wait), true
 }
 
-// checksDrift reports whether a policy enables periodic drift checks.
-func checksDrift(policy template.Policy) bool {
+// ChecksDrift reports whether a policy enables periodic drift checks.
+func ChecksDrift(policy template.Policy) bool {
 	return policy.DriftAction != infrav1.DriftOff && policy.DriftAction != ""
 }
 

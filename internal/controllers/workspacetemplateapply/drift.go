@@ -22,15 +22,21 @@ func (r *Reconciler) drift(_ context.Context, s *scope) error {
 	return driftFault(s.apply.Status.Drift, untilDriftCheck(s))
 }
 
-// DriftUnknown reports whether the latest drift check of a workspace with this policy failed.
-// Without periodic checks, only the user who requests one waits for its result.
+// DriftUnknown reports whether the latest drift checks of a workspace with this policy failed.
+// One failure is soon followed by another check. Without periodic checks, only the user who
+// requests one waits for its result.
 func DriftUnknown(policy template.Policy, drift *infrav1.DriftStatus) bool {
-	return checksDrift(policy) && checkFailed(drift)
+	return ChecksDrift(policy) && checkFailed(drift) && failedChecks(drift) > 1
 }
 
+// checkFailed reports whether the latest check that was not canceled failed.
 func checkFailed(drift *infrav1.DriftStatus) bool {
-	return drift != nil && drift.FailedAt.After(drift.CheckedAt.Time)
+	return drift != nil && drift.Failure != "" && drift.FailedAt.After(drift.CheckedAt.Time)
 }
+
+// failedChecks returns how many checks in a row have failed, of which the latest did. Earlier
+// versions did not count them.
+func failedChecks(drift *infrav1.DriftStatus) int32 { return max(drift.Failures, 1) }
 
 // driftFault waits if resources have drifted or the last check failed: until the next check if there is
 // one, and for a watch otherwise.
@@ -58,7 +64,7 @@ func driftCheckMessage(drift *infrav1.DriftStatus, policy template.Policy) strin
 	switch {
 	case drift != nil && !drift.CheckedAt.IsZero():
 		return "Last checked at " + drift.CheckedAt.UTC().Format(time.RFC3339)
-	case !checksDrift(policy):
+	case !ChecksDrift(policy):
 		return "Not checked: drift.action is Off"
 	default:
 		return "Not checked yet"

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/terraform"
@@ -204,7 +205,36 @@ func TestRecordResult_failedDriftCheckIsNotAFailure(t *testing.T) {
 		fresh.addRun(g, terraform.OperationCheckDrift, terraform.Result{Outcome: outcome})
 		fresh.recordAll(g)
 		g.Expect(fresh.apply.Status.Drift.FailedAt.Time).To(Equal(fresh.now))
+		g.Expect(fresh.apply.Status.Drift.Failures).To(BeEquivalentTo(1))
+		fresh.addRun(g, terraform.OperationCheckDrift, terraform.Result{Outcome: outcome})
+		fresh.recordAll(g)
+		g.Expect(fresh.apply.Status.Drift.Failures).To(BeEquivalentTo(2))
+		fresh.now = fresh.now.Add(time.Minute)
+		fresh.addRun(g, terraform.OperationCheckDrift, terraform.Result{Outcome: terraform.OutcomeNoChanges})
+		fresh.recordAll(g)
+		g.Expect(fresh.apply.Status.Drift.Failures).To(BeZero())
 	}
+}
+
+// A user who cancels a check knows that there is no result.
+func TestRecordResult_canceledDriftCheckHasNotFailed(t *testing.T) {
+	g := NewWithT(t)
+	s := applied(g)
+	s.inputs.Policy.DriftAction = infrav1.DriftReport
+	s.apply.Status.Drift = &infrav1.DriftStatus{CheckedAt: metav1.NewTime(s.now.Add(-time.Hour))}
+	s.apply.Annotations[infrav1.CheckDriftAnnotation] = "now"
+	run := s.addRun(g, terraform.OperationCheckDrift, terraform.Result{Outcome: terraform.OutcomeInterrupted})
+	s.apply.Annotations[infrav1.CancelRunAnnotation] = run.id
+	s.recordAll(g)
+	g.Expect(driftFault(s.apply.Status.Drift, 0)).To(Succeed())
+	g.Expect(DriftUnknown(s.inputs.Policy, s.apply.Status.Drift)).To(BeFalse())
+	g.Expect(decide(s.situation())).To(Equal(noRun), "neither at once again nor as requested")
+
+	s.apply.Status.Drift.Failure, s.apply.Status.Drift.Failures = "no luck", 2
+	again := s.addRun(g, terraform.OperationCheckDrift, terraform.Result{Outcome: terraform.OutcomeInterrupted})
+	s.apply.Annotations[infrav1.CancelRunAnnotation] = again.id
+	s.recordAll(g)
+	g.Expect(DriftUnknown(s.inputs.Policy, s.apply.Status.Drift)).To(BeTrue(), "the last result counts")
 }
 
 func TestRecordResult_countsConsecutiveAttempts(t *testing.T) {
