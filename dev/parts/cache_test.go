@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// nobody is the user that a user namespace shows for users outside of it.
-const nobody = 65534
+// unmapped is the user that a user namespace shows for users outside of it.
+const unmapped = 65534
 
 // The programs of the cache are run as they are, so others must not be able to change them.
 func TestPrepareCache_refusesOneOfOthers(t *testing.T) {
@@ -20,9 +20,9 @@ func TestPrepareCache_refusesOneOfOthers(t *testing.T) {
 		reason string
 	}{
 		"all users can write": {func(dir string) error { return os.Chmod(dir, 0o777) }, "all users can write to it (mode drwxrwxrwx)"},
-		"of another user":     {func(dir string) error { return os.Chown(dir, nobody, -1) }, "it belongs to user "},
+		"of another user":     {func(dir string) error { return os.Chown(dir, unmapped, -1) }, "it belongs to user "},
 		"another group can write": {
-			func(dir string) error { return errors.Join(os.Chown(dir, -1, nobody), os.Chmod(dir, 0o775)) },
+			func(dir string) error { return errors.Join(os.Chown(dir, -1, unmapped), os.Chmod(dir, 0o775)) },
 			"can write to it (mode drwxrwxr-x)",
 		},
 	} {
@@ -54,7 +54,7 @@ func TestPrepareCache_refusesOneOfOthers(t *testing.T) {
 	}
 }
 
-// Whoever can change a directory above the target of a link can replace the target.
+// A user who can change a directory above the target of a link can replace the target.
 func TestPrepareCache_checksTheTargetsOfLinks(t *testing.T) {
 	dir := t.TempDir()
 	home, shared, own := filepath.Join(dir, "home"), filepath.Join(dir, "shared"), filepath.Join(dir, "own")
@@ -98,7 +98,7 @@ func TestPrepareCache_checksTheTargetsOfLinks(t *testing.T) {
 	if os.Getuid() != 0 {
 		return
 	}
-	if err := os.Lchown(filepath.Join(home, "safe"), nobody, nobody); err != nil {
+	if err := os.Lchown(filepath.Join(home, "safe"), unmapped, unmapped); err != nil {
 		t.Fatal(err)
 	}
 	if err := checkOwned(filepath.Join(home, "safe", "parts")); err == nil || !strings.Contains(err.Error(), filepath.Join(home, "safe")+": it belongs to user ") {
@@ -109,7 +109,7 @@ func TestPrepareCache_checksTheTargetsOfLinks(t *testing.T) {
 func TestForeign_judgesByOwnerAndMode(t *testing.T) {
 	const me, other, group = 1000, 1001, 100
 	host := account{uid: me, gid: me, unmapped: -1}
-	container := account{uid: me, gid: me, unmapped: nobody}
+	container := account{uid: me, gid: me, unmapped: unmapped}
 	for _, tt := range []struct {
 		what     string
 		who      account
@@ -127,15 +127,15 @@ func TestForeign_judgesByOwnerAndMode(t *testing.T) {
 		{"/tmp", host, 0, 0, os.ModeDir | os.ModeSticky | 0o777, true, false},
 		{"of another", host, other, other, os.ModeDir | 0o700, true, true},
 		{"a sticky one of another", host, other, other, os.ModeDir | os.ModeSticky | 0o777, true, true},
-		{"of nobody", host, nobody, nobody, os.ModeDir | 0o755, true, true},
+		{"of an unmapped user", host, unmapped, unmapped, os.ModeDir | 0o755, true, true},
 		{"a link of this user", host, me, group, os.ModeSymlink | 0o777, true, false},
 		{"a link of another", host, other, other, os.ModeSymlink | 0o777, true, true},
-		// The container shows /, /home and /tmp of the machine as those of nobody.
-		{"/home in a container", container, nobody, nobody, os.ModeDir | 0o755, true, false},
-		{"/tmp in a container", container, nobody, nobody, os.ModeDir | os.ModeSticky | 0o777, true, false},
-		{"for an unknown group in a container", container, nobody, nobody, os.ModeDir | 0o775, true, true},
-		{"for all in a container", container, nobody, nobody, os.ModeDir | 0o777, true, true},
-		{"the cache itself, of an unknown user", container, nobody, nobody, os.ModeDir | 0o755, false, true},
+		// The container shows /, /home and /tmp of the machine as those of an unmapped user.
+		{"/home in a container", container, unmapped, unmapped, os.ModeDir | 0o755, true, false},
+		{"/tmp in a container", container, unmapped, unmapped, os.ModeDir | os.ModeSticky | 0o777, true, false},
+		{"for an unknown group in a container", container, unmapped, unmapped, os.ModeDir | 0o775, true, true},
+		{"for all in a container", container, unmapped, unmapped, os.ModeDir | 0o777, true, true},
+		{"the cache itself, of an unknown user", container, unmapped, unmapped, os.ModeDir | 0o755, false, true},
 		{"of another in a container", container, other, other, os.ModeDir | 0o755, true, true},
 	} {
 		if got := tt.who.foreign(tt.uid, tt.gid, tt.mode, tt.above); (got != "") != tt.foreign {
@@ -150,8 +150,8 @@ func TestUnmappedID_isThatOfAUserNamespace(t *testing.T) {
 		want             int
 	}{
 		{"         0          0 4294967295\n", "65534\n", -1},
-		{"         0       1000          1\n         1     100000      65536\n", "65534\n", nobody},
-		{"      1000       1000          1\n", "65534\n", nobody},
+		{"         0       1000          1\n         1     100000      65536\n", "65534\n", unmapped},
+		{"      1000       1000          1\n", "65534\n", unmapped},
 		{"      1000       1000          1\n", "", -1},
 		// There is no such file outside of Linux.
 		{"", "", -1},

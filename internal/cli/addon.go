@@ -120,8 +120,13 @@ func (o *Options) printAddons(summaries []addonSummary, withNamespace bool) erro
 			colour = text.Green
 		}
 		cells := []text.Cell{
-			{Text: s.Name}, {Text: s.Version}, {Text: fmt.Sprintf("%d/%d", s.Ready, s.Matched)}, {Text: s.Selector},
-			{Text: strings.Join(s.DependsOn, ",")}, {Text: cmp.Or(s.Reason, "NotReported"), Colour: colour}, {Text: message.OneLine(s.Message)},
+			{Text: s.Name},
+			{Text: s.Version},
+			{Text: fmt.Sprintf("%d/%d", s.Ready, s.Matched)},
+			{Text: s.Selector},
+			{Text: strings.Join(s.DependsOn, ",")},
+			{Text: cmp.Or(s.Reason, "NotReported"), Colour: colour},
+			{Text: message.OneLine(s.Message)},
 		}
 		if withNamespace {
 			cells = slices.Insert(cells, 0, text.Cell{Text: s.Namespace})

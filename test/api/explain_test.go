@@ -94,7 +94,7 @@ func TestCRDs_followTheContract(t *testing.T) {
 		t.Run(crd.Spec.Names.Kind, func(t *testing.T) {
 			g := NewWithT(t)
 			g.Expect(crd.Name).To(Equal(contract.CalculateCRDName(crd.Spec.Group, crd.Spec.Names.Kind)))
-			// Cluster API owns and deletes objects of kinds with this label, whoever names them.
+			// Cluster API owns and deletes objects of kinds with this label for all users who name them.
 			if slices.Contains(contractKinds, crd.Spec.Names.Kind) {
 				g.Expect(crd.Labels).To(HaveKeyWithValue("cluster.x-k8s.io/v1beta2", "v1beta1"))
 			} else {

@@ -7,9 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/appthrust/capt/internal/kubernetes/manifest"
-
 	"github.com/appthrust/capt/internal/addon/targetpath"
+	"github.com/appthrust/capt/internal/kubernetes/manifest"
 )
 
 // The manager reads the charts that add-ons name.

@@ -158,7 +158,7 @@ func TestUpdateMetrics_theFirstApplyIsProgress(t *testing.T) {
 	g.Expect(report(0, "", addonsv1.WaitingForControlPlaneReason)).To(BeZero())
 	g.Expect(report(20, "", addonsv1.WaitingForDependencyReason)).To(BeZero())
 	g.Expect(report(25, "sha256:a", addonsv1.NotReadyReason)).To(Equal(25 * time.Minute))
-	g.Expect(report(30, "sha256:b", addonsv1.ApplyingReason)).To(Equal(25*time.Minute), "other content is no progress")
+	g.Expect(report(30, "sha256:b", addonsv1.ApplyingReason)).To(Equal(25*time.Minute), "other content does not start the time again")
 }
 
 // What is not reconciled has no metrics: they would never change again.
