@@ -41,7 +41,7 @@ func (o *Options) explain(err error) error {
 	case clientcmd.IsEmptyConfig(err), errors.Is(err, clientcmd.ErrEmptyCluster):
 		return errors.New("no management cluster configured: set --kubeconfig or KUBECONFIG, or start one with captctl up")
 	case clientcmd.IsContextNotFound(err), o.Kube.Context != nil && strings.Contains(err.Error(), fmt.Sprintf("context %q does not exist", *o.Kube.Context)):
-		return fmt.Errorf("the kubeconfig has no context %q: see kubectl config get-contexts", *o.Kube.Context)
+		return unknownContext(*o.Kube.Context)
 	case errors.As(err, &address) && o.isManagementCluster(address.URL):
 		return fmt.Errorf("the management cluster at %s is unreachable (%s): check --context and --kubeconfig, or start one with captctl up", serverOf(address.URL), message.OneLine(rootCause(err).Error()))
 	case apierrors.IsUnauthorized(err):
@@ -51,6 +51,11 @@ func (o *Options) explain(err error) error {
 	default:
 		return errors.New(o.hints(message.OneLine(err.Error())))
 	}
+}
+
+// unknownContext is the error for a context that the kubeconfig does not have.
+func unknownContext(name string) error {
+	return fmt.Errorf("the kubeconfig has no context %q: see kubectl config get-contexts", name)
 }
 
 // rootCause returns why a server is unreachable, without the request.

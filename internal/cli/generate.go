@@ -141,7 +141,7 @@ func (o *Options) contextNamespace() (string, error) {
 	case found:
 		return cmp.Or(selected.Namespace, metav1.NamespaceDefault), nil
 	case *o.Kube.Context != "":
-		return "", usageError("the kubeconfig has no context %q: see kubectl config get-contexts", name)
+		return "", &Exit{Code: 2, Err: unknownContext(name)}
 	default:
 		return "", nil
 	}

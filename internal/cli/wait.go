@@ -74,10 +74,11 @@ func (o *Options) waitUntil(ctx context.Context, c client.WithWatch, apply *infr
 		if err := operate.CheckNotPaused(a); err != nil {
 			return false, err
 		}
-		blocked.observe(operate.Blocker(a), a.Name)
+		blocker := operate.Blocker(a)
+		blocked.observe(blocker, a.Name)
 		isDone := done(a)
 		idle.ran = idle.ran || a.Status.Run != nil
-		if line, named := waitLine(a); named || isDone {
+		if line, named := waitLine(a, blocker); named || isDone {
 			idle.stop()
 			p.show(line)
 		} else {
@@ -91,13 +92,13 @@ func (o *Options) waitUntil(ctx context.Context, c client.WithWatch, apply *infr
 	return last, err
 }
 
-// waitLine describes what a workspace does or waits for. It also returns whether the manager
-// named that: a status of before the request does not.
-func waitLine(apply *infrav1.WorkspaceTemplateApply) (line string, named bool) {
+// waitLine describes what a workspace does or waits for. The blocker is its operate.Blocker. It
+// also returns whether the manager named that: a status of before the request does not.
+func waitLine(apply *infrav1.WorkspaceTemplateApply, blocker *metav1.Condition) (line string, named bool) {
 	if run := apply.Status.Run; run != nil {
 		return describe.Line(describe.RunNode(run), time.Time{}), true
 	}
-	if blocker := operate.Blocker(apply); blocker != nil {
+	if blocker != nil {
 		return blocker.Reason + ": " + message.OneLine(blocker.Message), true
 	}
 	if shell := apply.Status.Shell; shell.Open() && apply.Annotations[infrav1.ShellAnnotation] != "" {

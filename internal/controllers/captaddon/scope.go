@@ -222,8 +222,9 @@ func (in *installation) report(s *scope, ready bool, reason, text string) {
 }
 
 // waitingSince returns since when the add-on should be ready in the cluster and is not. A change
-// of the reason does not start the time again: the reasons of a cluster whose connection comes and goes
-// alternate. A cluster whose turn in the rollout has not come waits for others that count.
+// of the reason does not start the time again: the reasons of a cluster whose connection comes
+// and goes alternate. A cluster whose turn in the rollout has not come waits for others that
+// count.
 func (in *installation) waitingSince(now time.Time) metav1.Time {
 	switch {
 	case !in.selected, in.ready(), in.current.Reason == addonsv1.ClusterPausedReason, in.current.Reason == addonsv1.WaitingForRolloutReason:
