@@ -21,10 +21,8 @@ const (
 	maxArchive = 5 << 20
 	// maxFile limits the size of a file in a chart.
 	maxFile = 1 << 20
-	// maxFiles limits the size of all files in a chart. Only a few of them are kept.
-	maxFiles = 64 << 20
-	// maxDepth limits how deep subcharts are nested.
-	maxDepth = 4
+	// maxName limits the length of the name of a chart.
+	maxName = 253
 )
 
 // Chart is a chart with its default values.
@@ -53,22 +51,28 @@ type definition struct {
 	} `json:"dependencies"`
 }
 
-// files are the files of a chart by their path inside the chart.
+// files are the files of a chart and its subcharts by their path inside the chart. A subchart is a
+// directory, also if it was an archive.
 type files map[string][]byte
+
+var errNoChart = errors.New("no Chart.yaml found: give the directory or the .tgz of a chart")
 
 // assemble returns the chart of the given files. The budget is that of all files of a chart with
 // its subcharts.
-func assemble(contents files, depth int, budget *manifest.Budget) (*Chart, error) {
+func assemble(contents files, budget *manifest.Budget) (*Chart, error) {
 	var d definition
 	text, found := contents["Chart.yaml"]
 	if !found {
-		return nil, errors.New("no Chart.yaml found: give the directory or the .tgz of a chart")
+		return nil, errNoChart
 	}
 	if err := unmarshal(text, &d, budget); err != nil {
 		return nil, fmt.Errorf("reading Chart.yaml: %w", err)
 	}
 	if d.Name == "" {
 		return nil, errors.New("file Chart.yaml has no name")
+	}
+	if len(d.Name) > maxName {
+		return nil, fmt.Errorf("the name in Chart.yaml is longer than %d characters", maxName)
 	}
 	c := &Chart{Name: d.Name, Version: d.Version, Dependencies: map[string]*Chart{}}
 	if err := unmarshal(contents["values.yaml"], &c.Values, budget); err != nil {
@@ -82,7 +86,7 @@ func assemble(contents files, depth int, budget *manifest.Budget) (*Chart, error
 			return nil, fmt.Errorf("reading values.schema.json of chart %s: %w", d.Name, err)
 		}
 	}
-	return c, c.addDependencies(d, contents, depth, budget)
+	return c, c.addDependencies(d, contents, budget)
 }
 
 // unmarshal decodes YAML of a chart or of a repository.
@@ -94,13 +98,10 @@ func unmarshal(text []byte, into any, budget *manifest.Budget) error {
 }
 
 // addDependencies sets the dependencies from Chart.yaml and from charts/.
-func (c *Chart) addDependencies(d definition, contents files, depth int, budget *manifest.Budget) error {
-	included := map[string]*Chart{}
-	if depth < maxDepth {
-		var err error
-		if included, err = subcharts(contents, depth, budget); err != nil {
-			return fmt.Errorf("reading the subcharts of %s: %w", c.Name, err)
-		}
+func (c *Chart) addDependencies(d definition, contents files, budget *manifest.Budget) error {
+	included, err := subcharts(contents, budget)
+	if err != nil {
+		return fmt.Errorf("reading the subcharts of %s: %w", c.Name, err)
 	}
 	aliased := map[string]bool{}
 	for _, dependency := range d.Dependencies {
@@ -119,37 +120,28 @@ func (c *Chart) addDependencies(d definition, contents files, depth int, budget 
 	return nil
 }
 
-// subcharts returns the charts in charts/, which are directories or archives, by
-// name.
-func subcharts(contents files, depth int, budget *manifest.Budget) (map[string]*Chart, error) {
+// subcharts returns the charts in charts/ by name.
+func subcharts(contents files, budget *manifest.Budget) (map[string]*Chart, error) {
 	directories := map[string]files{}
-	found := map[string]*Chart{}
-	for _, path := range slices.Sorted(maps.Keys(contents)) {
-		inside, ok := strings.CutPrefix(path, "charts/")
-		if !ok {
-			continue
-		}
+	for path, data := range contents {
+		inside, _ := strings.CutPrefix(path, "charts/")
 		directory, rest, isDirectory := strings.Cut(inside, "/")
-		switch {
-		case isDirectory && directories[directory] == nil:
-			directories[directory] = files{rest: contents[path]}
-		case isDirectory:
-			directories[directory][rest] = contents[path]
-		case strings.HasSuffix(inside, ".tgz"):
-			c, err := unpack(contents[path], depth+1, budget)
-			if err != nil {
-				return nil, fmt.Errorf("reading %s: %w", path, err)
-			}
-			found[c.Name] = c
-		}
-	}
-	for _, contents := range directories {
-		if contents["Chart.yaml"] == nil {
+		if inside == path || !isDirectory {
 			continue
 		}
-		c, err := assemble(contents, depth+1, budget)
+		if directories[directory] == nil {
+			directories[directory] = files{}
+		}
+		directories[directory][rest] = data
+	}
+	found := map[string]*Chart{}
+	for _, directory := range slices.Sorted(maps.Keys(directories)) {
+		if directories[directory]["Chart.yaml"] == nil {
+			continue
+		}
+		c, err := assemble(directories[directory], budget)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("reading charts/%s: %w", directory, err)
 		}
 		found[c.Name] = c
 	}

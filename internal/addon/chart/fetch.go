@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -89,20 +90,39 @@ func (f Fetcher) client() *http.Client {
 	return &http.Client{Transport: f.Policy.Transport(t)}
 }
 
-// unpack unpacks a chart that was fetched. Parsing needs many times the size of the chart, so it
-// waits for its turn.
+// unpack returns the chart of an archive that was fetched.
 func (f Fetcher) unpack(ctx context.Context, data []byte) (*Chart, error) {
+	c, err := f.parse(ctx, data)
+	if errors.Is(err, context.DeadlineExceeded) {
+		// It is not the repository that is slow.
+		return nil, fmt.Errorf("the chart was fetched, but not unpacked within %s", f.Timeout)
+	}
+	return c, err
+}
+
+// parse unpacks and parses a chart. One chart is unpacked at a time, while others decode
+// manifests. Parsing it needs many times its size, so it waits for its turn for that.
+func (f Fetcher) parse(ctx context.Context, data []byte) (*Chart, error) {
+	endUnpacking, err := f.turn().Unpack(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer endUnpacking()
+	collected := newCollector(ctx)
+	if err := collected.unpack(bytes.NewReader(data), ""); err != nil {
+		return nil, err
+	}
 	end, err := f.turn().Begin(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
 	budget := &manifest.Budget{}
-	c, err := unpack(data, 0, budget)
+	c, err := assemble(collected.files, budget)
 	if err != nil {
 		return nil, err
 	}
-	c.memory = budget.Used()
+	c.memory = budget.Used() + collected.kept
 	return c, nil
 }
 

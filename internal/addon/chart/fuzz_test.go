@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/appthrust/capt/internal/addon/targetpath"
-	"github.com/appthrust/capt/internal/kubernetes/manifest"
 )
 
 // The manager reads the charts that add-ons name.
@@ -16,8 +15,8 @@ func FuzzChartArchive(f *testing.F) {
 	f.Add("name: a\nversion: 1.0.0\n", "a: {b: 1}\n", `{"type":"object","properties":{"a":{"$ref":"#/definitions/a"}},"definitions":{"a":{"$ref":"#/definitions/a"}}}`, "a.b")
 	f.Add("name: a\ndependencies: [{name: b, alias: c}]\n", "a: &a [*a]\n", "{}", "c.d[0]")
 	f.Add("", "", "[", "")
-	f.Fuzz(func(_ *testing.T, definition, values, schema, path string) {
-		c, err := unpack(pack(map[string]string{"Chart.yaml": definition, "values.yaml": values, "values.schema.json": schema}), 0, &manifest.Budget{})
+	f.Fuzz(func(t *testing.T, definition, values, schema, path string) {
+		c, err := Fetcher{}.unpack(t.Context(), pack(map[string]string{"Chart.yaml": definition, "values.yaml": values, "values.schema.json": schema}))
 		if err != nil {
 			return
 		}
@@ -31,7 +30,7 @@ func FuzzChartArchive(f *testing.F) {
 func FuzzUnpackChart(f *testing.F) {
 	f.Add(pack(map[string]string{"Chart.yaml": "name: a\n"}))
 	f.Add([]byte{0x1f, 0x8b})
-	f.Fuzz(func(_ *testing.T, data []byte) { _, _ = unpack(data, 0, &manifest.Budget{}) })
+	f.Fuzz(func(t *testing.T, data []byte) { _, _ = Fetcher{}.unpack(t.Context(), data) })
 }
 
 func FuzzChartIndex(f *testing.F) {

@@ -41,8 +41,12 @@ func (t Turn) Wait(ctx context.Context, texts ...[]byte) (end func(), err error)
 // Begin waits as Wait does for large texts.
 func (t Turn) Begin(ctx context.Context) (end func(), err error) { return decodings.wait(ctx, t) }
 
-// decodings are the large texts that are decoded, or wait for that.
-var decodings queue
+// Unpack waits until an archive may be unpacked, as Begin does for texts. Archives have a queue of
+// their own, because they need more time. Who waits for both waits for Unpack first.
+func (t Turn) Unpack(ctx context.Context) (end func(), err error) { return unpackings.wait(ctx, t) }
+
+// decodings are the large texts that are decoded, or wait for that, and unpackings the archives.
+var decodings, unpackings queue
 
 // queue lets one after the other have a turn.
 type queue struct {
@@ -80,7 +84,7 @@ func (q *queue) wait(ctx context.Context, t Turn) (end func(), err error) {
 		// The turn came meanwhile.
 		q.end()
 	}
-	return nil, fmt.Errorf("waiting to decode large YAML: %w", ctx.Err())
+	return nil, fmt.Errorf("waiting for other large YAML or charts: %w", ctx.Err())
 }
 
 // end gives the turn to the next one.

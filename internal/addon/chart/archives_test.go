@@ -1,0 +1,160 @@
+package chart
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/appthrust/capt/internal/kubernetes/manifest"
+	"github.com/appthrust/capt/internal/testenv/memorytest"
+)
+
+// chartWith returns the files of a chart with n further ones.
+func chartWith(n int, name, text string) map[string]string {
+	files := map[string]string{"Chart.yaml": "name: a\n"}
+	for i := range n {
+		files[fmt.Sprintf(name, i)] = text
+	}
+	return files
+}
+
+func compressed(text string, level int) string {
+	var packed bytes.Buffer
+	w, _ := gzip.NewWriterLevel(&packed, level)
+	_, _ = w.Write([]byte(text))
+	_ = w.Close()
+	return packed.String()
+}
+
+func uncompressed(data []byte) []byte {
+	r, _ := gzip.NewReader(bytes.NewReader(data))
+	text, _ := io.ReadAll(r)
+	return text
+}
+
+// Zeros compress to a thousandth, so that an archive of some KiB has many large ones.
+func TestFetcher_limitsTheArchivesOfAChart(t *testing.T) {
+	zeros := strings.Repeat("\x00", 5<<20)
+	archives := chartWith(11, "charts/b%d.tgz", zeros)
+	nested := chartWith(11, "charts/b%d.tgz", zeros)
+	nested["charts/a.tgz"] = string(pack(archives))
+	leaf := string(pack(chartWith(1, "files/%d", strings.Repeat("\x00", 60<<20))))
+	small := string(pack(chartWith(0, "", "")))
+	stored := compressed(string(uncompressed(pack(chartWith(1, "files/%d", zeros[:4<<20])))), gzip.NoCompression)
+	long := strings.Repeat("x", 100<<10)
+	for name, test := range map[string]struct {
+		files map[string]string
+		want  string
+	}{
+		"archives that are none":   {nested, "not a .tgz archive"},
+		"large archives":           {chartWith(20, "charts/c%d.tgz", leaf), "larger than 64 MiB"},
+		"large archives in others": {chartWith(20, "charts/c%d.tgz", string(pack(chartWith(20, "charts/c%d.tgz", leaf)))), "larger than 64 MiB"},
+		"many archives":            {chartWith(2_000, "charts/c%d.tgz", small), "more than 200 archives"},
+		"many archives in others":  {chartWith(150, "charts/c%d.tgz", string(pack(chartWith(150, "charts/c%d.tgz", small)))), "more than 200 archives"},
+		"an archive of empty ones": {chartWith(10, "charts/c%d.tgz", strings.Repeat(compressed("", gzip.DefaultCompression), 200_000)), "no Chart.yaml found"},
+		"large packed archives":    {chartWith(5, "charts/c%d.tgz", stored), "larger than 16 MiB"},
+		"many files":               {chartWith(60_000, "charts/s%d/values.yaml", ""), "more than 4 MiB"},
+		"large files":              {chartWith(10, "charts/s%d/values.yaml", "a: "+strings.Repeat("x", 1<<20-10)), "more than 4 MiB"},
+		"long names of files":      {chartWith(60, "charts/%d"+long+"/values.yaml", ""), ""},
+		"a long name":              {map[string]string{"Chart.yaml": "name: " + long + "\n"}, "the name in Chart.yaml is longer than 253 characters"},
+	} {
+		g := NewWithT(t)
+		data := pack(test.files)
+		var err error
+		allocated := memorytest.Allocated(func() { _, err = Fetcher{}.unpack(t.Context(), data) })
+		t.Logf("%s: %d KiB, %d MiB allocated: %v", name, len(data)>>10, allocated>>20, err)
+		if test.want == "" {
+			g.Expect(err).NotTo(HaveOccurred(), name)
+		} else {
+			g.Expect(err).To(MatchError(ContainSubstring(test.want)), name)
+			g.Expect(len(err.Error())).To(BeNumerically("<", 1000), name)
+		}
+		g.Expect(allocated).To(BeNumerically("<", 40<<20), name)
+	}
+}
+
+// The archives of a chart are small, compared with what they contain.
+func TestFetcher_readsSubchartsOfAllLevels(t *testing.T) {
+	g := NewWithT(t)
+	files := map[string]string{"Chart.yaml": "name: level-4\n", "values.yaml": "level: 4\n", "charts/deeper.tgz": "is not read"}
+	for level := 3; level >= 0; level-- {
+		inner := string(pack(files))
+		files = map[string]string{
+			"Chart.yaml": fmt.Sprintf("name: level-%d\n", level), "values.yaml": fmt.Sprintf("level: %d\n", level),
+			"charts/inner.tgz": inner, "templates/charts/other.tgz": "is not read", "charts/readme.txt": "is not read",
+			"charts/plain/Chart.yaml": "name: plain\n", "charts/plain/values.yaml": "plain: true\n",
+		}
+	}
+	c, err := Fetcher{}.unpack(t.Context(), pack(files))
+	g.Expect(err).NotTo(HaveOccurred())
+	for level := range 4 {
+		g.Expect(c.Values).To(HaveKeyWithValue("level", BeNumerically("==", level)))
+		g.Expect(c.Dependencies).To(HaveLen(2))
+		g.Expect(c.Dependencies["plain"].Values).To(HaveKeyWithValue("plain", true))
+		c = c.Dependencies[fmt.Sprintf("level-%d", level+1)]
+	}
+	g.Expect(c.Values).To(HaveKeyWithValue("level", BeNumerically("==", 4)))
+	g.Expect(c.Dependencies).To(BeEmpty())
+}
+
+// observedContext calls a function when something asks whether it has ended.
+type observedContext struct {
+	context.Context
+
+	asked func() error
+}
+
+func (c observedContext) Err() error { return c.asked() }
+
+// Others decode manifests while a chart is unpacked, which takes longer.
+func TestFetcher_unpacksWhileOthersDecode(t *testing.T) {
+	g := NewWithT(t)
+	ended, end := context.WithCancel(t.Context())
+	end()
+	asked := 0
+	ctx := observedContext{t.Context(), func() error {
+		asked++
+		done, err := manifest.Turn{Namespace: "other"}.Begin(ended)
+		if err == nil {
+			done()
+		}
+		return err
+	}}
+	_, err := Fetcher{Tenant: "own"}.unpack(ctx, pack(chartWith(5, "charts/c%d.tgz", string(pack(chartWith(0, "", ""))))))
+	g.Expect(err).NotTo(HaveOccurred(), "the turn of manifests is free")
+	g.Expect(asked).To(BeNumerically(">", 5))
+}
+
+func TestFetcher_unpacksOneChartAtATime(t *testing.T) {
+	g := NewWithT(t)
+	ended, end := context.WithCancel(t.Context())
+	end()
+	ctx := observedContext{t.Context(), func() error {
+		_, err := Fetcher{Tenant: "other"}.unpack(ended, pack(chartWith(0, "", "")))
+		return fmt.Errorf("the other one: %w", err)
+	}}
+	_, err := Fetcher{Tenant: "own"}.unpack(ctx, pack(chartWith(0, "", "")))
+	g.Expect(err).To(MatchError(ContainSubstring("the other one: waiting for other large YAML or charts: context canceled")))
+}
+
+func TestFetcher_endsUnpackingWithItsContext(t *testing.T) {
+	g := NewWithT(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	asked := 0
+	observed := observedContext{ctx, func() error {
+		// It asks in the middle of a file too.
+		if asked++; asked == 20 {
+			cancel()
+		}
+		return ctx.Err()
+	}}
+	_, err := Fetcher{}.unpack(observed, pack(chartWith(1, "files/%d", strings.Repeat("\x00", 60<<20))))
+	g.Expect(err).To(MatchError(context.Canceled))
+	g.Expect(asked).To(Equal(20))
+}
