@@ -55,7 +55,7 @@ func Clean(content []byte) ([]byte, error) {
 }
 
 // maxKubeconfig limits the size of a kubeconfig, and maxKubeconfigElements the number of its
-// elements. Many are decoded at the same time.
+// elements. Many are decoded at the same time, so aliases, which multiply elements, are refused.
 const (
 	maxKubeconfig         = 256 << 10
 	maxKubeconfigElements = 2_000
@@ -68,6 +68,9 @@ const name = "cluster"
 func parse(content []byte) (*clientcmdapi.Config, error) {
 	if len(content) > maxKubeconfig || elements.CheckYAML(content, maxKubeconfigElements) != nil {
 		return nil, fmt.Errorf("it is not a valid kubeconfig: it is larger than %d KiB, has more than %d elements, or is not in UTF-8", maxKubeconfig>>10, maxKubeconfigElements)
+	}
+	if manifest.HasAliases(content) {
+		return nil, errors.New("it is not a valid kubeconfig: it has YAML aliases, write their values instead")
 	}
 	if manifest.Check(content) != nil {
 		return nil, errors.New("it is not a valid kubeconfig")

@@ -71,6 +71,8 @@ func TestClean_refusesWhatFillsTheMemory(t *testing.T) {
 		"many maps":       good + "x: [" + strings.Repeat("{a: 1},", 49_000) + "1]\n",
 		"many lines":      good + "x:\n" + strings.Repeat("-\u0085  a:\u0085", 49_000),
 		"aliases of maps": good + "x: &a [" + strings.Repeat("a: 1,", 100) + "1]\ny: [" + strings.Repeat("*a,", 900) + "1]\n",
+		"few aliases":     good + "z: &a [" + strings.Repeat("{a: 1},", 450) + "1]\ny: [" + strings.Repeat("*a,", 55) + "1]\n",
+		"a merge":         good + "z: &a {b: 1}\ny: {<<: *a}\n",
 		"a long text":     good + "x: " + strings.Repeat("x", 3<<20),
 	} {
 		g := NewWithT(t)
@@ -83,6 +85,10 @@ func TestClean_refusesWhatFillsTheMemory(t *testing.T) {
 	bundle := strings.Replace(good, "server:", "certificate-authority-data: "+base64.StdEncoding.EncodeToString(make([]byte, 128<<10))+", server:", 1)
 	_, err := Clean([]byte(bundle))
 	NewWithT(t).Expect(err).NotTo(HaveOccurred(), "a bundle of certificates is normal")
+	_, err = Clean([]byte(strings.Replace(good, "token: s3cret", `username: "a&b", password: "*a"`, 1)))
+	NewWithT(t).Expect(err).NotTo(HaveOccurred(), "these are no aliases")
+	_, err = Clean([]byte(good + "z: &a 1\ny: *a\n"))
+	NewWithT(t).Expect(err).To(MatchError("it is not a valid kubeconfig: it has YAML aliases, write their values instead"))
 }
 
 func TestCheckKubeconfig_returnsExpiryOfCertificate(t *testing.T) {

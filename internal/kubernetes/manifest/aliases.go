@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"go.yaml.in/yaml/v3"
 
@@ -32,6 +33,20 @@ func checkYAML(text []byte) error {
 		return fmt.Errorf("the YAML is not accepted: %w", err)
 	}
 	return checkAliases(text)
+}
+
+// HasAliases reports whether the first YAML document of a text has aliases, or is invalid. The
+// caller has limited the elements of the text.
+func HasAliases(text []byte) bool {
+	if !hasAliases(text) {
+		return false
+	}
+	var root yaml.Node
+	return yaml.Unmarshal(text, &root) != nil || containsAlias(&root)
+}
+
+func containsAlias(node *yaml.Node) bool {
+	return node.Kind == yaml.AliasNode || slices.ContainsFunc(node.Content, containsAlias)
 }
 
 // checkAliases returns an error if the aliases of YAML documents expand to much more than
