@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -62,10 +63,48 @@ func decodeJSON(text []byte) (cty.Value, error) {
 	return ctyjson.Unmarshal(text, implied)
 }
 
-// ParseVarFile parses a variables file. It may contain only constants and the given
+// maxInserted limits the values that replace the placeholders of the variables files of a
+// workspace, in bytes.
+const maxInserted = 1 << 20
+
+// VarFiles parses the variables files of a workspace. It limits what their values need together.
+type VarFiles struct {
+	budget *budget
+	// left is what is left of maxInserted.
+	left int
+}
+
+// NewVarFiles returns a parser for the files of one workspace.
+func NewVarFiles() *VarFiles { return &VarFiles{newBudget(), maxInserted} }
+
+// insert counts the values of the placeholders of an expression. It returns an error if they are
+// too long.
+func (f *VarFiles) insert(expr hcl.Expression, scope *hcl.EvalContext) hcl.Diagnostics {
+	for _, placeholder := range expr.Variables() {
+		value, found := scope.Variables[placeholder.RootName()]
+		if !found {
+			continue
+		}
+		if f.left -= len(value.AsString()); f.left < 0 {
+			return hcl.Diagnostics{{
+				Severity: hcl.DiagError, Summary: "Too large",
+				Detail:  fmt.Sprintf("The values of the placeholders of all variables files have more than %d bytes, the limit: shorten the value of ${%s}, or use it less often.", maxInserted, placeholder.RootName()),
+				Subject: placeholder.SourceRange().Ptr(),
+			}}
+		}
+	}
+	return nil
+}
+
+// ParseVarFile parses a variables file that is the only one: see VarFiles.Parse.
+func ParseVarFile(name string, content []byte, format terraform.Format, placeholders map[string]string) (Values, terraform.Diagnostics) {
+	return NewVarFiles().Parse(name, content, format, placeholders)
+}
+
+// Parse parses a variables file. It may contain only constants and the given
 // placeholders, as ${name} in a string. Diagnostics contain the file and the line but
 // never a value.
-func ParseVarFile(name string, content []byte, format terraform.Format, placeholders map[string]string) (Values, terraform.Diagnostics) {
+func (f *VarFiles) Parse(name string, content []byte, format terraform.Format, placeholders map[string]string) (Values, terraform.Diagnostics) {
 	if !utf8.Valid(content) {
 		return nil, terraform.Diagnostics{{
 			Severity: terraform.SeverityError, File: name,
@@ -96,8 +135,13 @@ func ParseVarFile(name string, content []byte, format terraform.Format, placehol
 		for name, value := range placeholders {
 			scope.Variables[name] = cty.StringVal(value)
 		}
+		for _, variable := range slices.Sorted(maps.Keys(attributes)) {
+			if more := f.insert(attributes[variable].Expr, scope); more.HasErrors() {
+				return nil, convertDiagnostics(more)
+			}
+		}
 	}
-	values, budget := Values{}, newBudget()
+	values, budget := Values{}, f.budget
 	if format == terraform.FormatJSON && scope != nil && !budget.spendJSON(content, scope) {
 		return nil, convertDiagnostics(tooComplex(name))
 	}

@@ -3,8 +3,9 @@
 package placeholder
 
 import (
+	"encoding/json"
 	"fmt"
-	"slices"
+	"math"
 	"strings"
 
 	"github.com/appthrust/capt/internal/message"
@@ -59,6 +60,53 @@ func (e *UnresolvedError) Error() string {
 	return strings.Join(quoted, ", ") + " have no value"
 }
 
+// TooLongError reports a text that is too long with the values of its placeholders.
+type TooLongError struct {
+	// Limit is the limit in bytes.
+	Limit int
+	// Name is the placeholder with the longest value so far.
+	Name string
+}
+
+// Error returns the limit and what to shorten.
+func (e *TooLongError) Error() string {
+	return fmt.Sprintf("has more than %d bytes, the limit, with the values of its placeholders: shorten the value of ${%s}", e.Limit, e.Name)
+}
+
+// scan calls visit for the literal pieces and the placeholders of a text, until it returns false.
+// It returns a *SyntaxError for a malformed placeholder.
+func scan(text string, visit func(Part) bool) error {
+	for i := 0; i < len(text); {
+		part, length := Part{Offset: i}, 0
+		switch rest := text[i:]; {
+		case strings.HasPrefix(rest, "$${"):
+			part.Literal, length = "${", len("$${")
+		case strings.HasPrefix(rest, "${"):
+			name, err := parseName(text, i)
+			if err != nil {
+				return err
+			}
+			part.Name, length = name, len("${")+len(name)+len("}")
+		default:
+			// A dollar sign is a piece of its own unless a brace follows.
+			if length = strings.IndexByte(rest[1:], '$') + 1; length == 0 {
+				length = len(rest)
+			}
+			part.Literal = rest[:length]
+		}
+		if !visit(part) {
+			return nil
+		}
+		i += length
+	}
+	return nil
+}
+
+// Check returns a *SyntaxError for a malformed placeholder.
+func Check(text string) error {
+	return scan(text, func(Part) bool { return true })
+}
+
 // Parse splits a text into literal text and placeholders. It returns a
 // *SyntaxError for a malformed placeholder.
 func Parse(text string) ([]Part, error) {
@@ -71,24 +119,20 @@ func Parse(text string) ([]Part, error) {
 			literal.Reset()
 		}
 	}
-	for i := 0; i < len(text); {
-		switch rest := text[i:]; {
-		case strings.HasPrefix(rest, "$${"):
-			literal.WriteString("${")
-			i += len("$${")
-		case strings.HasPrefix(rest, "${"):
-			name, err := parseName(text, i)
-			if err != nil {
-				return nil, err
+	err := scan(text, func(p Part) bool {
+		if p.Name == "" {
+			if literal.Len() == 0 {
+				start = p.Offset
 			}
-			flush()
-			parts = append(parts, Part{Name: name, Offset: i})
-			i += len("${") + len(name) + len("}")
-			start = i
-		default:
-			literal.WriteByte(text[i])
-			i++
+			literal.WriteString(p.Literal)
+			return true
 		}
+		flush()
+		parts = append(parts, p)
+		return true
+	})
+	if err != nil {
+		return nil, err
 	}
 	flush()
 	return parts, nil
@@ -97,44 +141,112 @@ func Parse(text string) ([]Part, error) {
 // Names returns the distinct names of a text's placeholders, in order of
 // appearance. It returns a *SyntaxError for a malformed placeholder.
 func Names(text string) ([]string, error) {
-	parts, err := Parse(text)
-	if err != nil {
-		return nil, err
-	}
 	var names []string
-	for _, p := range parts {
-		if p.Name != "" && !slices.Contains(names, p.Name) {
+	seen := map[string]bool{}
+	err := scan(text, func(p Part) bool {
+		if p.Name != "" && !seen[p.Name] {
+			seen[p.Name] = true
 			names = append(names, p.Name)
 		}
+		return true
+	})
+	if err != nil {
+		return nil, err
 	}
 	return names, nil
 }
 
-// Expand replaces every placeholder by the value that lookup returns. It returns
-// a *SyntaxError for a malformed placeholder, and an *UnresolvedError if lookup
-// does not find a name. Placeholders inside values are not expanded.
+// Expand is ExpandUpTo without a limit, for values of which the caller knows that they are short.
 func Expand(text string, lookup func(name string) (string, bool)) (string, error) {
-	parts, err := Parse(text)
-	if err != nil {
+	return ExpandUpTo(text, math.MaxInt, lookup)
+}
+
+// ExpandUpTo replaces every placeholder by the value that lookup returns. Placeholders inside
+// values are not expanded. It calls lookup once for each name, and builds only a text that has
+// no more bytes than the limit: lookup may shorten a value that is longer than the limit to any
+// text that is longer, too. A text without placeholders may have any length.
+//
+// It returns a *SyntaxError for a malformed placeholder, an *UnresolvedError if lookup does not
+// find a name, and a *TooLongError if the text would be too long.
+func ExpandUpTo(text string, limit int, lookup func(name string) (string, bool)) (string, error) {
+	if !strings.Contains(text, "${") {
+		return text, nil
+	}
+	m := &measurement{values: map[string]string{}, unresolved: &UnresolvedError{}}
+	err := scan(text, func(p Part) bool {
+		m.add(p, lookup)
+		return len(m.unresolved.Names) < maxUnresolved && !m.exceeds(limit)
+	})
+	switch {
+	case err != nil:
 		return "", err
+	case len(m.unresolved.Names) > 0:
+		return "", m.unresolved
+	case m.exceeds(limit):
+		return "", &TooLongError{Limit: limit, Name: m.longest}
 	}
 	var out strings.Builder
-	var unresolved []string
-	for _, p := range parts {
-		if p.Name == "" {
-			out.WriteString(p.Literal)
-			continue
-		}
-		value, ok := lookup(p.Name)
-		if !ok && !slices.Contains(unresolved, p.Name) {
-			unresolved = append(unresolved, p.Name)
-		}
-		out.WriteString(value)
+	out.Grow(m.size)
+	err = scan(text, func(p Part) bool {
+		out.WriteString(p.Literal)
+		out.WriteString(m.values[p.Name])
+		return true
+	})
+	return out.String(), err
+}
+
+// maxUnresolved is how many names without a value an error lists.
+const maxUnresolved = 20
+
+// measurement is what a text needs when it is expanded.
+type measurement struct {
+	values map[string]string
+	// size is the number of bytes of the parts so far, and longest the name with the longest
+	// value of them.
+	size    int
+	longest string
+
+	unresolved *UnresolvedError
+}
+
+func (m *measurement) add(p Part, lookup func(name string) (string, bool)) {
+	m.size += len(p.Literal)
+	if p.Name == "" {
+		return
 	}
-	if len(unresolved) > 0 {
-		return "", &UnresolvedError{Names: unresolved}
+	value, known := m.values[p.Name]
+	if !known {
+		var found bool
+		if value, found = lookup(p.Name); !found {
+			m.unresolved.Names = append(m.unresolved.Names, p.Name)
+		}
+		m.values[p.Name] = value
 	}
-	return out.String(), nil
+	m.size += len(value)
+	if m.longest == "" || len(value) > len(m.values[m.longest]) {
+		m.longest = p.Name
+	}
+}
+
+// exceeds reports whether a text with placeholders is too long.
+func (m *measurement) exceeds(limit int) bool {
+	return len(m.values) > 0 && m.size > limit
+}
+
+// Value returns the value of a placeholder that is JSON: the text of a string, and the JSON of
+// any other value. It does not decode a text that is longer than the limit in any case, and
+// returns a part of it that is longer than the limit.
+func Value(raw []byte, limit int) string {
+	// Six bytes of a string, such as \u0041, are at least one byte of its text.
+	const longest = len(`\u0041`)
+	if len(raw) > limit && len(raw)-len(`""`) > longest*limit {
+		return string(raw[:limit+1])
+	}
+	var text string
+	if err := json.Unmarshal(raw, &text); err == nil {
+		return text
+	}
+	return string(raw)
 }
 
 // jsonPrefix begins the name of a placeholder that stands for a JSON value.
@@ -159,11 +271,11 @@ func parseName(text string, offset int) (string, error) {
 			Text: message.TruncateWidth(piece, longestPiece), Offset: offset, Line: 1 + strings.Count(text[:offset], "\n"), Problem: problem,
 		}
 	}
-	line, _, _ := strings.Cut(text[offset:], "\n")
-	piece, _, closed := strings.Cut(line, "}")
+	piece, _, closed := strings.Cut(text[offset:], "}")
+	line, _, more := strings.Cut(piece, "\n")
 	name := piece[len("${"):]
 	switch {
-	case !closed:
+	case !closed || more:
 		return "", fail(line, "has no closing brace")
 	case name == "":
 		return "", fail(piece+"}", "has no name")

@@ -42,8 +42,7 @@ type checker struct {
 
 func newChecker(s Sources) *checker {
 	return &checker{
-		resolver: &resolver{Sources: s, used: map[string]bool{}, secret: map[string]bool{}},
-		values:   inspect.Values{}, unknown: map[string]bool{},
+		resolver: newResolver(s), values: inspect.Values{}, unknown: map[string]bool{},
 	}
 }
 
@@ -104,7 +103,7 @@ func (c *checker) texts() {
 		case e.Value != nil:
 			_, err = c.expand("env "+e.Name, *e.Value)
 		case ref != nil:
-			_, err = c.expand("env "+e.Name, ref.Name)
+			_, err = c.expandName("env "+e.Name, ref.Name)
 		}
 		c.add(err)
 	}

@@ -120,7 +120,11 @@ func (c *checker) previewEnv(preview *Preview) {
 	for _, e := range c.Template.Spec.Template.Spec.ForProvider.Env {
 		switch {
 		case e.Value != nil:
-			preview.Env[e.Name] = ExpandName(c.Apply, *e.Value)
+			preview.Env[e.Name] = *e.Value
+			// The value was counted when it was checked.
+			if text, err := newResolver(c.Sources).expand("", *e.Value); err == nil {
+				preview.Env[e.Name] = text
+			}
 		case e.SecretKeyReference != nil:
 			preview.Env[e.Name] = c.origin("Secret", e.SecretKeyReference)
 		case e.ConfigMapKeyReference != nil:
@@ -141,7 +145,7 @@ func (c *checker) previewConfig(preview *Preview) {
 	}
 	if spec.Backend != nil {
 		preview.Backend = spec.Backend.Type
-		if text, err := c.expandPlain("backend.configuration", spec.Backend.Configuration); err == nil && text != "" {
+		if text, err := newResolver(c.Sources).expandPlain("backend.configuration", spec.Backend.Configuration); err == nil && text != "" {
 			preview.Backend += " {\n" + text + "}"
 		}
 	}

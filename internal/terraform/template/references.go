@@ -15,7 +15,7 @@ type References struct {
 // ReferencesOf returns the objects to read before Resolve. It omits names with
 // unresolved placeholders and those of Secrets of CAPT, which Resolve reports.
 func ReferencesOf(s Sources) References {
-	r := &resolver{Sources: s, used: map[string]bool{}}
+	r := newResolver(s)
 	var refs References
 	secret := func(ref *infrav1.KeyReference) {
 		if ref == nil {

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
+	"math"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -21,83 +21,6 @@ import (
 	"github.com/appthrust/capt/internal/terraform/inspect"
 	"github.com/appthrust/capt/internal/terraform/placeholder"
 )
-
-// resolver expands placeholders.
-type resolver struct {
-	Sources
-	// used are the values of the apply that a placeholder refers to.
-	used map[string]bool
-	// secret are the variables whose values come from Secrets.
-	secret map[string]bool
-}
-
-func (r *resolver) lookup(name string) (string, bool) {
-	if value, found := workspaceValue(r.Apply, name); found {
-		return value, true
-	}
-	value, found := r.Apply.Spec.Variables[name]
-	if found {
-		r.used[name] = true
-	}
-	return value.String(), found
-}
-
-// ExpandName expands the placeholders of a name that a workspace refers to. It
-// returns the name unchanged if a placeholder has no value.
-func ExpandName(apply *infrav1.WorkspaceTemplateApply, name string) string {
-	r := &resolver{Sources: Sources{Apply: apply}, used: map[string]bool{}}
-	if expanded, err := r.expand("", name); err == nil {
-		return expanded
-	}
-	return name
-}
-
-// expand expands the placeholders of a field.
-func (r *resolver) expand(field, text string) (string, error) {
-	expanded, err := placeholder.Expand(text, r.lookup)
-	if err == nil {
-		return expanded, nil
-	}
-	text = fmt.Sprintf("%s: %v", field, err)
-	if _, ok := errors.AsType[*placeholder.UnresolvedError](err); ok {
-		known := slices.Concat(workspacePlaceholders, slices.Sorted(maps.Keys(r.Apply.Spec.Variables)))
-		text += fmt.Sprintf("; set it in spec.variables, or use one of ${%s}", strings.Join(known, "}, ${"))
-	}
-	return "", problem(infrav1.UnresolvedPlaceholderReason, "%s", text)
-}
-
-// plain matches values that are safe inside a string of HCL: they cannot end the
-// string or start an expression.
-var plain = regexp.MustCompile(`^[A-Za-z0-9._/@:=+, -]*$`)
-
-// expandPlain expands the placeholders of HCL text. It rejects values that could
-// change the meaning of the text.
-func (r *resolver) expandPlain(field, text string) (string, error) {
-	names, err := placeholder.Names(text)
-	if err != nil {
-		return "", problem(infrav1.UnresolvedPlaceholderReason, "%s: %v", field, err)
-	}
-	for _, name := range names {
-		if value, found := r.lookup(name); found && !plain.MatchString(value) {
-			return "", problem(infrav1.InvalidVariableReason, "%s: the value of ${%s} may contain only letters, digits, spaces and . _ / @ : = + , -", field, name)
-		}
-	}
-	return r.expand(field, text)
-}
-
-// expandValue expands the placeholders of every string in a value.
-func (r *resolver) expandValue(field string, value cty.Value) (cty.Value, error) {
-	return cty.Transform(value, func(_ cty.Path, v cty.Value) (cty.Value, error) {
-		if v.IsNull() || !v.IsKnown() || v.Type() != cty.String {
-			return v, nil
-		}
-		text, err := r.expand(field, v.AsString())
-		if err != nil {
-			return cty.NilVal, err
-		}
-		return cty.StringVal(text), nil
-	})
-}
 
 // values returns the values of all variables. Those of the apply override those
 // of the template, which override those of files.
@@ -213,7 +136,7 @@ func (r *resolver) varFile(i int, file infrav1.VarFile) (inspect.Values, error) 
 	if err != nil {
 		return nil, err
 	}
-	values, diagnostics := inspect.ParseVarFile(ref.Name+"/"+ref.Key, content, format(file.Format), r.placeholders(content))
+	values, diagnostics := r.files.Parse(ref.Name+"/"+ref.Key, content, format(file.Format), r.placeholders(content))
 	if errs := diagnostics.Errors(); len(errs) > 0 {
 		if file.Source == infrav1.VarFileSourceSecretKey {
 			// The details may quote the content of the file.
@@ -232,8 +155,8 @@ func (r *resolver) placeholders(file []byte) map[string]string {
 	for _, name := range workspacePlaceholders {
 		known[name], _ = workspaceValue(r.Apply, name)
 	}
-	for name, value := range r.Apply.Spec.Variables {
-		known[name] = value.String()
+	for name := range r.Apply.Spec.Variables {
+		known[name] = r.text(name, math.MaxInt)
 		if bytes.Contains(file, []byte("${"+name+"}")) {
 			r.used[name] = true
 		}
@@ -276,7 +199,7 @@ func (r *resolver) connectionSecret() (string, error) {
 	if ref == nil {
 		return "", nil
 	}
-	name, err := r.expand("writeConnectionSecretToRef.name", ref.Name)
+	name, err := r.expandName("writeConnectionSecretToRef.name", ref.Name)
 	if err != nil {
 		return "", err
 	}
@@ -285,29 +208,6 @@ func (r *resolver) connectionSecret() (string, error) {
 		return "", problem(infrav1.ReservedNameReason, "writeConnectionSecretToRef.name: CAPT or Cluster API uses Secrets with names like %s for something else: choose another name, for example %s-connection", name, r.Apply.Name)
 	}
 	return name, nil
-}
-
-// expandReference expands the placeholders of the name of a Secret or ConfigMap. A
-// workspace of another namespace must not choose which Secrets its host reads.
-func (r *resolver) expandReference(field, name string) (string, error) {
-	if err := r.checkHosted(field, name, WorkspaceNamespace); err != nil {
-		return "", err
-	}
-	return r.expand(field, name)
-}
-
-// expandSecret expands the placeholders of the name of a Secret, which must not be one of CAPT:
-// these have the states of other workspaces and the tokens of other runs. The user who sets the
-// variables of a placeholder must not choose the kubeconfig or the keys of any cluster.
-func (r *resolver) expandSecret(field, name string) (string, error) {
-	expanded, err := r.expandReference(field, name)
-	if err != nil {
-		return "", err
-	}
-	if expanded != name && infrav1.IsClusterSecretName(expanded) && expanded != r.ownKubeconfig() {
-		return "", problem(infrav1.NotAllowedReason, "%s: Secret %s, which a placeholder names, has the kubeconfig or the keys of a cluster: only workspaces of this cluster's own objects may use its kubeconfig", field, expanded)
-	}
-	return expanded, checkSecretName(field, expanded)
 }
 
 // ownKubeconfig returns the name of the kubeconfig of the cluster that the workspace belongs
@@ -349,8 +249,7 @@ func (r *resolver) checkHosted(field, text string, allowed ...string) error {
 // ConnectionSecretName returns the name of the Secret for the outputs of a workspace, or an
 // empty string. The error is a *Problem.
 func ConnectionSecretName(s Sources) (string, error) {
-	r := &resolver{Sources: s, used: map[string]bool{}}
-	return r.connectionSecret()
+	return newResolver(s).connectionSecret()
 }
 
 // key returns the value of a key of a Secret or ConfigMap.

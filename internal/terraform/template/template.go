@@ -116,7 +116,7 @@ func Resolve(s Sources) (*Inputs, error) {
 	if err := s.checkLending(); err != nil {
 		return nil, err
 	}
-	r := &resolver{Sources: s, used: map[string]bool{}, secret: map[string]bool{}}
+	r := newResolver(s)
 	inputs := &Inputs{Policy: s.policy()}
 	request := &inputs.Request
 	request.Workspace = terraform.WorkspaceRef{Namespace: s.Apply.Namespace, Name: s.Apply.Name, UID: string(s.Apply.UID)}
