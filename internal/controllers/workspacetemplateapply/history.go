@@ -311,9 +311,13 @@ func startAfter(result *terraform.Result, created time.Time) {
 	}
 }
 
-// limitTimes makes a run end before now. The run reports when it ended, and retries and the
-// next check of drift follow from that.
+// limitTimes makes a run end after its start and before now. The run reports when it started and
+// ended, and retries and the next check of drift follow from that: they would never start, or
+// always at once.
 func limitTimes(result *terraform.Result, now time.Time) {
+	if result.FinishedAt.Before(result.StartedAt) {
+		result.FinishedAt = result.StartedAt
+	}
 	if result.FinishedAt.After(now) {
 		result.FinishedAt = now
 	}

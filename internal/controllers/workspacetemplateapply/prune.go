@@ -63,7 +63,7 @@ func (s *scope) isUnpruned(snapshots []corev1.Secret) bool {
 		return false
 	}
 	result := s.runs[0].result()
-	if result == nil || result.Snapshot == "" || s.now.Sub(result.FinishedAt) > pruneTimeout {
+	if result == nil || result.Snapshot == "" || s.now.Sub(result.FinishedAt).Abs() > pruneTimeout {
 		return false
 	}
 	return !slices.ContainsFunc(snapshots, func(secret corev1.Secret) bool { return secret.Name == result.Snapshot })

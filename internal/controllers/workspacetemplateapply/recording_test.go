@@ -89,6 +89,58 @@ func TestRecordRun_endsAfterItsCreation(t *testing.T) {
 	g.Expect(moved.apply.Status.AppliedAt.Time).To(Equal(noon), "the Secret of a run that was moved is younger than the run")
 }
 
+// A run reports its own times. With an end in the past, the next run would start at once, again
+// and again.
+func TestRecordRun_endsAfterItsStart(t *testing.T) {
+	created, past := noon.Add(-time.Minute), time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC)
+	for name, tt := range map[string]struct{ started, finished, want time.Time }{
+		"ends before its start": {noon.Add(-time.Second), past, noon.Add(-time.Second)},
+		"is all in the past":    {past, past, created},
+		"ends in the year 0":    {past, past.AddDate(-1, 0, 0), created},
+		"starts in the past":    {past, noon, noon},
+		"starts in the future":  {noon.AddDate(1000, 0, 0), past, noon},
+		"is all in the future":  {noon.AddDate(1000, 0, 0), noon.AddDate(2000, 0, 0), noon},
+		"took its time":         {created.Add(time.Second), noon.Add(-2 * time.Second), noon.Add(-2 * time.Second)},
+	} {
+		for _, operation := range []terraform.Operation{terraform.OperationPlanAndApply, terraform.OperationCheckDrift} {
+			t.Run(name+" "+string(operation), func(t *testing.T) {
+				g := NewWithT(t)
+				s := newScope("hello")
+				s.inputs.Policy.DriftAction, s.inputs.Policy.DriftInterval = infrav1.DriftReport, 10*time.Minute
+				s.apply.Status.AppliedAt = metav1.NewTime(created.Add(-time.Hour))
+				run := s.startRun(g, decision{operation: operation})
+				run.secret.CreationTimestamp = metav1.NewTime(created)
+				g.Expect(record.SetResult(run.secret, &terraform.Result{
+					Outcome: terraform.OutcomeFailed, Class: terraform.ClassTransient, StartedAt: tt.started, FinishedAt: tt.finished,
+				})).To(Succeed())
+				g.Expect(recorder(func() error { return nil }).recordRun(t.Context(), s, run)).To(Succeed())
+				g.Expect(s.apply.Status.History[0].Duration.Duration).To(And(BeNumerically(">=", 0), BeNumerically("<=", time.Minute)))
+				if operation == terraform.OperationCheckDrift {
+					g.Expect(s.apply.Status.Drift.FailedAt.Time).To(BeTemporally("==", tt.want))
+					g.Expect(checkFailed(s.apply.Status.Drift)).To(BeTrue())
+					due, _ := s.situation().nextDriftCheck()
+					g.Expect(due).To(BeTemporally(">", tt.want))
+					return
+				}
+				g.Expect(s.apply.Status.Failure.NextAt.Time).To(BeTemporally("==", tt.want.Add(15*time.Second)))
+			})
+		}
+	}
+}
+
+// The cache is checked often for the snapshot of a run that has just ended.
+func TestIsUnpruned_onlyAfterTheRun(t *testing.T) {
+	for finished, want := range map[time.Time]bool{
+		noon: true, noon.Add(-30 * time.Second): true, noon.Add(30 * time.Second): true, noon.Add(-2 * time.Minute): false, noon.AddDate(1000, 0, 0): false,
+	} {
+		g := NewWithT(t)
+		s := newScope("hello")
+		run := s.addRun(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeSucceeded, Snapshot: "x", StartedAt: finished, FinishedAt: finished})
+		s.runs = []*runRecord{run}
+		g.Expect(s.isUnpruned(nil)).To(Equal(want), finished.String())
+	}
+}
+
 // Backends other than that of Kubernetes are locked after the initialisation, so that runs may
 // be lost without taking the lock from those before them.
 func TestSurplusRuns_keepsTheRunThatMayHoldTheLock(t *testing.T) {
