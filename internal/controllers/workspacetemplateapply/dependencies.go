@@ -30,6 +30,9 @@ func (r *Reconciler) dependencies(ctx context.Context, s *scope) error {
 		refs = append(refs, reference{grantKind, client.ObjectKey{Namespace: s.apply.Namespace}})
 	}
 	r.tracker.set(s.name(), refs)
+	if err := checkNames(s.apply); err != nil {
+		return inputsFault(err)
+	}
 	if err := r.readTemplate(ctx, s); err != nil {
 		return err
 	}
@@ -75,6 +78,26 @@ func waitsForOthers(apply *infrav1.WorkspaceTemplateApply) bool {
 	return apply.Status.AppliedAt.IsZero() && apply.DeletionTimestamp.IsZero()
 }
 
+// checkNames returns a problem if the placeholders in the name of an object that a workspace
+// waits for cannot be expanded: it would wait forever.
+func checkNames(apply *infrav1.WorkspaceTemplateApply) error {
+	if !waitsForOthers(apply) {
+		return nil
+	}
+	check := func(field string, refs []infrav1.ObjectReference) error {
+		for i, ref := range refs {
+			if err := template.CheckName(apply, fmt.Sprintf("spec.%s[%d].name", field, i), ref.Name); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := check("waitForWorkspaces", apply.Spec.WaitForWorkspaces); err != nil {
+		return err
+	}
+	return check("waitForSecrets", apply.Spec.WaitForSecrets)
+}
+
 // references returns the references in the spec of a workspace.
 func references(apply *infrav1.WorkspaceTemplateApply) []reference {
 	refs := []reference{{"WorkspaceTemplate", apply.Spec.TemplateRef.Key(apply.Namespace)}}
@@ -101,8 +124,8 @@ func valueReferences(namespace string, values template.References) []reference {
 }
 
 // resolve returns the key of an object that a workspace refers to, with the
-// placeholders of its name replaced. A placeholder without a value stays, so that
-// no object has this name.
+// placeholders of its name replaced. A name that cannot be expanded stays, so that
+// no object has it: see checkNames.
 func resolve(apply *infrav1.WorkspaceTemplateApply, ref infrav1.ObjectReference) client.ObjectKey {
 	key := client.ObjectKey{Namespace: ref.Namespace, Name: template.ExpandName(apply, ref.Name)}
 	if key.Namespace == "" {

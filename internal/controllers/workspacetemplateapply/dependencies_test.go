@@ -2,6 +2,7 @@ package workspacetemplateapply
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 	"github.com/appthrust/capt/internal/terraform/template"
+	"github.com/appthrust/capt/internal/testenv/memorytest"
 )
 
 func TestWaitsForOthers(t *testing.T) {
@@ -58,6 +60,48 @@ func TestProviderConfigKey(t *testing.T) {
 
 	s.sources.Template.Spec.Template.Spec.ProviderConfigRef = &infrav1.LocalReference{Name: "aws"}
 	g.Expect(s.providerConfigKey()).To(HaveValue(Equal(key("aws"))), "it is in the namespace of the workspace")
+}
+
+// An editor chooses names and values. The manager must not build what they expand to.
+func TestReferences_needLittleMemory(t *testing.T) {
+	g := NewWithT(t)
+	s := newScope("hello")
+	s.apply.Spec.Variables = map[string]infrav1.Value{"V": infrav1.StringValue(strings.Repeat("x", 1_400_000))}
+	for range 64 {
+		ref := infrav1.ObjectReference{Name: strings.Repeat("${V}", 63)}
+		s.apply.Spec.WaitForSecrets, s.apply.Spec.WaitForWorkspaces = append(s.apply.Spec.WaitForSecrets, ref), append(s.apply.Spec.WaitForWorkspaces, ref)
+	}
+	var refs []reference
+	var err error
+	g.Expect(memorytest.Allocated(func() {
+		refs, err = references(s.apply), checkNames(s.apply)
+	})).To(BeNumerically("<", 1<<20))
+	g.Expect(refs).To(HaveLen(1 + 64 + 64))
+	g.Expect(refs[1].key.Name).To(Equal(strings.Repeat("${V}", 63)))
+	stalled, ok := fault.AsStalled(inputsFault(err))
+	g.Expect(ok).To(BeTrue(), "%v", err)
+	g.Expect(stalled.Reason).To(Equal(infrav1.InvalidVariableReason))
+	g.Expect(stalled.Message()).To(Equal("spec.waitForWorkspaces[0].name: has more than 253 bytes, the limit, with the values of its placeholders: shorten the value of ${V}"))
+}
+
+func TestCheckNames(t *testing.T) {
+	g := NewWithT(t)
+	s := newScope("hello")
+	s.apply.Spec.WaitForSecrets = []infrav1.ObjectReference{{Name: "${WORKSPACE_NAME}-vpc"}, {Name: "${nmae}-vpc"}}
+	g.Expect(checkNames(s.apply)).To(MatchError(ContainSubstring("spec.waitForSecrets[1].name: ${nmae} has no value; set it in spec.variables")))
+	s.apply.Spec.WaitForWorkspaces, s.apply.Spec.WaitForSecrets = s.apply.Spec.WaitForSecrets, nil
+	g.Expect(checkNames(s.apply)).To(MatchError(ContainSubstring("spec.waitForWorkspaces[1].name: ${nmae} has no value")))
+	s.apply.Status.AppliedAt = metav1.NewTime(noon)
+	g.Expect(checkNames(s.apply)).To(Succeed(), "it does not wait any more")
+}
+
+func TestReconcile_reportsNamesThatAreTooLong(t *testing.T) {
+	c := newTestController(t, newApply(func(a *infrav1.WorkspaceTemplateApply) {
+		a.Spec.Variables = map[string]infrav1.Value{"V": infrav1.StringValue(strings.Repeat("x", 100))}
+		a.Spec.WaitForSecrets = []infrav1.ObjectReference{{Name: "${V}${V}${V}"}}
+	}))
+	c.reconcile()
+	c.Expect(c.expect(infrav1.DependenciesReadyCondition, "False InvalidVariable")).To(ContainSubstring("shorten the value of ${V}"))
 }
 
 func TestWorkspaceFault(t *testing.T) {
