@@ -16,11 +16,14 @@ import (
 
 // checkPlaceholders rejects malformed placeholders.
 func checkPlaceholders(path *field.Path, text string) field.ErrorList {
-	if _, err := placeholder.Parse(text); err != nil {
+	if err := placeholder.Check(text); err != nil {
 		return field.ErrorList{invalid(path, text, err.Error())}
 	}
 	return nil
 }
+
+// maxUnknown is how many unknown placeholders of a text are reported.
+const maxUnknown = 20
 
 // checkKnownPlaceholders rejects malformed and unknown placeholders.
 func checkKnownPlaceholders(path *field.Path, text string, known []string) field.ErrorList {
@@ -37,7 +40,9 @@ func checkKnownPlaceholders(path *field.Path, text string, known []string) field
 		if nearest, ok := message.Nearest(name, known); ok {
 			detail = fmt.Sprintf("unknown placeholder: did you mean ${%s}? Use one of %s", nearest, strings.Join(known, ", "))
 		}
-		errs = append(errs, invalid(path, "${"+name+"}", detail))
+		if errs = append(errs, invalid(path, "${"+name+"}", detail)); len(errs) == maxUnknown {
+			break
+		}
 	}
 	return errs
 }

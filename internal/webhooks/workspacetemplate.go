@@ -18,7 +18,7 @@ var workspaceTemplateRules = rules[*infrav1.WorkspaceTemplate]{
 		spec := field.NewPath("spec", "template", "spec")
 		errs := checkModule(spec.Child("forProvider"), &t.Spec.Template.Spec.ForProvider, t.Namespace)
 		if ref := t.Spec.Template.Spec.WriteConnectionSecretToRef; ref != nil {
-			errs = append(errs, checkConnectionName(spec.Child("writeConnectionSecretToRef", "name"), ref.Name)...)
+			errs = append(errs, checkConnectionName(spec.Child("writeConnectionSecretToRef", "name"), ref.Name, nil)...)
 		}
 		return append(errs, checkOutputs(spec.Child("outputs"), t.Spec.Template.Spec.Outputs)...)
 	},

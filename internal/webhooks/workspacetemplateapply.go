@@ -20,7 +20,7 @@ var workspaceTemplateApplyRules = rules[*infrav1.WorkspaceTemplateApply]{
 		errs = append(errs, checkOneShot(a)...)
 		if ref := a.Spec.WriteConnectionSecretToRef; ref != nil {
 			path := spec.Child("writeConnectionSecretToRef")
-			errs = append(errs, checkConnectionName(path.Child("name"), ref.Name)...)
+			errs = append(errs, checkConnectionName(path.Child("name"), ref.Name, a.Spec.Variables)...)
 			errs = append(errs, checkOwnNamespace(path.Child("namespace"), "Secret", ref.Namespace, a.Namespace)...)
 		}
 		errs = append(errs, checkWaitForSecrets(spec.Child("waitForSecrets"), a)...)
@@ -63,7 +63,7 @@ func checkLending(ctx context.Context, reader client.Reader, a *infrav1.Workspac
 }
 
 func checkWaitForSecrets(path *field.Path, a *infrav1.WorkspaceTemplateApply) field.ErrorList {
-	errs := checkList(path, "Secret", a.Spec.WaitForSecrets, a.Namespace)
+	errs := checkList(path, "Secret", a.Spec.WaitForSecrets, a)
 	for i, ref := range a.Spec.WaitForSecrets {
 		errs = append(errs, checkOwnNamespace(path.Index(i).Child("namespace"), "Secret", ref.Namespace, a.Namespace)...)
 		if own := a.Spec.WriteConnectionSecretToRef; own != nil && own.Name == ref.Name {
@@ -75,7 +75,7 @@ func checkWaitForSecrets(path *field.Path, a *infrav1.WorkspaceTemplateApply) fi
 }
 
 func checkWaitForWorkspaces(path *field.Path, a *infrav1.WorkspaceTemplateApply) field.ErrorList {
-	errs := checkList(path, "WorkspaceTemplateApply", a.Spec.WaitForWorkspaces, a.Namespace)
+	errs := checkList(path, "WorkspaceTemplateApply", a.Spec.WaitForWorkspaces, a)
 	for i, ref := range a.Spec.WaitForWorkspaces {
 		if ref.Name == a.Name && (ref.Namespace == "" || ref.Namespace == a.Namespace) {
 			errs = append(errs, invalid(path.Index(i).Child("name"), ref.Name,
