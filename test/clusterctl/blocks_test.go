@@ -25,6 +25,8 @@ type operator struct {
 	t    *testing.T
 	dir  string
 	page string
+	// root is the checkout of CAPT.
+	root string
 	// resources is the directory of the resources that workspaces create.
 	resources string
 }
@@ -36,9 +38,7 @@ func newOperator(t *testing.T) *operator {
 	g.Expect(err).NotTo(HaveOccurred())
 	page, err := os.ReadFile(filepath.Join(root, "docs", "backup.md"))
 	g.Expect(err).NotTo(HaveOccurred())
-	o := &operator{t: t, dir: t.TempDir(), page: string(page), resources: t.TempDir()}
-	g.Expect(os.Symlink(filepath.Join(root, "policies"), filepath.Join(o.dir, "policies"))).To(Succeed())
-	return o
+	return &operator{t: t, dir: t.TempDir(), page: string(page), root: root, resources: t.TempDir()}
 }
 
 // block returns a command block of the page.
@@ -47,6 +47,19 @@ func (o *operator) block(scenario string, index int) string {
 	blocks := testenv.Blocks(o.page, scenario)
 	NewWithT(o.t).Expect(len(blocks)).To(BeNumerically(">", index), "docs/backup.md has no block %d of %s", index, scenario)
 	return blocks[index]
+}
+
+// runLocally executes commands that need no management cluster.
+func (o *operator) runLocally(script string) {
+	o.t.Helper()
+	g := NewWithT(o.t)
+	kubectl, err := testenv.Part("kubectl")
+	g.Expect(err).NotTo(HaveOccurred())
+	cmd := exec.CommandContext(o.t.Context(), "bash", "-c", script)
+	cmd.Dir = o.dir
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(kubectl)+string(os.PathListSeparator)+os.Getenv("PATH"), "KUBECONFIG="+filepath.Join(o.dir, "none"), "CAPT_ROOT="+o.root)
+	out, err := cmd.CombinedOutput()
+	g.Expect(err).NotTo(HaveOccurred(), string(out))
 }
 
 // command returns a shell that executes commands with the kubeconfig of a server, as a user
@@ -64,7 +77,7 @@ func (o *operator) command(s *server, script string) *exec.Cmd {
 	cmd := exec.CommandContext(s.ctx, "bash", "-xc", script)
 	cmd.Dir = o.dir
 	path := strings.Join([]string{filepath.Dir(captctl), filepath.Dir(kubectl), os.Getenv("PATH")}, string(os.PathListSeparator))
-	cmd.Env = append(os.Environ(), "PATH="+path, "KUBECONFIG="+s.kubeconfig, "HOME="+s.dir, "XDG_CONFIG_HOME="+s.dir,
+	cmd.Env = append(os.Environ(), "PATH="+path, "KUBECONFIG="+s.kubeconfig, "HOME="+s.dir, "XDG_CONFIG_HOME="+s.dir, "CAPT_ROOT="+o.root,
 		"CLUSTERCTL_DISABLE_VERSIONCHECK=true", "ETCDCTL_ENDPOINTS="+s.env.ControlPlane.Etcd.URL.String())
 	return cmd
 }

@@ -97,6 +97,7 @@ func TestBackup_restoresDirectory(t *testing.T) {
 	}
 	installed := source.waitAddon(workload)
 
+	o.runLocally(o.block("backup-hold", 0))
 	// As after an installation with Helm.
 	o.run(source, unlabel)
 	for i := range 2 {
@@ -151,7 +152,7 @@ func TestBackup_restoresDirectory(t *testing.T) {
 	target.waitReason("platform", "kept", "Ready")
 	target.Expect(o.files()).To(Equal(before), "nothing is created without approval")
 	o.refused(target, o.block("backup-release", 1))
-	target.expectHold()
+	target.expectHold("hold-restore")
 	o.run(target, "captctl -n platform approve app --yes --wait")
 	target.Expect(o.fileNames()).To(Equal([]string{"app.a", "app.b", "app.b", "kept.a", "kept.b", "lost.a"}), "an approved plan is applied, although b existed")
 

@@ -85,6 +85,7 @@ func TestBackup_restoresEtcd(t *testing.T) {
 	s.restartManager("job")
 	o.apply(s, filesWorkspace("default", "pending", "a"))
 	s.schedule("capt-run-pending-r1")
+	o.runLocally(o.block("backup-hold", 0))
 	o.run(s, o.block("backup-etcd", 0))
 	s.restartManager("process")
 
@@ -137,7 +138,7 @@ func TestBackup_restoresEtcd(t *testing.T) {
 	s.Expect(o.run(s, "captctl plan kept")).To(ContainSubstring("No changes"), "its state was restored")
 	s.Expect(o.files()).To(Equal(before), "nothing was created or destroyed by the restore")
 	s.Expect(o.refused(s, o.block("backup-release", 1))).To(ContainSubstring("\ncaptctl -n default plan lost\n"))
-	s.expectHold()
+	s.expectHold("hold-restore")
 
 	o.run(s, "captctl reject lost && captctl run lost --yes --hold --import 'terraform_data.file[\"b\"]="+o.idOf("lost.b")+"'")
 	o.run(s, "captctl approve lost --yes --wait")
@@ -197,8 +198,8 @@ func (s *server) expectStopped() {
 	s.Expect(bindings.Items).To(BeEmpty(), "a container that was started meanwhile cannot claim the run")
 }
 
-// expectHold checks that plans are still held.
-func (s *server) expectHold() {
+// expectHold checks that a policy still holds plans.
+func (s *server) expectHold(name string) {
 	s.t.Helper()
-	s.Expect(s.client.Get(s.ctx, client.ObjectKey{Name: "hold"}, &infrav1.ClusterWorkspacePolicy{})).To(Succeed())
+	s.Expect(s.client.Get(s.ctx, client.ObjectKey{Name: name}, &infrav1.ClusterWorkspacePolicy{})).To(Succeed())
 }

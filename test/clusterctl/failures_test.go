@@ -3,7 +3,6 @@ package clusterctl
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -26,7 +25,7 @@ import (
 func TestBackup_blocksEndAtErrors(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t)
-	for _, scenario := range []string{"backup", "backup-clusterctl", "backup-etcd", "backup-fence", "backup-release", "backup-states"} {
+	for _, scenario := range []string{"backup", "backup-clusterctl", "backup-etcd", "backup-fence", "backup-hold", "backup-hold-namespace", "backup-release", "backup-states"} {
 		for _, block := range testenv.Blocks(o.page, scenario) {
 			if block = strings.TrimSpace(block); strings.Contains(block, "\n") {
 				NewWithT(t).Expect(block).To(HavePrefix("( set -eo pipefail\n"))
@@ -60,14 +59,8 @@ func TestBackup_fencesKubeadm(t *testing.T) {
 	}
 	t.Parallel()
 	g, o := NewWithT(t), newOperator(t)
-	kubectl, err := testenv.Part("kubectl")
-	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(os.WriteFile(filepath.Join(o.dir, "kube-apiserver.yaml"), []byte(kubeadmManifest), 0o600)).To(Succeed())
-	cmd := exec.CommandContext(t.Context(), "bash", "-c", o.block("backup-fence", 0))
-	cmd.Dir = o.dir
-	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(kubectl)+string(os.PathListSeparator)+os.Getenv("PATH"), "KUBECONFIG="+filepath.Join(o.dir, "none"))
-	out, err := cmd.CombinedOutput()
-	g.Expect(err).NotTo(HaveOccurred(), string(out))
+	o.runLocally(o.block("backup-fence", 0))
 
 	var want, fenced corev1.Pod
 	g.Expect(yaml.UnmarshalStrict([]byte(kubeadmManifest), &want)).To(Succeed())
@@ -77,6 +70,35 @@ func TestBackup_fencesKubeadm(t *testing.T) {
 	// The last value of a flag counts.
 	server.Command = append(server.Command, "--bind-address=127.0.0.1", "--secure-port=16443")
 	g.Expect(fenced.Spec).To(Equal(want.Spec))
+}
+
+// A hold has the name of the procedure that removes it. A manager for one namespace refuses
+// policies of the cluster.
+func TestBackup_holdsByOwnName(t *testing.T) {
+	if os.Getenv("CAPT_TEST_CLUSTERCTL") == "" {
+		t.Skip("run `make test-clusterctl`")
+	}
+	t.Parallel()
+	g, o := NewWithT(t), newOperator(t)
+	var hold infrav1.ClusterWorkspacePolicy
+	text, err := os.ReadFile(filepath.Join(o.root, "policies", "hold.yaml"))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(yaml.UnmarshalStrict(text, &hold)).To(Succeed())
+	for _, use := range []string{"backup", "restore"} {
+		o.runLocally(o.block("backup-hold", 0))
+		var ofCluster infrav1.ClusterWorkspacePolicy
+		g.Expect(yaml.UnmarshalStrict([]byte(o.readFile("hold-"+use+".yaml")), &ofCluster)).To(Succeed())
+		g.Expect(ofCluster.TypeMeta).To(Equal(hold.TypeMeta))
+		g.Expect(ofCluster.Name).To(Equal("hold-" + use))
+		g.Expect(ofCluster.Spec).To(Equal(hold.Spec))
+
+		o.runLocally(o.block("backup-hold-namespace", 0))
+		var ofNamespace infrav1.WorkspacePolicy
+		g.Expect(yaml.UnmarshalStrict([]byte(o.readFile("hold-"+use+".yaml")), &ofNamespace)).To(Succeed())
+		g.Expect(ofNamespace.Kind).To(Equal("WorkspacePolicy"))
+		g.Expect(client.ObjectKeyFromObject(&ofNamespace)).To(Equal(client.ObjectKey{Namespace: "team-a", Name: "hold-" + use}))
+		g.Expect(ofNamespace.Spec.Rules).To(Equal(hold.Spec.Rules))
+	}
 }
 
 // failBackups makes backups with clusterctl that do not succeed. None leaves anything paused or
@@ -114,10 +136,16 @@ func (o *operator) failBackups(s *server) {
 	o.run(s, `kubectl patch clusters.cluster.x-k8s.io demo --type=merge -p '{"spec":{"paused":null}}'`)
 
 	// A restore is in progress.
-	o.run(s, "kubectl apply -f policies/hold.yaml")
-	o.refused(s, block)
-	s.expectHold()
-	o.run(s, "kubectl delete clusterworkspacepolicy hold")
+	o.run(s, "kubectl apply -f hold-restore.yaml")
+	s.Expect(o.refused(s, block)).To(ContainSubstring("a restore is in progress"))
+	s.expectHold("hold-restore")
+	o.run(s, "kubectl delete -f hold-restore.yaml")
+
+	// Another backup is in progress.
+	o.run(s, "kubectl apply -f hold-backup.yaml")
+	s.Expect(o.refused(s, block)).To(ContainSubstring("already exists"))
+	s.expectHold("hold-backup")
+	o.run(s, "kubectl delete -f hold-backup.yaml")
 }
 
 // backUpWhileRunning makes a backup while a workspace is applied. It ends when the plans are held
@@ -150,21 +178,25 @@ spec: {templateRef: {name: slow}}
 		g.Expect(s.client.Get(s.ctx, client.ObjectKey{Namespace: "default", Name: "slow"}, &apply)).To(Succeed())
 		g.Expect(apply.Status.Run).NotTo(BeNil())
 	}, testTimeout, 200*time.Millisecond).Should(Succeed())
+	// A user holds plans for another reason.
+	o.run(s, `kubectl apply -f "$CAPT_ROOT"/policies/hold.yaml`)
 	o.run(s, `clusterctl() { test -e released && command clusterctl "$@"; }
-( until kubectl get clusterworkspacepolicy hold; do sleep 1; done; sleep 20; touch released ) > /dev/null 2>&1 &
+( until kubectl get -f hold-backup.yaml; do sleep 1; done; sleep 20; touch released ) > /dev/null 2>&1 &
 `+o.block("backup-clusterctl", 2))
 	s.expectResumed(false)
 	s.Expect(filepath.Join(o.dir, "backup", "default", "earlier")).NotTo(BeAnExistingFile(), "what does not exist any more is not kept")
+	s.expectHold("hold")
+	o.run(s, `kubectl delete -f "$CAPT_ROOT"/policies/hold.yaml`)
 }
 
-// expectResumed checks that the cluster is paused only if a user has paused it, and that plans are
-// not held.
+// expectResumed checks that the cluster is paused only if a user has paused it, and that the
+// backup holds no plans.
 func (s *server) expectResumed(paused bool) {
 	s.t.Helper()
 	var cluster clusterv1.Cluster
 	s.Expect(s.client.Get(s.ctx, client.ObjectKey{Namespace: "default", Name: "demo"}, &cluster)).To(Succeed())
 	s.Expect(ptr.Deref(cluster.Spec.Paused, false)).To(Equal(paused))
-	err := s.client.Get(s.ctx, client.ObjectKey{Name: "hold"}, &infrav1.ClusterWorkspacePolicy{})
+	err := s.client.Get(s.ctx, client.ObjectKey{Name: "hold-backup"}, &infrav1.ClusterWorkspacePolicy{})
 	s.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v", err)
 }
 

@@ -232,13 +232,15 @@ test -z "$(kubectl get secrets -o name | grep tfstate)"
 // elsewhere are the scenarios that another test runs.
 var elsewhere = map[string]string{
 	// It needs an AWS account.
-	"docs/aws.md aws-real":             "test/aws TestReal_livesAndLeavesNothing",
-	"docs/aws.md aws":                  "test/aws TestDocs_leadFromAnAccountToAClusterAndBack",
-	"docs/backup.md backup-etcd":       "test/clusterctl TestBackup_restoresEtcd",
-	"docs/backup.md backup-fence":      "test/clusterctl TestBackup_fencesKubeadm",
-	"docs/backup.md backup-clusterctl": "test/clusterctl TestBackup_restoresDirectory",
-	"docs/backup.md backup-states":     "test/clusterctl TestBackup_restoresEtcd",
-	"docs/backup.md backup-release":    "test/clusterctl TestBackup_restoresEtcd",
+	"docs/aws.md aws-real":                 "test/aws TestReal_livesAndLeavesNothing",
+	"docs/aws.md aws":                      "test/aws TestDocs_leadFromAnAccountToAClusterAndBack",
+	"docs/backup.md backup-etcd":           "test/clusterctl TestBackup_restoresEtcd",
+	"docs/backup.md backup-fence":          "test/clusterctl TestBackup_fencesKubeadm",
+	"docs/backup.md backup-hold":           "test/clusterctl TestBackup_holdsByOwnName",
+	"docs/backup.md backup-hold-namespace": "test/clusterctl TestBackup_holdsByOwnName",
+	"docs/backup.md backup-clusterctl":     "test/clusterctl TestBackup_restoresDirectory",
+	"docs/backup.md backup-states":         "test/clusterctl TestBackup_restoresEtcd",
+	"docs/backup.md backup-release":        "test/clusterctl TestBackup_restoresEtcd",
 }
 
 var named = regexp.MustCompile(`<!-- run: ([a-z-]+) -->`)
