@@ -16,6 +16,9 @@ type progress struct {
 
 	mu   sync.Mutex
 	last string
+	// interrupted is set while a line of interrupt covers the current line, covered.
+	interrupted bool
+	covered     string
 }
 
 func (o *Options) progress() *progress {
@@ -26,6 +29,35 @@ func (o *Options) progress() *progress {
 func (p *progress) show(line string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.interrupted {
+		if line != "" {
+			p.covered = line
+		}
+		return
+	}
+	p.print(line)
+}
+
+// interrupt covers the line with another one until resume is called.
+func (p *progress) interrupt(line string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.interrupted {
+		p.interrupted, p.covered = true, p.last
+	}
+	p.print(line)
+}
+
+// resume shows the line again that interrupt has covered, or the one that was shown since then.
+func (p *progress) resume() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.interrupted = false
+	p.print(p.covered)
+}
+
+// print replaces the line. An empty one leaves it as it is.
+func (p *progress) print(line string) {
 	if line == "" || line == p.last {
 		return
 	}

@@ -138,9 +138,10 @@ func progressLine(apply *infrav1.WorkspaceTemplateApply, c *metav1.Condition) st
 
 // outage returns what waits do while the management cluster is unreachable.
 func (o *Options) outage(p *progress) operate.Outage {
-	return operate.Outage{Report: func(since time.Time, err error) {
-		p.show(fmt.Sprintf("Management cluster is unreachable since %s, retrying: %s", since.Format(time.TimeOnly), message.OneLine(rootCause(err).Error())))
-	}}
+	report := func(since time.Time, err error) {
+		p.interrupt(fmt.Sprintf("Management cluster has been unreachable since %s, retrying: %s", since.Format(time.TimeOnly), message.OneLine(rootCause(err).Error())))
+	}
+	return operate.Outage{Report: report, Ended: p.resume}
 }
 
 // requestedError is the error of a wait whose request stays. No explanation of the cause may

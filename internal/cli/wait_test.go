@@ -141,12 +141,40 @@ func TestWait_survivesARestartOfTheAPIServer(t *testing.T) {
 	running := h.start("--server", "https://"+p.listener.Addr().String(), "retry", "net", "--wait")
 	h.Eventually(running.err.String, timeout).Should(Equal("Waiting until the manager starts the run\n"))
 	p.setCut(true)
-	h.Eventually(running.err.String, timeout).Should(MatchRegexp(`\nManagement cluster is unreachable since \d\d:\d\d:\d\d, retrying: \S`))
+	h.Eventually(running.err.String, timeout).Should(MatchRegexp(`\nManagement cluster has been unreachable since \d\d:\d\d:\d\d, retrying: \S`))
 	// What happens meanwhile is not lost.
 	h.setStatus(apply, func() { apply.Status.HandledRequest = apply.Annotations[infrav1.RunRequestedAnnotation] })
 	p.setCut(false)
 	h.Eventually(running.code, timeout).Should(Receive(Equal(0)), running.err.String)
 	h.Expect(running.out.String()).To(ContainSubstring("net is applied: 1 resource"))
+}
+
+// The status is that of before the outage, so nothing else replaces the line of the outage.
+func TestWait_endsTheLineOfAnOutage(t *testing.T) {
+	server, err := url.Parse(env.Config.Host)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	run := &infrav1.RunStatus{ID: "net-r2", Operation: "PlanAndApply", StartedAt: metav1.Now()}
+	for name, line := range map[string]string{"requested": "Waiting until the manager starts the run", "running": "Run/net-r2", "ran": "Run/net-r2"} {
+		t.Run(name, func(t *testing.T) {
+			h := newHarness(t)
+			apply := h.applied("net")
+			p := newProxy(t, server.Host)
+			if name != "requested" {
+				h.setStatus(apply, func() { apply.Status.Run = run })
+			}
+			running := h.start("--server", "https://"+p.listener.Addr().String(), "retry", "net", "--wait")
+			h.Eventually(running.err.String, timeout).Should(HavePrefix(line))
+			if name == "ran" {
+				h.setStatus(apply, func() { apply.Status.Run = nil })
+			}
+			p.setCut(true)
+			h.Eventually(running.err.String, timeout).Should(ContainSubstring("\nManagement cluster has been unreachable since "))
+			p.setCut(false)
+			h.Eventually(running.err.String, timeout).Should(MatchRegexp(`\nManagement cluster [^\n]*\n` + line))
+			running.stop()
+			h.Eventually(running.code, timeout).Should(Receive(Equal(130)))
+		})
+	}
 }
 
 // The permission to break a lock is for the run of this command only.

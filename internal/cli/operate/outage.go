@@ -26,6 +26,8 @@ type Outage struct {
 	Limit time.Duration
 	// Report is called after each failed attempt. It may be nil.
 	Report func(since time.Time, err error)
+	// Ended is called when the state after an outage was observed. It may be nil.
+	Ended func()
 }
 
 // lostConnection is the current outage of a watch, if any.
@@ -62,8 +64,13 @@ func (l *lostConnection) wait(ctx context.Context, err error) bool {
 	return true
 }
 
-// end ends the outage.
-func (l *lostConnection) end() { l.since = time.Time{} }
+// end ends the outage, if there is one.
+func (l *lostConnection) end() {
+	if !l.since.IsZero() && l.Ended != nil {
+		l.Ended()
+	}
+	l.since = time.Time{}
+}
 
 // isOutage reports whether an error of the API server or of the way to it may pass by
 // itself.

@@ -28,10 +28,12 @@ func Watch[T client.Object](ctx context.Context, c client.WithWatch, list client
 			return false, fmt.Errorf("watching %s: %w", key.Name, ErrDeleted)
 		}
 		uid = obj.GetUID()
-		lost.end()
 		done, err := observe(obj)
 		if err != nil {
 			return false, &observerError{err}
+		}
+		if !done {
+			lost.end()
 		}
 		return done, nil
 	}
