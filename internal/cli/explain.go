@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,7 +30,7 @@ func (o *Options) explain(err error) error {
 		return fmt.Errorf("%w; %s", o.explain(requested.error), o.hints(requested.request))
 	}
 	if group, missing := scheme.NotInstalled(err); missing {
-		return fmt.Errorf("the cluster has no API group %s: install Cluster API and CAPT (clusterctl init), or choose another cluster with --context", group)
+		return fmt.Errorf("the cluster has no API group %s: install Cluster API and CAPT (%s), or choose another cluster with --context", group, o.hints("clusterctl init"))
 	}
 	switch {
 	case err == nil:
@@ -41,7 +42,7 @@ func (o *Options) explain(err error) error {
 	case clientcmd.IsEmptyConfig(err), errors.Is(err, clientcmd.ErrEmptyCluster):
 		return errors.New("no management cluster configured: set --kubeconfig or KUBECONFIG, or start one with captctl up")
 	case clientcmd.IsContextNotFound(err), o.Kube.Context != nil && strings.Contains(err.Error(), fmt.Sprintf("context %q does not exist", *o.Kube.Context)):
-		return unknownContext(*o.Kube.Context)
+		return unknownContext(o.contextName())
 	case errors.As(err, &address) && o.isManagementCluster(address.URL):
 		return fmt.Errorf("the management cluster at %s is unreachable (%s): check --context and --kubeconfig, or start one with captctl up", serverOf(address.URL), message.OneLine(rootCause(err).Error()))
 	case apierrors.IsUnauthorized(err):
@@ -51,6 +52,15 @@ func (o *Options) explain(err error) error {
 	default:
 		return errors.New(o.hints(message.OneLine(err.Error())))
 	}
+}
+
+// contextName returns the name of the context that the user or the kubeconfig selects.
+func (o *Options) contextName() string {
+	config, err := o.Kube.ToRawKubeConfigLoader().RawConfig()
+	if err != nil {
+		return *o.Kube.Context
+	}
+	return cmp.Or(*o.Kube.Context, config.CurrentContext)
 }
 
 // unknownContext is the error for a context that the kubeconfig does not have.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
+	"path/filepath"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -39,4 +41,17 @@ func TestExplain_namesTheManagementClusterOnlyForItsOwnErrors(t *testing.T) {
 		})
 	}
 	NewWithT(t).Expect(o.explain(nil)).To(Succeed())
+}
+
+// The name is that of the kubeconfig if the user has passed none.
+func TestExplain_namesTheContextThatDoesNotExist(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	text := `{"apiVersion": "v1", "kind": "Config", "current-context": "typo", "contexts": [{"name": "a", "context": {"cluster": "a"}}]}`
+	NewWithT(t).Expect(os.WriteFile(file, []byte(text), 0o600)).To(Succeed())
+	for selected, want := range map[string]string{"": "typo", "other": "other"} {
+		o := &Options{Kube: genericclioptions.NewConfigFlags(true)}
+		*o.Kube.KubeConfig, *o.Kube.Context = file, selected
+		_, err := o.Config()
+		NewWithT(t).Expect(o.explain(err)).To(MatchError(fmt.Sprintf("the kubeconfig has no context %q: see kubectl config get-contexts", want)))
+	}
 }

@@ -79,7 +79,7 @@ func (o *Options) generateCluster(args []string, flags *generateFlags) error {
 		return &Exit{Code: 2, Err: err}
 	}
 	if flags.listVariables {
-		return o.listVariables(template)
+		return o.listVariables(template, flags)
 	}
 	if len(args) != 1 {
 		return usageError("expected the name of the cluster, or --list-variables")
@@ -112,24 +112,33 @@ func (o *Options) givenValues(name string, flags *generateFlags) (map[string]str
 	if err != nil {
 		return nil, err
 	}
-	if namespace := *o.Kube.Namespace; namespace != "" {
+	namespace, _, err := o.namespaceOf(set)
+	if err != nil {
+		return nil, err
+	}
+	if namespace != "" {
 		given[flavor.Namespace] = namespace
-	} else if os.Getenv(flavor.Namespace) == "" && set[flavor.Namespace] == "" {
-		namespace, err := o.contextNamespace()
-		if err != nil {
-			return nil, err
-		}
-		if namespace != "" {
-			given[flavor.Namespace] = namespace
-		}
 	}
 	maps.Copy(given, set)
 	return given, nil
 }
 
-// contextNamespace returns the namespace of the kubeconfig's context. It is empty without a
-// context, because manifests can be generated without a kubeconfig; one that the user chose
-// must exist.
+// namespaceOf returns the namespace of the manifests, if there is one, and where it is from.
+func (o *Options) namespaceOf(set map[string]string) (namespace, source string, err error) {
+	switch {
+	case set[flavor.Namespace] != "":
+		return set[flavor.Namespace], "--set", nil
+	case *o.Kube.Namespace != "":
+		return *o.Kube.Namespace, "-n", nil
+	case os.Getenv(flavor.Namespace) != "":
+		return os.Getenv(flavor.Namespace), "the environment", nil
+	}
+	namespace, err = o.contextNamespace()
+	return namespace, "the context", err
+}
+
+// contextNamespace returns the namespace of the kubeconfig's context. It is empty if no context
+// is selected, because manifests can be generated without a kubeconfig.
 func (o *Options) contextNamespace() (string, error) {
 	config, err := o.Kube.ToRawKubeConfigLoader().RawConfig()
 	if err != nil {
@@ -140,7 +149,7 @@ func (o *Options) contextNamespace() (string, error) {
 	switch {
 	case found:
 		return cmp.Or(selected.Namespace, metav1.NamespaceDefault), nil
-	case *o.Kube.Context != "":
+	case name != "":
 		return "", &Exit{Code: 2, Err: unknownContext(name)}
 	default:
 		return "", nil
@@ -217,12 +226,16 @@ func (o *Options) template(flags *generateFlags) ([]byte, error) {
 	}
 }
 
-func (o *Options) listVariables(template []byte) error {
+func (o *Options) listVariables(template []byte, flags *generateFlags) error {
 	variables, err := flavor.Variables(template)
 	if err != nil {
 		return &Exit{Code: 2, Err: err}
 	}
-	namespace, err := o.contextNamespace()
+	set, err := assignments(flags.set)
+	if err != nil {
+		return err
+	}
+	namespace, source, err := o.namespaceOf(set)
 	if err != nil {
 		return err
 	}
@@ -234,7 +247,7 @@ func (o *Options) listVariables(template []byte) error {
 			value = *v.Default
 		}
 		if v.Name == flavor.Namespace && namespace != "" {
-			value = namespace + " (of the context)"
+			value = namespace + " (of " + source + ")"
 		}
 		fmt.Fprintf(table, "%s\t%s\n", v.Name, value)
 	}

@@ -115,7 +115,9 @@ func TestGenerateCluster_refusesWhatItCannotUse(t *testing.T) {
 		NewWithT(t).Expect(os.WriteFile(path, []byte(text), 0o600)).To(Succeed())
 		return path
 	}
-	good := write("good", `{"apiVersion": "v1", "kind": "Config", "current-context": "a", "clusters": [{"name": "a", "cluster": {"server": "https://example.com"}}], "contexts": [{"name": "a", "context": {"cluster": "a", "namespace": "team"}}]}`)
+	const goodText = `{"apiVersion": "v1", "kind": "Config", "current-context": "a", "clusters": [{"name": "a", "cluster": {"server": "https://example.com"}}], "contexts": [{"name": "a", "context": {"cluster": "a", "namespace": "team"}}]}`
+	good := write("good", goodText)
+	dangling := write("dangling", strings.Replace(goodText, `"current-context": "a"`, `"current-context": "typo"`, 1))
 	broken := write("broken", "{")
 	for name, tc := range map[string]struct {
 		args []string
@@ -125,6 +127,9 @@ func TestGenerateCluster_refusesWhatItCannotUse(t *testing.T) {
 	}{
 		"an unknown context":          {args: []string{"--kubeconfig", good, "--context", "typo"}, code: 2, want: `the kubeconfig has no context "typo": see kubectl config get-contexts`},
 		"a context without a file":    {args: []string{"--context", "typo"}, env: map[string]string{"KUBECONFIG": filepath.Join(dir, "none")}, code: 2, want: `the kubeconfig has no context "typo"`},
+		"an unknown current context":  {args: []string{"--kubeconfig", dangling}, code: 2, want: `the kubeconfig has no context "typo": see kubectl config get-contexts`},
+		"the same of the environment": {env: map[string]string{"KUBECONFIG": dangling}, code: 2, want: `the kubeconfig has no context "typo"`},
+		"a namespace instead":         {args: []string{"-n", "third"}, env: map[string]string{"KUBECONFIG": dangling}, want: `namespace: "third"`},
 		"a missing file":              {args: []string{"--kubeconfig", filepath.Join(dir, "none")}, code: 2, want: "no such file"},
 		"a broken file":               {env: map[string]string{"KUBECONFIG": broken}, code: 2, want: broken},
 		"a namespace of the variable": {env: map[string]string{"NAMESPACE": "Bad_Ns"}, code: 2, want: `"Bad_Ns" is not a valid namespace`},
@@ -132,6 +137,9 @@ func TestGenerateCluster_refusesWhatItCannotUse(t *testing.T) {
 		"no kubeconfig":               {env: map[string]string{"KUBECONFIG": filepath.Join(dir, "none")}, want: `namespace: "default"`},
 		"a namespace that is set":     {args: []string{"--set", "NAMESPACE=third"}, env: map[string]string{"KUBECONFIG": broken}, want: `namespace: "third"`},
 		"the variables":               {args: []string{"--kubeconfig", good, "--list-variables"}, want: "team (of the context)"},
+		"the variables and -n":        {args: []string{"-n", "third", "--list-variables"}, env: map[string]string{"KUBECONFIG": dangling}, want: "third (of -n)"},
+		"the variables and NAMESPACE": {args: []string{"--list-variables"}, env: map[string]string{"KUBECONFIG": dangling, "NAMESPACE": "third"}, want: "third (of the environment)"},
+		"the variables and --set":     {args: []string{"--list-variables", "--set", "NAMESPACE=third"}, env: map[string]string{"KUBECONFIG": dangling}, want: "third (of --set)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("KUBECONFIG", good)

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,6 +14,10 @@ import (
 
 // hinted matches the commands in messages that connect to the management cluster.
 var hinted = regexp.MustCompile(`\b(captctl (?:addon|approve|cancel|describe|doctor|drift|history|logs|migrate|plan|policy|reject|retry|run|shell|state|ui|unlock)|kubectl (?:annotate|apply|cluster-info|create|delete|describe|edit|get|label|logs|patch|rollout|scale|wait))\b`)
+
+// hintedClusterctl matches the commands of clusterctl, which have flags of their own after the
+// command.
+var hintedClusterctl = regexp.MustCompile(`\bclusterctl (?:init|move|delete|(?:describe|get|upgrade) [a-z]+)\b`)
 
 // hints adds the flags with which the user chose the cluster and the namespace to the
 // commands in a message, so that they work when they are pasted. They have the name by which
@@ -29,19 +34,29 @@ func (o *Options) program() string {
 
 // hintsIn is hints for commands in another namespace.
 func (o *Options) hintsIn(namespace, text string) string {
-	var flags strings.Builder
-	for _, flag := range [][2]string{{"--kubeconfig", *o.Kube.KubeConfig}, {"--context", *o.Kube.Context}, {"-n", namespace}} {
-		if flag[1] != "" {
-			flags.WriteString(" " + flag[0] + " " + shellWord(flag[1]))
-		}
-	}
-	return hinted.ReplaceAllStringFunc(text, func(command string) string {
+	flags := flagWords("--kubeconfig", *o.Kube.KubeConfig, "--context", *o.Kube.Context, "-n", namespace)
+	text = hinted.ReplaceAllStringFunc(text, func(command string) string {
 		program, rest, _ := strings.Cut(command, " ")
 		if program == "captctl" {
 			program = o.program()
 		}
-		return program + flags.String() + " " + rest
+		return program + flags + " " + rest
 	})
+	return hintedClusterctl.ReplaceAllStringFunc(text, func(command string) string {
+		return command + flagWords("--kubeconfig", *o.Kube.KubeConfig, "--kubeconfig-context", *o.Kube.Context)
+	})
+}
+
+// flagWords returns flags and their values as words of a command, without those that have no
+// value.
+func flagWords(flags ...string) string {
+	var words strings.Builder
+	for pair := range slices.Chunk(flags, 2) {
+		if pair[1] != "" {
+			words.WriteString(" " + pair[0] + " " + shellWord(pair[1]))
+		}
+	}
+	return words.String()
 }
 
 // followHint returns the command that follows the run of a workspace, which the user called

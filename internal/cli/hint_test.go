@@ -64,7 +64,7 @@ func TestHints_knowEveryCommand(t *testing.T) {
 		g.Expect(cli.HintsOf("see captctl " + cmd.Name())).To(Equal(want))
 	}
 	for _, dir := range []string{"doctor", "operate", "."} {
-		for verb := range kubectlVerbs(t, dir) {
+		for verb := range commandsOf(t, dir, `\bkubectl ([a-z][a-z-]*)`) {
 			want := "kubectl --context prod " + verb
 			if slices.Contains([]string{"capt", "config", "plugin"}, verb) {
 				want = "kubectl " + verb
@@ -72,10 +72,15 @@ func TestHints_knowEveryCommand(t *testing.T) {
 			g.Expect(cli.HintsOf("kubectl " + verb)).To(Equal(want))
 		}
 	}
+	found := commandsOf(t, "doctor", `\bclusterctl ((?:describe |get |upgrade )?[a-z]+)`)
+	g.Expect(found).NotTo(BeEmpty())
+	for verb := range found {
+		g.Expect(cli.HintsOf("clusterctl " + verb + " --x")).To(Equal("clusterctl " + verb + " --kubeconfig-context prod --x"))
+	}
 }
 
-// kubectlVerbs returns the commands of kubectl in the strings of a package.
-func kubectlVerbs(t *testing.T, dir string) map[string]bool {
+// commandsOf returns the commands of a program in the strings of a package.
+func commandsOf(t *testing.T, dir, pattern string) map[string]bool {
 	t.Helper()
 	g := NewWithT(t)
 	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
@@ -89,7 +94,7 @@ func kubectlVerbs(t *testing.T, dir string) map[string]bool {
 		g.Expect(err).NotTo(HaveOccurred())
 		ast.Inspect(file, func(node ast.Node) bool {
 			if literal, is := node.(*ast.BasicLit); is && literal.Kind == token.STRING {
-				for _, match := range regexp.MustCompile(`\bkubectl ([a-z][a-z-]*)`).FindAllStringSubmatch(literal.Value, -1) {
+				for _, match := range regexp.MustCompile(pattern).FindAllStringSubmatch(literal.Value, -1) {
 					verbs[match[1]] = true
 				}
 			}

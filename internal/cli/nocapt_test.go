@@ -32,7 +32,7 @@ func TestErrors_withoutCAPT(t *testing.T) {
 		args := map[string][]string{"plan": {"plan", "x"}, "describe": {"describe", "cluster", "x"}, "addon": {"addon", "list"}}[command]
 		var out bytes.Buffer
 		err := execute(t.Context(), cli.Streams{In: &out, Out: &out, Err: &out}, append([]string{"--kubeconfig", kubeconfig}, args...)...)
-		g.Expect(err).To(MatchError("the cluster has no API group " + group + ": install Cluster API and CAPT (clusterctl init), or choose another cluster with --context"))
+		g.Expect(err).To(MatchError("the cluster has no API group " + group + ": install Cluster API and CAPT (clusterctl init --kubeconfig " + kubeconfig + "), or choose another cluster with --context"))
 		g.Expect(cli.Code(err)).To(Equal(1))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"maps"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -134,6 +135,17 @@ func TestAddonFixes_haveEveryFailure(t *testing.T) {
 		})
 	}
 	g.Expect(found).To(BeNumerically(">", 10), "the sources are understood")
+}
+
+// A command that can be copied names the workspace.
+func TestFailureFixes_nameTheWorkspaceInEveryCommand(t *testing.T) {
+	for reason, fix := range failureFixes {
+		for _, command := range regexp.MustCompile(`captctl (?:state )?[a-z]+`).FindAllString(fix, -1) {
+			if command != "captctl validate" {
+				NewWithT(t).Expect(fix).To(ContainSubstring(command+" -n NS NAME"), reason)
+			}
+		}
+	}
 }
 
 // A fix is a command that can be copied: every placeholder is replaced.

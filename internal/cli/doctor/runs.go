@@ -48,7 +48,7 @@ var failureFixes = map[string]string{
 	infrav1.PolicyDeniedReason:          "captctl plan -n NS NAME; change the inputs, or ask the owner of the policy",
 	infrav1.ProtectedResourceReason:     "captctl plan -n NS NAME; allow it with the annotation " + infrav1.AllowDestroyAnnotation,
 	infrav1.StateTooLargeReason:         "split the module, or use another backend in its WorkspaceProviderConfig",
-	infrav1.StateMissingReason:          "captctl state snapshots -n NS NAME, then captctl state restore",
+	infrav1.StateMissingReason:          "captctl state snapshots -n NS NAME, then captctl state restore -n NS NAME SNAPSHOT",
 	infrav1.StateForeignReason:          "use a key of its own in the backend, or set the annotation " + infrav1.AdoptStateAnnotation,
 	infrav1.StateOutdatedReason:         "restore the latest version of the state, or set the annotation " + infrav1.AdoptStateAnnotation,
 	infrav1.InvalidStateCommandReason:   "correct or remove the annotation in the message",
