@@ -51,7 +51,7 @@ var Descriptions = map[Rule]string{
 	RuleUnknownField:    "The kind has the field.",
 	RuleSchema:          "The object satisfies the schema and the CEL rules of its kind.",
 	RuleAdmission:       "The object satisfies the rules of CAPT's webhooks.",
-	RuleReference:       "The objects of references exist.",
+	RuleReference:       "The objects of references exist, and have a kind that the field accepts.",
 	RuleCycle:           "Objects do not depend on each other in a cycle.",
 	RuleModule:          "An inline module is valid.",
 	RuleVariable:        "The values match the variables of the module.",

@@ -27,7 +27,9 @@ func (c *checker) checkReferences() {
 			continue
 		}
 		for _, r := range references(typed, typed.GetNamespace()) {
-			c.checkReference(o, r)
+			if !c.checkContract(o, r) {
+				c.checkReference(o, r)
+			}
 		}
 	}
 }
@@ -106,6 +108,9 @@ func referenceOf(name string, value any, namespace string) (r reference, isRefer
 	case clusterv1.ContractVersionedObjectReference:
 		r.group, r.kind, r.name = v.APIGroup, v.Kind, v.Name
 	case clusterv1.ClusterClassTemplateReference:
+		r.group, _, _ = strings.Cut(v.APIVersion, "/")
+		r.kind, r.name = v.Kind, v.Name
+	case clusterv1.MachineHealthCheckRemediationTemplateReference:
 		r.group, _, _ = strings.Cut(v.APIVersion, "/")
 		r.kind, r.name = v.Kind, v.Name
 	case clusterv1.ClusterClassRef:

@@ -126,6 +126,7 @@ func (c *checker) checkObject(ctx context.Context, o *Object) error {
 		return err
 	}
 	gvk := o.GroupVersionKind()
+	c.quoteStrings(o)
 	c.checkNames(o)
 	k, isCAPT := all[gvk]
 	if !isCAPT {
@@ -155,7 +156,7 @@ func (c *checker) checkObject(ctx context.Context, o *Object) error {
 	}
 	typed, _, err := o.with(working).decode(c.scheme)
 	if err != nil {
-		c.add(o.fail(RuleSchema, "", "%v", err))
+		c.add(o.decodingFinding(err))
 		return nil
 	}
 	object := typed.(client.Object)
@@ -241,7 +242,7 @@ func (c *checker) checkForeign(o *Object) {
 	typed, findings, err := o.decode(c.scheme)
 	c.add(findings...)
 	if err != nil {
-		c.add(o.fail(RuleSchema, "", "%v", err))
+		c.add(o.decodingFinding(err))
 		return
 	}
 	if object, ok := typed.(client.Object); ok {

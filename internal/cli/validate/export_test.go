@@ -1,0 +1,4 @@
+package validate
+
+// ContractKind is contractKind.
+var ContractKind = contractKind
