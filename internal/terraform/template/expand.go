@@ -25,6 +25,9 @@ const (
 	maxValue = 128 << 10
 	// maxValues limits the values of a workspace together.
 	maxValues = 1 << 20
+	// maxKeyValues limits the values that variables take from keys together, of which many may
+	// name the same one. The environment of a process is not longer on Linux.
+	maxKeyValues = 2 << 20
 )
 
 // resolver expands placeholders.
@@ -36,15 +39,16 @@ type resolver struct {
 	secret map[string]bool
 	// texts are the decoded values of the apply.
 	texts map[string]string
-	// left is what is left of maxValues.
-	left int
+	// left is what is left of maxValues, and leftOfKeys that of maxKeyValues.
+	left, leftOfKeys int
 	// files parses the variables files.
 	files *inspect.VarFiles
 }
 
 func newResolver(s Sources) *resolver {
 	return &resolver{
-		Sources: s, used: map[string]bool{}, secret: map[string]bool{}, texts: map[string]string{}, left: maxValues, files: inspect.NewVarFiles(),
+		Sources: s, used: map[string]bool{}, secret: map[string]bool{}, texts: map[string]string{},
+		left: maxValues, leftOfKeys: maxKeyValues, files: inspect.NewVarFiles(),
 	}
 }
 

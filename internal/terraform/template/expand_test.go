@@ -111,3 +111,56 @@ func TestPreviewOf_showsValuesWithPlaceholders(t *testing.T) {
 	g.Expect(preview.Env["A"]).To(HaveLen(100 << 10))
 	g.Expect(preview.Env["B"]).To(Equal("${V}${V}"))
 }
+
+// Many variables may take the same key of a large Secret or ConfigMap.
+func TestResolve_limitsValuesFromKeys(t *testing.T) {
+	content := func(bytes int) func(*template.Sources) {
+		return func(s *template.Sources) {
+			text := strings.Repeat("x", bytes)
+			configMap("large", "k", text)(s)
+			secret("large", "k", text)(s)
+		}
+	}
+	variable := func(v infrav1.Variable) func(i int) func(*template.Sources) {
+		return func(i int) func(*template.Sources) {
+			return func(s *template.Sources) {
+				v.Key = infrav1.VariableName(fmt.Sprint("v", i))
+				s.Template.Spec.Template.Spec.ForProvider.Vars = append(s.Template.Spec.Template.Spec.ForProvider.Vars, v)
+			}
+		}
+	}
+	for _, tt := range []struct {
+		name   string
+		change func(i int) func(*template.Sources)
+		one    string
+		sum    string
+	}{
+		{"vars from a ConfigMap", variable(infrav1.Variable{ConfigMapKeyReference: ref("large", "k")}), "vars[0] (v0)", "vars[20] (v20)"},
+		{"vars from a Secret", variable(infrav1.Variable{SecretKeyReference: ref("large", "k")}), "vars[0] (v0)", "vars[20] (v20)"},
+		{"env from a ConfigMap", func(i int) func(*template.Sources) {
+			return env(infrav1.EnvVar{Name: fmt.Sprint("E", i), ConfigMapKeyReference: ref("large", "k")})
+		}, "env E0", "env E20"},
+		{"env from a Secret", func(i int) func(*template.Sources) {
+			return env(infrav1.EnvVar{Name: fmt.Sprint("E", i), SecretKeyReference: ref("large", "k")})
+		}, "env E0", "env E20"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for size, want := range map[int]string{
+				1 << 20:   tt.one + ": the value has more than 131072 bytes, the limit",
+				100 << 10: tt.sum + ": all values from keys together have more than 2097152 bytes, the limit",
+			} {
+				g := NewWithT(t)
+				s := sources(remote, content(size))
+				for i := range 32 {
+					tt.change(i)(&s)
+				}
+				var err error
+				g.Expect(memorytest.Allocated(func() { _, err = template.Resolve(s) })).To(BeNumerically("<", 8<<20))
+				problem, ok := errors.AsType[*template.Problem](err)
+				g.Expect(ok).To(BeTrue(), "%v", err)
+				g.Expect(problem.Reason).To(Equal(infrav1.InvalidVariableReason))
+				g.Expect(problem.Message).To(HavePrefix(want))
+			}
+		})
+	}
+}

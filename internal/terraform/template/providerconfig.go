@@ -95,15 +95,20 @@ func (r *resolver) credentials(request *terraform.Request) error {
 		return nil
 	}
 	for i, c := range r.ProviderConfig.Spec.Credentials {
-		content, err := r.key(fmt.Sprintf("credentials[%d]", i), true, &c.SecretRef)
-		if err != nil {
-			return err
-		}
+		field := fmt.Sprintf("credentials[%d]", i)
 		if c.Filename != "" {
+			content, err := r.key(field, true, &c.SecretRef)
+			if err != nil {
+				return err
+			}
 			request.Files[c.Filename] = content
 			continue
 		}
-		request.Env[c.Env] = string(content)
+		text, err := r.keyText(field, true, &c.SecretRef)
+		if err != nil {
+			return err
+		}
+		request.Env[c.Env] = text
 		request.SecretEnv = append(request.SecretEnv, c.Env)
 	}
 	return nil

@@ -100,14 +100,14 @@ func (r *resolver) keyValue(field string, v infrav1.Variable) (cty.Value, error)
 	if v.SecretKeyReference != nil {
 		ref = v.SecretKeyReference
 	}
-	content, err := r.key(field, v.SecretKeyReference != nil, ref)
+	text, err := r.keyText(field, v.SecretKeyReference != nil, ref)
 	if err != nil {
 		return cty.NilVal, err
 	}
-	if !utf8.Valid(content) {
+	if !utf8.ValidString(text) {
 		return cty.NilVal, problem(infrav1.InvalidVariableReason, "%s: the value is not valid UTF-8", field)
 	}
-	return cty.StringVal(string(content)), nil
+	return cty.StringVal(text), nil
 }
 
 // set sets the values of variables and whether they come from a Secret.
@@ -181,11 +181,9 @@ func (r *resolver) env() (env map[string]string, secret []string, err error) {
 				ref, isSecret = e.SecretKeyReference, true
 				secret = append(secret, e.Name)
 			}
-			content, err := r.key(field, isSecret, ref)
-			if err != nil {
+			if env[e.Name], err = r.keyText(field, isSecret, ref); err != nil {
 				return nil, nil, err
 			}
-			env[e.Name] = string(content)
 		}
 	}
 	return env, secret, nil
@@ -268,6 +266,21 @@ func (r *resolver) key(field string, secret bool, ref *infrav1.KeyReference) ([]
 		return nil, &MissingKeyError{Field: field, Secret: secret, Name: name, Key: ref.Key, ObjectExists: exists}
 	}
 	return value, nil
+}
+
+// keyText returns the value of a key for a variable of the module or the environment.
+func (r *resolver) keyText(field string, secret bool, ref *infrav1.KeyReference) (string, error) {
+	content, err := r.key(field, secret, ref)
+	if err != nil {
+		return "", err
+	}
+	if len(content) > maxValue {
+		return "", problem(infrav1.InvalidVariableReason, "%s: the value has more than %d bytes, the limit: let the module read it from a file", field, maxValue)
+	}
+	if r.leftOfKeys -= len(content); r.leftOfKeys < 0 {
+		return "", problem(infrav1.InvalidVariableReason, "%s: all values from keys together have more than %d bytes, the limit: let the module read them from files", field, maxKeyValues)
+	}
+	return string(content), nil
 }
 
 // MissingKeyError reports that a Secret or ConfigMap, or a key of it, does not
