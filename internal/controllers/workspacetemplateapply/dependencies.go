@@ -213,7 +213,7 @@ func (r *Reconciler) readValues(ctx context.Context, sources *template.Sources, 
 	if err := r.checkValues(ctx, sources); err != nil {
 		return err
 	}
-	sources.Secrets, sources.ConfigMaps = map[string]map[string][]byte{}, map[string]map[string][]byte{}
+	data := template.NewData(sources)
 	namespace := sources.Apply.Namespace
 	for _, name := range values.Secrets {
 		var secret corev1.Secret
@@ -221,7 +221,9 @@ func (r *Reconciler) readValues(ctx context.Context, sources *template.Sources, 
 		if err := reconcile.WaitIfNotFound(err, infrav1.WaitingForSecretReason, "Secret "+name, ""); err != nil {
 			return err
 		}
-		sources.Secrets[name] = secret.Data
+		if err := data.AddSecret(name, secret.Data); err != nil {
+			return inputsFault(err)
+		}
 	}
 	for _, name := range values.ConfigMaps {
 		var configMap corev1.ConfigMap
@@ -229,7 +231,9 @@ func (r *Reconciler) readValues(ctx context.Context, sources *template.Sources, 
 		if err := reconcile.WaitIfNotFound(err, infrav1.WaitingForConfigMapReason, "ConfigMap "+name, ""); err != nil {
 			return err
 		}
-		sources.ConfigMaps[name] = object.ConfigMapData(&configMap)
+		if err := data.AddConfigMap(name, object.ConfigMapData(&configMap)); err != nil {
+			return inputsFault(err)
+		}
 	}
 	return nil
 }

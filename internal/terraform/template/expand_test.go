@@ -164,3 +164,41 @@ func TestResolve_limitsValuesFromKeys(t *testing.T) {
 		})
 	}
 }
+
+// The objects that a template names may be large, and many.
+func TestData_keepsOnlyWhatIsRead(t *testing.T) {
+	g := NewWithT(t)
+	s := sources(remote, func(s *template.Sources) {
+		p := &s.Template.Spec.Template.Spec.ForProvider
+		p.ModuleSecretReference = &infrav1.LocalReference{Name: "git"}
+		p.Env = []infrav1.EnvVar{
+			{Name: "A", SecretKeyReference: ref("${WORKSPACE_NAME}-s", "a")}, {Name: "B", SecretKeyReference: ref("hello-s", "b")}, {Name: "C", ConfigMapKeyReference: ref("m", "missing")},
+		}
+	})
+	data := template.NewData(&s)
+	g.Expect(data.AddSecret("git", map[string][]byte{"token": []byte("t"), "ca.crt": []byte("c")})).To(Succeed())
+	g.Expect(data.AddSecret("hello-s", map[string][]byte{"a": []byte("1"), "b": []byte("2"), "other": make([]byte, 8<<20)})).To(Succeed())
+	g.Expect(data.AddConfigMap("m", map[string][]byte{"other": make([]byte, 8<<20)})).To(Succeed())
+	g.Expect(s.Secrets).To(Equal(map[string]map[string][]byte{"git": {"token": []byte("t"), "ca.crt": []byte("c")}, "hello-s": {"a": []byte("1"), "b": []byte("2")}}))
+	g.Expect(s.ConfigMaps).To(Equal(map[string]map[string][]byte{"m": {}}))
+}
+
+func TestData_isLimited(t *testing.T) {
+	g := NewWithT(t)
+	all := []func(*template.Sources){remote}
+	for i := range 5 {
+		all = append(all, configFile(fmt.Sprint("f", i), ""), secretFile(fmt.Sprint("s", i), ""))
+	}
+	s := sources(all...)
+	file := map[string][]byte{"f.tfvars": make([]byte, 1<<20)}
+	data := template.NewData(&s)
+	for i := range 4 {
+		g.Expect(data.AddConfigMap(fmt.Sprint("f", i), file)).To(Succeed())
+	}
+	for _, err := range []error{data.AddConfigMap("f4", file), data.AddSecret("s0", file)} {
+		problem, ok := errors.AsType[*template.Problem](err)
+		g.Expect(ok).To(BeTrue(), "%v", err)
+		g.Expect(problem.Reason).To(Equal(infrav1.InvalidVariableReason))
+		g.Expect(problem.Message).To(ContainSubstring("have together more than 4194304 bytes, the limit: use fewer or smaller ones"))
+	}
+}
