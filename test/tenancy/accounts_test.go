@@ -96,6 +96,11 @@ func TestNamespaceAdmin_cannotHaveTheRoleOfARun(t *testing.T) {
 	g.Expect(manager.Create(t.Context(), binding("capt-run-prod-r8", "capt-run-prod-r8", account))).To(Succeed())
 	refused(t, "his binding to the Role of a run", admin.Create(t.Context(), binding("b", "capt-run-prod-r8", himself)))
 	refused(t, "more rules", patched(admin, real, func(r *rbacv1.Role) { r.Rules = own.Rules; r.Rules[0].ResourceNames = []string{"any"} }))
+	refused(t, "deleting the Role of a run", admin.Delete(t.Context(), real))
+	refused(t, "deleting its binding", admin.Delete(t.Context(), binding("capt-run-prod-r8", "")))
+	refused(t, "deleting all Roles", admin.DeleteAllOf(t.Context(), &rbacv1.Role{}, client.InNamespace(ns), client.MatchingFields{"metadata.name": real.Name}))
+	g.Expect(admin.Delete(t.Context(), mine)).To(Succeed())
+	g.Expect(admin.Delete(t.Context(), own)).To(Succeed())
 	for _, kubernetes := range []string{"system:serviceaccount:kube-system:namespace-controller", "system:serviceaccount:kube-system:generic-garbage-collector"} {
 		g.Expect(as(t, kubernetes).Delete(t.Context(), binding("capt-run-prod-r8", ""), client.DryRunAll)).To(Succeed())
 		g.Expect(as(t, kubernetes).Delete(t.Context(), real, client.DryRunAll)).To(Succeed())
@@ -179,21 +184,63 @@ func TestRun_ofAnEarlierVersionSavesItsState(t *testing.T) {
 	refused(t, "another run", old.Create(t.Context(), secret(ns, "capt-run-a-r2", "run", infrav1.RunLabel, "a-r1")))
 }
 
-func TestRun_ofAnEarlierVersionSavesTheStateOfALongName(t *testing.T) {
+// The policy knows the state of a workspace by its name. It cannot do so if the name has more than
+// 45 characters: the account of a run has a hash of it only.
+func TestRun_ofAnEarlierVersionSavesTheStateOfANameWithDots(t *testing.T) {
 	g := NewWithT(t)
 	ns := env.Namespace(t)
 	manager := as(t, managerUser)
-	for _, workspace := range []string{"a.b", strings.Repeat("long", 13), strings.Repeat("long", 13) + "." + strings.Repeat("longer", 13)} {
+	for _, workspace := range []string{"a.b", "a.b-r1", strings.Repeat("a.b-", 11) + "c", strings.Repeat("long", 13), strings.Repeat("long", 13) + "." + strings.Repeat("longer", 13)} {
 		id := record.NewRunID(workspace, 12)
-		names := []string{record.SecretName(id), "tfstate-default-" + template.StateSuffix(workspace)}
-		for _, name := range names {
-			allowed(t, "the manager", func() error { return manager.Create(t.Context(), secret(ns, name, "run")) })
+		result, state := record.SecretName(id), "tfstate-default-"+template.StateSuffix(workspace)
+		for _, name := range []string{result, state} {
+			allowed(t, "the manager", func() error {
+				return manager.Create(t.Context(), secret(ns, name, "run", infrav1.WorkspaceLabel, record.LabelValue(workspace)))
+			})
 		}
-		old := withToken(t, manager, ns, access.Name(id), secretRule([]string{"get", "update", "patch"}, names...))
-		for _, name := range names {
+		old := withToken(t, manager, ns, access.Name(id), secretRule([]string{"get", "update", "patch"}, result, state), secretRule([]string{"create"}))
+		change := func(name string) error {
 			s := &corev1.Secret{}
 			allowed(t, "reading", func() error { return old.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: name}, s) })
-			g.Expect(patched(old, s, func(s *corev1.Secret) { s.Data["result"] = []byte("x") })).To(Succeed(), name)
+			return patched(old, s, func(s *corev1.Secret) { s.Data["result"] = []byte("x") })
+		}
+		g.Expect(change(result)).To(Succeed(), workspace)
+		stored := secret(ns, "capt-snapshot-"+id+"-abc-0", "snapshot", infrav1.RunLabel, id, infrav1.WorkspaceLabel, record.LabelValue(workspace))
+		if len(workspace) <= 45 {
+			g.Expect(change(state)).To(Succeed(), workspace)
+			g.Expect(old.Create(t.Context(), stored)).To(Succeed(), workspace)
+		} else {
+			refused(t, workspace, change(state))
+			refused(t, workspace, old.Create(t.Context(), stored))
+		}
+	}
+}
+
+// A run without its Role, which ended some seconds ago, looks like one of an earlier version.
+func TestRun_ofAnEarlierVersionChangesNoStateOfASimilarName(t *testing.T) {
+	ns := env.Namespace(t)
+	manager := as(t, managerUser)
+	long := strings.Repeat("long", 13)
+	for account, victims := range map[string][]string{
+		"prod.x": {"prod-x-y", "prod-x", "prod-x-0123abcd", "prod.x.y", "prod-x.y"},
+		long:     {long + "-y", long + ".y", long[:40]},
+	} {
+		var states []string
+		for _, victim := range victims {
+			state := "tfstate-default-" + template.StateSuffix(victim)
+			allowed(t, "the manager", func() error {
+				return manager.Create(t.Context(), secret(ns, state, "state", infrav1.WorkspaceLabel, victim))
+			})
+			states = append(states, state)
+		}
+		run := withToken(t, manager, ns, access.Name(record.NewRunID(account, 1)), secretRule([]string{"get", "update", "patch"}, states...), secretRule([]string{"create"}))
+		for i, state := range states {
+			s := &corev1.Secret{}
+			allowed(t, "reading", func() error { return run.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: state}, s) })
+			refused(t, account+" changes "+state, patched(run, s, func(s *corev1.Secret) { s.Data["tfstate"] = []byte("x") }))
+			id := record.NewRunID(account, 1)
+			refused(t, account+" stores a state of "+victims[i], run.Create(t.Context(),
+				secret(ns, "capt-rescue-"+id+"-abc-0", "rescue", infrav1.RunLabel, id, infrav1.WorkspaceLabel, victims[i])))
 		}
 	}
 }

@@ -163,6 +163,10 @@ func kinds(t *testing.T) []schema.GroupKind {
 	return all
 }
 
+func remediation(r clusterv1.ContractVersionedObjectReference) clusterv1.MachineHealthCheckRemediationTemplateReference {
+	return clusterv1.MachineHealthCheckRemediationTemplateReference{APIVersion: r.APIGroup + "/v1beta1", Kind: r.Kind, Name: r.Name}
+}
+
 // A policy decides before Cluster API sees the reference, and says what to write.
 func TestEditor_refersOnlyToKindsOfTheContract(t *testing.T) {
 	g := NewWithT(t)
@@ -172,6 +176,7 @@ func TestEditor_refersOnlyToKindsOfTheContract(t *testing.T) {
 	selector := metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
 	type ref = clusterv1.ContractVersionedObjectReference
 	foreign := ref{APIGroup: infraGroup, Kind: "OtherThing", Name: "x"}
+	topology := clusterv1.Topology{ClassRef: clusterv1.ClusterClassRef{Name: "class"}, Version: "v1.36.0"}
 	for field, f := range map[string]struct {
 		accepted string
 		object   func(ref) client.Object
@@ -203,11 +208,20 @@ func TestEditor_refersOnlyToKindsOfTheContract(t *testing.T) {
 		// A remediation that is not needed any more is deleted by the name of the Machine.
 		"MachineHealthCheck spec.remediation.templateRef": {"", func(r ref) client.Object {
 			return &clusterv1.MachineHealthCheck{ObjectMeta: meta, Spec: clusterv1.MachineHealthCheckSpec{
-				ClusterName: "plain", Selector: selector,
-				Remediation: clusterv1.MachineHealthCheckRemediation{TemplateRef: clusterv1.MachineHealthCheckRemediationTemplateReference{
-					APIVersion: r.APIGroup + "/v1beta1", Kind: r.Kind, Name: r.Name,
-				}},
+				ClusterName: "plain", Selector: selector, Remediation: clusterv1.MachineHealthCheckRemediation{TemplateRef: remediation(r)},
 			}}
+		}},
+		"Cluster spec.topology.controlPlane.healthCheck.remediation.templateRef": {"", func(r ref) client.Object {
+			own := topology
+			own.ControlPlane.HealthCheck.Remediation.TemplateRef = remediation(r)
+			return &clusterv1.Cluster{ObjectMeta: meta, Spec: clusterv1.ClusterSpec{Topology: own}}
+		}},
+		"Cluster spec.topology.workers.machineDeployments[].healthCheck.remediation.templateRef": {"", func(r ref) client.Object {
+			workers := clusterv1.MachineDeploymentTopology{Class: "a", Name: "a"}
+			workers.HealthCheck.Remediation.TemplateRef = remediation(r)
+			own := topology
+			own.Workers.MachineDeployments = []clusterv1.MachineDeploymentTopology{{Class: "a", Name: "b"}, workers}
+			return &clusterv1.Cluster{ObjectMeta: meta, Spec: clusterv1.ClusterSpec{Topology: own}}
 		}},
 	} {
 		allowed(t, field, func() error { return editor.Create(t.Context(), f.object(foreign), client.DryRunAll) })
@@ -275,6 +289,13 @@ func TestClass_refersOnlyToTemplatesOfTheContract(t *testing.T) {
 		"CAPTMachinePoolTemplate":     func(s *clusterv1.ClusterClassSpec, r ref) { s.Workers.MachinePools[0].Infrastructure.TemplateRef = r },
 		"CAPTBootstrapConfigTemplate ": func(s *clusterv1.ClusterClassSpec, r ref) {
 			s.Workers.MachinePools[0].Bootstrap.TemplateRef = r
+		},
+		// CAPT has no templates for remediation.
+		"": func(s *clusterv1.ClusterClassSpec, r ref) {
+			s.ControlPlane.HealthCheck.Remediation.TemplateRef = clusterv1.MachineHealthCheckRemediationTemplateReference(r)
+		},
+		" ": func(s *clusterv1.ClusterClassSpec, r ref) {
+			s.Workers.MachineDeployments[0].HealthCheck.Remediation.TemplateRef = clusterv1.MachineHealthCheckRemediationTemplateReference(r)
 		},
 	} {
 		for _, kind := range append(kinds(t), schema.GroupKind{Group: "infrastructure.cluster.x-k8s.io", Kind: "OtherTemplate"}) {
