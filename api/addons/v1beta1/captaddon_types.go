@@ -91,7 +91,7 @@ const (
 	InvalidManifestReason = "InvalidManifest"
 	// EmptyReason surfaces when the manifests contain no objects.
 	EmptyReason = "Empty"
-	// TooLargeReason surfaces when the manifests do not fit into a Secret.
+	// TooLargeReason surfaces when the manifests do not fit into a Secret, or are made of too much.
 	TooLargeReason = "TooLarge"
 	// SourceNotFoundReason surfaces when a ConfigMap or Secret with manifests is missing.
 	SourceNotFoundReason = "SourceNotFound"

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"net/url"
 	"regexp"
 	"strings"
@@ -121,14 +122,14 @@ func (s chartSecrets) set(source *unstructured.Unstructured) {
 // chartSecrets returns copies of the Secrets of the chart's repository, with only the
 // keys that Flux reads. The types of Secrets cannot be changed, so each has a name of its
 // own.
-func (in *Input) chartSecrets() (chartSecrets, error) {
+func (in *Input) chartSecrets(b *budget) (chartSecrets, error) {
 	chart := in.Addon.Spec.Helm.Chart
 	var secrets chartSecrets
 	add := func(field string, ref *infrav1.LocalReference, suffix string, kind corev1.SecretType, check func(secretReader) ([]string, error)) error {
 		if ref == nil {
 			return nil
 		}
-		r := secretReader{addon: in.Addon.Name, field: "helm.chart." + field, name: ref.Name, data: in.ChartSecrets[ref.Name]}
+		r := secretReader{addon: in.Addon.Name, field: "helm.chart." + field, name: ref.Name, data: in.ChartSecrets[ref.Name], budget: b}
 		keys, err := check(r)
 		if err != nil {
 			return err
@@ -165,6 +166,7 @@ func (in *Input) chartSecrets() (chartSecrets, error) {
 type secretReader struct {
 	addon, field, name string
 	data               map[string][]byte
+	budget             *budget
 }
 
 func (r secretReader) has(key string) bool { return len(r.data[key]) > 0 }
@@ -182,6 +184,12 @@ func (r secretReader) pull() ([]string, error) {
 	const key = corev1.DockerConfigJsonKey
 	if !r.has(key) {
 		return nil, r.missing("has no key " + key + ": create it with kubectl create secret docker-registry")
+	}
+	switch err := r.budget.checkJSON(r.data[key]); {
+	case errors.Is(err, ErrLarge):
+		return nil, err
+	case err != nil:
+		return nil, r.invalid(key, "is too large: "+err.Error())
 	}
 	var config struct {
 		Auths map[string]any `json:"auths"`

@@ -18,7 +18,8 @@ import (
 type Input struct {
 	Addon   *addonsv1.CAPTAddon
 	Cluster Cluster
-	// Connection are the Terraform outputs of the cluster.
+	// Connection are the Terraform outputs of the cluster. Those that the add-on does not use need
+	// no value.
 	Connection map[string][]byte
 	// Sources are the contents of the referenced ConfigMaps and Secrets, by the
 	// name of the manifest source.
@@ -28,6 +29,8 @@ type Input struct {
 	// Round is part of the output. A higher one makes Cluster API reapply the same
 	// content.
 	Round int
+	// Limits are those of the rendering.
+	Limits Limits
 }
 
 // Cluster contains the fields of a cluster that manifests can refer to.
@@ -99,6 +102,12 @@ func lookup(values map[string]string) func(string) (string, bool) {
 // NeedsConnection reports whether an add-on uses Terraform outputs.
 func NeedsConnection(addon *addonsv1.CAPTAddon) bool {
 	return len(requiredKeys(addon)) > 0 || addon.Spec.Helm != nil && len(addon.Spec.Helm.ValuesFrom) > 0
+}
+
+// UsesOutput reports whether an add-on uses a Terraform output.
+func UsesOutput(addon *addonsv1.CAPTAddon, key string) bool {
+	return slices.Contains(requiredKeys(addon), key) || addon.Spec.Helm != nil &&
+		slices.ContainsFunc(addon.Spec.Helm.ValuesFrom, func(v addonsv1.OutputValue) bool { return v.ValuesKey == key })
 }
 
 // requiredKeys returns the outputs that must exist.

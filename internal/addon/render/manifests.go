@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
-	"github.com/appthrust/capt/internal/kubernetes/manifest"
 	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 	"github.com/appthrust/capt/internal/terraform/placeholder"
@@ -19,16 +18,16 @@ import (
 // manifests returns the objects of a manifest source. Placeholders in inline
 // manifests are resolved after parsing, so that a value always stays inside its
 // string, or with ${json:NAME} inside the field.
-func (in *Input) manifests(source addonsv1.ManifestSource, values map[string]string) ([]*unstructured.Unstructured, error) {
+func (in *Input) manifests(source addonsv1.ManifestSource, values map[string]string, b *budget) ([]*unstructured.Unstructured, error) {
 	if source.Inline == "" {
-		return in.referencedManifests(source)
+		return in.referencedManifests(source, b)
 	}
-	objects, err := manifest.Parse([]byte(source.Inline))
+	objects, err := b.memory.Parse([]byte(source.Inline))
 	if err != nil {
 		return nil, fault.Stall(addonsv1.InvalidManifestReason, "Add-on %s: manifests %s: %w", in.Addon.Name, source.Name, err)
 	}
 	for _, obj := range objects {
-		resolved, err := expand(obj.Object, values)
+		resolved, err := b.resolve(obj.Object, values)
 		if err != nil {
 			return nil, in.unresolved(fmt.Sprintf("manifests %s: %s %s", source.Name, obj.GetKind(), obj.GetName()), values, err)
 		}
@@ -43,11 +42,11 @@ func (in *Input) manifests(source addonsv1.ManifestSource, values map[string]str
 
 // referencedManifests returns the objects of a ConfigMap or Secret. Their
 // placeholders are not resolved.
-func (in *Input) referencedManifests(source addonsv1.ManifestSource) ([]*unstructured.Unstructured, error) {
+func (in *Input) referencedManifests(source addonsv1.ManifestSource, b *budget) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	data := in.Sources[source.Name]
 	for _, key := range slices.Sorted(maps.Keys(data)) {
-		parsed, err := manifest.Parse(data[key])
+		parsed, err := b.memory.Parse(data[key])
 		if err != nil {
 			return nil, fault.Stall(addonsv1.InvalidManifestReason, "Add-on %s: manifests %s, key %s: %w", in.Addon.Name, source.Name, key, err)
 		}
@@ -56,20 +55,20 @@ func (in *Input) referencedManifests(source addonsv1.ManifestSource) ([]*unstruc
 	return objects, nil
 }
 
-// expand returns a copy of value with the placeholders in all its strings
+// resolve returns a copy of value with the placeholders in all its strings
 // resolved.
-func expand(value any, values map[string]string) (any, error) {
+func (b *budget) resolve(value any, values map[string]string) (any, error) {
 	switch value := value.(type) {
 	case string:
 		if name, found := placeholder.JSON(value); found {
-			return decode(name, values)
+			return b.decode(name, values)
 		}
-		return placeholder.Expand(value, lookup(values))
+		return b.expand(value, values)
 	case map[string]any:
 		resolved := make(map[string]any, len(value))
 		for key, item := range value {
 			var err error
-			if resolved[key], err = expand(item, values); err != nil {
+			if resolved[key], err = b.resolve(item, values); err != nil {
 				return nil, err
 			}
 		}
@@ -78,7 +77,7 @@ func expand(value any, values map[string]string) (any, error) {
 		resolved := make([]any, len(value))
 		for i, item := range value {
 			var err error
-			if resolved[i], err = expand(item, values); err != nil {
+			if resolved[i], err = b.resolve(item, values); err != nil {
 				return nil, err
 			}
 		}
@@ -89,10 +88,13 @@ func expand(value any, values map[string]string) (any, error) {
 }
 
 // decode returns the value of a placeholder that is JSON.
-func decode(name string, values map[string]string) (any, error) {
+func (b *budget) decode(name string, values map[string]string) (any, error) {
 	text, found := values[name]
 	if !found {
 		return nil, &placeholder.UnresolvedError{Names: []string{name}}
+	}
+	if err := b.checkJSON([]byte(text)); err != nil {
+		return nil, fmt.Errorf("${json:%s}: %w", name, err)
 	}
 	var value any
 	if err := json.Unmarshal([]byte(text), &value); err != nil {
@@ -102,8 +104,14 @@ func decode(name string, values map[string]string) (any, error) {
 	return value, nil
 }
 
-// unresolved returns the fault of a placeholder without a value.
+// unresolved returns the fault of a placeholder that cannot be resolved, or ErrLarge.
 func (in *Input) unresolved(where string, values map[string]string, err error) error {
+	if errors.Is(err, ErrLarge) {
+		return err
+	}
+	if tooLong, found := errors.AsType[*expandedError](err); found {
+		return fault.Stall(addonsv1.TooLargeReason, "Add-on %s: %s: %w", in.Addon.Name, where, tooLong)
+	}
 	var missing *placeholder.UnresolvedError
 	if !errors.As(err, &missing) || len(missing.Names) == 0 {
 		return fault.Stall(addonsv1.InvalidManifestReason, "Add-on %s: %s: %w", in.Addon.Name, where, err)

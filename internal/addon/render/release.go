@@ -48,14 +48,14 @@ type Release struct {
 
 // release returns the objects that Flux needs for the Helm release: the
 // namespace, the Secret with outputs, the chart source, and the HelmRelease.
-func (in *Input) release(values map[string]string) ([]*unstructured.Unstructured, *Release, error) {
+func (in *Input) release(values map[string]string, b *budget) ([]*unstructured.Unstructured, *Release, error) {
 	helm := in.Addon.Spec.Helm
 	release := &Release{Namespace: helm.Namespace, Name: in.Addon.Name, Version: helm.Chart.Version}
 	copied, references, err := in.outputs(in.Addon.Name + "-connection")
 	if err != nil {
 		return nil, nil, err
 	}
-	chartValues, err := in.chartValues(values)
+	chartValues, err := in.chartValues(values, b)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -75,11 +75,15 @@ func (in *Input) release(values map[string]string) ([]*unstructured.Unstructured
 	if len(references) > 0 {
 		spec["valuesFrom"] = references
 	}
-	secrets, err := in.chartSecrets()
+	secrets, err := in.chartSecrets(b)
 	if err != nil {
 		return nil, nil, err
 	}
 	source := in.chartSource(spec, secrets)
+	hr := newObject(helmAPI, "HelmRelease", helm.Namespace, in.Addon.Name, map[string]any{"spec": spec})
+	if err := b.checkWritten(hr); err != nil {
+		return nil, nil, err
+	}
 	content, err := json.Marshal([]any{spec, source.Object, copied})
 	if err != nil {
 		return nil, nil, fmt.Errorf("encoding the release: %w", err)
@@ -96,7 +100,6 @@ func (in *Input) release(values map[string]string) ([]*unstructured.Unstructured
 		objects = append(objects, secret)
 	}
 	objects = append(objects, secrets.objects()...)
-	hr := newObject(helmAPI, "HelmRelease", helm.Namespace, in.Addon.Name, map[string]any{"spec": spec})
 	hr.SetFinalizers([]string{fluxFinalizer})
 	hr.SetAnnotations(map[string]string{fluxRequestedAt: release.Token})
 	if roundID(*in) != "0" {
@@ -167,15 +170,18 @@ func newSource(kind, namespace, name string, spec map[string]any) *unstructured.
 }
 
 // chartValues returns helm.values with resolved placeholders.
-func (in *Input) chartValues(values map[string]string) (any, error) {
+func (in *Input) chartValues(values map[string]string, b *budget) (any, error) {
 	if in.Addon.Spec.Helm.Values == nil || len(in.Addon.Spec.Helm.Values.Raw) == 0 {
 		return nil, nil
+	}
+	if err := b.checkJSON(in.Addon.Spec.Helm.Values.Raw); err != nil {
+		return nil, in.unresolved("helm.values", values, err)
 	}
 	var content any
 	if err := json.Unmarshal(in.Addon.Spec.Helm.Values.Raw, &content); err != nil {
 		return nil, fault.Stall(addonsv1.InvalidManifestReason, "Add-on %s: helm.values is not valid JSON", in.Addon.Name)
 	}
-	resolved, err := expand(content, values)
+	resolved, err := b.resolve(content, values)
 	if err != nil {
 		return nil, in.unresolved("helm.values", values, err)
 	}

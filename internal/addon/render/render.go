@@ -20,10 +20,6 @@ import (
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
-// maxBytes limits the size of all manifests of a cluster: they are stored in one
-// Secret.
-const maxBytes = 900 << 10
-
 // Rendered are the manifests of one cluster.
 type Rendered struct {
 	// Data are the manifests by key. Cluster API applies them in the order of the
@@ -38,8 +34,9 @@ type Rendered struct {
 	// Release is nil if the add-on has no Helm release.
 	Release *Release
 
-	// size is that of the manifests so far.
-	size int
+	// size is that of the manifests so far, and budget what the others may need.
+	size   int
+	budget *budget
 }
 
 // Object identifies an object in a workload cluster.
@@ -67,16 +64,20 @@ func IdentityOf(obj *unstructured.Unstructured) Object {
 	return Object{GroupVersionKind: obj.GroupVersionKind(), Namespace: obj.GetNamespace(), Name: obj.GetName()}
 }
 
-// Render returns the manifests for one cluster. Its errors are faults: the cause
-// is in the add-on or in its sources.
+// Render returns the manifests for one cluster. Its errors are faults, the cause of which
+// is in the add-on or in its sources, or ErrLarge.
 func Render(in Input) (*Rendered, error) {
 	values, err := in.placeholders()
 	if err != nil {
 		return nil, err
 	}
-	r := &Rendered{Data: map[string][]byte{}, Secrets: map[Object]map[string]string{}}
+	b, err := in.newBudget()
+	if err != nil {
+		return nil, err
+	}
+	r := &Rendered{Data: map[string][]byte{}, Secrets: map[Object]map[string]string{}, budget: b}
 	for i, source := range in.Addon.Spec.Manifests {
-		objects, err := in.manifests(source, values)
+		objects, err := in.manifests(source, values, b)
 		if err != nil {
 			return nil, err
 		}
@@ -85,7 +86,7 @@ func Render(in Input) (*Rendered, error) {
 		}
 	}
 	if in.Addon.Spec.Helm != nil {
-		objects, release, err := in.release(values)
+		objects, release, err := in.release(values, b)
 		if err != nil {
 			return nil, err
 		}
@@ -97,6 +98,7 @@ func Render(in Input) (*Rendered, error) {
 			return nil, err
 		}
 	}
+	r.budget = nil
 	return r, r.finish(in)
 }
 
@@ -110,12 +112,15 @@ func (r *Rendered) add(key string, addon *addonsv1.CAPTAddon, objects []*unstruc
 		}
 		labels[addonsv1.AddonLabel] = addon.Name
 		obj.SetLabels(labels)
+		if err := r.budget.checkWritten(obj); err != nil {
+			return err
+		}
 		document, err := yaml.Marshal(obj.Object)
 		if err != nil {
 			return fmt.Errorf("encoding %s: %w", obj.GetName(), err)
 		}
-		if r.size += len(document); r.size > maxBytes {
-			return tooLarge(addon, r.size)
+		if r.size += len(document); r.size > r.budget.limits.of(maxBytes, maxSmall) {
+			return r.budget.limits.exceeded(tooLarge(addon, r.size))
 		}
 		text.WriteString("---\n")
 		text.Write(document)

@@ -25,7 +25,7 @@ var addonFixes = map[string]string{
 	addonsv1.InvalidTargetPathReason:  "kubectl edit captaddon -n %[1]s %[2]s: change targetPath",
 	addonsv1.VersionUnsupportedReason: "install a version that the message names, with captctl addon install -n %[1]s %[2]s --version VERSION for a built-in add-on; if it names none, use a version of CAPT that knows one. The add-on keeps running",
 	addonsv1.InvalidManifestReason:    "kubectl edit captaddon -n %[1]s %[2]s: fix the manifest, placeholder or selector in the message",
-	addonsv1.TooLargeReason:           "split the manifests into two add-ons",
+	addonsv1.TooLargeReason:           "split the manifests into two add-ons, or use shorter outputs",
 	addonsv1.EmptyReason:              "add objects to the ConfigMap or Secret in the message",
 	addonsv1.InvalidSecretReason:      "fix the key of the Secret in the message",
 	addonsv1.NotAllowedReason:         "kubectl edit captaddon -n %[1]s %[2]s: use another repository, or ask the administrator to add the host to --allowed-chart-hosts",

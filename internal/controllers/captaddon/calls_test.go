@@ -157,9 +157,9 @@ func TestRenderOne_rendersOnlyChangedInputs(t *testing.T) {
 	waiting, found := fault.AsWaiting(r.renderOne(t.Context(), s, in))
 	g.Expect(found).To(BeTrue())
 	g.Expect(waiting.Message()).To(Equal("ConfigMap source does not exist"))
-	_, err := r.configMapData(t.Context(), "fleet", "source")
+	_, err := r.renderData(t.Context(), s, in, 0)
 	g.Expect(err).To(MatchError("SourceNotFound: ConfigMap source does not exist"))
-	_, err = r.secretData(t.Context(), "fleet", "source", "Missing")
+	_, err = secretData(t.Context(), r.Live, "fleet", "source", "Missing")
 	g.Expect(err).To(MatchError("Missing: Secret source does not exist"))
 
 	g.Expect(r.Client.Create(t.Context(), source)).To(Succeed())
@@ -172,16 +172,6 @@ func TestRenderOne_rendersOnlyChangedInputs(t *testing.T) {
 	g.Expect(r.Client.Update(t.Context(), source)).To(Succeed())
 	g.Expect(r.renderOne(t.Context(), s, in)).To(Succeed())
 	g.Expect(in.rendered.Hash).NotTo(Equal(first.Hash))
-}
-
-func TestConfigMapData_joinsTextAndBinaryData(t *testing.T) {
-	g := NewWithT(t)
-	r := newReconciler(interceptor.Funcs{}, &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "both"}, Data: map[string]string{"a": "1"}, BinaryData: map[string][]byte{"b": []byte("2")},
-	})
-	data, err := r.configMapData(t.Context(), "fleet", "both")
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(data).To(Equal(map[string][]byte{"a": []byte("1"), "b": []byte("2")}))
 }
 
 func TestRemoveOne_deletesObjectsBeforeTheRenderedSecret(t *testing.T) {

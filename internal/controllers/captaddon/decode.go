@@ -2,12 +2,9 @@ package captaddon
 
 import (
 	"context"
-	"maps"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/appthrust/capt/internal/addon/render"
 	"github.com/appthrust/capt/internal/kubernetes/manifest"
 )
 
@@ -22,19 +19,4 @@ func (s *scope) parse(ctx context.Context, text []byte) ([]*unstructured.Unstruc
 	}
 	defer end()
 	return manifest.Parse(text)
-}
-
-// render renders an add-on as parse parses a text.
-func (s *scope) render(ctx context.Context, input render.Input) (*render.Rendered, error) {
-	var texts [][]byte
-	for _, source := range s.addon.Spec.Manifests {
-		texts = append(texts, []byte(source.Inline))
-		texts = slices.AppendSeq(texts, maps.Values(input.Sources[source.Name]))
-	}
-	end, err := s.turn().Wait(ctx, texts...)
-	if err != nil {
-		return nil, err
-	}
-	defer end()
-	return render.Render(input)
 }

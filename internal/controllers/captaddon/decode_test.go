@@ -6,10 +6,8 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
-	"github.com/appthrust/capt/internal/addon/render"
 	"github.com/appthrust/capt/internal/kubernetes/manifest"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
@@ -23,14 +21,12 @@ func TestDecoding_endsWithItsContext(t *testing.T) {
 	defer end()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for name, source := range map[string]addonsv1.ManifestSource{"inline": {Name: "m", Inline: text}, "referenced": {Name: "m"}} {
-		s := &scope{addon: &addonsv1.CAPTAddon{ObjectMeta: metav1.ObjectMeta{Namespace: "a"}, Spec: addonsv1.CAPTAddonSpec{Manifests: []addonsv1.ManifestSource{source}}}}
-		_, err := s.render(ctx, render.Input{Addon: s.addon, Sources: map[string]map[string][]byte{"m": {"a": []byte(text)}}})
-		g.Expect(err).To(MatchError(context.Canceled), name)
-		g.Expect(fault.Is(err)).To(BeFalse(), name)
-		_, err = s.parse(ctx, []byte(text))
-		g.Expect(err).To(MatchError(context.Canceled), name)
-		_, err = s.parse(ctx, []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"))
-		g.Expect(err).NotTo(HaveOccurred(), name)
-	}
+	s := &scope{addon: inlineAddon(text)}
+	_, err = newReconciler(interceptor.Funcs{}).renderData(ctx, s, selected("a"), 0)
+	g.Expect(err).To(MatchError(context.Canceled))
+	g.Expect(fault.Is(err)).To(BeFalse())
+	_, err = s.parse(ctx, []byte(text))
+	g.Expect(err).To(MatchError(context.Canceled))
+	_, err = s.parse(ctx, []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"))
+	g.Expect(err).NotTo(HaveOccurred())
 }

@@ -100,7 +100,7 @@ func TestBorrow_followsTheAddonThatIsLent(t *testing.T) {
 	lent := forged("team-a")
 	g.Expect(r.borrow(t.Context(), lent)).To(Succeed())
 	g.Expect(lent.Spec).To(Equal(addon.Spec))
-	data, err := r.secretData(t.Context(), (&scope{addon: lent}).sources(), "manifests", "x")
+	data, err := secretData(t.Context(), r.Live, (&scope{addon: lent}).sources(), "manifests", "x")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(data).To(HaveKeyWithValue("a", []byte("lent")))
 

@@ -8,12 +8,12 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	"github.com/appthrust/capt/internal/addon/render"
+	"github.com/appthrust/capt/internal/kubernetes/manifest"
 )
 
 // readPrevious returns the annotations of new content that the Secret with the content so
@@ -21,21 +21,13 @@ import (
 // content was replaced that was never applied. They are written together with the new
 // content, so that a crash loses none.
 func (r *Reconciler) readPrevious(ctx context.Context, s *scope, in *installation, rendered *render.Rendered) (map[string]string, error) {
-	var previous corev1.Secret
-	key := client.ObjectKey{Namespace: s.addon.Namespace, Name: render.Name(s.addon.Name, in.name)}
-	if err := r.Live.Get(ctx, key, &previous); err != nil {
-		if apierrors.IsNotFound(err) {
-			return nil, nil
-		}
-		return nil, fmt.Errorf("reading the rendered Secret: %w", err)
-	}
-	annotations := map[string]string{}
-	end, err := s.turn().Wait(ctx, slices.Collect(maps.Values(previous.Data))...)
+	previous, end, err := r.renderedSecret(ctx, s, in)
 	if err != nil {
-		return nil, err
+		return nil, client.IgnoreNotFound(err)
 	}
 	defer end()
-	dropped, err := render.EncodeObjects(droppedObjects(&previous, rendered.Objects))
+	annotations := map[string]string{}
+	dropped, err := render.EncodeObjects(droppedObjects(previous, rendered.Objects))
 	if err != nil {
 		return nil, err
 	}
@@ -47,6 +39,33 @@ func (r *Reconciler) readPrevious(ctx context.Context, s *scope, in *installatio
 		annotations[addonsv1.ContentReplacedAnnotation] = "true"
 	}
 	return annotations, nil
+}
+
+// renderedSecret returns the Secret with the content so far, and a function that the caller calls
+// after decoding it. It keeps no large content while it waits for its turn.
+func (r *Reconciler) renderedSecret(ctx context.Context, s *scope, in *installation) (secret *corev1.Secret, end func(), err error) {
+	get := func() (*corev1.Secret, error) {
+		secret := &corev1.Secret{}
+		if err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.addon.Namespace, Name: render.Name(s.addon.Name, in.name)}, secret); err != nil {
+			return nil, fmt.Errorf("reading the rendered Secret: %w", err)
+		}
+		return secret, nil
+	}
+	if secret, err = get(); err != nil {
+		return nil, nil, err
+	}
+	if manifest.AreSmall(slices.Collect(maps.Values(secret.Data))...) {
+		return secret, func() {}, nil
+	}
+	secret = nil
+	if end, err = s.turn().Begin(ctx); err != nil {
+		return nil, nil, err
+	}
+	if secret, err = get(); err != nil {
+		end()
+		return nil, nil, err
+	}
+	return secret, end, nil
 }
 
 // droppedObjects returns the objects that a rendered Secret had, or still had to

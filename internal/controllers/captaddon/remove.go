@@ -126,7 +126,7 @@ func (r *Reconciler) removeObjects(ctx context.Context, s *scope, in *installati
 // appliedObjects returns the objects of earlier content that are still to be
 // deleted, followed by the objects of the rendered Secret.
 func (r *Reconciler) appliedObjects(ctx context.Context, s *scope, in *installation) ([]*unstructured.Unstructured, error) {
-	data, err := r.secretData(ctx, s.addon.Namespace, in.secret.Name, addonsv1.RemovingReason)
+	data, err := secretData(ctx, r.Live, s.addon.Namespace, in.secret.Name, addonsv1.RemovingReason)
 	if err != nil {
 		return nil, err
 	}

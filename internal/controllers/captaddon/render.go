@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	"github.com/appthrust/capt/internal/addon/render"
-	"github.com/appthrust/capt/internal/kubernetes/object"
 	"github.com/appthrust/capt/internal/reconcile"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
@@ -199,57 +197,6 @@ func (r *Reconciler) inputVersions(ctx context.Context, s *scope, in *installati
 		}
 	}
 	return strings.Join(versions, "\x00"), nil
-}
-
-// renderData renders the add-on for a cluster, including the manifests.
-func (r *Reconciler) renderData(ctx context.Context, s *scope, in *installation, round int) (*render.Rendered, error) {
-	input := render.Input{
-		Addon: s.addon, Cluster: in.renderCluster(), Round: round, Sources: map[string]map[string][]byte{}, ChartSecrets: map[string]map[string][]byte{},
-	}
-	if render.NeedsConnection(s.addon) {
-		name, err := render.ConnectionSecretName(s.addon, input.Cluster)
-		if err != nil {
-			return nil, err
-		}
-		if input.Connection, err = r.secretData(ctx, s.addon.Namespace, name, addonsv1.WaitingForConnectionSecretReason); err != nil {
-			return nil, err
-		}
-	}
-	for _, m := range s.addon.Spec.Manifests {
-		var err error
-		switch {
-		case m.ConfigMapRef != nil:
-			input.Sources[m.Name], err = r.configMapData(ctx, s.sources(), m.ConfigMapRef.Name)
-		case m.SecretRef != nil:
-			input.Sources[m.Name], err = r.secretData(ctx, s.sources(), m.SecretRef.Name, addonsv1.SourceNotFoundReason)
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	for _, name := range render.ChartSecretNames(s.addon) {
-		var err error
-		if input.ChartSecrets[name], err = r.secretData(ctx, s.sources(), name, addonsv1.SourceNotFoundReason); err != nil {
-			return nil, err
-		}
-	}
-	return s.render(ctx, input)
-}
-
-func (r *Reconciler) secretData(ctx context.Context, namespace, name, reason string) (map[string][]byte, error) {
-	var secret corev1.Secret
-	if err := r.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &secret); err != nil {
-		return nil, reconcile.WaitIfNotFound(err, reason, "Secret "+name, "")
-	}
-	return secret.Data, nil
-}
-
-func (r *Reconciler) configMapData(ctx context.Context, namespace, name string) (map[string][]byte, error) {
-	var configMap corev1.ConfigMap
-	if err := r.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &configMap); err != nil {
-		return nil, reconcile.WaitIfNotFound(err, addonsv1.SourceNotFoundReason, "ConfigMap "+name, "")
-	}
-	return object.ConfigMapData(&configMap), nil
 }
 
 func (r *Reconciler) cachedRendering(s *scope, in *installation) *rendering {

@@ -14,14 +14,14 @@ const (
 	// YAML again. A MiB of CustomResourceDefinitions, which is more than an object of
 	// Kubernetes holds, needs about 8 MiB.
 	maxMemory = 16 << 20
-	// maxSmall is how many elements a text has that needs little, however they are nested, and
-	// maxSmallText how many bytes.
+	// maxSmall is how many elements texts have together that need little, however they are nested,
+	// and MaxSmallText how many bytes.
 	maxSmall     = 2_000
-	maxSmallText = 64 << 10
+	MaxSmallText = 64 << 10
 )
 
-// Budget limits the memory that the documents of one text need. The zero value is that of a large
-// text.
+// Budget limits the memory that the documents of texts need together. The zero value is that of
+// large texts.
 type Budget struct {
 	isSmall bool
 	used    int
@@ -30,8 +30,8 @@ type Budget struct {
 // Used estimates what the documents so far need.
 func (b *Budget) Used() int { return b.used }
 
-// NewBudget returns the budget of a text. The caller has a Turn if the text may be large.
-func NewBudget(text []byte) *Budget { return &Budget{isSmall: isSmall(text)} }
+// NewBudget returns the budget of texts. The caller has a Turn if the texts may be large.
+func NewBudget(texts ...[]byte) *Budget { return &Budget{isSmall: AreSmall(texts...)} }
 
 // Check returns an error if YAML of users must not be decoded, as that of a Budget does. Only the
 // first document is decoded.
@@ -69,9 +69,19 @@ func (b *Budget) exceeded(format string) error {
 	return nil
 }
 
-// isSmall reports whether a text needs little memory when it is decoded.
-func isSmall(text []byte) bool {
-	return len(text) <= maxSmallText && elements.CheckYAML(text, maxSmall) == nil && !hasAliases(text)
+// AreSmall reports whether texts need little memory together when they are decoded.
+func AreSmall(texts ...[]byte) bool {
+	size, count := 0, 0
+	for _, text := range texts {
+		if size += len(text); size > MaxSmallText {
+			return false
+		}
+		count += elements.YAML(text)
+		if count > maxSmall || elements.CheckYAML(text, maxSmall) != nil || hasAliases(text) {
+			return false
+		}
+	}
+	return true
 }
 
 // hasAliases reports whether YAML may have aliases.

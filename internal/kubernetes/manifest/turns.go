@@ -30,9 +30,9 @@ type Turn struct {
 // are. Large texts are decoded one at a time: a decoder needs several times the memory of the
 // decoded objects. Admissions and others take turns, and so do the namespaces of each, so that no
 // namespace waits for all texts of another one. Wait returns an error if ctx ends, or ErrBusy if
-// too many admissions wait. It returns at once if all texts are small.
+// too many admissions wait. It returns at once if the texts are small together.
 func (t Turn) Wait(ctx context.Context, texts ...[]byte) (end func(), err error) {
-	if !slices.ContainsFunc(texts, func(text []byte) bool { return !isSmall(text) }) {
+	if AreSmall(texts...) {
 		return func() {}, nil
 	}
 	return t.Begin(ctx)

@@ -3,6 +3,7 @@ package manifest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -29,6 +30,24 @@ func TestWait_letsOneLargeTextBeDecoded(t *testing.T) {
 		g.Expect(begun).To(BeClosed())
 		g.Expect(decodings.busy).To(BeFalse())
 	})
+}
+
+// Texts that are small alone may be large together.
+func TestAreSmall_countsAllTexts(t *testing.T) {
+	for name, test := range map[string]struct {
+		text        string
+		small, many int
+	}{
+		"elements":  {"[" + strings.Repeat("1,", 900) + "1]", 2, 3},
+		"bytes":     {strings.Repeat("x", 30<<10), 2, 3},
+		"documents": {"a: 1", 1_000, 2_001},
+		"aliases":   {"a: &a 1\nb: *a\n", 0, 1},
+		"UTF-16":    {"\xff\xfea\x00", 0, 1},
+	} {
+		g := NewWithT(t)
+		g.Expect(AreSmall(slices.Repeat([][]byte{[]byte(test.text)}, test.small)...)).To(BeTrue(), name)
+		g.Expect(AreSmall(slices.Repeat([][]byte{[]byte(test.text)}, test.many)...)).To(BeFalse(), name)
+	}
 }
 
 // start waits for a turn, and ends it at once. The channel is closed when it came.

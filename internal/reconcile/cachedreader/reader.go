@@ -127,21 +127,32 @@ func (r *Reader) store(id identity, obj client.Object) {
 	}
 }
 
-// size returns the size of the data of an object, in bytes.
+// entrySize is what an entry of a map needs beside its key and value.
+const entrySize = 64
+
+// size estimates how many bytes an object needs. Users decide about the number of its keys, and
+// about its metadata.
 func size(obj client.Object) int {
-	n := 0
+	n := texts(obj.GetLabels()) + texts(obj.GetAnnotations())
+	for _, entry := range obj.GetManagedFields() {
+		n += entrySize
+		if entry.FieldsV1 != nil {
+			n += len(entry.FieldsV1.Raw)
+		}
+	}
 	switch obj := obj.(type) {
 	case *corev1.Secret:
-		for _, value := range obj.Data {
-			n += len(value)
-		}
+		n += texts(obj.Data)
 	case *corev1.ConfigMap:
-		for _, value := range obj.Data {
-			n += len(value)
-		}
-		for _, value := range obj.BinaryData {
-			n += len(value)
-		}
+		n += texts(obj.Data) + texts(obj.BinaryData)
+	}
+	return n
+}
+
+func texts[T string | []byte](entries map[string]T) int {
+	n := 0
+	for key, value := range entries {
+		n += entrySize + len(key) + len(value)
 	}
 	return n
 }

@@ -118,18 +118,22 @@ func TestReader_removesAnObjectThatGrewTooLarge(t *testing.T) {
 	g.Expect(r.cached).To(BeEmpty())
 	g.Expect(r.order).To(BeEmpty())
 
-	r.store(id, secret("s", string(make([]byte, maxBytes))))
+	r.store(id, secret("s", string(make([]byte, maxBytes-entrySize-len("k")))))
 	g.Expect(r.cached).To(HaveKey(id))
 	g.Expect(r.order).To(Equal([]identity{id}))
 }
 
 func TestSize(t *testing.T) {
 	g := NewWithT(t)
-	g.Expect(size(secret("s", "four"))).To(Equal(4))
+	g.Expect(size(secret("s", "four"))).To(Equal(entrySize + 5))
 	g.Expect(size(&corev1.ConfigMap{
 		Data:       map[string]string{"a": "12", "b": "345"},
 		BinaryData: map[string][]byte{"c": []byte("6789")},
-	})).To(Equal(9))
+	})).To(Equal(3*entrySize + 12))
+	g.Expect(size(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+		Labels: map[string]string{"a": "12"}, Annotations: map[string]string{"b": "345"},
+		ManagedFields: []metav1.ManagedFieldsEntry{{FieldsV1: &metav1.FieldsV1{Raw: []byte("6789")}}, {}},
+	}})).To(Equal(4*entrySize + 11))
 	g.Expect(size(&corev1.Pod{})).To(BeZero())
 }
 

@@ -1,0 +1,131 @@
+package captaddon
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
+	"github.com/appthrust/capt/internal/addon/render"
+	"github.com/appthrust/capt/internal/kubernetes/object"
+	"github.com/appthrust/capt/internal/reconcile"
+)
+
+// turnTimeout limits how long the sources of a large add-on are read, for which others wait.
+const turnTimeout = 10 * time.Second
+
+// renderData renders the add-on for a cluster, including the manifests. If the sources or the
+// manifests are large, it blocks until it is the turn of the add-on, or ctx ends. It keeps nothing
+// of the sources while it waits: what many add-ons wait with would fill the memory.
+func (r *Reconciler) renderData(ctx context.Context, s *scope, in *installation, round int) (*render.Rendered, error) {
+	rendered, err := r.renderWithin(ctx, s, in, round, render.Small)
+	if !errors.Is(err, render.ErrLarge) {
+		return rendered, err
+	}
+	end, err := s.turn().Begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	ctx, cancel := context.WithTimeout(ctx, turnTimeout)
+	defer cancel()
+	return r.renderWithin(ctx, s, in, round, render.Large)
+}
+
+// renderWithin reads the sources of the add-on and renders it, within limits.
+func (r *Reconciler) renderWithin(ctx context.Context, s *scope, in *installation, round int, limits render.Limits) (*render.Rendered, error) {
+	sources := &sourceReader{live: r.Live, addon: s.addon, size: render.NewSize(s.addon, limits)}
+	input := render.Input{
+		Addon: s.addon, Cluster: in.renderCluster(), Round: round, Limits: limits, Sources: map[string]map[string][]byte{}, ChartSecrets: map[string]map[string][]byte{},
+	}
+	if render.NeedsConnection(s.addon) {
+		name, err := render.ConnectionSecretName(s.addon, input.Cluster)
+		if err != nil {
+			return nil, err
+		}
+		if input.Connection, err = sources.connection(ctx, name); err != nil {
+			return nil, err
+		}
+	}
+	for _, m := range s.addon.Spec.Manifests {
+		var err error
+		switch {
+		case m.ConfigMapRef != nil:
+			input.Sources[m.Name], err = sources.configMap(ctx, s.sources(), m.ConfigMapRef.Name)
+		case m.SecretRef != nil:
+			input.Sources[m.Name], err = sources.secret(ctx, s.sources(), m.SecretRef.Name)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range render.ChartSecretNames(s.addon) {
+		var err error
+		if input.ChartSecrets[name], err = sources.secret(ctx, s.sources(), name); err != nil {
+			return nil, err
+		}
+	}
+	return render.Render(input)
+}
+
+// sourceReader reads what an add-on is rendered from, and ends when that is too much.
+type sourceReader struct {
+	live  client.Reader
+	addon *addonsv1.CAPTAddon
+	size  *render.Size
+}
+
+// connection returns the outputs of the connection Secret. Only those that the add-on uses have a
+// value.
+func (r *sourceReader) connection(ctx context.Context, name string) (map[string][]byte, error) {
+	data, err := secretData(ctx, r.live, r.addon.Namespace, name, addonsv1.WaitingForConnectionSecretReason)
+	if err != nil {
+		return nil, err
+	}
+	for key := range data {
+		if !render.UsesOutput(r.addon, key) {
+			data[key] = nil
+		}
+	}
+	return data, r.add("Secret "+name, data)
+}
+
+func (r *sourceReader) secret(ctx context.Context, namespace, name string) (map[string][]byte, error) {
+	data, err := secretData(ctx, r.live, namespace, name, addonsv1.SourceNotFoundReason)
+	if err != nil {
+		return nil, err
+	}
+	return data, r.add("Secret "+name, data)
+}
+
+func (r *sourceReader) configMap(ctx context.Context, namespace, name string) (map[string][]byte, error) {
+	var configMap corev1.ConfigMap
+	if err := r.live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &configMap); err != nil {
+		return nil, reconcile.WaitIfNotFound(err, addonsv1.SourceNotFoundReason, "ConfigMap "+name, "")
+	}
+	for key, text := range configMap.Data {
+		r.size.Add(key, len(text))
+	}
+	if err := r.add("ConfigMap "+name, configMap.BinaryData); err != nil {
+		return nil, err
+	}
+	return object.ConfigMapData(&configMap), nil
+}
+
+func (r *sourceReader) add(name string, data map[string][]byte) error {
+	for key, value := range data {
+		r.size.Add(key, len(value))
+	}
+	return r.size.Check(name)
+}
+
+func secretData(ctx context.Context, live client.Reader, namespace, name, reason string) (map[string][]byte, error) {
+	var secret corev1.Secret
+	if err := live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &secret); err != nil {
+		return nil, reconcile.WaitIfNotFound(err, reason, "Secret "+name, "")
+	}
+	return secret.Data, nil
+}
