@@ -84,14 +84,17 @@ func (r *Reconciler) recordRun(ctx context.Context, s *scope, run *runRecord) er
 	if err := r.unblockMove(ctx, run); err != nil {
 		return err
 	}
-	saved, err := r.recordWhole(ctx, s, run)
-	if err != nil {
-		return err
-	}
-	if err := r.deleteRescued(ctx, s, saved); err != nil {
-		return err
-	}
 	if err := r.supersedeRescued(ctx, s, run, digest); err != nil {
+		return err
+	}
+	before := s.apply.Status.DeepCopy()
+	saved, err := r.recordWhole(ctx, s, run)
+	if err == nil {
+		err = r.deleteRescued(ctx, s, saved)
+	}
+	if err != nil {
+		// The status is written whatever the error is. A run that is in it is not recorded again.
+		s.apply.Status = *before
 		return err
 	}
 	s.statusChanged = true

@@ -56,6 +56,64 @@ func TestRecordRun_keepsTheSlotOfTheNextRun(t *testing.T) {
 	}
 }
 
+// recordWithFailures starts a run, ends it and records it, with each of the requests of the
+// reconcile that records it failing in turn.
+func recordWithFailures(t *testing.T, start func(*infrav1.WorkspaceTemplateApply), result terraform.Result, check func(c *testController)) {
+	for failAt := 1; ; failAt++ {
+		rescued := newSecret(objectMeta(record.ChunkName(rescuedName, 0)))
+		rescued.Type = corev1.SecretTypeOpaque
+		rescued.Labels = map[string]string{infrav1.WorkspaceLabel: "hello", infrav1.ComponentLabel: record.ComponentRescue, infrav1.RunLabel: "hello-r1"}
+		c := newTestController(t, append(values(), newApply(), rescued)...)
+		c.reconcile()
+		c.finish("hello-r1", outputsResult)
+		c.reconcile()
+		c.change(start)
+		c.reconcile()
+		c.Expect(c.started).To(Equal([]string{"hello-r1", "hello-r2"}))
+		result.State = c.stateInfo()
+		c.finish("hello-r2", result)
+		c.calls, c.failAt = 0, failAt
+		c.reconcile()
+		if c.failAt > c.calls {
+			break
+		}
+		c.reconcile()
+		c.Expect(c.get().Status.History[0].ID).To(Equal("hello-r2"))
+		check(c)
+	}
+}
+
+var rescuedName = record.RescueName("hello-r1", []byte("{}"))
+
+// The mark of a rescued state is all that keeps later runs from saving it. The status must not
+// have the run before the mark is set.
+func TestRecordRun_supersedesRescuedStatesAfterAnyFailure(t *testing.T) {
+	restore := func(a *infrav1.WorkspaceTemplateApply) {
+		a.Annotations = map[string]string{infrav1.RestoreSnapshotAnnotation: "snap"}
+	}
+	recordWithFailures(t, restore, terraform.Result{Outcome: terraform.OutcomeSucceeded}, func(c *testController) {
+		c.Expect(c.operation("hello-r2")).To(Equal(terraform.OperationRestoreState))
+		c.Expect(c.started).To(HaveLen(3), "the inputs are planned again")
+		request, err := record.Request(c.runSecret(c.started[2]))
+		c.Expect(err).NotTo(HaveOccurred())
+		c.Expect(request.Rescued).To(BeEmpty())
+		var rescued corev1.Secret
+		c.Expect(c.server.Get(t.Context(), key(record.ChunkName(rescuedName, 0)), &rescued)).To(Succeed())
+		c.Expect(rescued.Annotations).To(HaveKeyWithValue(record.SupersededAnnotation, "hello-r2"))
+	})
+}
+
+func TestRecordRun_deletesSavedStatesAfterAnyFailure(t *testing.T) {
+	request := func(a *infrav1.WorkspaceTemplateApply) {
+		a.Annotations = map[string]string{infrav1.RunRequestedAnnotation: "now"}
+	}
+	saved := terraform.Result{Outcome: terraform.OutcomeSucceeded, Saved: []string{rescuedName}}
+	recordWithFailures(t, request, saved, func(c *testController) {
+		c.Expect(c.secrets()).NotTo(ContainElement(record.ChunkName(rescuedName, 0)))
+		c.Expect(c.get().Status.History).To(HaveLen(2))
+	})
+}
+
 // The clock of a node may be behind, for example after it was suspended.
 func TestRecordRun_endsAfterItsCreation(t *testing.T) {
 	created := noon.Add(-20 * time.Minute)
