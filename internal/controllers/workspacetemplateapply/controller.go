@@ -95,8 +95,8 @@ type Reconciler struct {
 	unused sync.Map
 	// counted has the number of the latest run in the metrics, by the UID of the workspace.
 	counted sync.Map
-	// large is held while a large result is in memory.
-	large sync.Mutex
+	// large is taken while a large result is in memory.
+	large turn
 	// digests are those of large results.
 	digests digests
 	// granted receives an event for each workspace that got a slot in the queue.

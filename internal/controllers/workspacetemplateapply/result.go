@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,6 +24,8 @@ const (
 	maxText = 16 << 10
 	// maxLockFile is the size of the dependency lock file that the next run gets.
 	maxLockFile = 512 << 10
+	// readTimeout is how long a large result may take to be read. Others wait meanwhile.
+	readTimeout = 10 * time.Second
 )
 
 // result returns a digest of the result of a run, or nil if the run has not ended.
@@ -126,16 +129,20 @@ func (r *Reconciler) whole(ctx context.Context, run *runRecord) (result *terrafo
 	if !trimmed && !record.IsLarge(run.secret) {
 		return run.decode(run.secret), func() {}, nil
 	}
-	r.large.Lock()
+	if err := r.large.begin(ctx); err != nil {
+		return nil, nil, fmt.Errorf("waiting to read the result of run %s: %w", run.id, err)
+	}
 	secret := run.secret
 	if trimmed {
+		ctx, cancel := context.WithTimeout(ctx, readTimeout)
+		defer cancel()
 		secret = &corev1.Secret{}
 		if err := r.Reader.Get(ctx, client.ObjectKeyFromObject(run.secret), secret); err != nil {
-			r.large.Unlock()
+			r.large.end()
 			return nil, nil, fmt.Errorf("reading the result of run %s: %w", run.id, err)
 		}
 	}
-	return run.decode(secret), sync.OnceFunc(r.large.Unlock), nil
+	return run.decode(secret), sync.OnceFunc(r.large.end), nil
 }
 
 const (

@@ -138,7 +138,7 @@ func TestReadDigests_readsLargeResultsFromTheServer(t *testing.T) {
 	cached, _ := largeRun(g, "capt-run-a-r1", result)
 	err = r.readDigests(t.Context(), []*runRecord{{id: "a-r1", secret: cached}})
 	g.Expect(err).To(MatchError(ContainSubstring("reading the result of run a-r1")))
-	g.Expect(r.large.TryLock()).To(BeTrue())
+	g.Expect(isFree(&r.large)).To(BeTrue())
 }
 
 // Ten workers reconcile ten workspaces of the same attacker.
@@ -149,12 +149,12 @@ func TestWhole_holdsOneLargeResultAtATime(t *testing.T) {
 	large := s.addRun(g, terraform.OperationPlanAndApply, hostileResult())
 	_, release, err := r.whole(t.Context(), large)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(r.large.TryLock()).To(BeFalse(), "another large result waits")
+	g.Expect(isFree(&r.large)).To(BeFalse(), "another large result waits")
 	_, releaseSmall, err := r.whole(t.Context(), small)
 	g.Expect(err).NotTo(HaveOccurred(), "a small one does not wait")
 	releaseSmall()
 	release()
-	g.Expect(r.large.TryLock()).To(BeTrue())
+	g.Expect(isFree(&r.large)).To(BeTrue())
 }
 
 // A text of many words would need a list of them.
