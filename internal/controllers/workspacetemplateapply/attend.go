@@ -38,6 +38,7 @@ const (
 // of the run if required.
 func (r *Reconciler) attend(ctx context.Context, s *scope, run *runRecord) error {
 	r.queue.Hold(s.slot(), s.group())
+	r.setActive(s, run.number)
 	runner, err := r.runner(s, run.executor())
 	if err != nil && !record.Claimed(run.secret) {
 		return r.withdraw(ctx, run, "Its executor is not enabled in this manager")

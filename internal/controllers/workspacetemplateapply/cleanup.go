@@ -52,6 +52,7 @@ func (r *Reconciler) cleanUp(ctx context.Context, s *scope) error {
 	}
 	r.tracker.set(s.name(), nil)
 	r.counted.Delete(s.apply.UID)
+	r.active.Delete(s.apply.UID)
 	return nil
 }
 

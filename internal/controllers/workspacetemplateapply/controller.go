@@ -95,6 +95,8 @@ type Reconciler struct {
 	unused sync.Map
 	// counted has the number of the latest run in the metrics, by the UID of the workspace.
 	counted sync.Map
+	// active has the activeRun of each workspace, by its UID.
+	active sync.Map
 	// large is taken while a large result is in memory.
 	large turn
 	// digests are those of large results.

@@ -70,7 +70,7 @@ func (r *Reconciler) history(ctx context.Context, s *scope) error {
 func (r *Reconciler) recordRun(ctx context.Context, s *scope, run *runRecord) error {
 	digest := run.result()
 	limitTimes(digest, s.now)
-	if s.current() == nil && run.number >= s.apply.Status.Runs {
+	if s.current() == nil && run.number >= max(s.apply.Status.Runs, r.lastActive(s).number) {
 		// The next run can start while this one is recorded, unless it has: then a write of
 		// the status has failed.
 		r.queue.Release(s.slot())
@@ -114,6 +114,9 @@ func (r *Reconciler) recordWhole(ctx context.Context, s *scope, run *runRecord) 
 	if run.number <= s.apply.Status.Runs {
 		// The Secret of a run that was moved, or restored from a backup, is younger than the run.
 		startAfter(result, run.secret.CreationTimestamp.Time)
+	}
+	if active := r.lastActive(s); active.number == run.number {
+		endAfter(result, active.seen, s.now)
 	}
 	limitTimes(result, s.now)
 	s.recordResult(run, result)

@@ -130,6 +130,7 @@ func (r *Reconciler) start(ctx context.Context, s *scope, next decision) error {
 		return storeFault(err)
 	}
 	r.unused.Delete(s.apply.UID)
+	r.setActive(s, number)
 	if err := r.ensureLast(ctx, s, number, secret); err != nil {
 		return err
 	}
@@ -161,7 +162,7 @@ func (r *Reconciler) releaseSlot(ctx context.Context, apply *infrav1.WorkspaceTe
 			return
 		}
 	}
-	if !s.keepsSlot && s.current() == nil {
+	if !s.keepsSlot && s.current() == nil && !r.lacksActive(ctx, s) {
 		r.queue.Release(s.slot())
 	}
 }
