@@ -71,7 +71,7 @@ func newObjectMetrics(reader client.Reader, scheme *runtime.Scheme, o *Options, 
 			Name: "capt_drifted_resources", Help: "Number of resources that differ from the state.",
 		}, []string{"namespace", "name"}),
 		driftUnknown: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "capt_drift_check_failing", Help: "1 for each workspace whose latest two drift checks failed, or more.",
+			Name: "capt_drift_check_failing", Help: "1 for each workspace whose drift checks fail, also those that were repeated soon.",
 		}, []string{"namespace", "name"}),
 		kubeconfigs: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "capt_kubeconfig_expiry_timestamp_seconds", Help: "When the kubeconfig of a control plane expires, by the source of the kubeconfig. CAPT renews those of the source EKS.",

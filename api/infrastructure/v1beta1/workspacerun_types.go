@@ -416,11 +416,14 @@ type DriftStatus struct {
 	// +kubebuilder:validation:MaxLength=2048
 	Failure string `json:"failure,omitempty"`
 
-	// failures is how many checks in a row have failed. The next one begins sooner than after
-	// the interval.
+	// failures is how many checks in a row have failed.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	Failures int32 `json:"failures,omitempty"`
+
+	// nextAt is when a check that failed is repeated, if that is before the interval has passed.
+	// +optional
+	NextAt metav1.Time `json:"nextAt,omitempty,omitzero"`
 
 	// resources are the resources that differed, up to 100 of them.
 	// +optional

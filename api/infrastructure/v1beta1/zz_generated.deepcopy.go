@@ -1382,6 +1382,7 @@ func (in *DriftStatus) DeepCopyInto(out *DriftStatus) {
 	*out = *in
 	in.CheckedAt.DeepCopyInto(&out.CheckedAt)
 	in.FailedAt.DeepCopyInto(&out.FailedAt)
+	in.NextAt.DeepCopyInto(&out.NextAt)
 	if in.Resources != nil {
 		in, out := &in.Resources, &out.Resources
 		*out = make([]ResourceChange, len(*in))

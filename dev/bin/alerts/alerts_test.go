@@ -120,8 +120,8 @@ var cases = []struct {
 	{alert: "CAPTDrifted", name: "of one workspace", series: "capt_drifted_resources{namespace=\"a\",name=\"vpc\"} 3x30\ncapt_drifted_resources{namespace=\"a\",name=\"eks\"} 0x30", after: 20 * time.Minute, want: []string{`CAPTDrifted{name="vpc", namespace="a"}: 3 resources of workspace vpc differ`}},
 	{alert: "CAPTDrifted", name: "repaired", series: `capt_drifted_resources{namespace="a",name="vpc"} 3x10 0x20`, after: 20 * time.Minute},
 	{alert: "CAPTDrifted", name: "seen by two managers", series: "capt_drifted_resources{namespace=\"a\",name=\"vpc\",pod=\"1\"} 3x30\ncapt_drifted_resources{namespace=\"a\",name=\"vpc\",pod=\"2\"} 3x30", after: 20 * time.Minute, want: []string{`CAPTDrifted{name="vpc", namespace="a"}: 3 resources`}},
-	{alert: "CAPTDriftUnknown", name: "the second check fails, too", series: "capt_drift_check_failing{namespace=\"a\",name=\"vpc\",pod=\"1\"} 1x130\ncapt_drift_check_failing{namespace=\"a\",name=\"vpc\",pod=\"2\"} 1x130", after: 100 * time.Minute, want: []string{`CAPTDriftUnknown{name="vpc", namespace="a"}: The drift checks of workspace vpc fail`}},
-	{alert: "CAPTDriftUnknown", name: "the second check succeeds", series: `capt_drift_check_failing{namespace="a",name="vpc"} 1x66 _x60`, after: 2 * hour},
+	{alert: "CAPTDriftUnknown", name: "the repeated checks fail, too", series: "capt_drift_check_failing{namespace=\"a\",name=\"vpc\",pod=\"1\"} _x60 1x30\ncapt_drift_check_failing{namespace=\"a\",name=\"vpc\",pod=\"2\"} _x60 1x30", after: 75 * time.Minute, want: []string{`CAPTDriftUnknown{name="vpc", namespace="a"}: The drift checks of workspace vpc fail`}},
+	{alert: "CAPTDriftUnknown", name: "a requested check succeeds", series: `capt_drift_check_failing{namespace="a",name="vpc"} 1x8 _x60`, after: 15 * time.Minute},
 }
 
 func rulesFile(t *testing.T) string {

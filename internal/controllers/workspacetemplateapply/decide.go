@@ -276,11 +276,12 @@ func (s situation) nextDriftCheck() (time.Time, bool) {
 	wait := s.policy.DriftInterval + time.Duration(float64(s.policy.DriftInterval)*0.1*s.jitter)
 	if s.drift != nil && s.drift.FailedAt.After(last) {
 		last = s.drift.FailedAt.Time
-		if checkFailed(s.drift) {
-			wait = reconcile.Backoff(s.policy.MinBackoff, wait, failedChecks(s.drift)-1)
-		}
 	}
-	return last.Add(wait), true
+	due := last.Add(wait)
+	if checkFailed(s.drift) && !s.drift.NextAt.IsZero() && s.drift.NextAt.Time.Before(due) {
+		due = s.drift.NextAt.Time
+	}
+	return due, true
 }
 
 // ChecksDrift reports whether a policy enables periodic drift checks.

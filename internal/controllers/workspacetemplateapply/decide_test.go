@@ -331,12 +331,16 @@ func TestDecide_rejectsRunsAfterABackendChange(t *testing.T) {
 	}
 }
 
-// failedCheck is a number of daily checks that failed in a row, the last one some time ago.
-func failedCheck(ago time.Duration, failures int32) func(*situation) {
+// failedCheck is a daily check that failed some time ago, and is repeated after a wait or, if
+// that is 0, after the interval.
+func failedCheck(ago, wait time.Duration) func(*situation) {
 	return func(s *situation) {
 		drift(infrav1.DriftReport, 48*time.Hour)(s)
 		s.lastApplied, s.policy.DriftInterval = noon.Add(-72*time.Hour), 24*time.Hour
-		s.drift.FailedAt, s.drift.Failure, s.drift.Failures = metav1.NewTime(noon.Add(-ago)), "no luck", failures
+		s.drift.FailedAt, s.drift.Failure = metav1.NewTime(noon.Add(-ago)), "no luck"
+		if wait > 0 {
+			s.drift.NextAt = metav1.NewTime(noon.Add(wait - ago))
+		}
 	}
 }
 
@@ -394,11 +398,12 @@ func TestDecide_checksDriftWhenDue(t *testing.T) {
 		{name: "soonest", situation: upToDate(checked(54*time.Minute-time.Second, 0, -1))},
 		{name: "off", situation: upToDate(checked(99*time.Hour, 0, 0), func(s *situation) { s.policy.DriftAction = infrav1.DriftOff })},
 		{name: "unset", situation: upToDate(checked(99*time.Hour, 0, 0), func(s *situation) { s.policy.DriftAction = "" })},
-		{name: "soon after a check that failed", situation: upToDate(failedCheck(15*time.Second, 1)), want: terraform.OperationCheckDrift},
-		{name: "later after several", situation: upToDate(failedCheck(time.Minute, 4))},
-		{name: "two minutes after the fourth", situation: upToDate(failedCheck(2*time.Minute, 4)), want: terraform.OperationCheckDrift},
-		{name: "at most the interval after many", situation: upToDate(failedCheck(24*time.Hour, 100)), want: terraform.OperationCheckDrift},
-		{name: "of an earlier version", situation: upToDate(failedCheck(15*time.Second, 0)), want: terraform.OperationCheckDrift},
+		{name: "soon after a check that failed", situation: upToDate(failedCheck(time.Minute, time.Minute)), want: terraform.OperationCheckDrift},
+		{name: "not sooner", situation: upToDate(failedCheck(time.Minute, 2*time.Minute))},
+		{name: "at most after the interval", situation: upToDate(failedCheck(24*time.Hour, 25*time.Hour)), want: terraform.OperationCheckDrift},
+		{name: "after the interval, if it failed often", situation: upToDate(failedCheck(24*time.Hour, 0)), want: terraform.OperationCheckDrift},
+		{name: "not before the interval, if it failed often", situation: upToDate(failedCheck(23*time.Hour, 0))},
+		{name: "not again for a failure before the last check", situation: upToDate(failedCheck(time.Hour, time.Minute), func(s *situation) { s.drift.CheckedAt = metav1.NewTime(noon) })},
 		{name: "a canceled check has not failed", situation: upToDate(failedCheck(23*time.Hour, 0), func(s *situation) { s.drift.Failure = "" })},
 		{name: "a day after a canceled check", situation: upToDate(failedCheck(24*time.Hour, 0), func(s *situation) { s.drift.Failure = "" }), want: terraform.OperationCheckDrift},
 		{name: "requested", situation: upToDate(driftCheckRequest("now", "")), want: terraform.OperationCheckDrift},

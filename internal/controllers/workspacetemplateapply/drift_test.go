@@ -12,6 +12,7 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/queue"
 	"github.com/appthrust/capt/internal/terraform/template"
 )
 
@@ -144,6 +145,151 @@ func TestDriftCheckMessage(t *testing.T) {
 	}
 }
 
+// failChecks simulates hours in which each check of drift fails. It returns when they start.
+func failChecks(g Gomega, s *scope, hours int, result terraform.Result) []time.Duration {
+	var starts []time.Duration
+	begin, end := s.now, s.now.Add(time.Duration(hours)*time.Hour)
+	for {
+		due, enabled := s.situation().nextDriftCheck()
+		g.Expect(enabled).To(BeTrue())
+		if due.After(end) {
+			return starts
+		}
+		s.now = due
+		starts = append(starts, due.Sub(begin).Round(time.Minute))
+		s.addRun(g, terraform.OperationCheckDrift, result)
+		s.recordAll(g)
+		g.Expect(len(starts)).To(BeNumerically("<", 50), "%v", starts)
+	}
+}
+
+// dueDaily returns an applied workspace whose daily check is due, with a name that has the given
+// position in intervals.
+func dueDaily(g Gomega, position func(float64) bool) *scope {
+	for i := range 1000 {
+		s := newScope(fmt.Sprintf("hello-%d", i))
+		if !position(jitter(s.apply)) {
+			continue
+		}
+		s.addRun(g, terraform.OperationPlanAndApply, success)
+		s.recordAll(g)
+		s.inputs.Policy.DriftAction, s.inputs.Policy.DriftInterval = infrav1.DriftReport, 24*time.Hour
+		s.now, _ = s.situation().nextDriftCheck()
+		return s
+	}
+	g.Expect(false).To(BeTrue(), "no such workspace")
+	return nil
+}
+
+// A few repetitions tell a lost node or a short outage from a failure that needs a user. More
+// would take the slots of other runs in the middle of the outage.
+func TestRecordResult_repeatsFailedDriftChecksAFewTimes(t *testing.T) {
+	middle := func(j float64) bool { return j > -0.01 && j < 0.01 }
+	transient := terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTransient}
+	for name, tc := range map[string]struct {
+		result   terraform.Result
+		position func(float64) bool
+		want     []time.Duration
+	}{
+		"transient":         {transient, middle, []time.Duration{0, 1, 5, 21, 85}},
+		"lost":              {terraform.Result{Outcome: outcomeLost}, middle, []time.Duration{0, 1, 5, 21, 85}},
+		"terminal":          {terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTerminal}, middle, []time.Duration{0, 64}},
+		"others start soon": {transient, func(j float64) bool { return j < -0.99 }, []time.Duration{0, 1, 3, 11, 43}},
+		"others start late": {transient, func(j float64) bool { return j > 0.99 }, []time.Duration{0, 2, 8, 32, 128}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			s := dueDaily(g, tc.position)
+			for i := range tc.want {
+				tc.want[i] *= time.Minute
+			}
+			starts := failChecks(g, s, 20, tc.result)
+			g.Expect(starts).To(HaveLen(len(tc.want)), "%v", starts)
+			for i, start := range starts {
+				g.Expect(start).To(BeNumerically("~", tc.want[i], time.Minute))
+			}
+			g.Expect(DriftUnknown(s.inputs.Policy, s.apply.Status.Drift)).To(BeTrue())
+			g.Expect(failChecks(g, s, 27, tc.result)).To(HaveLen(1), "one each day")
+		})
+	}
+	g := NewWithT(t)
+	s := dueDaily(g, middle)
+	for range soonChecks {
+		s.addRun(g, terraform.OperationCheckDrift, transient)
+		s.recordAll(g)
+		g.Expect(DriftUnknown(s.inputs.Policy, s.apply.Status.Drift)).To(BeFalse(), "it is checked again soon")
+	}
+}
+
+// A user who cancels a repeated check does not want it at once again, and knows no more.
+func TestRecordResult_canceledRepetitionIsMadeLater(t *testing.T) {
+	g := NewWithT(t)
+	s := dueDaily(g, func(float64) bool { return true })
+	s.addRun(g, terraform.OperationCheckDrift, terraform.Result{Outcome: outcomeLost})
+	s.recordAll(g)
+	s.now = s.apply.Status.Drift.NextAt.Time
+	run := s.addRun(g, terraform.OperationCheckDrift, terraform.Result{Outcome: terraform.OutcomeInterrupted})
+	s.apply.Annotations[infrav1.CancelRunAnnotation] = run.id
+	s.recordAll(g)
+	due, _ := s.situation().nextDriftCheck()
+	g.Expect(due).To(BeTemporally(">", s.now))
+	g.Expect(due).To(BeTemporally("<", s.now.Add(time.Hour)))
+	g.Expect(DriftUnknown(s.inputs.Policy, s.apply.Status.Drift)).To(BeFalse())
+}
+
+// GitOps may update the manager before its CRDs, which drop fields that they do not know.
+func TestDriftChecks_withEarlierCRDs(t *testing.T) {
+	g := NewWithT(t)
+	s := dueDaily(g, func(float64) bool { return true })
+	for range 3 {
+		s.addRun(g, terraform.OperationCheckDrift, terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTransient})
+		s.recordAll(g)
+		s.apply.Status.Drift.Failures, s.apply.Status.Drift.NextAt = 0, metav1.Time{}
+		g.Expect(DriftUnknown(s.inputs.Policy, s.apply.Status.Drift)).To(BeTrue())
+		due, _ := s.situation().nextDriftCheck()
+		g.Expect(due).To(BeTemporally(">", s.now.Add(20*time.Hour)), "neither every 15 seconds")
+		s.now = due
+	}
+}
+
+// An apply refreshes all resources: whether they differ is known, whatever checks said before.
+func TestRecordResult_anApplyEndsFailedDriftChecks(t *testing.T) {
+	for name, tc := range map[string]struct {
+		request   string
+		operation terraform.Operation
+		result    terraform.Result
+		unknown   bool
+	}{
+		"an apply":         {"", terraform.OperationPlanAndApply, success, false},
+		"without changes":  {"", terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeNoChanges}, false},
+		"an approved plan": {"", terraform.OperationApply, success, false},
+		"a failed apply":   {"", terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTerminal}, true},
+		"a plan":           {"", terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomePlanned, Plan: aPlan}, true},
+		"a refresh":        {refreshing, terraform.OperationPlanAndApply, success, false},
+		"a replacement":    {replacing, terraform.OperationPlanAndApply, success, false},
+		"a target":         {targeting, terraform.OperationPlanAndApply, success, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			s := applied(g)
+			s.inputs.Policy.DriftAction, s.inputs.Policy.DriftInterval = infrav1.DriftReport, 720*time.Hour
+			s.apply.Status.Drift = &infrav1.DriftStatus{
+				CheckedAt: metav1.NewTime(s.now.Add(-48 * time.Hour)), FailedAt: metav1.NewTime(s.now.Add(-time.Hour)), Failure: "expired", Failures: 5, Request: "r",
+			}
+			g.Expect(DriftUnknown(s.inputs.Policy, s.apply.Status.Drift)).To(BeTrue())
+			if tc.request != "" {
+				s.apply.Annotations[infrav1.OneShotAnnotation] = once(tc.request)
+			}
+			s.endRun(g, s.startRun(g, decision{operation: tc.operation, oneShot: tc.request != ""}), tc.result)
+			s.recordAll(g)
+			g.Expect(DriftUnknown(s.inputs.Policy, s.apply.Status.Drift)).To(Equal(tc.unknown))
+			g.Expect(driftFault(s.apply.Status.Drift, 0) != nil).To(Equal(tc.unknown))
+			g.Expect(s.apply.Status.Drift.Request).To(Equal("r"), "a request is handled once")
+			g.Expect(s.apply.Status.Drift.CheckedAt.IsZero()).To(BeFalse())
+		})
+	}
+}
+
 func TestUntilDriftCheck(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -171,6 +317,42 @@ func TestUntilDriftCheck(t *testing.T) {
 				tt.want += spread
 			}
 			g.Expect(untilDriftCheck(s)).To(Equal(tt.want))
+		})
+	}
+}
+
+// Hundreds of checks may be due in the middle of an outage. The apply that ends it comes first,
+// and so does a check for which a user waits.
+func TestDrift_periodicChecksWaitBehindOtherRuns(t *testing.T) {
+	for name, requested := range map[string]bool{"periodic": false, "requested": true} {
+		t.Run(name, func(t *testing.T) {
+			c := newTestController(t, append(values(), newApply(func(a *infrav1.WorkspaceTemplateApply) {
+				a.Spec.Drift = &infrav1.DriftPolicy{Action: infrav1.DriftReport}
+			}))...)
+			var granted []queue.Key
+			q := queue.New(queue.Limits{Total: 1}, time.Now, func(k queue.Key) { granted = append(granted, k) })
+			c.reconciler.queue = q
+			c.reconcile()
+			c.finish("hello-r1", outputsResult)
+			c.reconcile()
+			holder, other := queue.Key{Namespace: "n", Name: "holder"}, queue.Key{Namespace: "n", Name: "other"}
+			q.Acquire(holder, queue.Group{})
+			if requested {
+				c.change(func(a *infrav1.WorkspaceTemplateApply) {
+					a.Annotations = map[string]string{infrav1.CheckDriftAnnotation: "now"}
+				})
+			}
+			c.reconciler.Now = func() time.Time { return noon.Add(2 * time.Hour) }
+			c.reconcile()
+			_, waiting := q.Len()
+			c.Expect(waiting).To(Equal(1))
+			q.Acquire(other, queue.Group{})
+			q.Release(holder)
+			if requested {
+				c.Expect(granted).To(Equal([]queue.Key{{Namespace: "n", Name: "hello"}}))
+			} else {
+				c.Expect(granted).To(Equal([]queue.Key{other}))
+			}
 		})
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/inspect"
-	"github.com/appthrust/capt/internal/terraform/record"
 	"github.com/appthrust/capt/internal/terraform/template"
 )
 
@@ -26,7 +25,7 @@ func (s *scope) recordFailure(run *runRecord, result *terraform.Result, outcome 
 	status := &s.apply.Status
 	if result.Operation == terraform.OperationCheckDrift {
 		// The previous result stays, and no apply has failed.
-		status.Drift = failedCheckOf(status.Drift, run, result, outcome)
+		s.recordFailedCheck(run, result, outcome)
 		return
 	}
 	if result.StalePlan || replacesPlan(result, outcome) && status.Plan != nil && isWaiting(status.Plan) {
@@ -56,25 +55,6 @@ func (s *scope) recordFailure(run *runRecord, result *terraform.Result, outcome 
 		failure.NextAt = metav1.NewTime(result.FinishedAt.Add(backoff(s.policy, failure.Attempts)))
 	}
 	status.Failure = failure
-}
-
-// failedCheckOf returns the drift after a check without a result. It is unknown then, unless the
-// user canceled the check.
-func failedCheckOf(previous *infrav1.DriftStatus, run *runRecord, result *terraform.Result, outcome terraform.Outcome) *infrav1.DriftStatus {
-	drift := previous.DeepCopy()
-	if drift == nil {
-		drift = &infrav1.DriftStatus{}
-	}
-	drift.FailedAt, drift.Request = metav1.NewTime(result.FinishedAt), run.secret.Annotations[record.DriftAnnotation]
-	if outcome == outcomeCanceled {
-		return drift
-	}
-	drift.Failure = message.Truncate(failureMessage(run, result, outcome), maxSummary)
-	drift.Failures = 1
-	if checkFailed(previous) {
-		drift.Failures = failedChecks(previous) + 1
-	}
-	return drift
 }
 
 // replacesPlan reports whether a failed run was to replace a plan that waits. The user

@@ -288,9 +288,7 @@ func (s *scope) recordSuccess(run *runRecord, result *terraform.Result) {
 		status.AppliedInputs, status.Outputs = "", nil
 	default:
 		status.AppliedInputs, status.AppliedAt = run.inputs(), metav1.NewTime(result.FinishedAt)
-		if status.Drift != nil {
-			status.Drift.Resources = nil
-		}
+		s.endDrift()
 	}
 }
 

@@ -230,7 +230,7 @@ func TestRecordResult_canceledDriftCheckHasNotFailed(t *testing.T) {
 	g.Expect(DriftUnknown(s.inputs.Policy, s.apply.Status.Drift)).To(BeFalse())
 	g.Expect(decide(s.situation())).To(Equal(noRun), "neither at once again nor as requested")
 
-	s.apply.Status.Drift.Failure, s.apply.Status.Drift.Failures = "no luck", 2
+	s.apply.Status.Drift.Failure, s.apply.Status.Drift.Failures = "no luck", 5
 	again := s.addRun(g, terraform.OperationCheckDrift, terraform.Result{Outcome: terraform.OutcomeInterrupted})
 	s.apply.Annotations[infrav1.CancelRunAnnotation] = again.id
 	s.recordAll(g)

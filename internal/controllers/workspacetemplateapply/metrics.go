@@ -17,7 +17,7 @@ var (
 		Buckets: []float64{0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1200, 1800, 3600},
 	}, []string{"operation", "outcome"})
 	runFailures = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "capt_run_failures_total", Help: "Number of failed runs, by class.",
+		Name: "capt_run_failures_total", Help: "Number of failed runs, by class, without drift checks.",
 	}, []string{"class"})
 	policyViolations = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "capt_policy_violations_total", Help: "Number of plans that violated a rule of a policy, by policy and action.",
@@ -76,11 +76,12 @@ func fromQueue(value func(*queue.Queue) float64) float64 {
 const maxObserved = 48 * time.Hour
 
 // observeRun counts a run that has ended. A run that a user canceled, or that was withdrawn
-// before its start, has not failed.
+// before its start, has not failed. Failed drift checks are not counted as failures: they are
+// repeated patiently, and have an alert of their own.
 func observeRun(run *runRecord, result *terraform.Result, outcome terraform.Outcome) {
 	took := min(max(result.FinishedAt.Sub(result.StartedAt), 0), maxObserved)
 	runDuration.WithLabelValues(string(run.operation()), string(result.Outcome)).Observe(took.Seconds())
-	if result.Class != "" && !result.Withdrawn && outcome != outcomeCanceled {
+	if result.Class != "" && !result.Withdrawn && outcome != outcomeCanceled && run.operation() != terraform.OperationCheckDrift {
 		runFailures.WithLabelValues(string(result.Class)).Inc()
 	}
 }

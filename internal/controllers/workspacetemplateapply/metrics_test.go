@@ -199,3 +199,21 @@ func plain[T ~string](values []T) []string {
 	}
 	return texts
 }
+
+// Failed drift checks have an alert of their own, which is more patient than that of other runs.
+func TestObserveRun_doesNotCountFailedDriftChecks(t *testing.T) {
+	g := NewWithT(t)
+	registerMetrics(nil)
+	s, r := newScope("hello"), recorder(func() error { return nil })
+	before := measure(g, "capt_run_failures_total", string(terraform.ClassTransient))
+	for range 7 {
+		s.addRun(g, terraform.OperationCheckDrift, terraform.Result{Outcome: terraform.OutcomeInterrupted, Class: terraform.ClassTransient})
+	}
+	g.Expect(r.history(t.Context(), s)).To(Succeed())
+	g.Expect(s.apply.Status.History).To(HaveLen(7))
+	g.Expect(measure(g, "capt_run_failures_total", string(terraform.ClassTransient))).To(Equal(before))
+	g.Expect(measure(g, "capt_run_duration_seconds", "CheckDrift", "Interrupted")).To(BeNumerically(">=", 7))
+	s.addRun(g, terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomeInterrupted, Class: terraform.ClassTransient})
+	g.Expect(r.history(t.Context(), s)).To(Succeed())
+	g.Expect(measure(g, "capt_run_failures_total", string(terraform.ClassTransient))).To(Equal(before + 1))
+}

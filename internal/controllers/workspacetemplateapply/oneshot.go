@@ -242,7 +242,5 @@ func (s *scope) recordOneShotSuccess(result *terraform.Result, once oneShotRun) 
 	default:
 		status.AppliedInputs, status.AppliedAt, status.Failure = once.inputs, metav1.NewTime(result.FinishedAt), nil
 	}
-	if status.Drift != nil {
-		status.Drift.Resources = nil
-	}
+	s.endDrift()
 }

@@ -259,6 +259,14 @@ func (s *scope) group() queue.Group {
 	}
 }
 
+// groupOf returns the group of the next run. Drift checks for which no user waits are background
+// runs.
+func (s *scope) groupOf(next decision) queue.Group {
+	group := s.group()
+	group.Background = next.operation == terraform.OperationCheckDrift && !s.situation().driftCheckRequested()
+	return group
+}
+
 func mustJSON(v any) []byte {
 	text, err := json.Marshal(v)
 	if err != nil { // API types always marshal.

@@ -84,7 +84,7 @@ func (r *Reconciler) start(ctx context.Context, s *scope, next decision) error {
 	if err != nil {
 		return err
 	}
-	admitted, position := r.queue.Acquire(s.slot(), s.group())
+	admitted, position := r.queue.Acquire(s.slot(), s.groupOf(next))
 	s.keepsSlot = true
 	if !admitted {
 		return fault.Wait(infrav1.QueuedReason, "Waiting for a free slot since %s", position.Since.UTC().Format(time.RFC3339))

@@ -20,6 +20,8 @@ type Group struct {
 	// Namespace is the namespace that the run counts for, if it is not that of the key. The
 	// group is then lent to it.
 	Namespace string
+	// Background runs wait behind the other runs of their namespace.
+	Background bool
 }
 
 // Queue assigns slots. It is in memory: after a restart of the manager, Hold
@@ -159,7 +161,7 @@ func (q *Queue) announce(grants []Key, caller Key) {
 
 // grant assigns the free slots. Each slot goes to the namespace with the fewest
 // running keys, then to the one that was served longest ago, then to the key that
-// arrived first.
+// arrived first, background runs last.
 func (q *Queue) grant() []Key {
 	var grants []Key
 	for len(q.running) < q.limits.Total {
@@ -202,5 +204,8 @@ func (q *Queue) next() int {
 // before reports whether a gets a slot before b, which arrived earlier.
 func (q *Queue) before(a, b ticket, perNamespace map[string]int) bool {
 	an, bn := a.namespace(), b.namespace()
-	return cmp.Or(cmp.Compare(perNamespace[an], perNamespace[bn]), cmp.Compare(q.served[an], q.served[bn])) < 0
+	if order := cmp.Or(cmp.Compare(perNamespace[an], perNamespace[bn]), cmp.Compare(q.served[an], q.served[bn])); order != 0 {
+		return order < 0
+	}
+	return !a.group.Background && b.group.Background
 }

@@ -197,3 +197,25 @@ func TestQueue_holdKeepsAnAcquiredSlot(t *testing.T) {
 }
 
 func acquired(ok bool, _ queue.Position) bool { return ok }
+
+// Checks must not delay the run that repairs what they complain about, nor may other namespaces.
+func TestQueue_grantsBackgroundRunsLast(t *testing.T) {
+	g := NewWithT(t)
+	var granted []queue.Key
+	q := queue.New(queue.Limits{Total: 1}, time.Now, func(k queue.Key) { granted = append(granted, k) })
+	background := queue.Group{Background: true}
+	for i := range 6 {
+		q.Acquire(key("a", i), background)
+	}
+	q.Acquire(key("b", 0), background)
+	q.Acquire(key("a", 7), queue.Group{})
+	q.Acquire(key("a", 8), queue.Group{})
+	for _, k := range []queue.Key{key("a", 0), key("b", 0), key("a", 7), key("a", 8)} {
+		q.Release(k)
+	}
+	g.Expect(granted).To(Equal([]queue.Key{key("b", 0), key("a", 7), key("a", 8), key("a", 1)}), "within the namespace")
+
+	q.Acquire(key("a", 5), queue.Group{})
+	q.Release(key("a", 1))
+	g.Expect(granted[4]).To(Equal(key("a", 5)), "a check that becomes an apply while it waits")
+}
