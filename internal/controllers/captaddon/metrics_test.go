@@ -161,6 +161,32 @@ func TestUpdateMetrics_theFirstApplyIsProgress(t *testing.T) {
 	g.Expect(report(30, "sha256:b", addonsv1.ApplyingReason)).To(Equal(25*time.Minute), "other content does not start the time again")
 }
 
+// Creating a network, a control plane and nodes takes long enough by itself.
+func TestUpdateMetrics_theControlPlaneIsProgress(t *testing.T) {
+	g := NewWithT(t)
+	in := &installation{name: "c", selected: true, cluster: &clusterv1.Cluster{}}
+	initialized := func(status metav1.ConditionStatus, minute int) {
+		in.cluster.Status.Conditions = []metav1.Condition{{
+			Type: clusterv1.ClusterControlPlaneInitializedCondition, Status: status, LastTransitionTime: metav1.NewTime(now.Add(time.Duration(minute) * time.Minute)),
+		}}
+	}
+	report := func(minute int, hash, reason string) time.Duration {
+		in.previous = in.current
+		in.current.AppliedHash = hash
+		in.report(&scope{now: now.Add(time.Duration(minute) * time.Minute)}, false, reason, "")
+		return in.current.WaitingSince.Sub(now)
+	}
+	initialized(metav1.ConditionFalse, 3)
+	g.Expect(report(0, "", addonsv1.WaitingForControlPlaneReason)).To(BeZero())
+	g.Expect(report(20, "", addonsv1.WaitingForControlPlaneReason)).To(BeZero())
+	initialized(metav1.ConditionTrue, 22)
+	g.Expect(report(23, "", addonsv1.WaitingForDependencyReason)).To(Equal(22 * time.Minute))
+	g.Expect(report(40, "", addonsv1.WaitingForControlPlaneReason)).To(Equal(22*time.Minute), "a connection that comes and goes is no progress")
+	g.Expect(report(50, "sha256:a", addonsv1.NotReadyReason)).To(Equal(50 * time.Minute))
+	initialized(metav1.ConditionTrue, 55)
+	g.Expect(report(60, "sha256:a", addonsv1.NotReadyReason)).To(Equal(50*time.Minute), "only of a new cluster")
+}
+
 // What is not reconciled has no metrics: they would never change again.
 func TestReconcile_idleAddonsHaveNoGauges(t *testing.T) {
 	tests := map[string]func(*addonsv1.CAPTAddon){

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	clusteraddonsv1 "sigs.k8s.io/cluster-api/api/addons/v1beta2"
@@ -223,7 +224,8 @@ func (in *installation) report(s *scope, ready bool, reason, text string) {
 
 // waitingSince returns since when the add-on should be ready in the cluster and is not. A change
 // of the reason does not start the time again: the reasons of a cluster whose connection comes
-// and goes alternate. A cluster whose turn in the rollout has not come waits for others that
+// and goes alternate. The time of a new cluster starts again when its control plane exists, and
+// with the first apply. A cluster whose turn in the rollout has not come waits for others that
 // count.
 func (in *installation) waitingSince(now time.Time) metav1.Time {
 	switch {
@@ -233,9 +235,30 @@ func (in *installation) waitingSince(now time.Time) metav1.Time {
 		return in.current.Since
 	case in.previous.AppliedHash == "" && in.current.AppliedHash != "":
 		return metav1.NewTime(now.Truncate(time.Second))
+	case in.current.AppliedHash == "":
+		return later(in.previous.WaitingSince, in.initializedAt())
 	default:
 		return in.previous.WaitingSince
 	}
+}
+
+// initializedAt returns when the control plane of the cluster was initialized, or zero.
+func (in *installation) initializedAt() metav1.Time {
+	if in.cluster == nil {
+		return metav1.Time{}
+	}
+	initialized := meta.FindStatusCondition(in.cluster.Status.Conditions, clusterv1.ClusterControlPlaneInitializedCondition)
+	if initialized == nil || initialized.Status != metav1.ConditionTrue {
+		return metav1.Time{}
+	}
+	return initialized.LastTransitionTime
+}
+
+func later(a, b metav1.Time) metav1.Time {
+	if b.After(a.Time) {
+		return b
+	}
+	return a
 }
 
 // reportFault sets the status of the cluster from a fault. It returns other
