@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -200,11 +201,24 @@ func newAddonStatusCommand(o *Options) *cobra.Command {
 	return cmd
 }
 
+// labelHint returns how to label a cluster that a selector selects, after a colon. It is empty if
+// no labels alone follow from the selector.
+func (o *Options) labelHint(selector *metav1.LabelSelector) string {
+	if len(selector.MatchLabels) == 0 || len(selector.MatchExpressions) > 0 {
+		return ""
+	}
+	command := "kubectl label cluster NAME"
+	for _, name := range slices.Sorted(maps.Keys(selector.MatchLabels)) {
+		command += " " + shellWord(name+"="+selector.MatchLabels[name])
+	}
+	return ": label one with " + o.hints(command)
+}
+
 func (o *Options) printAddon(addon *addonsv1.CAPTAddon, clusters []addonsv1.ClusterAddonStatus) error {
 	s := summaryOf(addon)
 	fmt.Fprintf(o.Out, "%s %s, selector %s: ready in %d of %d clusters\n", s.Name, s.Version, s.Selector, s.Ready, s.Matched)
 	if len(clusters) == 0 {
-		fmt.Fprintf(o.Err, "No cluster is selected: label one with %s\n", o.hints("kubectl label cluster NAME "+s.Selector))
+		fmt.Fprintf(o.Err, "No cluster is selected%s\n", o.labelHint(&addon.Spec.ClusterSelector))
 		return nil
 	}
 	now := time.Now()

@@ -41,7 +41,7 @@ type installed struct {
 	Result string `json:"result"`
 	// Clusters are the clusters that an add-on selects.
 	Clusters []string `json:"clusters,omitempty"`
-	selector string
+	selector *metav1.LabelSelector
 }
 
 func newAddonInstallCommand(o *Options) *cobra.Command {
@@ -190,7 +190,7 @@ func (r *installed) findClusters(ctx context.Context, c client.Client, obj *unst
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, &addon); err != nil {
 		return fmt.Errorf("reading add-on %s: %w", r.Name, err)
 	}
-	r.selector = metav1.FormatLabelSelector(&addon.Spec.ClusterSelector)
+	r.selector = &addon.Spec.ClusterSelector
 	selector, err := metav1.LabelSelectorAsSelector(&addon.Spec.ClusterSelector)
 	if err != nil {
 		return fmt.Errorf("parsing the selector of %s: %w", r.Name, err)
@@ -215,7 +215,7 @@ func (i *installOptions) report(r installed) {
 	switch {
 	case r.Kind != "CAPTAddon":
 	case len(r.Clusters) == 0:
-		fmt.Fprintf(i.Out, "  no cluster matches the selector %s: label one with %s\n", r.selector, i.hints("kubectl label cluster NAME "+r.selector))
+		fmt.Fprintf(i.Out, "  no cluster matches the selector %s%s\n", metav1.FormatLabelSelector(r.selector), i.labelHint(r.selector))
 	default:
 		fmt.Fprintf(i.Out, "  clusters: %s\n", strings.Join(r.Clusters, ", "))
 	}

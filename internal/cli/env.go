@@ -27,7 +27,7 @@ and PATH with the kubectl, captctl and tofu of the environment first.` + environ
 				return err
 			}
 			if !status.Exists {
-				return fmt.Errorf("environment %s does not exist in %s: create it with captctl up", env.Name, env.Dir)
+				return fmt.Errorf("environment %s does not exist in %s: create it with captctl up%s", env.Name, env.Dir, environmentArguments(cmd, env))
 			}
 			if output == "json" {
 				return text.PrintJSON(o.Out, map[string]string{"kubeconfig": env.Kubeconfig(), "bin": env.BinDir()})

@@ -174,14 +174,14 @@ created. The exit code is 0 only if the management cluster is ready.` + environm
   captctl status -o json`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			_, status, err := flags.status(cmd.Context(), args)
+			env, status, err := flags.status(cmd.Context(), args)
 			if err != nil {
 				return err
 			}
 			if output == "json" {
 				err = text.PrintJSON(o.Out, status)
 			} else {
-				err = o.showStatus(status)
+				err = o.showStatus(status, environmentArguments(cmd, env))
 			}
 			if err == nil && !status.Ready {
 				err = &Exit{Code: 1}
@@ -194,9 +194,10 @@ created. The exit code is 0 only if the management cluster is ready.` + environm
 	return cmd
 }
 
-func (o *Options) showStatus(status *environment.Status) error {
+// showStatus prints the status of an environment, which the arguments select.
+func (o *Options) showStatus(status *environment.Status, arguments string) error {
 	if !status.Exists {
-		fmt.Fprintf(o.Out, "%s does not exist in %s: create it with captctl up\n", status.Name, status.Directory)
+		fmt.Fprintf(o.Out, "%s does not exist in %s: create it with captctl up%s\n", status.Name, status.Directory, arguments)
 		return nil
 	}
 	fmt.Fprintf(o.Out, "%s, Kubernetes %s, %s: %s\n", status.Name, status.KubernetesVersion, status.Endpoint, readiness(status.Ready))

@@ -35,7 +35,9 @@ func TestEnvironmentCommands_environmentDoesNotExist(t *testing.T) {
 	dir := t.TempDir()
 	out, err := callEnvironment(t, "status", "demo", "--dir", dir)
 	g.Expect(Code(err)).To(Equal(1))
-	g.Expect(out).To(ContainSubstring("demo does not exist"))
+	g.Expect(out).To(Equal("demo does not exist in " + dir + "/demo: create it with captctl up demo --dir " + dir + "\n"))
+	_, err = callEnvironment(t, "env", "demo", "--dir", dir)
+	g.Expect(err).To(MatchError("environment demo does not exist in " + dir + "/demo: create it with captctl up demo --dir " + dir))
 	out, err = callEnvironment(t, "status", "demo", "--dir", dir, "-o", "json")
 	g.Expect(Code(err)).To(Equal(1))
 	var status environment.Status
@@ -135,7 +137,7 @@ func TestShowStatus_listsEachPart(t *testing.T) {
 		Clusters: []environment.Cluster{{Name: "quick", Parts: []environment.Part{
 			part("karpenter-kwok", func(p *controlplane.PartStatus) { p.Waiting = "/apis/karpenter.sh/v1/nodepools" }),
 		}}},
-	})).To(Succeed())
+	}, "")).To(Succeed())
 	g.Expect(out.String()).To(Equal(`demo, Kubernetes 1.37, https://127.0.0.1:1: not ready
 CLUSTER       PART            PID  STATE                                        RESTARTS  LOG
 (management)  etcd            7    ready                                        0         /logs/etcd

@@ -44,35 +44,47 @@ func TestGenerateCluster_writesManifests(t *testing.T) {
 	tests := map[string]struct {
 		stdin string
 		args  []string
+		// unset is a variable that the environment does not have.
+		unset string
 		code  int
 		want  string
 	}{
-		"a flavor":          {args: []string{"demo", "--flavor", "local", "-n", "team-a", "--kubernetes-version", "v1.36.0"}, want: "name: \"demo\"\n  namespace: \"team-a\"\n"},
-		"the environment":   {args: []string{"demo"}, want: `region: "us-west-2"`},
-		"what is set":       {args: []string{"demo", "--set", "AWS_REGION=eu-west-1"}, want: `region: "eu-west-1"`},
-		"a list":            {args: []string{"demo", "--set", "ENDPOINT_PUBLIC_CIDRS=192.0.2.0/24,203.0.113.7/32"}, want: "publicCIDRs: [192.0.2.0/24,203.0.113.7/32]"},
-		"two in one":        {args: []string{"demo", "--set", "AWS_REGION=eu-west-1,VPC_CIDR=10.9.0.0/16"}, want: `cidr: "10.9.0.0/16"`},
-		"no assignment":     {args: []string{"demo", "--set", "AWS_REGION"}, code: 2, want: `invalid --set "AWS_REGION": expected NAME=VALUE`},
-		"an empty list":     {args: []string{"demo", "--set", "ENDPOINT_PUBLIC_CIDRS=", "--set", "ENDPOINT_PUBLIC_ACCESS=false"}, want: "publicCIDRs: []"},
-		"for no network":    {args: []string{"demo", "--set", "ENDPOINT_PUBLIC_CIDRS="}, code: 2, want: "or --set ENDPOINT_PUBLIC_ACCESS=false for a private endpoint"},
-		"a file":            {args: []string{"demo", "--from", own, "--kubernetes-version", "v1.33.0"}, want: "name: demo\nversion: v1.33.0\n"},
-		"standard input":    {stdin: "a: ${CLUSTER_NAME}", args: []string{"demo", "--from", "-"}, want: "a: demo"},
-		"variables":         {args: []string{"--flavor", "eks-existing-vpc", "--list-variables"}, want: "VPC_ID                   (required)"},
-		"flavors":           {args: []string{"--list-flavors"}, want: "eks\neks-auto-mode\neks-class\neks-existing-vpc\neks-node-group\nlocal\n"},
-		"no name":           {code: 2, want: "expected the name of the cluster"},
-		"a bad name":        {args: []string{"Demo_1"}, code: 2, want: `"Demo_1" is not a valid cluster name`},
-		"a missing value":   {args: []string{"demo", "--flavor", "eks-existing-vpc"}, code: 2, want: "no value for VPC_ID: pass --set VPC_ID=VALUE"},
-		"a dot in the name": {args: []string{"a.b"}, code: 2, want: `"a.b" is not a valid cluster name: use at most 63 lower-case letters, digits and dashes, such as demo`},
-		"a long name":       {args: []string{strings.Repeat("a", 64)}, code: 2, want: "is not a valid cluster name"},
-		"a bad namespace":   {args: []string{"demo", "-n", "Bad NS"}, code: 2, want: `"Bad NS" is not a valid namespace`},
-		"a bad version":     {args: []string{"demo", "--kubernetes-version", "banana"}, code: 2, want: `"banana" is not a Kubernetes version: write for example v1.`},
-		"two names":         {args: []string{"demo", "extra"}, code: 2, want: "expected the name of one cluster: captctl generate cluster NAME"},
-		"an empty value":    {args: []string{"demo", "--set", "AWS_REGION="}, code: 2, want: "no value for AWS_REGION: pass --set AWS_REGION=VALUE, or set environment variables"},
-		"an unknown flavor": {args: []string{"demo", "--flavor", "ek"}, code: 2, want: "did you mean eks?"},
+		"a flavor":              {args: []string{"demo", "--flavor", "local", "-n", "team-a", "--kubernetes-version", "v1.36.0"}, want: "name: \"demo\"\n  namespace: \"team-a\"\n"},
+		"the environment":       {args: []string{"demo"}, want: `region: "us-west-2"`},
+		"what is set":           {args: []string{"demo", "--set", "AWS_REGION=eu-west-1"}, want: `region: "eu-west-1"`},
+		"a list":                {args: []string{"demo", "--set", "ENDPOINT_PUBLIC_CIDRS=192.0.2.0/24,203.0.113.7/32"}, want: "publicCIDRs: [192.0.2.0/24,203.0.113.7/32]"},
+		"two in one":            {args: []string{"demo", "--set", "AWS_REGION=eu-west-1,VPC_CIDR=10.9.0.0/16"}, want: `cidr: "10.9.0.0/16"`},
+		"no assignment":         {args: []string{"demo", "--set", "AWS_REGION"}, code: 2, want: `invalid --set "AWS_REGION": expected NAME=VALUE`},
+		"an empty list":         {args: []string{"demo", "--set", "ENDPOINT_PUBLIC_CIDRS=", "--set", "ENDPOINT_PUBLIC_ACCESS=false"}, want: "publicCIDRs: []"},
+		"for no network":        {args: []string{"demo", "--set", "ENDPOINT_PUBLIC_CIDRS="}, code: 2, want: "or --set ENDPOINT_PUBLIC_ACCESS=false for a private endpoint"},
+		"a private one":         {args: []string{"demo", "--set", "ENDPOINT_PUBLIC_ACCESS=false"}, unset: "ENDPOINT_PUBLIC_CIDRS", want: "publicCIDRs: []"},
+		"private networks":      {args: []string{"demo", "--set", "ENDPOINT_PUBLIC_ACCESS=false"}, code: 2, want: "ENDPOINT_PUBLIC_ACCESS is false, but ENDPOINT_PUBLIC_CIDRS has networks: pass --set ENDPOINT_PUBLIC_CIDRS= for a private endpoint"},
+		"another boolean":       {args: []string{"demo", "--set", "ENDPOINT_PUBLIC_ACCESS=True", "--set", "ENDPOINT_PUBLIC_CIDRS="}, code: 2, want: `ENDPOINT_PUBLIC_ACCESS is "True": write true or false`},
+		"a lone comma":          {args: []string{"demo", "--set", "ENDPOINT_PUBLIC_CIDRS=,"}, code: 2, want: `ENDPOINT_PUBLIC_CIDRS has "", which is not a network: write for example`},
+		"no network":            {args: []string{"demo", "--set", "ENDPOINT_PUBLIC_CIDRS=192.0.2.0/24,foo"}, code: 2, want: `ENDPOINT_PUBLIC_CIDRS has "foo", which is not a network`},
+		"no network of a class": {args: []string{"demo", "-f", "eks-class", "--set", "ENDPOINT_PUBLIC_CIDRS=192.0.2.1"}, code: 2, want: `ENDPOINT_PUBLIC_CIDRS has "192.0.2.1", which is not a network`},
+		"a file":                {args: []string{"demo", "--from", own, "--kubernetes-version", "v1.33.0"}, want: "name: demo\nversion: v1.33.0\n"},
+		"standard input":        {stdin: "a: ${CLUSTER_NAME}", args: []string{"demo", "--from", "-"}, want: "a: demo"},
+		"variables":             {args: []string{"--flavor", "eks-existing-vpc", "--list-variables"}, want: "VPC_ID                   (required)"},
+		"flavors":               {args: []string{"--list-flavors"}, want: "eks\neks-auto-mode\neks-class\neks-existing-vpc\neks-node-group\nlocal\n"},
+		"no name":               {code: 2, want: "expected the name of the cluster"},
+		"a bad name":            {args: []string{"Demo_1"}, code: 2, want: `"Demo_1" is not a valid cluster name`},
+		"a missing value":       {args: []string{"demo", "--flavor", "eks-existing-vpc"}, code: 2, want: "no value for VPC_ID: pass --set VPC_ID=VALUE"},
+		"a dot in the name":     {args: []string{"a.b"}, code: 2, want: `"a.b" is not a valid cluster name: use at most 63 lower-case letters, digits and dashes, such as demo`},
+		"a long name":           {args: []string{strings.Repeat("a", 64)}, code: 2, want: "is not a valid cluster name"},
+		"a bad namespace":       {args: []string{"demo", "-n", "Bad NS"}, code: 2, want: `"Bad NS" is not a valid namespace`},
+		"a bad version":         {args: []string{"demo", "--kubernetes-version", "banana"}, code: 2, want: `"banana" is not a Kubernetes version: write for example v1.`},
+		"two names":             {args: []string{"demo", "extra"}, code: 2, want: "expected the name of one cluster: captctl generate cluster NAME"},
+		"an empty value":        {args: []string{"demo", "--set", "AWS_REGION="}, code: 2, want: "no value for AWS_REGION: pass --set AWS_REGION=VALUE, or set environment variables"},
+		"an unknown flavor":     {args: []string{"demo", "--flavor", "ek"}, code: 2, want: "did you mean eks?"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
+			if test.unset != "" {
+				t.Setenv(test.unset, "")
+				g.Expect(os.Unsetenv(test.unset)).To(Succeed())
+			}
 			out, problem, code := captctl(t, test.stdin, append([]string{"generate", "cluster"}, test.args...)...)
 			g.Expect(code).To(Equal(test.code), out+problem)
 			g.Expect(out + problem).To(ContainSubstring(test.want))

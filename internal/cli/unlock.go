@@ -73,7 +73,10 @@ func (o *Options) waitForUnlock(ctx context.Context, c client.WithWatch, apply *
 	cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
 	if revokeErr := operate.RevokeUnlock(cleanup, c, apply); client.IgnoreNotFound(revokeErr) != nil {
-		return &requestedError{revokeErr, fmt.Sprintf("the next run may still break lock %s: remove it with kubectl annotate wsta %s %s-", id, apply.Name, infrav1.ForceUnlockAnnotation)}
+		if err == nil || errors.Is(err, context.Canceled) {
+			err = revokeErr
+		}
+		return &requestedError{err, fmt.Sprintf("the next run may still break lock %s: withdraw that with kubectl annotate wsta %s %s-", id, apply.Name, infrav1.ForceUnlockAnnotation)}
 	}
 	if errors.Is(err, context.Canceled) {
 		fmt.Fprintf(o.Err, "Lock %s is not broken any more, unless the run has started\n", id)

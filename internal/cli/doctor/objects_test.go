@@ -60,7 +60,7 @@ func TestCRDProblems(t *testing.T) {
 		"no label":            {func(d *apiextensionsv1.CustomResourceDefinition) { d.Labels = nil }, []string{"fail: label contract=v1 is missing; Cluster API reads the supported versions from it"}},
 		"label that was removed": {
 			func(d *apiextensionsv1.CustomResourceDefinition) { d.Labels["cluster.x-k8s.io/v1beta2"] = "v1" },
-			[]string{"fail: label cluster.x-k8s.io/v1beta2 is of an earlier version: with it, who may create Clusters can have Cluster API delete objects of this kind"},
+			[]string{"fail: label cluster.x-k8s.io/v1beta2 is of an earlier version: with it, users who may create Clusters can have Cluster API delete objects of this kind"},
 		},
 		"label of others": {func(d *apiextensionsv1.CustomResourceDefinition) { d.Labels["cluster.x-k8s.io/provider"] = "capt" }, nil},
 		"other schema": {func(d *apiextensionsv1.CustomResourceDefinition) {

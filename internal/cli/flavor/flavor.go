@@ -104,6 +104,7 @@ func Fill(template []byte, given map[string]string, lookup func(string) (string,
 		}
 		return lookup(name)
 	}
+	valueOf = withoutNetworks(variables, valueOf)
 	var known, missing []string
 	for _, v := range variables {
 		known = append(known, v.Name)
@@ -138,29 +139,6 @@ func Fill(template []byte, given map[string]string, lookup func(string) (string,
 		return nil, fmt.Errorf("filling the template: %w", err)
 	}
 	return filled, nil
-}
-
-// checkEndpoint returns an error for a public endpoint without networks, which EKS opens to
-// every address. Flavors without publicAccess derive it from the networks.
-func checkEndpoint(variables []Variable, valueOf func(name string) (string, bool)) error {
-	const publicAccess, publicCIDRs = "ENDPOINT_PUBLIC_ACCESS", "ENDPOINT_PUBLIC_CIDRS"
-	public, empty := false, false
-	for _, v := range variables {
-		value, found := valueOf(v.Name)
-		if !found && v.Default != nil {
-			value = *v.Default
-		}
-		switch v.Name {
-		case publicAccess:
-			public = value == "true"
-		case publicCIDRs:
-			empty = strings.TrimSpace(value) == ""
-		}
-	}
-	if !public || !empty {
-		return nil
-	}
-	return fmt.Errorf("%[1]s is empty, but %[2]s is true: pass --set %[1]s=203.0.113.0/24 with the networks that may reach the API server, or --set %[2]s=false for a private endpoint", publicCIDRs, publicAccess)
 }
 
 // isList reports whether a variable is used only as the elements of a list, which may be
