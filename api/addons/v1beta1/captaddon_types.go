@@ -334,7 +334,7 @@ type ClusterAddonStatus struct {
 	// +optional
 	Since metav1.Time `json:"since,omitempty,omitzero"`
 
-	// waitingSince is since when the add-on should be ready in the cluster and is not,
+	// waitingSince is the time since which the add-on should be ready in the cluster and is not,
 	// for any reason. The first apply counts as progress, and before it the
 	// initialization of the control plane. It is absent while the cluster is paused,
 	// waits for the rollout, or must not have the add-on.
