@@ -14,6 +14,7 @@ const longestLine = 64 << 20
 // follower calls line with each line of a file that is being written.
 type follower struct {
 	file    *os.File
+	buffer  []byte
 	partial []byte
 	offset  int64
 	skip    bool
@@ -23,11 +24,13 @@ type follower struct {
 // poll handles the lines that were written since the last call. If the writer has
 // ended, the last line may lack a line break.
 func (f *follower) poll(ended bool) {
-	buffer := make([]byte, 64<<10)
+	if f.buffer == nil {
+		f.buffer = make([]byte, 64<<10)
+	}
 	for {
-		n, err := f.file.ReadAt(buffer, f.offset)
+		n, err := f.file.ReadAt(f.buffer, f.offset)
 		f.offset += int64(n)
-		f.take(buffer[:n])
+		f.take(f.buffer[:n])
 		if err != nil && !errors.Is(err, io.EOF) || n == 0 {
 			break
 		}

@@ -77,7 +77,7 @@ func (s *Session) Plan(ctx context.Context, options PlanOptions) (*PlanResult, e
 	var result *PlanResult
 	err := s.reading(ctx, func() error {
 		result = &PlanResult{}
-		output, err := s.stream(ctx, "plan", 0, args, result.observe)
+		output, err := s.stream(ctx, streamed{name: "plan", args: args, handle: result.observe})
 		if err != nil {
 			return err
 		}

@@ -18,7 +18,8 @@ import (
 // is full. The stream of an apply has reserved space for it, and is kept until the
 // state is saved.
 const (
-	applyStream = "apply.jsonl"
+	applyName   = "apply"
+	applyStream = applyName + ".jsonl"
 	// printedSuffix is the suffix of a stream that is kept beside the state file.
 	printedSuffix = ".jsonl"
 )

@@ -54,6 +54,11 @@ func (r *Runner) startDescribing(ctx context.Context, run *execution, session *c
 }
 
 func (r *Runner) describe(ctx context.Context, run *execution, session *command.Session, decide func(*command.ShownPlan) error) (*description, error) {
+	if run.unsavedPlan {
+		if err := r.planAgain(ctx, run, session); err != nil {
+			return nil, err
+		}
+	}
 	shown, err := session.ShowPlan(ctx, r.workdir.PlanFile())
 	if err != nil {
 		return nil, err

@@ -45,6 +45,7 @@ func (r *Runner) plan(ctx context.Context, run *execution) (*command.PlanResult,
 	run.storesApplied = false
 	started := time.Now()
 	defer func() { run.phase(terraform.PhasePlanning, started) }()
+	run.session.ServeProviders(ctx)
 	options := command.PlanOptions{Out: r.workdir.PlanFile(), Destroy: run.request.Operation.Destroys(), Args: run.request.PlanningArgs()}
 	plan, err := run.createPlan(ctx, options)
 	if err != nil {
@@ -54,6 +55,14 @@ func (r *Runner) plan(ctx context.Context, run *execution) (*command.PlanResult,
 	if err != nil {
 		return nil, fmt.Errorf("reading the plan: %w", err)
 	}
+	r.usePlan(run, plan, content)
+	run.result.Diagnostics = append(run.result.Diagnostics, plan.Diagnostics...)
+	return plan, nil
+}
+
+// usePlan makes a plan that of the run. Content is that of the plan file, or nil if there is
+// none.
+func (r *Runner) usePlan(run *execution, plan *command.PlanResult, content []byte) {
 	// A resource that was not found is removed from the state. Policies and protection
 	// decide about it.
 	if run.refreshOnly() {
@@ -65,8 +74,7 @@ func (r *Runner) plan(ctx context.Context, run *execution) (*command.PlanResult,
 	plan.Summary.ID = record.PlanID(content, run.changes, run.moduleDigest(), r.RunID)
 	run.result.Plan = &plan.Summary
 	run.result.Blocked = run.request.BlockedBy(run.changes)
-	run.result.Diagnostics = append(run.result.Diagnostics, plan.Diagnostics...)
-	return plan, nil
+	run.unsavedPlan = content == nil
 }
 
 // isMissingContent reports whether a stored plan or state does not exist. A run in a
@@ -154,6 +162,11 @@ func (r *Runner) applySaved(ctx context.Context, run *execution) error {
 }
 
 func (r *Runner) planAndApply(ctx context.Context, run *execution) error {
+	if run.appliesAtOnce() {
+		if done, err := r.applyAtOnce(ctx, run); err != nil || done {
+			return err
+		}
+	}
 	plan, err := r.plan(ctx, run)
 	if err != nil {
 		return err
@@ -201,7 +214,12 @@ func (r *Runner) apply(ctx context.Context, run *execution) error {
 	if err != nil {
 		return err
 	}
-	run.result.Diagnostics = append(run.result.Diagnostics, applied.Diagnostics...)
+	return r.concludeApplied(ctx, run, applied.Diagnostics)
+}
+
+// concludeApplied completes a run that has applied its plan.
+func (r *Runner) concludeApplied(ctx context.Context, run *execution, diagnostics terraform.Diagnostics) error {
+	run.result.Diagnostics = append(run.result.Diagnostics, diagnostics...)
 	run.result.Outcome = terraform.OutcomeSucceeded
 	// The changes are applied, so a cancellation must not prevent their record.
 	if err := r.readOutputs(context.WithoutCancel(ctx), run); err != nil {
@@ -256,6 +274,7 @@ func (r *Runner) readOutputs(ctx context.Context, run *execution) error {
 func (r *Runner) checkDrift(ctx context.Context, run *execution) error {
 	run.report.enter(terraform.PhasePlanning)
 	started := time.Now()
+	run.session.ServeProviders(ctx)
 	plan, err := run.session.Plan(ctx, command.PlanOptions{RefreshOnly: true, Args: terraform.RefreshOnly(run.request.PlanArgs)})
 	run.phase(terraform.PhasePlanning, started)
 	if err != nil {

@@ -93,6 +93,8 @@ type execution struct {
 	// storesApplied is set, its changes are stored after the apply.
 	description   *describing
 	storesApplied bool
+	// unsavedPlan is set if the plan was applied at once, so there is no plan file.
+	unsavedPlan bool
 	// secrets is set by redactor.
 	secrets      *terraform.Redactor
 	redactorOnce sync.Once
@@ -194,10 +196,7 @@ func (r *Runner) execute(ctx context.Context, run *execution) error {
 	if err := r.prepare(ctx, run); err != nil {
 		return err
 	}
-	if plans(request.Operation) {
-		run.session.ServeProviders(ctx)
-		defer run.session.StopProviders()
-	}
+	defer run.session.StopProviders()
 	if run.locked {
 		err = r.performOnFile(ctx, run)
 	} else {
@@ -209,16 +208,6 @@ func (r *Runner) execute(ctx context.Context, run *execution) error {
 	}
 	run.forgetDescription()
 	return err
-}
-
-// plans reports whether an operation creates a plan.
-func plans(operation terraform.Operation) bool {
-	switch operation {
-	case terraform.OperationPlan, terraform.OperationPlanDestroy, terraform.OperationPlanAndApply, terraform.OperationDestroy, terraform.OperationCheckDrift:
-		return true
-	default:
-		return false
-	}
 }
 
 // selectTool returns the tool that the request requires.
