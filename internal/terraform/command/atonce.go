@@ -2,6 +2,8 @@ package command
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -19,13 +21,31 @@ type AtOnce struct {
 // asksSince is the version of OpenTofu from which on an apply can print events and ask.
 var asksSince = terraform.ToolRequirement{Product: terraform.ProductOpenTofu, Version: ">= 1.12"}
 
-// CanPlanAndApply reports whether PlanAndApply may be used: the tool can ask, and its
-// environment has no arguments that are only for a plan or only for an apply.
+// maxProviders limits the programs of the providers, in bytes. One command prints the plan as
+// text, too: with the schemas of large providers that takes the time and memory that it saves.
+const maxProviders = 64 << 20
+
+// CanPlanAndApply reports whether PlanAndApply may be used, and is faster than a plan and an
+// apply: the tool can ask, its environment has no arguments that are only for one of them, and
+// the providers are small.
 func (s *Session) CanPlanAndApply() bool {
 	return asksSince.Meets(string(s.product), s.version) && !slices.ContainsFunc(s.env, func(entry string) bool {
 		name, value, _ := strings.Cut(entry, "=")
 		return strings.HasPrefix(name, "TF_CLI_ARGS") && value != ""
-	})
+	}) && s.installedBytes() <= maxProviders
+}
+
+// installedBytes returns the size of the providers in the working directory.
+func (s *Session) installedBytes() int64 {
+	// HOST/NAMESPACE/TYPE/VERSION/OS_ARCH/FILE.
+	files, _ := filepath.Glob(filepath.Join(s.Root, dataDir, "providers", "*", "*", "*", "*", "*", "*"))
+	var size int64
+	for _, file := range files {
+		if info, err := os.Stat(file); err == nil {
+			size += info.Size()
+		}
+	}
+	return size
 }
 
 // PlanAndApply creates a plan and applies it with one command, which starts the tool and its

@@ -162,6 +162,18 @@ func TestCanPlanAndApply(t *testing.T) {
 	}
 }
 
+func TestCanPlanAndApply_withSmallProviders(t *testing.T) {
+	g := NewWithT(t)
+	session := &Session{product: OpenTofu, version: "1.12.6", Root: t.TempDir()}
+	dir := filepath.Join(session.Root, ".terraform/providers/registry.opentofu.org/hashicorp/a/1.0.0", platform)
+	g.Expect(os.MkdirAll(dir, 0o700)).To(Succeed())
+	program := filepath.Join(dir, "terraform-provider-a")
+	g.Expect(os.WriteFile(program, nil, 0o600)).To(Succeed())
+	g.Expect(session.CanPlanAndApply()).To(BeTrue())
+	g.Expect(os.Truncate(program, maxProviders+1)).To(Succeed())
+	g.Expect(session.CanPlanAndApply()).To(BeFalse())
+}
+
 // Code of the module runs while the tool plans, as the same user.
 func TestQuestion_isAnsweredOnlyByThisProcess(t *testing.T) {
 	g := NewWithT(t)
