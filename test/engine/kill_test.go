@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -120,6 +121,10 @@ func TestKill(t *testing.T) {
 				t.Parallel()
 				w := newPausingHarness(t)
 				w.template("several", several)
+				if strings.HasSuffix(point, "-plan") {
+					// Its plan and its apply are not one command.
+					w.policy("guard", keepDatabases)
+				}
 				if point != "in-apply" {
 					w.hold(point)
 				}

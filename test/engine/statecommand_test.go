@@ -2,7 +2,6 @@ package engine
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -17,6 +16,7 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/terraform/record"
+	"github.com/appthrust/capt/internal/terraform/runnertest"
 	"github.com/appthrust/capt/internal/testenv/statetest"
 )
 
@@ -238,33 +238,37 @@ func TestStateMove_isRefusedIfTheTargetHasAnotherState(t *testing.T) {
 // The runner or the manager is killed at each point of a move, in both directions. The
 // move is repeated and succeeds, and no resource is created again.
 func TestStateMove_survivesAKill(t *testing.T) {
-	for name, points := range map[string][2]string{
-		"before the state is read":       {"before-state-pull.1", "before-state-pull.1"},
-		"before the copy is written":     {"before-state-push.1", "before-state-push.1"},
-		"while the copy is empty":        {"before-state-push.2", "before-state-push.2"},
-		"before the copy is verified":    {"before-state-pull.3", "before-state-pull.4"},
-		"before the success is recorded": {"after-state-pull.3", "after-state-pull.4"},
-	} {
-		for _, target := range []string{"runner", "manager"} {
-			t.Run(name+"/"+target, func(t *testing.T) {
-				t.Parallel()
-				h := newPausingHarness(t)
-				h.elsewhere("key")
-				h.create(&infrav1.WorkspaceProviderConfig{ObjectMeta: h.meta("here")})
-				h.template("once", once)
-				h.apply("hello", "once", variables(map[string]string{"dir": h.dir}))
-				before := h.waitReady("hello").Status.State
+	tests := []struct {
+		name       string
+		there      string
+		back       string
+		kill, next string
+	}{
+		{"before the state is read", "before-state-pull.1", "before-state-pull.1", "runner", "manager"},
+		{"before the copy is written", "before-state-push.1", "before-state-push.1", "manager", "runner"},
+		{"while the copy is empty", "before-state-push.2", "before-state-push.2", "runner", "manager"},
+		{"before the copy is verified", "before-state-pull.3", "before-state-pull.4", "manager", "runner"},
+		{"before the success is recorded", "after-state-pull.3", "after-state-pull.4", "runner", "manager"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			h := newPausingHarness(t)
+			h.elsewhere("key")
+			h.create(&infrav1.WorkspaceProviderConfig{ObjectMeta: h.meta("here")})
+			h.template("once", once)
+			h.apply("hello", "once", variables(map[string]string{"dir": h.dir}))
+			before := h.waitReady("hello").Status.State
 
-				h.killMove(points[0], target, "elsewhere")
-				h.killMove(points[1], target, "here")
+			h.killMove(tt.there, tt.kill, "elsewhere")
+			h.killMove(tt.back, tt.next, "here")
 
-				h.Expect(h.get("hello").Status.State.Lineage).To(Equal(before.Lineage))
-				h.delete("hello")
-				h.waitDeleted("hello")
-				h.Expect(h.directories()).To(BeZero())
-				h.Expect(h.secrets()).To(BeEmpty())
-			})
-		}
+			h.Expect(h.get("hello").Status.State.Lineage).To(Equal(before.Lineage))
+			h.delete("hello")
+			h.waitDeleted("hello")
+			h.Expect(h.directories()).To(BeZero())
+			h.Expect(h.secrets()).To(BeEmpty())
+		})
 	}
 }
 
@@ -305,20 +309,11 @@ variable "secret" {
 resource "terraform_data" "key" { triggers_replace = { public = "open", private = var.secret } }
 output "x" { value = 1 }`
 
-// encrypted creates a provider config that encrypts the state, with the key that OpenTofu
-// derives fastest.
-func (w *harness) encrypted(name, passphrase string, backend *infrav1.BackendConfig) func(*infrav1.WorkspaceSpec) {
+// encrypted creates a provider config that encrypts the state. A program returns the key:
+// deriving it from a passphrase takes most of the time of each command.
+func (w *harness) encrypted(name, key string, backend *infrav1.BackendConfig) func(*infrav1.WorkspaceSpec) {
 	w.t.Helper()
-	configuration := fmt.Sprintf(`
-key_provider "pbkdf2" "key" {
-  passphrase    = %q
-  iterations    = 200000
-  hash_function = "sha256"
-}
-method "aes_gcm" "method" { keys = key_provider.pbkdf2.key }
-state { method = method.aes_gcm.method }
-plan { method = method.aes_gcm.method }
-`, passphrase)
+	configuration := runnertest.Encryption(key)
 	w.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name}, StringData: map[string]string{"hcl": configuration}})
 	w.create(&infrav1.WorkspaceProviderConfig{
 		ObjectMeta: w.meta(name),
@@ -353,7 +348,7 @@ func TestStateCommands_ofAnEncryptedState(t *testing.T) {
 					return string(text)
 				}
 			}
-			uses := h.encrypted("encrypted", "correct horse battery staple", config)
+			uses := h.encrypted("encrypted", "first", config)
 			h.template("confidential", confidential, uses)
 			h.template("renamed", replaceAll(confidential, `"terraform_data" "key"`, `"terraform_data" "renamed"`), uses)
 			h.apply("hello", "confidential")
@@ -394,8 +389,8 @@ func TestStateCommands_ofAnEncryptedState(t *testing.T) {
 func TestStateMove_ofAnEncryptedState(t *testing.T) {
 	h := newHarness(t)
 	server := h.elsewhere("plain")
-	uses := h.encrypted("here", "correct horse battery staple", nil)
-	h.encrypted("there", "another long passphrase", &infrav1.BackendConfig{Type: "http", Configuration: server.Configuration("there")})
+	uses := h.encrypted("here", "first", nil)
+	h.encrypted("there", "second", &infrav1.BackendConfig{Type: "http", Configuration: server.Configuration("there")})
 	h.template("confidential", confidential, uses)
 	h.apply("hello", "confidential")
 	lineage := h.waitReady("hello").Status.State.Lineage
