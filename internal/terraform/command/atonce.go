@@ -12,9 +12,9 @@ import (
 
 // AtOnce is the result of a command that plans and applies.
 type AtOnce struct {
-	// Plan is nil if the tool needs another command to plan.
+	// Plan is nil if the plan was refused, or if the tool asked for something else.
 	Plan *PlanResult
-	// Applied is nil if the plan was not applied.
+	// Applied is nil if nothing was applied.
 	Applied *ApplyResult
 }
 
@@ -48,11 +48,14 @@ func (s *Session) installedBytes() int64 {
 	return size
 }
 
-// PlanAndApply creates a plan and applies it with one command, which starts the tool and its
-// providers less often than a plan and an apply. The tool asks before it applies the plan:
-// decide is called with the plan, and with the size of its text, and nothing is applied unless
-// it returns true. It can be interrupted as a plan and an apply can.
-func (s *Session) PlanAndApply(ctx context.Context, planning, applying []string, decide func(plan *PlanResult, size int64) bool) (*AtOnce, error) {
+// MaxPlanText limits the text of a plan that PlanAndApply passes on.
+const MaxPlanText = 256 << 10
+
+// PlanAndApply creates a plan and applies it with one command, which starts the tool once. The
+// tool asks before it applies a plan with changes: decide is called with the plan and its text,
+// of which a part beyond MaxPlanText may be missing, and nothing is applied unless it returns
+// true. The command can be interrupted as a plan and an apply can.
+func (s *Session) PlanAndApply(ctx context.Context, planning, applying []string, decide func(plan *PlanResult, text string) bool) (*AtOnce, error) {
 	s.StopProviders()
 	args := slices.Concat([]string{"apply"}, s.lockArgs(), s.applyBackupArgs(), terraform.DropImplied(planning))
 	_, applying = terraform.SplitArgs(applying)
@@ -73,7 +76,7 @@ func (s *Session) PlanAndApply(ctx context.Context, planning, applying []string,
 	return result, nil
 }
 
-func (s *Session) planAndApply(ctx context.Context, args []string, decide func(plan *PlanResult, size int64) bool) (*AtOnce, error) {
+func (s *Session) planAndApply(ctx context.Context, args []string, decide func(plan *PlanResult, text string) bool) (*AtOnce, error) {
 	text, err := s.unnamed()
 	if err != nil {
 		return nil, err
@@ -86,58 +89,45 @@ func (s *Session) planAndApply(ctx context.Context, args []string, decide func(p
 	defer question.close()
 
 	plan, applied := &PlanResult{}, &ApplyResult{Outputs: map[string]terraform.Output{}}
-	accepted, decided := false, false
-	var answerErr error
-	output, err := s.stream(ctx, streamed{name: applyName, args: args, question: question, handle: func(event Event) {
-		if event.Type == eventOutputs && !plan.HasChanges {
-			plan.HasChanges = changesOutputs(event)
+	planned, accepted := false, false
+	var refusal error
+	question.decide = func() {
+		if !planned || ctx.Err() != nil {
+			return
 		}
-		if decided {
+		plan.HasChanges = true
+		plan.finish()
+		if accepted = decide(plan, question.printed(MaxPlanText)); accepted {
+			refusal = question.accept()
+		}
+	}
+	output, err := s.stream(ctx, streamed{name: applyName, args: args, question: question, handle: func(event Event) {
+		if question.asked {
 			applied.observe(event)
 			return
 		}
 		plan.observe(event)
-		if event.Type != eventSummary || event.Changes == nil || question.answered {
-			return
-		}
-		decided = true
-		plan.HasChanges = plan.HasChanges || len(plan.Summary.Changes) > 0
-		plan.finish()
-		accepted = ctx.Err() == nil && decide(plan, question.size())
-		answerErr = question.answer(accepted)
+		planned = planned || event.Type == eventSummary
 	}})
 	switch {
 	case err != nil:
 		return nil, err
-	case answerErr != nil:
-		return nil, answerErr
-	case question.strayed && !output.interrupted:
-		return &AtOnce{}, nil
-	case decided && !accepted && !output.interrupted:
-		return &AtOnce{Plan: plan}, nil
-	case output.code != 0 && !accepted:
-		return nil, s.failure(ctx, "plan", output)
-	case output.code != 0:
+	case refusal != nil:
+		return nil, refusal
+	case accepted && output.code != 0:
 		failure := s.failure(ctx, "apply", output)
 		// Something may have changed, so nothing is repeated.
 		failure.needsInit = false
 		return nil, failure
+	case question.asked && !accepted && !output.interrupted:
+		return &AtOnce{}, nil
+	case output.code != 0:
+		return nil, s.failure(ctx, "plan", output)
 	}
-	plan.finish()
 	plan.Diagnostics = output.diagnostics
 	result := &AtOnce{Plan: plan}
-	if plan.HasChanges {
+	if accepted {
 		result.Applied = applied
 	}
 	return result, nil
-}
-
-// changesOutputs reports whether an event of a plan has a change of an output.
-func changesOutputs(event Event) bool {
-	for _, output := range event.Outputs {
-		if output.Action != "" && output.Action != "noop" {
-			return true
-		}
-	}
-	return false
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 )
 
-func accept(*PlanResult, int64) bool { return true }
-func refuse(*PlanResult, int64) bool { return false }
+func accept(*PlanResult, string) bool { return true }
+func refuse(*PlanResult, string) bool { return false }
 
 func prepared(t *testing.T, request *terraform.Request) (*Workdir, *Session, *syncBuffer) {
 	t.Helper()
@@ -40,9 +40,10 @@ output "password" {
 `))
 	g.Expect(session.CanPlanAndApply()).To(BeTrue())
 	var planned terraform.PlanSummary
-	result, err := session.PlanAndApply(t.Context(), []string{"-parallelism=3"}, []string{"-auto-approve", "-parallelism=3"}, func(plan *PlanResult, size int64) bool {
+	result, err := session.PlanAndApply(t.Context(), []string{"-parallelism=3"}, []string{"-auto-approve", "-parallelism=3"}, func(plan *PlanResult, text string) bool {
 		planned = plan.Summary
-		g.Expect(size).To(BeNumerically(">", 0))
+		g.Expect(plan.HasChanges).To(BeTrue())
+		g.Expect(text).To(And(ContainSubstring(`input  = "x"`), ContainSubstring("password = (sensitive value)")))
 		g.Expect(exists(filepath.Join(session.Root, "terraform.tfstate"))).To(BeFalse(), "the tool waits")
 		return true
 	})
@@ -69,13 +70,12 @@ func TestPlanAndApply_appliesNothingWithoutConsent(t *testing.T) {
 	_, session, _ := prepared(t, request)
 	result, err := session.PlanAndApply(t.Context(), nil, nil, refuse)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(result.Plan.Summary.Add).To(Equal(1))
-	g.Expect(result.Applied).To(BeNil())
+	g.Expect(*result).To(BeZero())
 	g.Expect(filepath.Join(dir, "created")).NotTo(BeAnExistingFile())
 	g.Expect(filepath.Join(session.Root, erroredState)).NotTo(BeAnExistingFile())
 
 	ctx, cancel := context.WithCancelCause(t.Context())
-	_, err = session.PlanAndApply(ctx, nil, nil, func(*PlanResult, int64) bool {
+	_, err = session.PlanAndApply(ctx, nil, nil, func(*PlanResult, string) bool {
 		cancel(errors.New("cancelled by the user"))
 		return true
 	})
@@ -130,6 +130,13 @@ func TestPlanAndApply_reportsFailures(t *testing.T) {
 	_, err := session.PlanAndApply(t.Context(), nil, nil, accept)
 	g.Expect(AsFailure(err).Command).To(Equal("plan"))
 	g.Expect(err).To(MatchError(ContainSubstring("missing")))
+
+	// The tool prints what it has planned, and asks nothing.
+	_, session, _ = prepared(t, inline(`
+resource "terraform_data" "a" {}
+resource "terraform_data" "b" { input = file("missing") }`))
+	_, err = session.PlanAndApply(t.Context(), nil, nil, accept)
+	g.Expect(AsFailure(err).Command).To(Equal("plan"))
 
 	w, session, _ := prepared(t, inline(`
 resource "terraform_data" "a" {}

@@ -43,7 +43,9 @@ type PlanResult struct {
 	HasChanges bool
 	Summary    terraform.PlanSummary
 	// Drift are the resources that differ from the state.
-	Drift       []terraform.Change
+	Drift []terraform.Change
+	// ReadsData is set if the plan has read a data source.
+	ReadsData   bool
 	Diagnostics terraform.Diagnostics
 }
 
@@ -121,6 +123,8 @@ func (r *PlanResult) observe(event Event) {
 		r.Summary.Changes = append(r.Summary.Changes, event.Change.change())
 	case event.Type == eventDrift && event.Change != nil:
 		r.Drift = append(r.Drift, event.Change.change())
+	case event.Type == eventApplyStart && event.Hook != nil && event.Hook.Action == string(terraform.ActionRead):
+		r.ReadsData = true
 	case event.Type == eventSummary && event.Changes != nil:
 		r.Summary.Add = event.Changes.Add
 		r.Summary.Change = event.Changes.Change

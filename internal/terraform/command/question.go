@@ -3,6 +3,7 @@ package command
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -12,8 +13,8 @@ import (
 )
 
 // question lets this process decide about the plan of a command that also applies it: the
-// tool asks, and reads the answer from its standard input. If this process ends before it
-// answers, the tool reads the end of a file and applies nothing.
+// tool asks, and reads the answer from its standard input. Without an answer, for example
+// because this process has ended, it reads the end of a file and applies nothing.
 type question struct {
 	// text is what the tool prints for humans, in a file without a name.
 	text *os.File
@@ -23,9 +24,10 @@ type question struct {
 	// a pipe, no process can open one that it has not inherited, so only this process
 	// answers.
 	stdin, answers *os.File
-	// answered is set after an answer. strayed is set if the tool has asked for anything
-	// else, which has no answer.
-	answered, strayed bool
+	// decide is called once, when the tool asks, and answers.
+	decide func()
+	// asked is set when the tool has asked.
+	asked bool
 }
 
 func newQuestion(text *os.File) (*question, error) {
@@ -55,15 +57,16 @@ func (q *question) ask(process *call, events *os.File) {
 	process.stdout, process.stdin = q.text, q.stdin
 	process.args = append(slices.Clip(process.args), "-no-color", "-json-into="+events.Name())
 	process.env = append(slices.DeleteFunc(slices.Clone(process.env), func(entry string) bool { return strings.HasPrefix(entry, inputEnv+"=") }), inputEnv+"=1")
-	process.hurry = func() bool { return !q.answered }
+	process.hurry = func() bool { return !q.asked }
 	poll := process.poll
 	process.poll = func(ended bool) {
-		// The tool writes the event before it asks about the plan: what is asked before the
-		// events are read is about something else if they do not contain it.
-		asked := !q.answered && q.isAsked()
+		asks := !q.asked && q.asks()
+		// The tool writes the events of a plan before it asks about it.
 		poll(ended)
-		if asked && !q.answered {
-			q.answered, q.strayed = true, true
+		if asks {
+			q.asked = true
+			q.decide()
+			// The tool passes its standard input on to providers: none of them waits for more.
 			_ = q.answers.Close()
 		}
 	}
@@ -75,33 +78,30 @@ const inputEnv = "TF_INPUT"
 // prompt is the end of all questions of the tool.
 const prompt = "Enter a value:"
 
-// isAsked reports whether the tool waits for an answer: it prints nothing after a question.
-func (q *question) isAsked() bool {
+// asks reports whether the tool waits for an answer: it prints nothing after a question.
+func (q *question) asks() bool {
+	info, err := q.text.Stat()
+	if err != nil {
+		return false
+	}
 	end := make([]byte, 4*len(prompt))
-	n, _ := q.text.ReadAt(end, max(0, q.size()-int64(len(end))))
+	n, _ := q.text.ReadAt(end, max(0, info.Size()-int64(len(end))))
 	return bytes.Contains(end[:n], []byte(prompt))
 }
 
-// size returns how much the tool has printed: the plan, without sensitive values.
-func (q *question) size() int64 {
-	info, err := q.text.Stat()
-	if err != nil {
-		return 0
-	}
-	return info.Size()
+// printed returns what the tool has printed, or its first part if it is longer than limit.
+func (q *question) printed(limit int64) string {
+	text, _ := io.ReadAll(io.NewSectionReader(q.text, 0, limit+1))
+	return string(text)
 }
 
-// answer answers the question about the plan. Before the tool applies it, there must be space
-// for the state, which the tool prints if it can write it nowhere. An error means no.
-func (q *question) answer(apply bool) (err error) {
-	q.answered = true
-	text := "no\n"
-	if apply {
-		if err = host.Reserve(q.events, minReserved+4*q.size()); err == nil {
-			text = "yes\n"
-		}
+// accept lets the tool apply the plan. Before that, there must be space for the state, which
+// the tool prints if it can write it nowhere.
+func (q *question) accept() error {
+	if err := host.Reserve(q.events, minReserved); err != nil {
+		return err
 	}
 	// If the tool has ended, its exit status says why.
-	_, _ = q.answers.WriteString(text)
-	return err
+	_, _ = q.answers.WriteString("yes\n")
+	return nil
 }

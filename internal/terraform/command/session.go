@@ -145,13 +145,24 @@ func (s *Session) stream(ctx context.Context, command streamed) (output, error) 
 		return output{}, err
 	}
 	if command.question != nil && result.code != 0 && len(result.diagnostics.Errors()) == 0 {
-		errs.poll(true)
+		s.handleText(&result, readAll(stderr))
 	}
 	if len(result.diagnostics.Errors()) == 0 {
 		result.diagnostics = append(result.diagnostics, parseText(result.text)...)
 	}
 	result.diagnostics = s.log.redactAll(result.diagnostics)
 	return result, nil
+}
+
+// handleText logs the text of a tool that ended without a diagnostic. A state that it prints
+// begins with a bracket.
+func (s *Session) handleText(result *output, text string) {
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(strings.TrimSpace(line), "{") {
+			return
+		}
+		s.handleLine(result, []byte(strings.TrimRight(line, "\r\n")), func(Event) {})
+	}
 }
 
 func (s *Session) create(name string) (*os.File, error) {

@@ -3,18 +3,18 @@ package runner
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/command"
 )
 
-// maxAtOnce limits the values, and the text of the plan, of an apply without a plan file:
-// their size is compared with that of a Secret by means of the file.
-const maxAtOnce = 256 << 10
+// hiddenValue is what the text of a plan has instead of a sensitive value.
+const hiddenValue = "(sensitive value)"
 
 // appliesAtOnce reports whether the run may plan and apply with one command, which is faster:
-// nothing exists yet, and only the addresses of the changes decide about the plan.
+// nothing exists yet, and only the plan itself decides whether it is applied.
 func (run *execution) appliesAtOnce() bool {
 	request := run.request
 	size := 0
@@ -22,16 +22,25 @@ func (run *execution) appliesAtOnce() bool {
 		size += len(name) + len(value)
 	}
 	return request.Operation == terraform.OperationPlanAndApply && request.OneShot == nil && request.Policies == nil &&
-		run.state != nil && len(run.state.working()) == 0 && size <= maxAtOnce && run.session.CanPlanAndApply()
+		run.state != nil && len(run.state.working()) == 0 && size <= command.MaxPlanText &&
+		!terraform.LimitsPlan(request.PlanArgs) && run.session.CanPlanAndApply()
+}
+
+// isSimple reports whether a plan can be applied without a plan file: it only creates
+// resources, and its text has all values. With the file, the size of the state is compared
+// with that of a Secret, and sensitive values are found.
+func isSimple(plan *command.PlanResult, text string) bool {
+	return !plan.ReadsData && len(plan.Drift) == 0 && createsOnly(plan.Summary.Changes) &&
+		len(text) <= command.MaxPlanText && !strings.Contains(text, hiddenValue)
 }
 
 // applyAtOnce plans and applies with one command. It returns false if nothing was applied,
-// because the plan is not as simple as expected: a module can import resources, for example.
+// because the plan is not simple: a module can import resources, for example.
 func (r *Runner) applyAtOnce(ctx context.Context, run *execution) (done bool, err error) {
 	run.report.enter(terraform.PhasePlanning)
 	planning, applying := time.Now(), time.Time{}
-	result, err := run.session.PlanAndApply(ctx, run.request.PlanningArgs(), run.request.ApplyArgs, func(plan *command.PlanResult, size int64) bool {
-		if size > maxAtOnce || len(plan.Drift) > 0 || !createsOnly(plan.Summary.Changes) {
+	result, err := run.session.PlanAndApply(ctx, run.request.PlanningArgs(), run.request.ApplyArgs, func(plan *command.PlanResult, text string) bool {
+		if !isSimple(plan, text) {
 			return false
 		}
 		r.usePlan(run, plan, nil)
@@ -43,21 +52,24 @@ func (r *Runner) applyAtOnce(ctx context.Context, run *execution) (done bool, er
 		return true
 	})
 	switch {
-	case applying.IsZero():
-		run.phase(terraform.PhasePlanning, planning)
-		if err == nil {
-			run.printf("Planning once more, with a plan file")
-		}
-		return false, err
-	case err != nil:
+	case !applying.IsZero():
 		run.phase(terraform.PhaseApplying, applying)
+		if err != nil {
+			return false, err
+		}
+		return true, r.concludeApplied(ctx, run, result.Plan.Diagnostics)
+	case err != nil:
+		run.phase(terraform.PhasePlanning, planning)
 		return false, err
-	case result.Applied == nil:
+	case result.Plan == nil:
+		run.phase(terraform.PhasePlanning, planning)
+		run.printf("Planning once more, with a plan file")
+		return false, nil
+	default:
+		r.usePlan(run, result.Plan, nil)
+		run.phase(terraform.PhasePlanning, planning)
 		run.result.Diagnostics = append(run.result.Diagnostics, result.Plan.Diagnostics...)
 		return true, r.concludeUnchanged(ctx, run)
-	default:
-		run.phase(terraform.PhaseApplying, applying)
-		return true, r.concludeApplied(ctx, run, result.Plan.Diagnostics)
 	}
 }
 
@@ -68,10 +80,10 @@ func createsOnly(changes []terraform.Change) bool {
 	})
 }
 
-// planAgain writes the plan file of a run that has applied its plan at once: its values, and
-// those of what was created meanwhile, are sensitive where that plan says so.
+// planAgain writes the plan file of a run that has applied its plan at once, for the values
+// that are sensitive, such as those of variables. The plan has none in resources and data.
 func (r *Runner) planAgain(ctx context.Context, run *execution, session *command.Session) error {
-	_, err := session.Silent().Plan(ctx, command.PlanOptions{Out: r.workdir.PlanFile(), Args: run.request.PlanningArgs()})
+	_, err := session.Silent().Plan(ctx, command.PlanOptions{Out: r.workdir.PlanFile(), Args: append(slices.Clip(run.request.PlanningArgs()), "-refresh=false")})
 	if err == nil {
 		run.unsavedPlan = false
 	}

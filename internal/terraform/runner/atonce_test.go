@@ -1,6 +1,8 @@
 package runner
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -48,13 +50,17 @@ func TestApplyAtOnce(t *testing.T) {
 		{"resources", `resource "terraform_data" "a" { count = 3 }`, terraform.OutcomeSucceeded, "Planning Applying", 3},
 		{"outputs", `output "a" { value = 1 }`, terraform.OutcomeSucceeded, "Planning Applying", 0},
 		{"nothing", `locals { a = 1 }`, terraform.OutcomeNoChanges, "Planning", 0},
+		{"a sensitive value", `resource "terraform_data" "a" { input = sensitive("x") }`, terraform.OutcomeSucceeded, "Planning Planning Applying", 1},
+		{"data", "data \"terraform_remote_state\" \"a\" {\n  backend = \"local\"\n  config = { path = \"STATE\" }\n}\nresource \"terraform_data\" \"a\" {}", terraform.OutcomeSucceeded, "Planning Planning Applying", 1},
 		{"an import", "import {\n  to = terraform_data.a\n  id = \"x\"\n}\nresource \"terraform_data\" \"a\" {}", terraform.OutcomeSucceeded, "Planning Planning Applying", 1},
 		{"a large plan", `resource "terraform_data" "a" { input = join("\n", [for i in range(1000) : "${i} ` + strings.Repeat("x", 300) + `"]) }`, terraform.OutcomeSucceeded, "Planning Planning Applying", 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
-			r, run := newWorkspace(t, tt.module)
+			other := filepath.Join(t.TempDir(), "other.tfstate")
+			g.Expect(os.WriteFile(other, []byte(emptyState), 0o600)).To(Succeed())
+			r, run := newWorkspace(t, strings.ReplaceAll(tt.module, "STATE", other))
 			g.Expect(run.appliesAtOnce()).To(BeTrue())
 			g.Expect(r.planAndApply(t.Context(), run)).To(Succeed())
 			g.Expect(run.result.Outcome).To(Equal(tt.outcome))
@@ -68,13 +74,20 @@ func TestApplyAtOnce(t *testing.T) {
 func TestApplyAtOnce_masksSensitiveValues(t *testing.T) {
 	g := NewWithT(t)
 	r, run := newWorkspace(t, `
+variable "password" {
+  default   = "correct horse"
+  sensitive = true
+}
+locals { length = nonsensitive(length(var.password)) }
 resource "terraform_data" "a" {
-  input = sensitive("correct horse")
+  input = local.length
   provisioner "local-exec" {
     command = "echo battery correct horse staple >&2; exit 1"
   }
 }`)
 	err := r.planAndApply(t.Context(), run)
+	g.Expect(run.unsavedPlan).To(BeTrue())
+	g.Expect(r.closeState(t.Context(), run, err)).To(Succeed())
 	failure := command.AsFailure(err)
 	g.Expect(failure).NotTo(BeNil())
 	g.Expect(failure.Command).To(Equal("apply"))
@@ -100,8 +113,9 @@ func TestAppliesAtOnce_isOnlyForNewWorkspacesWithoutDecisions(t *testing.T) {
 		{"policies", func(run *execution) { run.request.Policies = &terraform.Policies{} }, false},
 		{"another backend", func(run *execution) { run.state = nil }, false},
 		{"a state", func(run *execution) { run.state.content = []byte(emptyState) }, false},
+		{"parallelism of the plan", func(run *execution) { run.request.PlanArgs = []string{"-parallelism=1"} }, false},
 		{"large values", func(run *execution) {
-			run.request.Env = map[string]string{"TF_VAR_a": strings.Repeat("x", maxAtOnce)}
+			run.request.Env = map[string]string{"TF_VAR_a": strings.Repeat("x", command.MaxPlanText)}
 		}, false},
 	}
 	_, run := newWorkspace(t, `locals { a = 1 }`)
