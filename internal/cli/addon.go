@@ -207,11 +207,11 @@ func (o *Options) labelHint(selector *metav1.LabelSelector) string {
 	if len(selector.MatchLabels) == 0 || len(selector.MatchExpressions) > 0 {
 		return ""
 	}
-	command := "kubectl label cluster NAME"
+	command := []string{"kubectl", "label", "cluster", "NAME"}
 	for _, name := range slices.Sorted(maps.Keys(selector.MatchLabels)) {
-		command += " " + shellWord(name+"="+selector.MatchLabels[name])
+		command = append(command, shellWord(name+"="+selector.MatchLabels[name]))
 	}
-	return ": label one with " + o.hints(command)
+	return ": label one with " + o.hints(strings.Join(command, " "))
 }
 
 func (o *Options) printAddon(addon *addonsv1.CAPTAddon, clusters []addonsv1.ClusterAddonStatus) error {

@@ -87,7 +87,7 @@ func (o *Options) validate(ctx context.Context, paths []string, flags *validateF
 		return err
 	}
 	for _, path := range flags.charts {
-		c, err := chart.Load(path)
+		c, err := chart.Load(ctx, path)
 		if err != nil {
 			return &Exit{Code: 2, Err: err}
 		}

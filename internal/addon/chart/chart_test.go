@@ -84,7 +84,7 @@ func (t tree) directory(tb testing.TB) string {
 
 func (t tree) load(tb testing.TB) *chart.Chart {
 	tb.Helper()
-	c, err := chart.Load(t.directory(tb))
+	c, err := chart.Load(tb.Context(), t.directory(tb))
 	NewWithT(tb).Expect(err).NotTo(HaveOccurred())
 	return c
 }
@@ -108,7 +108,7 @@ func TestLoad_supportsDirectoriesAndArchives(t *testing.T) {
 	fromDirectory := source.load(t)
 	packed := filepath.Join(t.TempDir(), "anchor-1.2.3.tgz")
 	write(t, packed, source.archive())
-	fromArchive, err := chart.Load(packed)
+	fromArchive, err := chart.Load(t.Context(), packed)
 
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(fromArchive).To(Equal(fromDirectory))
@@ -136,12 +136,12 @@ func TestLoad_reportsInvalidCharts(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			_, err := chart.Load(test.source.directory(t))
+			_, err := chart.Load(t.Context(), test.source.directory(t))
 			g.Expect(err).To(MatchError(ContainSubstring(test.want)))
 
 			packed := filepath.Join(t.TempDir(), "a.tgz")
 			write(t, packed, test.source.archive())
-			_, err = chart.Load(packed)
+			_, err = chart.Load(t.Context(), packed)
 			g.Expect(err).To(MatchError(ContainSubstring(test.want)))
 		})
 	}
@@ -157,13 +157,13 @@ func TestLoad_limitsTheSizeOfArchives(t *testing.T) {
 	packed := filepath.Join(t.TempDir(), "bomb.tgz")
 	write(t, packed, bomb.archive())
 
-	_, err := chart.Load(packed)
+	_, err := chart.Load(t.Context(), packed)
 
 	g.Expect(err).To(MatchError(ContainSubstring("larger than 64 MiB")))
 }
 
 func TestLoad_refusesAliasesThatExpand(t *testing.T) {
 	bomb := "a: &a " + strings.Repeat("x", 100<<10) + "\nb: [" + strings.Repeat("*a, ", 1000) + "]\n"
-	_, err := chart.Load(anchor().with("values.yaml", bomb).directory(t))
+	_, err := chart.Load(t.Context(), anchor().with("values.yaml", bomb).directory(t))
 	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("the YAML aliases expand to too much text")))
 }

@@ -12,16 +12,16 @@ import (
 )
 
 // Load returns a chart from a directory or a .tgz archive.
-func Load(path string) (*Chart, error) {
+func Load(ctx context.Context, path string) (*Chart, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading a chart: %w", err)
 	}
 	var c *Chart
 	if info.IsDir() {
-		c, err = loadDirectory(path)
+		c, err = loadDirectory(ctx, path)
 	} else {
-		c, err = loadFile(path)
+		c, err = loadFile(ctx, path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading chart %s: %w", path, err)
@@ -29,21 +29,21 @@ func Load(path string) (*Chart, error) {
 	return c, nil
 }
 
-func loadFile(path string) (*Chart, error) {
+func loadFile(ctx context.Context, path string) (*Chart, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = file.Close() }()
-	collected := newCollector(context.Background())
+	collected := newCollector(ctx)
 	if err := collected.unpack(&limited{from: file, left: maxArchive}, ""); err != nil {
 		return nil, err
 	}
 	return assemble(collected.files, &manifest.Budget{})
 }
 
-func loadDirectory(root string) (*Chart, error) {
-	collected := newCollector(context.Background())
+func loadDirectory(ctx context.Context, root string) (*Chart, error) {
+	collected := newCollector(ctx)
 	err := fs.WalkDir(os.DirFS(root), ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || !isRelevant(name) {
 			return err

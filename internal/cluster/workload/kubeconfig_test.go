@@ -86,7 +86,7 @@ func TestClean_refusesWhatFillsTheMemory(t *testing.T) {
 	_, err := Clean([]byte(bundle))
 	NewWithT(t).Expect(err).NotTo(HaveOccurred(), "a bundle of certificates is normal")
 	_, err = Clean([]byte(strings.Replace(good, "token: s3cret", `username: "a&b", password: "*a"`, 1)))
-	NewWithT(t).Expect(err).NotTo(HaveOccurred(), "these are no aliases")
+	NewWithT(t).Expect(err).NotTo(HaveOccurred(), "these are not aliases")
 	_, err = Clean([]byte(good + "z: &a 1\ny: *a\n"))
 	NewWithT(t).Expect(err).To(MatchError("it is not a valid kubeconfig: it has YAML aliases, write their values instead"))
 }

@@ -181,7 +181,7 @@ func TestUpdateMetrics_theControlPlaneIsProgress(t *testing.T) {
 	g.Expect(report(20, "", addonsv1.WaitingForControlPlaneReason)).To(BeZero())
 	initialized(metav1.ConditionTrue, 22)
 	g.Expect(report(23, "", addonsv1.WaitingForDependencyReason)).To(Equal(22 * time.Minute))
-	g.Expect(report(40, "", addonsv1.WaitingForControlPlaneReason)).To(Equal(22*time.Minute), "a connection that comes and goes is no progress")
+	g.Expect(report(40, "", addonsv1.WaitingForControlPlaneReason)).To(Equal(22*time.Minute), "a connection that is lost and restored does not count as progress")
 	g.Expect(report(50, "sha256:a", addonsv1.NotReadyReason)).To(Equal(50 * time.Minute))
 	initialized(metav1.ConditionTrue, 55)
 	g.Expect(report(60, "sha256:a", addonsv1.NotReadyReason)).To(Equal(50*time.Minute), "only of a new cluster")

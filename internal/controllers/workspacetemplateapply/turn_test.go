@@ -13,7 +13,7 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 )
 
-// isFree reports whether nobody has the turn.
+// isFree reports whether no goroutine has the turn.
 func isFree(t *turn) bool { return len(t.channel()) == 0 }
 
 // A connection may be lost without notice, and a manager may be stopped meanwhile.

@@ -14,9 +14,9 @@ const (
 	// YAML again. A MiB of CustomResourceDefinitions, which is more than an object of
 	// Kubernetes holds, needs about 8 MiB.
 	maxMemory = 16 << 20
-	// maxSmall is how many elements texts have together that need little, however they are nested,
-	// and MaxSmallText how many bytes.
-	maxSmall     = 2_000
+	// maxSmall is how many elements texts have together that need little, however they are nested.
+	maxSmall = 2_000
+	// MaxSmallText is how many bytes such texts have.
 	MaxSmallText = 64 << 10
 )
 

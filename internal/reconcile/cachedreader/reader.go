@@ -137,7 +137,7 @@ func size(obj client.Object) int {
 	for _, entry := range obj.GetManagedFields() {
 		n += entrySize
 		if entry.FieldsV1 != nil {
-			n += len(entry.FieldsV1.Raw)
+			n += len(entry.FieldsV1.GetRawBytes())
 		}
 	}
 	switch obj := obj.(type) {

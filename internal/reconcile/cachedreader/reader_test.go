@@ -132,7 +132,7 @@ func TestSize(t *testing.T) {
 	})).To(Equal(3*entrySize + 12))
 	g.Expect(size(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 		Labels: map[string]string{"a": "12"}, Annotations: map[string]string{"b": "345"},
-		ManagedFields: []metav1.ManagedFieldsEntry{{FieldsV1: &metav1.FieldsV1{Raw: []byte("6789")}}, {}},
+		ManagedFields: []metav1.ManagedFieldsEntry{{FieldsV1: metav1.NewFieldsV1("6789")}, {}},
 	}})).To(Equal(4*entrySize + 11))
 	g.Expect(size(&corev1.Pod{})).To(BeZero())
 }
