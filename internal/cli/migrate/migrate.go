@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
+	"github.com/appthrust/capt/internal/cli/operate"
 )
 
 // The defaults of a migration.
@@ -171,14 +172,25 @@ func (m *Migration) progress(key client.ObjectKey, stage Stage, done bool, messa
 	}
 }
 
-// poll calls check until nothing is pending. When ctx ends, the error contains the
-// cause and what was pending last.
+// poll calls check until nothing is pending. An outage of an API server does not end it, so
+// check may be repeated after any error. When ctx ends, the error contains the cause and what
+// was pending last.
 func poll(ctx context.Context, check func() (pending string, err error)) error {
 	last := ""
+	var lost time.Time // Zero while there is no outage.
 	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(context.Context) (bool, error) {
 		pending, err := check()
+		if operate.IsOutage(err) && ctx.Err() == nil {
+			if lost.IsZero() {
+				lost = time.Now()
+			}
+			if time.Since(lost) < operate.OutageLimit {
+				last = err.Error()
+				return false, nil
+			}
+		}
 		if err == nil {
-			last = pending
+			last, lost = pending, time.Time{}
 		}
 		return pending == "", err
 	})

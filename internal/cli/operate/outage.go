@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// outageLimit is how long a wait continues without the API server by default. It
+	// OutageLimit is how long a wait continues without the API server by default. It
 	// suffices for a restart, and for a laptop that connects again after it slept.
-	outageLimit = 5 * time.Minute
+	OutageLimit = 5 * time.Minute
 	// firstDelay and lastDelay are the delays between two attempts to connect.
 	firstDelay, lastDelay = 500 * time.Millisecond, 10 * time.Second
 )
@@ -41,7 +41,7 @@ type lostConnection struct {
 // outage may be too long, or the context ended. In that case the error of the watch says why.
 func (l *lostConnection) wait(ctx context.Context, err error) bool {
 	if l.Limit == 0 {
-		l.Limit = outageLimit
+		l.Limit = OutageLimit
 	}
 	if l.since.IsZero() {
 		l.since, l.delay = time.Now(), firstDelay
@@ -72,10 +72,11 @@ func (l *lostConnection) end() {
 	l.since = time.Time{}
 }
 
-// isOutage reports whether an error of the API server or of the way to it may pass by
-// itself.
-func isOutage(err error) bool {
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+// IsOutage reports whether an error of the API server or of the way to it may pass by
+// itself. A dial that timed out matches context.DeadlineExceeded like the error of a context
+// with a deadline, so both are outages: the caller checks its own context.
+func IsOutage(err error) bool {
+	if errors.Is(err, context.Canceled) {
 		return false
 	}
 	if status := apierrors.APIStatus(nil); errors.As(err, &status) {

@@ -27,6 +27,15 @@ func refused() error {
 	return &url.Error{Op: "Get", URL: "https://10.0.0.1:6443", Err: &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}}
 }
 
+// dropped returns the error of a client if its packets are dropped: a dial that times out. It
+// matches context.DeadlineExceeded, although the context of the request has no deadline.
+func dropped(t *testing.T) error {
+	t.Helper()
+	_, err := (&net.Dialer{Timeout: time.Nanosecond}).DialContext(t.Context(), "tcp", "127.0.0.1:1")
+	NewWithT(t).Expect(err).To(MatchError(context.DeadlineExceeded))
+	return &url.Error{Op: "Get", URL: "https://10.0.0.1:6443", Err: err}
+}
+
 // interrupted returns a client whose watches fail until the given number was tried. The
 // first one works, and ends.
 func interrupted(tries *int, works int) client.WithWatch {
@@ -81,6 +90,22 @@ func TestWatch_canBeInterruptedInAnOutage(t *testing.T) {
 	NewWithT(t).Expect(err).To(MatchError(context.Canceled))
 }
 
+// The error of a context that ended looks like that of a connection that timed out.
+func TestWatch_endsWithTheDeadline(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Nanosecond)
+	defer cancel()
+	<-ctx.Done()
+	c := interceptor.NewClient(newClient(), interceptor.Funcs{
+		Watch: func(ctx context.Context, _ client.WithWatch, _ client.ObjectList, _ ...client.ListOption) (watch.Interface, error) {
+			return nil, &url.Error{Op: "Get", URL: "https://10.0.0.1:6443", Err: ctx.Err()}
+		},
+	})
+	unexpected := func(time.Time, error) { t.Error("it is no outage") }
+	err := Watch(ctx, c, &infrav1.WorkspaceTemplateApplyList{}, client.ObjectKey{Namespace: "team", Name: "net"}, Outage{Report: unexpected},
+		func(*infrav1.WorkspaceTemplateApply) (bool, error) { return false, nil })
+	NewWithT(t).Expect(err).To(MatchError(context.DeadlineExceeded))
+}
+
 // An error of the observer ends the wait, even if it is one of the API server.
 func TestWatch_endsWithTheObserver(t *testing.T) {
 	tries := 0
@@ -96,6 +121,9 @@ func TestIsOutage(t *testing.T) {
 		want bool
 	}{
 		"connection refused": {refused(), true},
+		"packets dropped":    {dropped(t), true},
+		"request timed out":  {&url.Error{Op: "Get", URL: "https://10.0.0.1:6443", Err: context.DeadlineExceeded}, true},
+		"none":               {nil, false},
 		"connection closed":  {&url.Error{Op: "Get", URL: "https://10.0.0.1:6443", Err: io.EOF}, true},
 		"connection lost":    {errors.New("http2: client connection lost"), true},
 		"too many requests":  {apierrors.NewTooManyRequests("later", 1), true},
@@ -107,7 +135,7 @@ func TestIsOutage(t *testing.T) {
 		"other":              {errors.New("no more watches"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			NewWithT(t).Expect(isOutage(tc.err)).To(Equal(tc.want))
+			NewWithT(t).Expect(IsOutage(tc.err)).To(Equal(tc.want))
 		})
 	}
 }

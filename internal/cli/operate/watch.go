@@ -42,7 +42,7 @@ func Watch[T client.Object](ctx context.Context, c client.WithWatch, list client
 		if failed, ok := errors.AsType[*observerError](err); ok {
 			return failed.error
 		}
-		if done || err != nil && !isOutage(err) {
+		if done || err != nil && !IsOutage(err) {
 			return err
 		}
 		// The API server closes every watch after a while: open a new one.
