@@ -68,8 +68,16 @@ func (o *Options) waitUntil(ctx context.Context, c client.WithWatch, apply *infr
 	defer blocked.observe(nil, "")
 	idle := &idleTimer{progress: p, hint: o.hints("See captctl doctor")}
 	defer idle.stop()
+	outage := o.outage(p)
+	report := outage.Report
+	outage.Report = func(since time.Time, err error) {
+		// What is known may not be true any more. The next observation starts the timers again.
+		blocked.observe(nil, "")
+		idle.stop()
+		report(since, err)
+	}
 	var last *infrav1.WorkspaceTemplateApply
-	err := operate.Watch(ctx, c, &infrav1.WorkspaceTemplateApplyList{}, client.ObjectKeyFromObject(apply), o.outage(p), func(a *infrav1.WorkspaceTemplateApply) (bool, error) {
+	err := operate.Watch(ctx, c, &infrav1.WorkspaceTemplateApplyList{}, client.ObjectKeyFromObject(apply), outage, func(a *infrav1.WorkspaceTemplateApply) (bool, error) {
 		last = a
 		if err := operate.CheckNotPaused(a); err != nil {
 			return false, err
