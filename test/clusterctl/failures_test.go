@@ -148,8 +148,8 @@ func (o *operator) failBackups(s *server) {
 	o.run(s, "kubectl delete -f hold-backup.yaml")
 }
 
-// backUpWhileRunning makes a backup while a workspace is applied. It ends when the plans are held
-// and the backup waits for it.
+// backUpWhileRunning makes backups while a workspace is applied. The run ends when the plans are
+// held and the second backup waits for it.
 func (o *operator) backUpWhileRunning(s *server) {
 	o.t.Helper()
 	o.apply(s, fmt.Sprintf(`
@@ -178,6 +178,14 @@ spec: {templateRef: {name: slow}}
 		g.Expect(s.client.Get(s.ctx, client.ObjectKey{Namespace: "default", Name: "slow"}, &apply)).To(Succeed())
 		g.Expect(apply.Status.Run).NotTo(BeNil())
 	}, testTimeout, 200*time.Millisecond).Should(Succeed())
+	// It does not end in time. The earlier copy is that of failBackups.
+	out := o.refused(s, `sleep() { test $1 != 10 || command sleep 10; SECONDS=3600; }
+rm -r backup/platform
+`+o.block("backup-clusterctl", 2))
+	s.Expect(out).To(And(ContainSubstring("\ndefault: a run has not ended\n"), ContainSubstring("\nnot saved: default\n")))
+	s.expectResumed(false)
+	s.Expect(filepath.Join(o.dir, "backup", "platform")).To(BeADirectory(), "the other namespace is saved")
+	s.Expect(filepath.Join(o.dir, "backup", "default", "earlier")).To(BeARegularFile(), "the earlier copy is kept")
 	// A user holds plans for another reason.
 	o.run(s, `kubectl apply -f "$CAPT_ROOT"/policies/hold.yaml`)
 	o.run(s, `clusterctl() { test -e released && command clusterctl "$@"; }
