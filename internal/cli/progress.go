@@ -53,6 +53,10 @@ func (p *progress) resume() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.interrupted = false
+	if p.covered == "" {
+		p.clear()
+		p.last = ""
+	}
 	p.print(p.covered)
 }
 
@@ -73,6 +77,11 @@ func (p *progress) print(line string) {
 func (p *progress) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.clear()
+}
+
+// clear removes the line from a terminal.
+func (p *progress) clear() {
 	if p.live && p.last != "" {
 		fmt.Fprint(p.o.Err, text.Return+text.Escape+"[K")
 		p.last = ""

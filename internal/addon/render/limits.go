@@ -218,3 +218,22 @@ func writtenText(text string, indent int) int {
 	lines += min(strings.Count(text, " "), len(text)/max(lineWidth-indent, 1))
 	return len(text) + lines*indent
 }
+
+// checkReadable returns ErrLarge or a fault if a text that was written cannot be read again, to
+// apply it and to remove its objects. Values of placeholders may have more elements than
+// manifests may.
+func (b *budget) checkReadable(key string, text []byte) error {
+	if b.limits == Small && !manifest.AreSmall(text) {
+		return ErrLarge
+	}
+	readable := manifest.NewBudget(text)
+	for document, err := range manifest.Documents(text) {
+		if err == nil {
+			err = readable.Check(document.Text)
+		}
+		if err != nil {
+			return fault.Stall(addonsv1.TooLargeReason, "Add-on %s: %s cannot be read again with the values of its placeholders: %v. Use shorter outputs", b.addon, key, err)
+		}
+	}
+	return nil
+}

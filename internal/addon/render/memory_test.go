@@ -96,6 +96,10 @@ func TestRender_refusesWhatFillsTheMemory(t *testing.T) {
 			mine(strings.Split(strings.Repeat(thing+"spec: ["+strings.Repeat("a: 1,", 18_000)+"1]\n\x00", 20), "\x00")...), "",
 			"InvalidManifest: Add-on mine: manifests set1: document 1: the YAML would need more than 16 MiB of memory",
 		},
+		"many elements in a string": {
+			mine(thing + "spec: '${BIG}'\n"), strings.Repeat("a,", 120_000),
+			"TooLarge: Add-on mine: m00-set0.yaml cannot be read again with the values of its placeholders: ",
+		},
 		"JSON in helm.values": {
 			withValues(`["${json:BIG}","${json:BIG}","${json:BIG}"]`), maps(156 << 10),
 			"InvalidManifest: Add-on mine: helm.values: ${json:BIG}: the JSON would need more than 16 MiB of memory",

@@ -129,10 +129,11 @@ func (r *Rendered) add(key string, addon *addonsv1.CAPTAddon, objects []*unstruc
 			r.Secrets[IdentityOf(obj)] = DataDigests(obj)
 		}
 	}
-	if len(objects) > 0 {
-		r.Data[key] = text.Bytes()
+	if len(objects) == 0 {
+		return nil
 	}
-	return nil
+	r.Data[key] = text.Bytes()
+	return r.budget.checkReadable(key, text.Bytes())
 }
 
 // finish adds a header to each text, checks the size and computes the hash. The

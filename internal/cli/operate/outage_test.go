@@ -100,7 +100,7 @@ func TestWatch_endsWithTheDeadline(t *testing.T) {
 			return nil, &url.Error{Op: "Get", URL: "https://10.0.0.1:6443", Err: ctx.Err()}
 		},
 	})
-	unexpected := func(time.Time, error) { t.Error("it is no outage") }
+	unexpected := func(time.Time, error) { t.Error("an outage is reported") }
 	err := Watch(ctx, c, &infrav1.WorkspaceTemplateApplyList{}, client.ObjectKey{Namespace: "team", Name: "net"}, Outage{Report: unexpected},
 		func(*infrav1.WorkspaceTemplateApply) (bool, error) { return false, nil })
 	NewWithT(t).Expect(err).To(MatchError(context.DeadlineExceeded))

@@ -10,15 +10,19 @@ import (
 // contractKinds are the kinds of CAPT that references of Cluster API's objects accept, as in the
 // policy capt-references. "" is none.
 var contractKinds = map[string]string{
-	"spec.controlPlaneRef":                                         "CAPTControlPlane",
-	"spec.remediation.templateRef":                                 "",
-	"spec.infrastructure.templateRef":                              "CAPTClusterTemplate",
-	"spec.controlPlane.templateRef":                                "CAPTControlPlaneTemplate",
-	"spec.controlPlane.machineInfrastructure.templateRef":          "CAPTMachineTemplate",
-	"spec.workers.machineDeployments[].infrastructure.templateRef": "CAPTMachineTemplate",
-	"spec.workers.machineDeployments[].bootstrap.templateRef":      "CAPTBootstrapConfigTemplate",
-	"spec.workers.machinePools[].infrastructure.templateRef":       "CAPTMachinePoolTemplate",
-	"spec.workers.machinePools[].bootstrap.templateRef":            "CAPTBootstrapConfigTemplate",
+	"spec.controlPlaneRef":                                                           "CAPTControlPlane",
+	"spec.remediation.templateRef":                                                   "",
+	"spec.controlPlane.healthCheck.remediation.templateRef":                          "",
+	"spec.workers.machineDeployments[].healthCheck.remediation.templateRef":          "",
+	"spec.topology.controlPlane.healthCheck.remediation.templateRef":                 "",
+	"spec.topology.workers.machineDeployments[].healthCheck.remediation.templateRef": "",
+	"spec.infrastructure.templateRef":                                                "CAPTClusterTemplate",
+	"spec.controlPlane.templateRef":                                                  "CAPTControlPlaneTemplate",
+	"spec.controlPlane.machineInfrastructure.templateRef":                            "CAPTMachineTemplate",
+	"spec.workers.machineDeployments[].infrastructure.templateRef":                   "CAPTMachineTemplate",
+	"spec.workers.machineDeployments[].bootstrap.templateRef":                        "CAPTBootstrapConfigTemplate",
+	"spec.workers.machinePools[].infrastructure.templateRef":                         "CAPTMachinePoolTemplate",
+	"spec.workers.machinePools[].bootstrap.templateRef":                              "CAPTBootstrapConfigTemplate",
 }
 
 // contractKind returns the kind of CAPT that a reference of an object accepts. It is not known

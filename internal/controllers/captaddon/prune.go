@@ -44,14 +44,14 @@ func (r *Reconciler) readPrevious(ctx context.Context, s *scope, in *installatio
 // renderedSecret returns the Secret with the content so far, and a function that the caller calls
 // after decoding it. It keeps no large content while it waits for its turn.
 func (r *Reconciler) renderedSecret(ctx context.Context, s *scope, in *installation) (secret *corev1.Secret, end func(), err error) {
-	get := func() (*corev1.Secret, error) {
+	get := func(ctx context.Context) (*corev1.Secret, error) {
 		secret := &corev1.Secret{}
 		if err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.addon.Namespace, Name: render.Name(s.addon.Name, in.name)}, secret); err != nil {
 			return nil, fmt.Errorf("reading the rendered Secret: %w", err)
 		}
 		return secret, nil
 	}
-	if secret, err = get(); err != nil {
+	if secret, err = get(ctx); err != nil {
 		return nil, nil, err
 	}
 	if manifest.AreSmall(slices.Collect(maps.Values(secret.Data))...) {
@@ -61,7 +61,9 @@ func (r *Reconciler) renderedSecret(ctx context.Context, s *scope, in *installat
 	if end, err = s.turn().Begin(ctx); err != nil {
 		return nil, nil, err
 	}
-	if secret, err = get(); err != nil {
+	limited, cancel := context.WithTimeout(ctx, turnTimeout)
+	defer cancel()
+	if secret, err = get(limited); err != nil {
 		end()
 		return nil, nil, err
 	}

@@ -14,8 +14,9 @@ import (
 	"github.com/appthrust/capt/internal/reconcile"
 )
 
-// turnTimeout limits how long the sources of a large add-on are read, for which others wait.
-const turnTimeout = 10 * time.Second
+// turnTimeout limits how long objects are read for which others wait. Admissions wait for five
+// seconds.
+const turnTimeout = 4 * time.Second
 
 // renderData renders the add-on for a cluster, including the manifests. If the sources or the
 // manifests are large, it blocks until it is the turn of the add-on, or ctx ends. It keeps nothing

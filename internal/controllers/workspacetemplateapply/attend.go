@@ -50,9 +50,7 @@ func (r *Reconciler) attend(ctx context.Context, s *scope, run *runRecord) error
 	if err != nil {
 		return fmt.Errorf("observing run %s: %w", run.id, err)
 	}
-	if err := s.recordLineage(run); err != nil {
-		return err
-	}
+	s.recordLineage(run)
 	obsolete := ""
 	if liveness == terraform.LivenessPending {
 		obsolete = s.obsolete(run)

@@ -216,8 +216,8 @@ func (s *scope) destroyApproved() bool {
 // wasEmpty reports whether the state was known to be empty before a run. A run of a
 // deletion then needs no approval: it only marks the state as free.
 func (s *scope) wasEmpty(run *runRecord) bool {
-	state, err := s.previousState(run)
-	return err == nil && (state == nil || state.Resources == 0 && state.Confirmation != infrav1.StateUnconfirmed)
+	state, readable := s.previousState(run)
+	return readable && (state == nil || state.Resources == 0 && state.Confirmation != infrav1.StateUnconfirmed)
 }
 
 // isDestroyed reports whether a run destroyed all resources; its arguments may exclude

@@ -110,7 +110,7 @@ func report(t *testing.T, result, progress, state []byte, operation string) {
 	if reported, err := record.Progress(run.secret); err == nil {
 		s.setRunStatus(run, reported)
 	}
-	_ = s.recordLineage(run)
+	s.recordLineage(run)
 	checkStatus(t, &s.apply.Status)
 
 	compressed, err := record.Compress(result)
@@ -123,7 +123,7 @@ func report(t *testing.T, result, progress, state []byte, operation string) {
 	ended.Redact(terraform.NewRedactor())
 	s.recordResult(run, ended)
 	s.recordModule(run, ended)
-	_ = s.recordState(run, ended)
+	s.recordState(run, ended)
 	s.apply.Status.Outputs = statusOutputs(ended.Outputs)
 	checkStatus(t, &s.apply.Status)
 }

@@ -121,9 +121,7 @@ func (r *Reconciler) recordWhole(ctx context.Context, s *scope, run *runRecord) 
 	limitTimes(result, s.now)
 	s.recordResult(run, result)
 	s.recordModule(run, result)
-	if err := s.recordState(run, result); err != nil {
-		return nil, err
-	}
+	s.recordState(run, result)
 	// A run is recorded again if the write of the status failed.
 	if counted, found := r.counted.Load(s.apply.UID); !found || counted.(int64) < run.number {
 		r.counted.Store(s.apply.UID, run.number)

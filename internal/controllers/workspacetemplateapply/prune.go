@@ -122,8 +122,7 @@ type lostKind struct{ mayHaveChanged, hadLock bool }
 
 func lostKindOf(run *runRecord) lostKind {
 	// A runner records the state that it is about to change.
-	state, err := record.State(run.secret)
-	return lostKind{mayHaveChanged(run.result()), err == nil && state != nil}
+	return lostKind{mayHaveChanged(run.result()), record.State(run.secret) != nil}
 }
 
 // latestLost returns the lost runs that are kept. The newest is the first. One of them may hold

@@ -102,13 +102,10 @@ func requiredBy(run *runRecord) *infrav1.StateRequirements {
 // recordRequirements records in the status what the template of a run that has ended
 // requires. Until a user has approved a plan of the template, and it was applied, the known
 // requirements hold as well, unless those of the template are as strict.
-func (s *scope) recordRequirements(known *infrav1.StateRequirements, run *runRecord, result *terraform.Result) error {
+func (s *scope) recordRequirements(known *infrav1.StateRequirements, run *runRecord, result *terraform.Result) {
 	if known == nil {
 		// The status was lost.
-		previous, err := s.previousState(run)
-		if err != nil {
-			return err
-		}
+		previous, _ := s.previousState(run)
 		known = requirementsIn(previous)
 	}
 	if required := requiredBy(run); required != nil {
@@ -123,7 +120,6 @@ func (s *scope) recordRequirements(known *infrav1.StateRequirements, run *runRec
 	if state := s.apply.Status.State; state != nil {
 		state.Requirements = known
 	}
-	return nil
 }
 
 // requirementsIn returns the requirements of a state, or nil.

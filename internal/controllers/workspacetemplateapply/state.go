@@ -20,30 +20,25 @@ import (
 
 // recordState writes into the status what a run that has ended reported about the
 // state, and what its template requires.
-func (s *scope) recordState(run *runRecord, result *terraform.Result) error {
+func (s *scope) recordState(run *runRecord, result *terraform.Result) {
 	known := requirementsIn(s.apply.Status.State)
-	if err := s.recordReported(run, result); err != nil {
-		return err
-	}
-	return s.recordRequirements(known, run, result)
+	s.recordReported(run, result)
+	s.recordRequirements(known, run, result)
 }
 
 // recordReported writes into the status what a run reported about the state. The backend of each run is in its Secret before it starts, and each run
 // records what was known before it, so the state is known even if the run failed or
 // the status was lost.
-func (s *scope) recordReported(run *runRecord, result *terraform.Result) error {
-	previous, err := s.previousState(run)
-	if err != nil {
-		return err
-	}
+func (s *scope) recordReported(run *runRecord, result *terraform.Result) {
+	previous, _ := s.previousState(run)
 	s.apply.Status.State = previous
 	if replacesState(run.operation()) && result.Outcome != terraform.OutcomeSucceeded {
 		s.keepState(run, result)
-		return nil
+		return
 	}
 	backend, configuration := run.secret.Annotations[record.BackendAnnotation], run.secret.Annotations[record.ConfigurationAnnotation]
 	if backend == "" {
-		return nil
+		return
 	}
 	if run.secret.Annotations[record.StateAnnotation] == "" && previous != nil && previous.Backend == backend {
 		// The run is from a version of CAPT that did not record the configuration.
@@ -54,19 +49,16 @@ func (s *scope) recordReported(run *runRecord, result *terraform.Result) error {
 		// The run may have created the state of another backend and could not read it.
 		created := uncertain && backend != terraform.BackendKubernetes
 		if !created && !mayHaveChanged(result) && !isDestroyed(result) {
-			return nil
+			return
 		}
 		uncertain = !isDestroyed(result)
-		recorded, err := record.State(run.secret)
-		if err != nil {
-			return err
-		}
+		recorded := record.State(run.secret)
 		if recorded != nil && recorded.Lineage == "" {
 			recorded = nil
 		}
 		if recorded == nil && uncertain && !created && backend != terraform.BackendKubernetes && run.secret.Annotations[record.StateAnnotation] != "" {
 			// The run records the state before it changes anything.
-			return nil
+			return
 		}
 		switch {
 		case recorded != nil:
@@ -91,7 +83,6 @@ func (s *scope) recordReported(run *runRecord, result *terraform.Result) error {
 	}
 	state.TemplateRef = s.stateTemplate(run)
 	s.apply.Status.State = state
-	return nil
 }
 
 // stateTemplate returns the template with which a run could change the state, else that of the
@@ -145,18 +136,17 @@ func (s *scope) startState(request *terraform.Request) {
 
 // recordLineage records the lineage of the first state as soon as the run has created it:
 // the record of the run may be lost, and the state would then be that of another workspace.
-func (s *scope) recordLineage(run *runRecord) error {
-	recorded, err := record.State(run.secret)
+func (s *scope) recordLineage(run *runRecord) {
+	recorded := record.State(run.secret)
 	state := s.apply.Status.State
 	annotations := run.secret.Annotations
-	if err != nil || recorded == nil || recorded.Lineage == "" || state == nil || state.Lineage != "" || replacesState(run.operation()) ||
+	if recorded == nil || recorded.Lineage == "" || state == nil || state.Lineage != "" || replacesState(run.operation()) ||
 		state.Backend != annotations[record.BackendAnnotation] || state.Configuration != annotations[record.ConfigurationAnnotation] {
-		return err
+		return
 	}
 	setVersion(state, *recorded)
 	s.keepLineage()
 	s.statusChanged = true
-	return nil
 }
 
 // maxLineage is the size of a lineage in the status, in bytes. Those of tools are UUIDs.
@@ -206,17 +196,17 @@ func (s *scope) keepState(run *runRecord, result *terraform.Result) {
 }
 
 // previousState returns what was known about the state before a run.
-func (s *scope) previousState(run *runRecord) (*infrav1.StateStatus, error) {
+func (s *scope) previousState(run *runRecord) (state *infrav1.StateStatus, readable bool) {
 	text := run.secret.Annotations[record.StateAnnotation]
 	if text == "" {
 		// The run is from a version of CAPT that did not record it.
-		return s.apply.Status.State, nil
+		return s.apply.Status.State, true
 	}
-	var state *infrav1.StateStatus
 	if err := json.Unmarshal([]byte(text), &state); err != nil {
-		return nil, fmt.Errorf("decoding the state of run %s: %w", run.id, err)
+		// A user has changed it.
+		return s.apply.Status.State, false
 	}
-	return state, nil
+	return state, true
 }
 
 func stateInfo(state *infrav1.StateStatus) terraform.StateInfo {

@@ -20,7 +20,7 @@ type Group struct {
 	// Namespace is the namespace that the run counts for, if it is not that of the key. The
 	// group is then lent to it.
 	Namespace string
-	// Background runs wait behind the other runs of their namespace.
+	// Background runs wait behind the other runs of their namespace, for up to maxBackground.
 	Background bool
 }
 
@@ -136,14 +136,20 @@ func (q *Queue) Len() (running, waiting int) {
 	return len(q.running), len(q.waiting)
 }
 
-// LongestWait returns how long the key that arrived first has been waiting, or 0.
+// LongestWait returns how long a key has been waiting, or 0. The time in which a background run
+// waits behind others does not count.
 func (q *Queue) LongestWait() time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.waiting) == 0 {
-		return 0
+	var longest time.Duration
+	for _, t := range q.waiting {
+		wait := q.now().Sub(t.since)
+		if t.group.Background {
+			wait -= maxBackground
+		}
+		longest = max(longest, wait)
 	}
-	return q.now().Sub(q.waiting[0].since)
+	return longest
 }
 
 func (q *Queue) leave(key Key) {
@@ -207,5 +213,13 @@ func (q *Queue) before(a, b ticket, perNamespace map[string]int) bool {
 	if order := cmp.Or(cmp.Compare(perNamespace[an], perNamespace[bn]), cmp.Compare(q.served[an], q.served[bn])); order != 0 {
 		return order < 0
 	}
-	return !a.group.Background && b.group.Background
+	return !q.yields(a) && q.yields(b)
+}
+
+// maxBackground is how long a background run waits behind those that arrive later.
+const maxBackground = 30 * time.Minute
+
+// yields reports whether a run waits behind those that arrive later.
+func (q *Queue) yields(t ticket) bool {
+	return t.group.Background && q.now().Sub(t.since) < maxBackground
 }

@@ -219,3 +219,19 @@ func TestQueue_grantsBackgroundRunsLast(t *testing.T) {
 	q.Release(key("a", 1))
 	g.Expect(granted[4]).To(Equal(key("a", 5)), "a check that becomes an apply while it waits")
 }
+
+func TestQueue_doesNotStarveBackgroundRuns(t *testing.T) {
+	g := NewWithT(t)
+	now := time.Now()
+	var granted []queue.Key
+	q := queue.New(queue.Limits{Total: 1}, func() time.Time { return now }, func(k queue.Key) { granted = append(granted, k) })
+	q.Acquire(key("a", 0), queue.Group{})
+	q.Acquire(key("a", 1), queue.Group{Background: true})
+	now = now.Add(20 * time.Minute)
+	g.Expect(q.LongestWait()).To(BeZero())
+	q.Acquire(key("a", 2), queue.Group{})
+	now = now.Add(10 * time.Minute)
+	g.Expect(q.LongestWait()).To(Equal(10 * time.Minute))
+	q.Release(key("a", 0))
+	g.Expect(granted).To(Equal([]queue.Key{key("a", 1)}))
+}

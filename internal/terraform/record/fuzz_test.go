@@ -28,7 +28,7 @@ func FuzzRunSecret(f *testing.F) {
 		_, _ = record.Request(secret)
 		_, _ = record.RunIdentity(secret)
 		_, _ = record.Progress(secret)
-		_, _ = record.State(secret)
+		_ = record.State(secret)
 		_, _ = record.Log(secret)
 		finished := record.Finished(secret)
 		record.Trim(secret)

@@ -186,10 +186,14 @@ func Progress(secret *corev1.Secret) (*terraform.Progress, error) {
 	return decodePlain[terraform.Progress](secret, keyProgress)
 }
 
-// State returns the state that a run was about to change, or nil if the runner has
-// not recorded one.
-func State(secret *corev1.Secret) (*terraform.StateInfo, error) {
-	return decodePlain[terraform.StateInfo](secret, keyState)
+// State returns the state that a run was about to change, or nil if the runner has not recorded
+// one, or not one that can be read: code of the module can replace it.
+func State(secret *corev1.Secret) *terraform.StateInfo {
+	state, err := decodePlain[terraform.StateInfo](secret, keyState)
+	if err != nil {
+		return nil
+	}
+	return state
 }
 
 // Saved returns the names of the rescued states that a run has saved in the backend, as

@@ -113,7 +113,8 @@ func (r *resolver) expand(field, text string) (string, error) {
 	if err != nil {
 		return "", r.describe(field, err)
 	}
-	if strings.Contains(text, "${") {
+	// A text that has only escapes is not longer than what the user wrote.
+	if names, _ := placeholder.Names(text); len(names) > 0 {
 		r.left -= len(expanded)
 	}
 	return expanded, nil

@@ -88,6 +88,14 @@ func TestResolve_expandsLongValues(t *testing.T) {
 	g.Expect(inputs.Request.Variables["file"]).To(HaveLen(100<<10 + 2))
 }
 
+func TestResolve_doesNotCountEscapes(t *testing.T) {
+	g := NewWithT(t)
+	escaped := "$${x}" + strings.Repeat("y", 1100<<10)
+	inputs := resolve(g, remote, large(100<<10), vars("escaped", `"`+escaped+`"`), env(infrav1.EnvVar{Name: "A", Value: new("${V}")}))
+	g.Expect(inputs.Request.Env["A"]).To(HaveLen(100 << 10))
+	g.Expect(inputs.Request.Variables["escaped"]).To(HaveLen(len(escaped) - 1 + 2))
+}
+
 func TestExpandName_keepsNamesThatAreTooLong(t *testing.T) {
 	g := NewWithT(t)
 	apply := sources(large(1 << 20)).Apply
