@@ -52,6 +52,9 @@ func (p *progress) interrupt(line string) {
 func (p *progress) resume() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if !p.interrupted {
+		return
+	}
 	p.interrupted = false
 	if p.covered == "" {
 		p.clear()

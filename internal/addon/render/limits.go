@@ -219,13 +219,10 @@ func writtenText(text string, indent int) int {
 	return len(text) + lines*indent
 }
 
-// checkReadable returns ErrLarge or a fault if a text that was written cannot be read again, to
+// checkReadable returns a fault if a text that was written cannot be read again, to
 // apply it and to remove its objects. Values of placeholders may have more elements than
 // manifests may.
 func (b *budget) checkReadable(key string, text []byte) error {
-	if b.limits == Small && !manifest.AreSmall(text) {
-		return ErrLarge
-	}
 	readable := manifest.NewBudget(text)
 	for document, err := range manifest.Documents(text) {
 		if err == nil {
