@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// mask replaces secrets.
-	mask = "(sensitive value)"
+	// Mask replaces secrets. The tool prints the same.
+	Mask = "(sensitive value)"
 	// shortestSecret is the length of the shortest value that is masked. Masking shorter
 	// values would hide ordinary words.
 	shortestSecret = 6
@@ -150,8 +150,8 @@ var (
 // Replace masks the secrets in a text, and the credentials of URLs.
 func (r *Redactor) Replace(text string) string {
 	if strings.Contains(text, "://") {
-		text = userInfo.ReplaceAllString(text, "${1}"+mask+"@")
-		text = secretParameter.ReplaceAllString(text, "${1}"+mask)
+		text = userInfo.ReplaceAllString(text, "${1}"+Mask+"@")
+		text = secretParameter.ReplaceAllString(text, "${1}"+Mask)
 	}
 	var out strings.Builder
 	written := 0
@@ -170,7 +170,7 @@ func (r *Redactor) Replace(text string) string {
 		}
 		start := i + len(text[i:end]) - len(strings.TrimLeft(text[i:end], " \t\n"))
 		out.WriteString(text[written:start])
-		out.WriteString(mask)
+		out.WriteString(Mask)
 		i, written = end, end
 	}
 	if written == 0 {

@@ -55,7 +55,7 @@ func TestRedactor_masksEveryForm(t *testing.T) {
 		for name, form := range forms(secret) {
 			text := redactor.Replace("before " + form + " after")
 			NewWithT(t).Expect(leaks(text, secret)).To(BeFalse(), "%s of %q: %s", name, secret, text)
-			NewWithT(t).Expect(text).To(And(HavePrefix("before "), HaveSuffix(" after"), ContainSubstring(mask)), "%s of %q", name, secret)
+			NewWithT(t).Expect(text).To(And(HavePrefix("before "), HaveSuffix(" after"), ContainSubstring(Mask)), "%s of %q", name, secret)
 		}
 	}
 }
@@ -66,13 +66,13 @@ func TestRedactor_masksWrappedBase64(t *testing.T) {
 	redactor := NewRedactor(secret)
 	for start := 0; start < len(encoded); start += 76 {
 		line := encoded[start:min(start+76, len(encoded))]
-		NewWithT(t).Expect(len(strings.ReplaceAll(redactor.Replace(line), mask, ""))).To(BeNumerically("<=", 12), line)
+		NewWithT(t).Expect(len(strings.ReplaceAll(redactor.Replace(line), Mask, ""))).To(BeNumerically("<=", 12), line)
 	}
 }
 
 func TestRedactor_masksAdjacentSecrets(t *testing.T) {
 	redactor := NewRedactor("first-secret", "second-secret")
-	NewWithT(t).Expect(redactor.Replace("first-secretsecond-secret, first-secret")).To(Equal(mask + ", " + mask))
+	NewWithT(t).Expect(redactor.Replace("first-secretsecond-secret, first-secret")).To(Equal(Mask + ", " + Mask))
 }
 
 func TestRedactor_masksCredentialsOfURLs(t *testing.T) {
@@ -117,7 +117,7 @@ func TestRequest_Redactor_masksAllSources(t *testing.T) {
 		}
 	}
 	file := string(request.Files["credentials.ini"])
-	NewWithT(t).Expect(redactor.Replace(base64.StdEncoding.EncodeToString([]byte(file)))).To(And(HavePrefix(mask), HaveLen(len(mask)+2)), "a whole file, but its last bits")
+	NewWithT(t).Expect(redactor.Replace(base64.StdEncoding.EncodeToString([]byte(file)))).To(And(HavePrefix(Mask), HaveLen(len(Mask)+2)), "a whole file, but its last bits")
 	for _, plain := range []string{"eu-central-1", "plain-value", "my-bucket-name", "path/of.tfstate", "my-project", "service_account", "not-a-secret-in-tf", "[default]"} {
 		NewWithT(t).Expect(redactor.Replace(plain)).To(Equal(plain))
 	}
@@ -135,7 +135,7 @@ func FuzzRedactor(f *testing.F) {
 		names := []string{"plain", "quoted", "JSON", "JSON in JSON", "query", "path", "hex", "HEX", "shell", "base64 std at 0", "base64 std at 1", "base64 std at 2", "base64 url at 0", "base64 url at 1", "base64 url at 2"}
 		text := before + all[names[int(form)%len(names)]] + after
 		redacted := NewRedactor(secret).Replace(text)
-		if leaks(redacted, secret) && !leaks(mask, secret) && !leaks(before+mask+after, secret) {
+		if leaks(redacted, secret) && !leaks(Mask, secret) && !leaks(before+Mask+after, secret) {
 			t.Errorf("%q in %q became %q", secret, text, redacted)
 		}
 	})

@@ -155,12 +155,10 @@ func (c *comparison) encode(content, sensitive any) json.RawMessage {
 	return bytes.TrimSpace(out.Bytes())
 }
 
-const maskedValue = "(sensitive value)"
-
 // masked returns a value whose sensitive parts are replaced.
 func (c *comparison) masked(content, sensitive any) any {
 	if sensitive == true {
-		return maskedValue
+		return terraform.Mask
 	}
 	switch content := content.(type) {
 	case map[string]any:

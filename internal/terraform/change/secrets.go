@@ -41,7 +41,7 @@ func ReadSecrets(plan io.Reader) (*Secrets, error) {
 	var pairs []string
 	for _, value := range secrets.sorted() {
 		for _, form := range forms(value) {
-			pairs = append(pairs, form, maskedValue)
+			pairs = append(pairs, form, terraform.Mask)
 		}
 	}
 	secrets.replacer = strings.NewReplacer(pairs...)
@@ -51,7 +51,7 @@ func ReadSecrets(plan io.Reader) (*Secrets, error) {
 // Mask replaces the secrets in a text.
 func (s *Secrets) Mask(text string) string {
 	if s.values[text] {
-		return maskedValue
+		return terraform.Mask
 	}
 	return s.replacer.Replace(text)
 }

@@ -6,10 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-)
 
-// masked replaces a sensitive value.
-const masked = "(sensitive value)"
+	"github.com/appthrust/capt/internal/terraform"
+)
 
 // shownResource is a resource in the output of the tool's show command.
 type shownResource struct {
@@ -94,7 +93,7 @@ func mask(value, sensitive any) any {
 	switch sensitive := sensitive.(type) {
 	case bool:
 		if sensitive && value != nil {
-			return masked
+			return terraform.Mask
 		}
 	case map[string]any:
 		if values, ok := value.(map[string]any); ok {

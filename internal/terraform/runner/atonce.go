@@ -10,9 +10,6 @@ import (
 	"github.com/appthrust/capt/internal/terraform/command"
 )
 
-// hiddenValue is what the text of a plan has instead of a sensitive value.
-const hiddenValue = "(sensitive value)"
-
 // appliesAtOnce reports whether the run may plan and apply with one command, which is faster:
 // nothing exists yet, and only the plan itself decides whether it is applied.
 func (run *execution) appliesAtOnce() bool {
@@ -31,7 +28,7 @@ func (run *execution) appliesAtOnce() bool {
 // with that of a Secret, and sensitive values are found.
 func isSimple(plan *command.PlanResult, text string) bool {
 	return !plan.ReadsData && len(plan.Drift) == 0 && createsOnly(plan.Summary.Changes) &&
-		len(text) <= command.MaxPlanText && !strings.Contains(text, hiddenValue)
+		len(text) <= command.MaxPlanText && !strings.Contains(text, terraform.Mask)
 }
 
 // applyAtOnce plans and applies with one command. It returns false if nothing was applied,

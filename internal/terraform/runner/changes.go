@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/appthrust/capt/internal/host"
@@ -110,9 +109,7 @@ func (r *Runner) describeNow(ctx context.Context, run *execution, decide func(*c
 // changesExisting reports whether a plan that is applied at once has values that the state
 // does not have afterwards. Those of a destruction would be deleted with the workspace.
 func (run *execution) changesExisting() bool {
-	return !run.request.Operation.Destroys() && slices.ContainsFunc(run.changes, func(c terraform.Change) bool {
-		return c.Action != terraform.ActionCreate && c.Action != terraform.ActionRead
-	})
+	return !run.request.Operation.Destroys() && !createsOnly(run.changes)
 }
 
 // describeBeside describes the plan in the plan file while it is applied, unless the memory
