@@ -138,17 +138,27 @@ quickstart-down: ## Stop and remove everything that quickstart started.
 
 TEST_FLAGS ?=
 # The packages whose tests take longest start first, and one more than there are cores run
-# at once: the tests of clusters wait more than they compute.
+# at once: the tests of clusters wait more than they compute. golangci-lint runs vet.
 LONGEST      = ./test/cluster ./test/engine ./internal/terraform/command ./internal/terraform/process
 TEST_AT_ONCE = $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
+# Runs the tests of the module $(1), and shows what is running; fails if a test is skipped that the list does not have.
+GO_TEST      = @cd dev && go run ./gotest -skips ../test/skips.txt -dir ../$(1) -- -vet=off
 
 .PHONY: test
 test: parts-test test-page build ## Run all unit and integration tests, building what they need.
-	cd api && go test $(TEST_FLAGS) ./...
-	go test -timeout 30m -p $(TEST_AT_ONCE) $(TEST_FLAGS) $(LONGEST) ./...
-	cd dev && go test $(TEST_FLAGS) ./...
-	cd dev/bin/alerts && go test $(TEST_FLAGS) ./...
+	$(call GO_TEST,api) $(TEST_FLAGS) ./...
+	$(call GO_TEST,.) -timeout 30m -p $(TEST_AT_ONCE) $(TEST_FLAGS) $(LONGEST) ./...
+	$(call GO_TEST,dev) $(TEST_FLAGS) ./...
+	$(call GO_TEST,dev/bin/alerts) $(TEST_FLAGS) ./...
 	$(if $(TEST_FUZZTIME),@$(MAKE) --no-print-directory fuzz-briefly)
+
+BUSY_LOOPS ?= 4
+BUSY_TIMES ?= 3
+.PHONY: test-busy
+test-busy: parts-test build ## Run all tests BUSY_TIMES (3) times beside BUSY_LOOPS (4) busy loops, to find tests that depend on the speed of the machine.
+	@for i in $$(seq $(BUSY_LOOPS)); do while :; do :; done & loops="$$loops $$!"; done; \
+	  trap "kill $$loops" EXIT; trap "exit 1" INT TERM; \
+	  for i in $$(seq $(BUSY_TIMES)); do echo "run $$i of $(BUSY_TIMES)"; $(MAKE) --no-print-directory test TEST_FLAGS="-count=1 $(TEST_FLAGS)" || exit 1; done
 
 # How long make fuzz and make test run each fuzz target, as many at once as there are cores.
 # Inputs that reach new code stay in Go's cache, and those of a failure in testdata/fuzz.
@@ -238,6 +248,7 @@ HAS_NODE = test "$$(id -u)" = 0 -a -e /usr/lib/cni/bridge && type containerd ctr
 .PHONY: e2e
 e2e: parts build addons ## Run the end-to-end tests: the lifecycle of a cluster with Flux and Karpenter, and faults; then test-migration, test-charts, test-flux, test-state, test-clusterctl and test-upgrade. Needs no cloud. As root with containerd, runc and the CNI plugins, test-job too.
 	CAPT_E2E=1 go test $(TEST_FLAGS) -count=1 -v -timeout 40m ./test/e2e
+	CAPT_E2E=1 go test $(TEST_FLAGS) -count=1 -v -timeout 10m -run TestInterrupt ./test/chaos
 	@$(MAKE) --no-print-directory test-migration
 	@$(MAKE) --no-print-directory test-charts
 	@$(MAKE) --no-print-directory test-flux

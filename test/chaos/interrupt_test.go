@@ -36,13 +36,10 @@ func (o *output) String() string {
 }
 
 func TestInterrupt_removesTheEnvironment(t *testing.T) {
+	if os.Getenv("CAPT_E2E") != "1" {
+		t.Skip("run `make e2e`: the test starts a whole environment")
+	}
 	t.Parallel()
-	if _, err := testenv.Built("captctl"); err != nil {
-		t.Skip(err)
-	}
-	if _, err := testenv.Part("cluster-api"); err != nil {
-		t.Skip(err)
-	}
 	g := NewWithT(t)
 	root, err := testenv.Root()
 	g.Expect(err).NotTo(HaveOccurred())

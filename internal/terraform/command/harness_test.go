@@ -26,9 +26,13 @@ func tofu(t testing.TB) *Tool {
 // eachTool runs a test with OpenTofu, and with Terraform if it is installed.
 func eachTool(t *testing.T, test func(t *testing.T, tool *Tool)) {
 	t.Run("OpenTofu", func(t *testing.T) { test(t, tofu(t)) })
-	if path := commandtest.Terraform(); path != "" {
-		t.Run("Terraform", func(t *testing.T) { test(t, &Tool{Path: path}) })
-	}
+	t.Run("Terraform", func(t *testing.T) {
+		path := commandtest.Terraform()
+		if path == "" {
+			t.Skip("Terraform is not installed")
+		}
+		test(t, &Tool{Path: path})
+	})
 }
 
 // syncBuffer is a log that can be read while it is written.

@@ -54,7 +54,14 @@ func TestConformance(t *testing.T) {
 		runnertest.Run(t, harness(tofu))
 		runnertest.RunBackends(t, harness(tofu))
 	})
-	if tool := commandtest.Terraform(); tool != "" {
-		t.Run("Terraform", func(t *testing.T) { runnertest.RunBackends(t, harness(tool)) })
-	}
+	t.Run("Terraform", func(t *testing.T) {
+		if os.Getenv("CAPT_TEST_S3") == "" {
+			t.Skip("run `make test-state`")
+		}
+		tool := commandtest.Terraform()
+		if tool == "" {
+			t.Skip("Terraform is not installed")
+		}
+		runnertest.RunBackends(t, harness(tool))
+	})
 }
