@@ -4,7 +4,6 @@ import (
 	"context"
 	"path/filepath"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -28,11 +27,11 @@ func TestNode_runsPods(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "pod"},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "program", Image: "capt.test/program:1"}}},
 	}
-	g.Eventually(func() error { return env.Client.Create(ctx, pod) }, time.Minute, 100*time.Millisecond).
+	g.Eventually(func() error { return env.Client.Create(ctx, pod) }).
 		Should(Succeed(), "the service account of the namespace is created")
 	g.Eventually(func(g Gomega) {
 		g.Expect(env.Client.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
 		g.Expect(pod.Status.Phase).To(Equal(corev1.PodRunning), "%+v", pod.Status)
-	}, time.Minute, 100*time.Millisecond).Should(Succeed())
+	}).Should(Succeed())
 	g.Expect(pod.Status.PodIP).To(HavePrefix("10.214."))
 }

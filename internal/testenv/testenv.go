@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/appthrust/capt/internal/kubernetes/scheme"
+	"github.com/appthrust/capt/internal/testenv/waits"
 )
 
 // Environment is a running API server with CAPT's CRDs.
@@ -320,7 +321,7 @@ func (e *Environment) Namespace(t testing.TB) string {
 // waitUntil calls check until it returns nil, for up to a minute.
 func waitUntil(ctx context.Context, what string, check func() error) error {
 	var last error
-	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, waits.Timeout, true, func(context.Context) (bool, error) {
 		last = check()
 		return last == nil, nil
 	})

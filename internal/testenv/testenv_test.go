@@ -3,7 +3,6 @@ package testenv_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -39,7 +38,7 @@ func TestEnvironment_collectsGarbage(t *testing.T) {
 	g.Expect(env.Client.Delete(ctx, owner)).To(Succeed())
 	g.Eventually(func() bool {
 		return apierrors.IsNotFound(env.Client.Get(ctx, client.ObjectKeyFromObject(owned), &corev1.ConfigMap{}))
-	}, time.Minute, 100*time.Millisecond).Should(BeTrue(), "the garbage collector deletes the objects of the template")
+	}).Should(BeTrue(), "the garbage collector deletes the objects of the template")
 }
 
 func TestEnvironment_failsIfTheManagerIsDenied(t *testing.T) {
@@ -81,5 +80,5 @@ func TestEnvironment_runsClusterAPI(t *testing.T) {
 	g.Eventually(func(g Gomega) {
 		g.Expect(env.Client.Get(ctx, client.ObjectKeyFromObject(infra), infra)).To(Succeed())
 		g.Expect(infra.OwnerReferences).To(ContainElement(HaveField("Name", "c")))
-	}, time.Minute, 100*time.Millisecond).Should(Succeed(), "Cluster API finds the kind by its contract label and sets the owner")
+	}).Should(Succeed(), "Cluster API finds the kind by its contract label and sets the owner")
 }

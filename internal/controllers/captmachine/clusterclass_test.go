@@ -20,7 +20,6 @@ import (
 	"github.com/appthrust/capt/internal/cluster/nodes/nodestest"
 	"github.com/appthrust/capt/internal/kubernetes/manifest"
 	"github.com/appthrust/capt/internal/testenv"
-	"github.com/appthrust/capt/internal/testenv/objecttest"
 )
 
 // manifests creates the objects of a file of the repository that match.
@@ -49,7 +48,7 @@ func only[T any, L client.ObjectList](h *harness, list L, items func(L) []T) *T 
 		all := items(list)
 		g.Expect(all).To(HaveLen(1))
 		found = all[0]
-	}, objecttest.Timeout, objecttest.Interval).Should(Succeed(), "Cluster API should create it from its template")
+	}).Should(Succeed(), "Cluster API should create it from its template")
 	return &found
 }
 
@@ -79,7 +78,7 @@ func TestClusterClass_createsWorkers(t *testing.T) {
 			return errors.New("not reconciled yet")
 		}
 		return nil
-	}, objecttest.Timeout, objecttest.Interval).Should(Succeed(), "Cluster API should reconcile the class")
+	}).Should(Succeed(), "Cluster API should reconcile the class")
 	h.manifests("examples/cluster-class-workers.yaml", is("Cluster"))
 
 	cluster := &nodestest.Cluster{
@@ -106,7 +105,7 @@ func TestClusterClass_createsWorkers(t *testing.T) {
 			g.Expect(m.Status.Initialization.InfrastructureProvisioned).To(HaveValue(BeTrue()), "%v", m.Status.Conditions)
 			g.Expect(m.Spec.Bootstrap.ConfigRef.Kind).To(Equal("CAPTBootstrapConfig"))
 		}
-	}, objecttest.Timeout, objecttest.Interval).Should(Succeed(), "the class should create nodes")
+	}).Should(Succeed(), "the class should create nodes")
 	nodeGroup := only(h, &infrav1.CAPTMachinePoolList{}, func(l *infrav1.CAPTMachinePoolList) []infrav1.CAPTMachinePool { return l.Items })
 	h.Expect(nodeGroup.Spec.CapacityType).To(Equal(infrav1.CapacityTypeSpot), "a worker overrides variables of the class")
 	pool := only(h, &clusterv1.MachinePoolList{}, func(l *clusterv1.MachinePoolList) []clusterv1.MachinePool { return l.Items })

@@ -15,7 +15,6 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/nodes/nodestest"
-	"github.com/appthrust/capt/internal/testenv/objecttest"
 )
 
 // pod creates a pod that the API server considers running on a node. There is no
@@ -81,7 +80,7 @@ func (h *harness) daemon(node *corev1.Node) *corev1.Pod {
 	h.Eventually(func(g Gomega) {
 		g.Expect(env.Client.List(h.T.Context(), &pods, client.InNamespace(h.Namespace), client.MatchingLabels(labels))).To(Succeed())
 		g.Expect(pods.Items).To(HaveLen(1))
-	}, objecttest.Timeout, objecttest.Interval).Should(Succeed(), "the DaemonSet should have a pod for the node")
+	}).Should(Succeed(), "the DaemonSet should have a pod for the node")
 	pod := &pods.Items[0]
 	binding := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: node.Name}}
 	h.Expect(env.Client.SubResource("binding").Create(h.T.Context(), pod, binding)).To(Succeed())

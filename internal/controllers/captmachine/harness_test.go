@@ -19,6 +19,7 @@ import (
 	"github.com/appthrust/capt/internal/controllers/workspacetemplate"
 	"github.com/appthrust/capt/internal/terraform/usage"
 	"github.com/appthrust/capt/internal/testenv"
+	_ "github.com/appthrust/capt/internal/testenv/waits"
 )
 
 var env *testenv.Environment

@@ -14,7 +14,6 @@ import (
 	bootstrapv1 "github.com/appthrust/capt/api/bootstrap/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/nodes/nodestest"
-	"github.com/appthrust/capt/internal/testenv/objecttest"
 )
 
 // deployment creates a MachineDeployment of Cluster API.
@@ -77,7 +76,7 @@ func TestMachineDeployment_ownsMachines(t *testing.T) {
 			g.Expect(m.Status.Addresses).To(ContainElement(clusterv1.MachineAddress{Type: clusterv1.MachineInternalIP, Address: "10.0.0.1"}))
 			g.Expect(m.Status.FailureDomain).To(Equal("ap-northeast-1a"))
 		}
-	}, objecttest.Timeout, objecttest.Interval).Should(Succeed(), "Cluster API should have the instances before any node has joined")
+	}).Should(Succeed(), "Cluster API should have the instances before any node has joined")
 
 	for _, m := range machines {
 		infra := &infrav1.CAPTMachine{ObjectMeta: metav1.ObjectMeta{Namespace: h.Namespace, Name: m.Spec.InfrastructureRef.Name}}
@@ -91,10 +90,10 @@ func TestMachineDeployment_ownsMachines(t *testing.T) {
 		for _, m := range h.machines(g) {
 			g.Expect(m.Status.NodeRef.Name).To(Equal(h.Namespace+"-"+m.Spec.InfrastructureRef.Name), "%v", m.Status.Conditions)
 		}
-	}, objecttest.Timeout, objecttest.Interval).Should(Succeed(), "Cluster API should find the nodes by provider ID")
+	}).Should(Succeed(), "Cluster API should find the nodes by provider ID")
 
 	h.scale(deployment, 1)
-	h.Eventually(func(g Gomega) { g.Expect(h.machines(g)).To(HaveLen(1)) }, objecttest.Timeout, objecttest.Interval).Should(Succeed(), "one machine should be deleted")
+	h.Eventually(func(g Gomega) { g.Expect(h.machines(g)).To(HaveLen(1)) }).Should(Succeed(), "one machine should be deleted")
 	h.Eventually(func(g Gomega) {
 		var infra infrav1.CAPTMachineList
 		g.Expect(env.Client.List(t.Context(), &infra, client.InNamespace(h.Namespace))).To(Succeed())
@@ -103,7 +102,7 @@ func TestMachineDeployment_ownsMachines(t *testing.T) {
 		g.Expect(env.Client.List(t.Context(), &applies, client.InNamespace(h.Namespace))).To(Succeed())
 		g.Expect(applies.Items).To(HaveLen(2), "the control plane's and one machine's")
 		g.Expect(h.nodes(g)).To(HaveLen(1))
-	}, objecttest.Timeout, objecttest.Interval).Should(Succeed(), "instance, workspace and node go with it")
+	}).Should(Succeed(), "instance, workspace and node go with it")
 	h.Delete(deployment)
 	h.WaitUntilGone(deployment, "nothing keeps the deployment")
 }

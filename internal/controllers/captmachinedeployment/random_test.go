@@ -23,7 +23,7 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/machines"
-	"github.com/appthrust/capt/internal/testenv/objecttest"
+	"github.com/appthrust/capt/internal/testenv/waits"
 )
 
 var (
@@ -86,7 +86,7 @@ func TestDeployments_keepGuarantees(t *testing.T) {
 		s.finish(t)
 	}
 	for _, s := range all {
-		g.Eventually(func(g Gomega) { s.expectComplete(t, g) }, 2*objecttest.Timeout, objecttest.Interval).Should(Succeed(), "seed %d", *seed)
+		g.Eventually(func(g Gomega) { s.expectComplete(t, g) }, 2*waits.Timeout).Should(Succeed(), "seed %d", *seed)
 		g.Expect(s.firstViolation()).To(BeEmpty(), "seed %d", *seed)
 		t.Logf("%d events of machines, sets grew %d and shrank %d times, settled %d times, %d restarts", s.events, s.grown, s.shrunk, s.settled, restarts)
 	}

@@ -13,7 +13,6 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/machines"
-	"github.com/appthrust/capt/internal/testenv/objecttest"
 )
 
 func TestDeployment_createsSetForTemplate(t *testing.T) {
@@ -59,7 +58,7 @@ func TestDeployment_replacesMachinesWhenTemplateChanges(t *testing.T) {
 		g.Expect(all.Items).To(ContainElements(HaveField("Reason", "SetCreated"), HaveField("Reason", "RolloutComplete"),
 			And(HaveField("Reason", "ScaledUp"), HaveField("Regarding.Kind", "CAPTMachineDeployment")),
 			And(HaveField("Reason", "ScaledDown"), HaveField("Regarding.Kind", "CAPTMachineDeployment"))))
-	}, objecttest.Timeout, objecttest.Interval).Should(Succeed())
+	}).Should(Succeed())
 }
 
 func TestDeployment_updatesMachinesInPlace(t *testing.T) {
@@ -131,12 +130,12 @@ func TestDeployment_reportsExistingRevisions(t *testing.T) {
 	c := tester(t).WaitForCondition(d, infrav1.ProgressingCondition, metav1.ConditionFalse, infrav1.RevisionNotFoundReason)
 	g.Expect(c.Message).To(Equal("Revision 7 does not exist: remove spec.rollbackTo, or set it to one of 1"))
 	tester(t).WaitForCondition(d, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.RevisionNotFoundReason)
-	g.Eventually(func() []string { return sizes(t, d.Namespace) }, objecttest.Timeout, objecttest.Interval).Should(Equal([]string{"1: 2 m7g.large"}), "it should scale but not roll out")
+	g.Eventually(func() []string { return sizes(t, d.Namespace) }).Should(Equal([]string{"1: 2 m7g.large"}), "it should scale but not roll out")
 	g.Eventually(func(g Gomega) {
 		var all eventsv1.EventList
 		g.Expect(env.Client.List(t.Context(), &all, client.InNamespace(d.Namespace))).To(Succeed())
 		g.Expect(all.Items).To(ContainElement(And(HaveField("Reason", infrav1.RevisionNotFoundReason), HaveField("Type", "Warning"))))
-	}, objecttest.Timeout, objecttest.Interval).Should(Succeed())
+	}).Should(Succeed())
 
 	update(t, d, func(d *infrav1.CAPTMachineDeployment) { d.Spec.RollbackTo = nil })
 	waitRolledOut(t, d)
@@ -156,10 +155,10 @@ func TestDeployment_scalesOnlyWhilePaused(t *testing.T) {
 	})
 
 	tester(t).WaitForCondition(d, infrav1.ProgressingCondition, metav1.ConditionFalse, infrav1.DeploymentPausedReason)
-	g.Eventually(func() []string { return sizes(t, d.Namespace) }, objecttest.Timeout, objecttest.Interval).Should(Equal([]string{"1: 4 m7g.large"}))
-	g.Eventually(func() []*infrav1.CAPTMachine { return alive(t, d.Namespace) }, objecttest.Timeout, objecttest.Interval).Should(HaveLen(4))
-	g.Consistently(func() []string { return sizes(t, d.Namespace) }, quiet, objecttest.Interval).Should(Equal([]string{"1: 4 m7g.large"}), "paused")
+	g.Eventually(func() []string { return sizes(t, d.Namespace) }).Should(Equal([]string{"1: 4 m7g.large"}))
+	g.Eventually(func() []*infrav1.CAPTMachine { return alive(t, d.Namespace) }).Should(HaveLen(4))
 	tester(t).WaitForCondition(d, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.DeploymentPausedReason)
+	g.Expect(sizes(t, d.Namespace)).To(Equal([]string{"1: 4 m7g.large"}), "paused")
 	g.Expect(alive(t, d.Namespace)).To(HaveEach(HaveField("Spec.Tags", BeEmpty())))
 
 	update(t, d, func(d *infrav1.CAPTMachineDeployment) { d.Spec.Paused = nil })
@@ -174,8 +173,8 @@ func TestDeployment_reportsExceededDeadline(t *testing.T) {
 	t.Cleanup(func() { ahead.Store(0) })
 
 	update(t, d, instanceType(broken))
-	g.Eventually(func() []string { return sizes(t, d.Namespace) }, objecttest.Timeout, objecttest.Interval).Should(Equal([]string{"1: 3 m7g.large", "2: 1 broken.large"}))
-	g.Eventually(func() []*infrav1.CAPTMachine { return alive(t, d.Namespace) }, objecttest.Timeout, objecttest.Interval).Should(HaveLen(4))
+	g.Eventually(func() []string { return sizes(t, d.Namespace) }).Should(Equal([]string{"1: 3 m7g.large", "2: 1 broken.large"}))
+	g.Eventually(func() []*infrav1.CAPTMachine { return alive(t, d.Namespace) }).Should(HaveLen(4))
 	tester(t).WaitForCondition(d, infrav1.ProgressingCondition, metav1.ConditionTrue, infrav1.RollingOutReason)
 	tester(t).WaitForCondition(d, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.RollingOutReason)
 
@@ -190,7 +189,7 @@ func TestDeployment_reportsExceededDeadline(t *testing.T) {
 			g.Expect(setReady(t.Context(), m, metav1.ConditionTrue)).To(Succeed())
 		}
 	}
-	g.Eventually(func() []string { return sizes(t, d.Namespace) }, objecttest.Timeout, objecttest.Interval).Should(Equal([]string{"1: 2 m7g.large", "2: 2 broken.large"}))
+	g.Eventually(func() []string { return sizes(t, d.Namespace) }).Should(Equal([]string{"1: 2 m7g.large", "2: 2 broken.large"}))
 	tester(t).WaitForCondition(d, infrav1.ProgressingCondition, metav1.ConditionTrue, infrav1.RollingOutReason)
 }
 
@@ -216,14 +215,14 @@ func TestDeployment_replacesOnlyDeletedMachinesWithOnDelete(t *testing.T) {
 
 	deleted := alive(t, d.Namespace)[0]
 	g.Expect(env.Client.Delete(t.Context(), deleted)).To(Succeed())
-	g.Eventually(func() []string { return sizes(t, d.Namespace) }, objecttest.Timeout, objecttest.Interval).Should(Equal([]string{"1: 2 m7g.large", "2: 1 m7g.xlarge"}))
-	g.Eventually(func() []*infrav1.CAPTMachine { return alive(t, d.Namespace) }, objecttest.Timeout, objecttest.Interval).Should(HaveLen(3))
+	g.Eventually(func() []string { return sizes(t, d.Namespace) }).Should(Equal([]string{"1: 2 m7g.large", "2: 1 m7g.xlarge"}))
+	g.Eventually(func() []*infrav1.CAPTMachine { return alive(t, d.Namespace) }).Should(HaveLen(3))
 	tester(t).WaitForCondition(d, infrav1.ProgressingCondition, metav1.ConditionTrue, infrav1.WaitingForDeletionReason)
 	g.Expect(d.Status.UpdatedReplicas).To(HaveValue(BeEquivalentTo(1)))
 
 	update(t, d, func(d *infrav1.CAPTMachineDeployment) { d.Spec.Replicas = new(int32(5)) })
-	g.Eventually(func() []string { return sizes(t, d.Namespace) }, objecttest.Timeout, objecttest.Interval).Should(Equal([]string{"1: 2 m7g.large", "2: 3 m7g.xlarge"}), "new machines should be up to date")
-	g.Eventually(func() []*infrav1.CAPTMachine { return alive(t, d.Namespace) }, objecttest.Timeout, objecttest.Interval).Should(HaveLen(5))
+	g.Eventually(func() []string { return sizes(t, d.Namespace) }).Should(Equal([]string{"1: 2 m7g.large", "2: 3 m7g.xlarge"}), "new machines should be up to date")
+	g.Eventually(func() []*infrav1.CAPTMachine { return alive(t, d.Namespace) }).Should(HaveLen(5))
 	update(t, d, func(d *infrav1.CAPTMachineDeployment) { d.Spec.Replicas = new(int32(3)) })
 	waitRolledOut(t, d)
 	g.Expect(sizes(t, d.Namespace)).To(Equal([]string{"1: 0 m7g.large", "2: 3 m7g.xlarge"}), "old machines should go first")

@@ -15,7 +15,7 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/machines"
 	"github.com/appthrust/capt/internal/testenv"
-	"github.com/appthrust/capt/internal/testenv/objecttest"
+	"github.com/appthrust/capt/internal/testenv/waits"
 )
 
 func TestDeployment_limitsHistory(t *testing.T) {
@@ -27,7 +27,7 @@ func TestDeployment_limitsHistory(t *testing.T) {
 		waitRolledOut(t, d)
 	}
 
-	g.Eventually(func() []string { return sizes(t, d.Namespace) }, objecttest.Timeout, objecttest.Interval).Should(Equal([]string{"3: 0 m7g.2xlarge", "4: 1 m7g.4xlarge"}))
+	g.Eventually(func() []string { return sizes(t, d.Namespace) }).Should(Equal([]string{"3: 0 m7g.2xlarge", "4: 1 m7g.4xlarge"}))
 }
 
 func TestDeployment_usesAnotherNameOnCollision(t *testing.T) {
@@ -77,8 +77,8 @@ func TestDeployment_adoptsSetOfItsTemplate(t *testing.T) {
 	g.Eventually(func(g Gomega) {
 		tester(t).Get(sets[0])
 		g.Expect(metav1.GetControllerOf(sets[0])).To(BeNil())
-	}, objecttest.Timeout, objecttest.Interval).Should(Succeed(), "a set that no longer matches should be released")
-	g.Eventually(func() int { return len(setsOf(t, d.Namespace)) }, objecttest.Timeout, objecttest.Interval).Should(Equal(2))
+	}).Should(Succeed(), "a set that no longer matches should be released")
+	g.Eventually(func() int { return len(setsOf(t, d.Namespace)) }).Should(Equal(2))
 }
 
 func TestDeployment_replacesDeletedSetAtOnce(t *testing.T) {
@@ -93,7 +93,7 @@ func TestDeployment_replacesDeletedSetAtOnce(t *testing.T) {
 	deleted := setsOf(t, d.Namespace)[0]
 	g.Expect(env.Client.Delete(t.Context(), deleted)).To(Succeed())
 
-	g.Eventually(func() []*infrav1.CAPTMachine { return alive(t, d.Namespace) }, objecttest.Timeout, objecttest.Interval).Should(And(HaveLen(2), HaveEach(
+	g.Eventually(func() []*infrav1.CAPTMachine { return alive(t, d.Namespace) }).Should(And(HaveLen(2), HaveEach(
 		HaveField("Name", Not(BeElementOf(draining[0].Name, draining[1].Name))))), "pods need other nodes before a node can be drained")
 	waitRolledOut(t, d)
 	for _, m := range draining {
@@ -146,7 +146,7 @@ func TestDeployment_followsKubectlScale(t *testing.T) {
 		"-n", d.Namespace, "scale", "captmachinedeployment/workers", "--replicas", "3").CombinedOutput()
 
 	g.Expect(err).NotTo(HaveOccurred(), string(out))
-	g.Eventually(func() []*infrav1.CAPTMachine { return alive(t, d.Namespace) }, objecttest.Timeout, objecttest.Interval).Should(HaveLen(3))
+	g.Eventually(func() []*infrav1.CAPTMachine { return alive(t, d.Namespace) }).Should(HaveLen(3))
 	waitRolledOut(t, d)
 	g.Expect(d.Status.Revision).To(BeEquivalentTo(1), "scaling should not create a revision")
 }
@@ -169,7 +169,9 @@ func TestDeployment_waitsForClusterAndPausesWithIt(t *testing.T) {
 	update(t, cluster, func(c *clusterv1.Cluster) { c.Spec.Paused = new(true) })
 	tester(t).WaitForCondition(d, infrav1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason)
 	update(t, d, instanceType("m7g.xlarge"))
-	g.Consistently(func() int { return len(setsOf(t, d.Namespace)) }, quiet, objecttest.Interval).Should(Equal(1), "paused")
+	// The condition is about the latest generation: the controller has seen the change.
+	tester(t).WaitForCondition(d, infrav1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason)
+	g.Expect(setsOf(t, d.Namespace)).To(HaveLen(1), "paused")
 
 	update(t, cluster, func(c *clusterv1.Cluster) { c.Spec.Paused = nil })
 	waitRolledOut(t, d)
@@ -193,16 +195,17 @@ func TestDeployment_writesNothingAtRest(t *testing.T) {
 		}
 		return strings.Join(all, " ")
 	}
+	for _, set := range setsOf(t, d.Namespace) {
+		tester(t).WaitForCondition(set, infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReadyCondition)
+	}
 	var before string
 	g.Eventually(func() bool {
 		previous := before
 		before = versions()
 		return previous == before
-	}, objecttest.Timeout, quiet).Should(BeTrue(), "everything should come to rest")
-
-	g.Consistently(versions, quiet, objecttest.Interval).Should(Equal(before))
+	}, waits.Timeout, quiet).Should(BeTrue(), "everything should come to rest")
 
 	touch(t, d)
 	before = versions()
-	g.Consistently(versions, quiet, objecttest.Interval).Should(Equal(before), "a reconcile without a change should not write")
+	g.Consistently(versions, quiet).Should(Equal(before), "a reconcile without a change should not write")
 }

@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/testenv/objecttest"
 )
 
 // machineIn returns a machine without a controller.
@@ -54,7 +53,7 @@ func TestSet_adoptsMatchingOrphans(t *testing.T) {
 		var all eventsv1.EventList
 		g.Expect(env.Client.List(t.Context(), &all, client.InNamespace(namespace))).To(Succeed())
 		g.Expect(all.Items).To(ContainElement(And(HaveField("Reason", "MachineAdopted"), HaveField("Note", ContainSubstring("orphan")))))
-	}, objecttest.Timeout, objecttest.Interval).Should(Succeed())
+	}).Should(Succeed())
 
 	// A later orphan is adopted too, and one machine is deleted.
 	create(t, machineIn(namespace, "late", matching))

@@ -19,6 +19,7 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/testenv"
 	"github.com/appthrust/capt/internal/testenv/objecttest"
+	_ "github.com/appthrust/capt/internal/testenv/waits"
 )
 
 var env *testenv.Environment
@@ -130,7 +131,7 @@ func waitForMachines(t *testing.T, namespace string, n int) []*infrav1.CAPTMachi
 	NewWithT(t).Eventually(func() int {
 		found = list(t, namespace)
 		return len(found)
-	}, objecttest.Timeout, objecttest.Interval).Should(Equal(n), "%d machines should exist", n)
+	}).Should(Equal(n), "%d machines should exist", n)
 	return found
 }
 
@@ -141,5 +142,5 @@ func setReady(t *testing.T, m *infrav1.CAPTMachine, status metav1.ConditionStatu
 		g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(m), m)).To(Succeed())
 		meta.SetStatusCondition(&m.Status.Conditions, metav1.Condition{Type: infrav1.ReadyCondition, Status: status, Reason: "Test"})
 		g.Expect(env.Client.Status().Update(t.Context(), m)).To(Succeed())
-	}, objecttest.Timeout, objecttest.Interval).Should(Succeed())
+	}).Should(Succeed())
 }

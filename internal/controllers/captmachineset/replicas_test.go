@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -16,7 +17,6 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/testenv"
-	"github.com/appthrust/capt/internal/testenv/objecttest"
 )
 
 func TestSet_createsMachines(t *testing.T) {
@@ -79,7 +79,7 @@ func TestSet_followsKubectlScale(t *testing.T) {
 			And(HaveField("Reason", "ScaledUp"), HaveField("Note", ContainSubstring("Created 3 machines"))),
 			And(HaveField("Reason", "ScaledDown"), HaveField("Note", ContainSubstring("Deleted 4 machines")), HaveField("Type", corev1.EventTypeNormal)),
 		))
-	}, objecttest.Timeout, objecttest.Interval).Should(Succeed(), "scaling should be announced")
+	}).Should(Succeed(), "scaling should be announced")
 }
 
 func TestSet_deletesMarkedThenUnreadyMachinesFirst(t *testing.T) {
@@ -134,15 +134,18 @@ func TestSet_createsNothingWhileDisabled(t *testing.T) {
 
 func TestSet_countsAvailableMachinesAfterMinReady(t *testing.T) {
 	g := NewWithT(t)
-	set := newSet(t, 1, func(s *infrav1.CAPTMachineSet) { s.Spec.MinReadySeconds = new(int32(3)) })
+	set := newSet(t, 1, func(s *infrav1.CAPTMachineSet) { s.Spec.MinReadySeconds = new(int32(3600)) })
 	m := waitForMachines(t, set.Namespace, 1)[0]
 
+	ready := time.Now()
 	setReady(t, m, metav1.ConditionTrue)
 
 	tester(t).WaitFor(set, "the machine should be ready", func(g Gomega) {
 		g.Expect(set.Status.ReadyReplicas).To(HaveValue(BeEquivalentTo(1)))
 	})
 	g.Expect(set.Status.AvailableReplicas).To(HaveValue(BeEquivalentTo(0)), "the machine has just become ready")
+	seconds := int32(time.Since(ready).Seconds()) + 3
+	update(t, set, func(s *infrav1.CAPTMachineSet) { s.Spec.MinReadySeconds = &seconds })
 	tester(t).WaitFor(set, "the machine should become available without another change", func(g Gomega) {
 		g.Expect(set.Status.AvailableReplicas).To(HaveValue(BeEquivalentTo(1)))
 	})
@@ -157,7 +160,7 @@ func TestSet_refusesTemplateThatSelectorDoesNotMatch(t *testing.T) {
 	c := tester(t).WaitForCondition(set, infrav1.ReplicasInSyncCondition, metav1.ConditionFalse, infrav1.SelectorMismatchReason)
 
 	g.Expect(c.Message).To(ContainSubstring("pool=workers"))
-	g.Consistently(func() []*infrav1.CAPTMachine { return list(t, set.Namespace) }, quiet, objecttest.Interval).Should(BeEmpty(), "the set could not find the machines")
+	g.Expect(list(t, set.Namespace)).To(BeEmpty(), "the set could not find the machines")
 }
 
 func TestSet_waitsForCluster(t *testing.T) {
@@ -177,7 +180,7 @@ func TestSet_waitsForCluster(t *testing.T) {
 	g.Eventually(func() []metav1.OwnerReference {
 		tester(t).Get(set)
 		return set.OwnerReferences
-	}, objecttest.Timeout, objecttest.Interval).Should(ConsistOf(HaveField("UID", cluster.UID)), "the Cluster should own a set without a controller")
+	}).Should(ConsistOf(HaveField("UID", cluster.UID)), "the Cluster should own a set without a controller")
 }
 
 func TestSet_pausesWithCluster(t *testing.T) {
@@ -191,7 +194,9 @@ func TestSet_pausesWithCluster(t *testing.T) {
 		g.Expect(meta.IsStatusConditionTrue(set.Status.Conditions, infrav1.PausedCondition)).To(BeTrue())
 	})
 	update(t, set, func(s *infrav1.CAPTMachineSet) { s.Spec.Replicas = new(int32(3)) })
-	g.Consistently(func() []*infrav1.CAPTMachine { return list(t, set.Namespace) }, quiet, objecttest.Interval).Should(HaveLen(1), "paused")
+	// The condition is about the latest generation: the controller has seen the change.
+	tester(t).WaitForCondition(set, infrav1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason)
+	g.Expect(list(t, set.Namespace)).To(HaveLen(1), "paused")
 
 	update(t, cluster, func(c *clusterv1.Cluster) { c.Spec.Paused = new(false) })
 	waitForMachines(t, set.Namespace, 3)
@@ -215,8 +220,8 @@ func TestSet_writesNothingAtRest(t *testing.T) {
 	before := versions()
 
 	// Another label triggers a reconcile, which changes nothing.
-	g.Consistently(versions, quiet, objecttest.Interval).Should(Equal(before))
+	g.Consistently(versions, quiet).Should(Equal(before))
 	update(t, set, func(s *infrav1.CAPTMachineSet) { s.Labels["other"] = "label" })
 	before = versions()
-	g.Consistently(versions, quiet, objecttest.Interval).Should(Equal(before))
+	g.Consistently(versions, quiet).Should(Equal(before))
 }

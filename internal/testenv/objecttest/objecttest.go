@@ -13,13 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-)
 
-const (
-	// Timeout is how long an expectation may take on a busy machine.
-	Timeout = 2 * time.Minute
-	// Interval is how often an expectation is checked.
-	Interval = 50 * time.Millisecond
+	"github.com/appthrust/capt/internal/testenv/waits"
 )
 
 // Tester is a test with a client. Its methods end the test if an expectation is
@@ -60,7 +55,7 @@ func (t *Tester) WaitFor(obj client.Object, explanation string, check func(g gom
 	t.Eventually(func(g gomega.Gomega) {
 		g.Expect(t.Client.Get(t.T.Context(), client.ObjectKeyFromObject(obj), obj)).To(gomega.Succeed())
 		check(g)
-	}, Timeout, Interval).Should(gomega.Succeed(), explanation)
+	}).Should(gomega.Succeed(), explanation)
 }
 
 // Update reads an object, changes and writes it, and repeats that after a
@@ -103,10 +98,11 @@ func (t *Tester) WaitUntilGone(obj client.Object, explanation string) {
 	t.T.Helper()
 	t.Eventually(func() bool {
 		return apierrors.IsNotFound(t.Client.Get(t.T.Context(), client.ObjectKeyFromObject(obj), obj))
-	}, Timeout, Interval).Should(gomega.BeTrue(), explanation)
+	}).Should(gomega.BeTrue(), explanation)
 }
 
-// ExpectNoWrites checks for some time that objects are not written.
+// ExpectNoWrites waits until objects are not written for some time. The results of earlier
+// changes may be late on a busy machine.
 func (t *Tester) ExpectNoWrites(objects ...client.Object) {
 	t.T.Helper()
 	versions := func() []string {
@@ -117,7 +113,12 @@ func (t *Tester) ExpectNoWrites(objects ...client.Object) {
 		}
 		return all
 	}
-	t.Consistently(versions, 2*time.Second, Interval).Should(gomega.Equal(versions()), "objects at rest should not be written")
+	var last []string
+	t.Eventually(func(g gomega.Gomega) {
+		before := last
+		last = versions()
+		g.Expect(last).To(gomega.Equal(before))
+	}, waits.Timeout, 2*time.Second).Should(gomega.Succeed(), "objects at rest should not be written")
 }
 
 // lastWrite describes the last write of an object, for the message of a failed test.
