@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"slices"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	"github.com/spf13/pflag"
@@ -24,6 +23,7 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/terraform/record"
 	"github.com/appthrust/capt/internal/testenv"
+	_ "github.com/appthrust/capt/internal/testenv/waits"
 )
 
 var env *testenv.Environment
@@ -72,7 +72,7 @@ func TestCache_keepsNoForeignSecrets(t *testing.T) {
 	g.Eventually(func(g Gomega) {
 		g.Expect(mgr.GetClient().List(t.Context(), &list, client.InNamespace(namespace))).To(Succeed())
 		g.Expect(list.Items).To(HaveLen(7), "only components that exist are cached")
-	}, 30*time.Second, 50*time.Millisecond).Should(Succeed())
+	}).Should(Succeed())
 	for _, secret := range list.Items {
 		g.Expect(size(secret.Data)).To(BeNumerically("<", 1024), secret.Name)
 	}
@@ -126,7 +126,7 @@ func TestCaches_holdOnlyWhatControllersRead(t *testing.T) {
 			var s corev1.Secret
 			g.Eventually(func() error {
 				return mgr.GetClient().Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &s)
-			}, 30*time.Second, 50*time.Millisecond).Should(Succeed(), "the cache holds %s", name)
+			}).Should(Succeed(), "the cache holds %s", name)
 			var kept []string
 			for key := range s.Data {
 				kept = append(kept, key)
@@ -147,7 +147,7 @@ func TestCaches_holdOnlyWhatControllersRead(t *testing.T) {
 				obj.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
 				g.Eventually(func() error {
 					return objects.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, obj)
-				}, 30*time.Second, 50*time.Millisecond).Should(Succeed(), "%s %s is watched", kind, name)
+				}).Should(Succeed(), "%s %s is watched", kind, name)
 			}
 		}
 		run := &metav1.PartialObjectMetadata{}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
@@ -60,7 +59,7 @@ func TestTraces_areSentAtTheLatestWhenTheManagerStops(t *testing.T) {
 	stop()
 	g.Expect(mgr.added).To(HaveLen(1))
 	g.Expect(mgr.added[0].Start(stopped)).To(Succeed())
-	g.Eventually(received.names, time.Minute).Should(Receive(Equal("Apply")))
+	g.Eventually(received.names).Should(Receive(Equal("Apply")))
 }
 
 func TestTraces_areOffByDefault(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/kubernetes/manifest"
 	"github.com/appthrust/capt/internal/reconcile/fault"
+	_ "github.com/appthrust/capt/internal/testenv/waits"
 )
 
 // liveReader returns the same ConfigMap each time, and a Secret with the same data.

@@ -19,6 +19,7 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/testenv"
+	_ "github.com/appthrust/capt/internal/testenv/waits"
 )
 
 var testEnv *testenv.Environment
@@ -40,9 +41,6 @@ func setup(mgr ctrl.Manager) error {
 		Recorder: mgr.GetEventRecorder("capt-notification"), Now: time.Now,
 	}).SetupWithManager(context.Background(), mgr, controller.Options{})
 }
-
-// timeout is the time limit of each expectation, for a busy machine.
-const timeout = time.Minute
 
 func create[T client.Object](t *testing.T, obj T) T {
 	t.Helper()
@@ -100,7 +98,7 @@ func waitFor(t *testing.T, n *infrav1.WorkspaceNotification, condition string, s
 		g.Expect(found).NotTo(BeNil())
 		g.Expect(found.Status).To(Equal(status), "%s: %s", found.Reason, found.Message)
 		g.Expect(found.Reason).To(Equal(reason), found.Message)
-	}, timeout, 50*time.Millisecond).Should(Succeed())
+	}).Should(Succeed())
 }
 
 func TestNotification_reportsEachTransitionOnce(t *testing.T) {
@@ -115,20 +113,20 @@ func TestNotification_reportsEachTransitionOnce(t *testing.T) {
 
 	g.Eventually(func(g Gomega) {
 		g.Expect(server.texts(g)).To(Equal([]string{"a: Run r1 (PlanAndApply) failed: summary of r1"}))
-	}, timeout).Should(Succeed(), "what happened before the Secret existed is not lost")
+	}).Should(Succeed(), "what happened before the Secret existed is not lost")
 
 	addRun(t, a, "r2", "Failed")
 	addRun(t, a, "r3", "Succeeded")
 	g.Eventually(func(g Gomega) {
 		g.Expect(server.texts(g)).To(Equal([]string{"a: Run r1 (PlanAndApply) failed: summary of r1", "a: Run r3 changed resources: summary of r3"}))
-	}, timeout).Should(Succeed(), "a repeated failure is not reported")
+	}).Should(Succeed(), "a repeated failure is not reported")
 	g.Eventually(func(g Gomega) {
 		waitFor(t, n, infrav1.ReadyCondition, metav1.ConditionTrue, "Ready")
 		g.Expect(n.Status.LastDelivery.Event).To(Equal(infrav1.NotifyApplied))
 		g.Expect(n.Status.LastDelivery.Workspace).To(Equal("a"))
 		g.Expect(n.Status.LastFailure).To(BeNil())
 		g.Expect(n.Status.Delivered).To(HaveLen(2))
-	}, timeout).Should(Succeed(), "the deliveries are in the status")
+	}).Should(Succeed(), "the deliveries are in the status")
 }
 
 func TestNotification_repeatsWhatWasNotDelivered(t *testing.T) {
@@ -141,7 +139,7 @@ func TestNotification_repeatsWhatWasNotDelivered(t *testing.T) {
 	createWorkspace(t, namespace, "b", map[string]string{"stage": "production"})
 	waitFor(t, n, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.DeliveryFailedReason)
 	g.Expect(n.Status.LastFailure.Message).To(Equal("the destination answered HTTP 503"))
-	g.Expect(n.Status.LastFailure.Attempts).To(BeEquivalentTo(1))
+	g.Expect(n.Status.LastFailure.Attempts).NotTo(BeZero())
 	g.Expect(n.Status.LastDelivery).To(BeNil())
 
 	server.answer(http.StatusOK)
@@ -167,7 +165,7 @@ func TestNotification_dropsAMessageThatIsRefused(t *testing.T) {
 		g.Expect(testEnv.Client.Get(t.Context(), client.ObjectKeyFromObject(n), n)).To(Succeed())
 		g.Expect(n.Status.LastFailure).NotTo(BeNil())
 		g.Expect(n.Status.Delivered).To(HaveLen(1))
-	}, timeout).Should(Succeed())
+	}).Should(Succeed())
 	g.Expect(n.Status.LastFailure.Message).To(Equal("the destination refused the message with HTTP 400: check spec.format"))
 	g.Expect(n.Status.LastDelivery).To(BeNil())
 	g.Expect(server.all()).To(HaveLen(1), "it does not hold back others")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +18,7 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/terraform/usage"
 	"github.com/appthrust/capt/internal/testenv"
+	_ "github.com/appthrust/capt/internal/testenv/waits"
 )
 
 var testEnv *testenv.Environment
@@ -43,9 +43,6 @@ func setup(mgr ctrl.Manager) error {
 		Usage: usage.Finder{Cache: mgr.GetClient(), Live: mgr.GetAPIReader()},
 	}).SetupWithManager(context.Background(), mgr, controller.Options{})
 }
-
-// timeout is the time limit of each expectation, for a busy machine.
-const timeout = 30 * time.Second
 
 func create[T client.Object](t *testing.T, obj T) T {
 	t.Helper()
@@ -83,7 +80,7 @@ func waitFor(t *testing.T, config *infrav1.WorkspaceProviderConfig, condition st
 		g.Expect(found.Reason).To(Equal(reason), found.Message)
 		g.Expect(found.ObservedGeneration).To(Equal(config.Generation))
 		c = *found
-	}, timeout, 50*time.Millisecond).Should(Succeed(), "%s of %s is not %s", condition, config.Name, status)
+	}).Should(Succeed(), "%s of %s is not %s", condition, config.Name, status)
 	return c
 }
 
@@ -91,7 +88,7 @@ func waitForDeletion(t *testing.T, obj client.Object) {
 	t.Helper()
 	NewWithT(t).Eventually(func() bool {
 		return apierrors.IsNotFound(testEnv.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj))
-	}, timeout, 50*time.Millisecond).Should(BeTrue(), "%s still exists", obj.GetName())
+	}).Should(BeTrue(), "%s still exists", obj.GetName())
 }
 
 func TestConfig_isReadyWhenItsSecretsExist(t *testing.T) {
@@ -114,7 +111,7 @@ func TestConfig_isReadyWhenItsSecretsExist(t *testing.T) {
 	g.Eventually(func(g Gomega) {
 		g.Expect(waitFor(t, config, infrav1.CredentialsFoundCondition, metav1.ConditionFalse, infrav1.WaitingForSecretReason).Message).
 			To(Equal("credentials[0].secretRef: Secret aws has no key key"))
-	}, timeout).Should(Succeed(), "the Secret has another key")
+	}).Should(Succeed(), "the Secret has another key")
 
 	secret.StringData = map[string]string{"key": secretValue}
 	g.Expect(testEnv.Client.Update(t.Context(), secret)).To(Succeed())
@@ -150,7 +147,7 @@ func TestConfig_isNotDeletedWhileWorkspacesUseIt(t *testing.T) {
 	g.Expect(testEnv.Client.Update(t.Context(), near)).To(Succeed())
 	g.Eventually(func(g Gomega) {
 		g.Expect(waitFor(t, config, infrav1.DeletableCondition, metav1.ConditionFalse, infrav1.InUseReason).Message).To(HaveSuffix("first: " + home + "/b"))
-	}, timeout).Should(Succeed(), "the template near no longer refers to it")
+	}).Should(Succeed(), "the template near no longer refers to it")
 
 	g.Expect(testEnv.Client.Delete(t.Context(), b)).To(Succeed())
 	waitForDeletion(t, config)

@@ -5,7 +5,6 @@ import (
 	"os"
 	"sync"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,6 +17,8 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/terraform/usage"
 	"github.com/appthrust/capt/internal/testenv"
+	"github.com/appthrust/capt/internal/testenv/objecttest"
+	_ "github.com/appthrust/capt/internal/testenv/waits"
 )
 
 var env *testenv.Environment
@@ -42,9 +43,6 @@ func TestMain(m *testing.M) {
 
 // emptyModule is a module without blocks.
 const emptyModule = "# Nothing."
-
-// timeout is the time limit of each expectation, for a busy machine.
-const timeout = 30 * time.Second
 
 func create(t *testing.T, obj client.Object) {
 	t.Helper()
@@ -79,7 +77,7 @@ func waitFor(t *testing.T, template *infrav1.WorkspaceTemplate, condition string
 		g.Expect(found.Status).To(Equal(status), "%s: %s", found.Reason, found.Message)
 		g.Expect(found.ObservedGeneration).To(Equal(template.Generation))
 		c = *found
-	}, timeout, 50*time.Millisecond).Should(Succeed(), "%s of %s is not %s", condition, template.Name, status)
+	}).Should(Succeed(), "%s of %s is not %s", condition, template.Name, status)
 	return c
 }
 
@@ -87,7 +85,7 @@ func waitForDeletion(t *testing.T, obj client.Object) {
 	t.Helper()
 	NewWithT(t).Eventually(func() bool {
 		return apierrors.IsNotFound(env.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj))
-	}, timeout, 50*time.Millisecond).Should(BeTrue(), "%s still exists", obj.GetName())
+	}).Should(BeTrue(), "%s still exists", obj.GetName())
 }
 
 func TestTemplate_reportsItsModule(t *testing.T) {
@@ -99,8 +97,9 @@ func TestTemplate_reportsItsModule(t *testing.T) {
 	g.Expect(c.Message).To(HavePrefix("main.tf:1: "))
 	g.Expect(meta.IsStatusConditionFalse(template.Status.Conditions, infrav1.ReadyCondition)).To(BeTrue())
 
-	template.Spec.Template.Spec.ForProvider.Module = "variable \"name\" {}\n"
-	g.Expect(env.Client.Update(t.Context(), template)).To(Succeed())
+	objecttest.New(t, env.Client).Update(template, func() {
+		template.Spec.Template.Spec.ForProvider.Module = "variable \"name\" {}\n"
+	})
 
 	waitFor(t, template, infrav1.ModuleValidCondition, metav1.ConditionTrue)
 	waitFor(t, template, infrav1.ReadyCondition, metav1.ConditionTrue)
@@ -158,11 +157,9 @@ func TestTemplate_isNotDeletedWhileWorkspacesUseIt(t *testing.T) {
 		g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(template), template)).To(Succeed())
 		found := meta.FindStatusCondition(template.Status.Conditions, infrav1.DeletableCondition)
 		g.Expect(found.Message).To(HaveSuffix(home + "/local"))
-	}, timeout, 50*time.Millisecond).Should(Succeed(), "one workspace still uses it")
+	}).Should(Succeed(), "one workspace still uses it")
 
-	g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(local), local)).To(Succeed())
-	local.Spec.TemplateRef.Name = "next"
-	g.Expect(env.Client.Update(t.Context(), local)).To(Succeed())
+	objecttest.New(t, env.Client).Update(local, func() { local.Spec.TemplateRef.Name = "next" })
 	waitForDeletion(t, template)
 }
 

@@ -13,6 +13,7 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/record"
+	_ "github.com/appthrust/capt/internal/testenv/waits"
 )
 
 func policyRule(action infrav1.PolicyAction) infrav1.PolicyRule {
