@@ -92,24 +92,25 @@ func TestAddonTrigger_waitsUntilReady(t *testing.T) {
 	h.Eventually(func() string {
 		h.reload(addon)
 		return addon.Annotations[addonsv1.TriggerAnnotation]
-	}, timeout).ShouldNot(BeEmpty())
-	h.Consistently(command.code, "300ms").ShouldNot(Receive(), "no controller has handled it")
+	}).ShouldNot(BeEmpty())
 	first := addon.Annotations[addonsv1.TriggerAnnotation]
 	applying := []addonsv1.ClusterAddonStatus{{Name: "a", Ready: new(true), Reason: "Ready"}, {Name: "b", Ready: new(false), Reason: "Applying", Message: "not yet"}}
 	h.setStatus(addon, func() { addon.Status.HandledTrigger, addon.Status.Clusters = first, applying })
-	h.Eventually(command.err.String, timeout).Should(ContainSubstring("b: Applying not yet"))
-	h.Consistently(command.code, "300ms").ShouldNot(Receive(), "not ready yet")
+	h.Eventually(command.err.String).Should(ContainSubstring("b: Applying not yet"))
+	h.setStatus(addon, func() { addon.Status.Clusters[1].Message = "nearly" })
+	h.Eventually(command.err.String).Should(ContainSubstring("b: Applying nearly"), "it waits until the add-on is ready")
+	h.Expect(command.code).NotTo(Receive())
 	h.setStatus(addon, func() { addon.Status.Clusters[1].Ready, addon.Status.Clusters[1].Reason = new(true), "Ready" })
-	h.Eventually(command.code, timeout).Should(Receive(Equal(0)))
+	h.Eventually(command.code).Should(Receive(Equal(0)))
 
 	command = h.start("addon", "trigger", "karpenter", "--cluster", "b")
-	h.Eventually(command.out.String, timeout).Should(ContainSubstring("Triggered"))
+	h.Eventually(command.out.String).Should(ContainSubstring("Triggered"))
 	h.setStatus(addon, func() {
 		addon.Status.HandledTrigger = addon.Annotations[addonsv1.TriggerAnnotation]
 		addon.Status.Clusters[1].Ready, addon.Status.Clusters[1].Reason = new(false), "ReleaseStalled"
 	})
-	h.Eventually(command.code, timeout).Should(Receive(Equal(1)))
-	h.Expect(command.err.String()).To(ContainSubstring("karpenter failed in cluster b: ReleaseStalled: not yet"))
+	h.Eventually(command.code).Should(Receive(Equal(1)))
+	h.Expect(command.err.String()).To(ContainSubstring("karpenter failed in cluster b: ReleaseStalled: nearly"))
 
 	h.Expect(h.run("addon", "trigger", "karpenter", "--no-wait").code).To(Equal(0))
 	h.reload(addon)

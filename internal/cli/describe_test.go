@@ -72,16 +72,16 @@ func TestDescribe_watchShowsChanges(t *testing.T) {
 	h := newHarness(t)
 	_, infra, vpc := h.network("demo")
 	command := h.start("describe", "cluster", "demo", "--watch")
-	h.Eventually(command.out.String, timeout).Should(ContainSubstring("Workspace/demo-net"))
+	h.Eventually(command.out.String).Should(ContainSubstring("Workspace/demo-net"))
 
 	h.setStatus(vpc, func() {
 		vpc.Status.Conditions = condition("Ready", "False", "WaitingForApproval", "Applied: plan-1 waits")
 	})
-	h.Eventually(command.out.String, timeout).Should(MatchRegexp(`(?m)^\S+Z  Workspace/demo-net  ! WaitingForApproval  Applied: plan-1 waits$`))
+	h.Eventually(command.out.String).Should(MatchRegexp(`(?m)^\S+Z  Workspace/demo-net  ! WaitingForApproval  Applied: plan-1 waits$`))
 	h.setStatus(infra, func() { infra.Status.Conditions = condition("Ready", "True", "Ready", "") })
-	h.Eventually(command.out.String, timeout).Should(MatchRegexp(`(?m)^\S+Z  CAPTCluster/demo  ✓ Ready$`))
+	h.Eventually(command.out.String).Should(MatchRegexp(`(?m)^\S+Z  CAPTCluster/demo  ✓ Ready$`))
 	command.stop()
-	h.Eventually(command.code, timeout).Should(Receive(Equal(0)))
+	h.Eventually(command.code).Should(Receive(Equal(0)))
 }
 
 func TestDescribe_watchEndsWhenTheClusterIsDeleted(t *testing.T) {
@@ -89,9 +89,9 @@ func TestDescribe_watchEndsWhenTheClusterIsDeleted(t *testing.T) {
 	c := cluster("demo", nil)
 	h.create(c)
 	command := h.start("describe", "cluster", "demo", "-w")
-	h.Eventually(command.out.String, timeout).Should(ContainSubstring("Cluster/demo"))
+	h.Eventually(command.out.String).Should(ContainSubstring("Cluster/demo"))
 	h.Expect(env.Client.Delete(h.ctx, c)).To(Succeed())
-	h.Eventually(command.code, timeout).Should(Receive(Equal(0)))
+	h.Eventually(command.code).Should(Receive(Equal(0)))
 	h.Expect(command.err.String()).To(Equal("Cluster demo was deleted\n"))
 }
 
@@ -108,17 +108,17 @@ func TestDescribe_showsTheNodesOfTheWorkloadCluster(t *testing.T) {
 	h.Expect(err).NotTo(HaveOccurred())
 	h.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "demo-kubeconfig"}, Data: map[string][]byte{"value": text}})
 	command := h.start("describe", "cluster", "demo", "--watch")
-	h.Eventually(command.out.String, timeout).Should(ContainSubstring("Cluster/demo"))
+	h.Eventually(command.out.String).Should(ContainSubstring("Cluster/demo"))
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "node-"}}
 	h.Expect(env.Client.Create(h.ctx, node)).To(Succeed())
-	h.Eventually(command.out.String, timeout).Should(ContainSubstring("Node/" + node.Name + "  ? NotReported"))
+	h.Eventually(command.out.String).Should(ContainSubstring("Node/" + node.Name + "  ? NotReported"))
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	node.Status.NodeInfo.KubeletVersion = "v1.33.4"
 	h.Expect(env.Client.Status().Update(h.ctx, node)).To(Succeed())
-	h.Eventually(command.out.String, timeout).Should(ContainSubstring("Node/" + node.Name + "  ✓ Ready  v1.33.4"))
+	h.Eventually(command.out.String).Should(ContainSubstring("Node/" + node.Name + "  ✓ Ready  v1.33.4"))
 	command.stop()
-	h.Eventually(command.code, timeout).Should(Receive(Equal(0)))
+	h.Eventually(command.code).Should(Receive(Equal(0)))
 
 	a = h.run("describe", "cluster", "demo")
-	h.Expect(a.out).To(MatchRegexp(`(?m)^  └─Node/` + node.Name + ` +✓ Ready +v1\.33\.4$`))
+	h.Expect(a.out).To(MatchRegexp(`(?m)^  [├└]─Node/` + node.Name + ` +✓ Ready +v1\.33\.4$`))
 }

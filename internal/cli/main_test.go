@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
@@ -20,6 +19,7 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cli"
 	"github.com/appthrust/capt/internal/testenv"
+	_ "github.com/appthrust/capt/internal/testenv/waits"
 )
 
 var env *testenv.Environment
@@ -28,9 +28,6 @@ func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
 	os.Exit(testenv.Run(m, &env))
 }
-
-// timeout is the limit for every wait; a busy machine is slow.
-const timeout = time.Minute
 
 // harness runs commands in a namespace of a real API server.
 type harness struct {
@@ -134,7 +131,7 @@ func (h *harness) setStatus(obj client.Object, edit func()) {
 		}
 		edit()
 		return env.Client.Status().Update(h.ctx, obj)
-	}, timeout).Should(Succeed())
+	}).Should(Succeed())
 }
 
 func (h *harness) reload(obj client.Object) {

@@ -73,14 +73,14 @@ func TestRun_requestsOnceAndReportsTheResult(t *testing.T) {
 		second, err = terraform.ParseOneShot(apply.Annotations[infrav1.OneShotAnnotation])
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(second.ID).NotTo(Equal(first.ID))
-	}, timeout).Should(Succeed())
+	}).Should(Succeed())
 	request := &infrav1.RunRequest{ID: second.ID, Arguments: "--target module.vpc", RequestedBy: "alice"}
 	h.setStatus(apply, func() {
 		apply.Status.EndOneShot(second.ID)
 		apply.Status.Plan = &infrav1.PlanStatus{ID: "plan-1", Run: "net-r7", PolicyAction: infrav1.PolicyDeny, Request: request}
 		apply.Status.History = []infrav1.RunRecord{{ID: "net-r7", Operation: "PlanAndApply", Outcome: "Denied", Request: request, Summary: "1 to add"}}
 	})
-	h.Eventually(r.code, timeout).Should(Receive(Equal(1)))
+	h.Eventually(r.code).Should(Receive(Equal(1)))
 	h.Expect(r.out.String()).To(ContainSubstring("Plan plan-1 of net (--target module.vpc, requested by alice)"))
 	h.Expect(r.err.String()).To(ContainSubstring("run net-r7: a policy denies the plan, so nothing was applied"))
 	h.reload(apply)

@@ -91,7 +91,7 @@ func TestShell_usesTheInputsAfterTheWait(t *testing.T) {
 	h := newHarness(t)
 	apply := h.shellWorkspace("net")
 	running := h.start(h.shellArgs("net", "--", "sh", "-c", "echo name=$TF_VAR_name")...)
-	h.Eventually(func() map[string]string { return h.annotations(apply) }, timeout).Should(HaveKey(infrav1.ShellAnnotation))
+	h.Eventually(func() map[string]string { return h.annotations(apply) }).Should(HaveKey(infrav1.ShellAnnotation))
 	var shell struct{ id string }
 	before := apply.DeepCopy()
 	apply.Spec.Variables = map[string]infrav1.Value{"name": infrav1.StringValue("later")}
@@ -101,7 +101,7 @@ func TestShell_usesTheInputsAfterTheWait(t *testing.T) {
 	h.setStatus(apply, func() {
 		apply.Status.Shell = &infrav1.ShellStatus{ID: shell.id, OpenedAt: metav1.Now()}
 	})
-	h.Eventually(running.code, timeout).Should(Receive(Equal(0)), running.err.String())
+	h.Eventually(running.code).Should(Receive(Equal(0)), running.err.String())
 	h.Expect(running.out.String()).To(Equal("name=later\n"))
 }
 
@@ -166,10 +166,10 @@ func (h *harness) cutShell() (*runningCommand, *proxy) {
 	dir := h.t.TempDir()
 	script := ": > " + dir + "/open; while ! [ -e " + dir + "/go ]; do sleep 0.1; done; tofu apply -auto-approve"
 	running := h.start(append([]string{"--server", "https://" + p.listener.Addr().String()}, h.shellArgs("net", "--no-wait", "--", "sh", "-c", script)...)...)
-	h.Eventually(filepath.Join(dir, "open"), timeout).Should(BeAnExistingFile(), running.err.String)
+	h.Eventually(filepath.Join(dir, "open")).Should(BeAnExistingFile(), running.err.String)
 	p.setCut(true)
 	h.Expect(os.WriteFile(filepath.Join(dir, "go"), nil, 0o600)).To(Succeed())
-	h.Eventually(running.err.String, timeout).Should(And(ContainSubstring("Waiting: "), ContainSubstring("Press Ctrl-C to give up")))
+	h.Eventually(running.err.String).Should(And(ContainSubstring("Waiting: "), ContainSubstring("Press Ctrl-C to give up")))
 	return running, p
 }
 
@@ -186,17 +186,18 @@ func TestShell_savesTheStateWhenTheNetworkIsBack(t *testing.T) {
 	apply := h.shellWorkspace("net")
 	running, p := h.cutShell()
 	p.setCut(false)
-	h.Eventually(running.code, timeout).Should(Receive(Equal(0)), running.err.String)
+	h.Eventually(running.code).Should(Receive(Equal(0)), running.err.String)
 	h.Expect(h.lockHolder()).To(BeNil())
 	h.Expect(h.annotations(apply)).NotTo(HaveKey(infrav1.ShellAnnotation))
 }
 
+// It is not parallel: the shells of other tests would receive the signal, too.
 func TestShell_keepsTheStateWhenTheUserGivesUp(t *testing.T) {
-	h := newHarness(t)
+	h := &harness{WithT: NewWithT(t), t: t, ctx: t.Context(), namespace: env.Namespace(t)}
 	apply := h.shellWorkspace("net")
 	running, p := h.cutShell()
 	h.Expect(syscall.Kill(os.Getpid(), syscall.SIGINT)).To(Succeed())
-	h.Eventually(running.code, timeout).Should(Receive(Equal(1)))
+	h.Eventually(running.code).Should(Receive(Equal(1)))
 	p.setCut(false)
 	message := running.err.String()
 	h.Expect(message).To(And(ContainSubstring("the state could not be saved; its files are in"), ContainSubstring("captctl unlock net")))

@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 )
@@ -26,7 +25,7 @@ func TestOpenBrowser_passesTheLinkInAFile(t *testing.T) {
 		var err error
 		arguments, err = os.ReadFile(filepath.Join(dir, "arguments"))
 		return string(arguments), err
-	}, time.Minute).Should(HaveSuffix("open.html\n"))
+	}).Should(HaveSuffix("open.html\n"))
 	shown, err := os.ReadFile(filepath.Join(dir, "shown"))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(string(shown)).To(ContainSubstring("url=http://127.0.0.1:8082/#token=SECRET"))

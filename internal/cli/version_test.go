@@ -49,28 +49,32 @@ func TestVersion_printsTheImagesOfManagers(t *testing.T) {
 	defer server.Close()
 	kubeconfig := kubeconfigOf(t, server.URL)
 
-	out, problem, code := captctl(t, "", "version", "--kubeconfig", kubeconfig)
-	g.Expect(code).To(Equal(0), problem)
-	g.Expect(out).To(Equal("captctl " + version.Get().String() + "\nmanager example.com/capt:v1.2.3 (Deployment capt-system/capt-controller-manager)\n"))
+	// The command waits only some seconds for the managers, also on a busy machine.
+	g.Eventually(func(g Gomega) {
+		out, problem, code := captctl(t, "", "version", "--kubeconfig", kubeconfig)
+		g.Expect(code).To(Equal(0), problem)
+		g.Expect(out).To(Equal("captctl " + version.Get().String() + "\nmanager example.com/capt:v1.2.3 (Deployment capt-system/capt-controller-manager)\n"))
+	}).Should(Succeed())
+	g.Eventually(func(g Gomega) {
+		out, _, code := captctl(t, "", "version", "--kubeconfig", kubeconfig, "-o", "json")
+		g.Expect(code).To(Equal(0))
+		var printed struct {
+			Version  string
+			Managers []struct{ Namespace, Deployment, Image string }
+		}
+		g.Expect(json.Unmarshal([]byte(out), &printed)).To(Succeed())
+		g.Expect(printed.Version).To(Equal(version.Version()))
+		g.Expect(printed.Managers).To(HaveLen(1))
+		g.Expect(printed.Managers[0].Image).To(Equal("example.com/capt:v1.2.3"))
+	}).Should(Succeed())
 
-	managed := list.Items
 	list.Items = nil
-	var stdout, stderr buffer
-	g.Expect(execute(t.Context(), cli.Streams{Out: &stdout, Err: &stderr}, "version", "--kubeconfig", kubeconfig)).To(Succeed())
-	g.Expect(stdout.String()).To(Equal("captctl " + version.Get().String() + "\n"))
-	g.Expect(stderr.String()).To(ContainSubstring("has no Deployment of a manager: it runs outside of the cluster"))
-	list.Items = managed
-
-	out, _, code = captctl(t, "", "version", "--kubeconfig", kubeconfig, "-o", "json")
-	g.Expect(code).To(Equal(0))
-	var printed struct {
-		Version  string
-		Managers []struct{ Namespace, Deployment, Image string }
-	}
-	g.Expect(json.Unmarshal([]byte(out), &printed)).To(Succeed())
-	g.Expect(printed.Version).To(Equal(version.Version()))
-	g.Expect(printed.Managers).To(HaveLen(1))
-	g.Expect(printed.Managers[0].Image).To(Equal("example.com/capt:v1.2.3"))
+	g.Eventually(func(g Gomega) {
+		var stdout, stderr buffer
+		g.Expect(execute(t.Context(), cli.Streams{Out: &stdout, Err: &stderr}, "version", "--kubeconfig", kubeconfig)).To(Succeed())
+		g.Expect(stdout.String()).To(Equal("captctl " + version.Get().String() + "\n"))
+		g.Expect(stderr.String()).To(ContainSubstring("has no Deployment of a manager: it runs outside of the cluster"))
+	}).Should(Succeed())
 }
 
 // The version of captctl is printed without a management cluster, and without a delay.

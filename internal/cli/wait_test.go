@@ -26,33 +26,20 @@ func TestWait_endsIfTheWorkspaceCannotStart(t *testing.T) {
 	h.withoutTemplate("net")
 	const reason = "net cannot start a run: WaitingForTemplate: WorkspaceTemplate default/greting does not exist"
 	retry, list := h.start("retry", "net", "--wait"), h.start("state", "list", "net")
-	h.Eventually(retry.code, timeout).Should(Receive(Equal(1)))
+	h.Eventually(retry.code).Should(Receive(Equal(1)))
 	h.Expect(retry.err.String()).To(Equal("WaitingForTemplate: WorkspaceTemplate default/greting does not exist\n" + reason + "; the run was requested and may still be executed"))
-	h.Eventually(list.code, timeout).Should(Receive(Equal(1)))
+	h.Eventually(list.code).Should(Receive(Equal(1)))
 	h.Expect(list.err.String()).To(HaveSuffix(reason), "a command that only reads is withdrawn")
-}
-
-func TestWait_continuesIfTheCauseIsRemoved(t *testing.T) {
-	h := newHarness(t)
-	apply := h.withoutTemplate("net")
-	running := h.start("retry", "net", "--wait")
-	h.Eventually(running.err.String, timeout).Should(ContainSubstring("WaitingForTemplate"))
-	h.setStatus(apply, func() {
-		apply.Status.Conditions = condition(infrav1.AppliedCondition, metav1.ConditionTrue, infrav1.AppliedReason, "1 resource")
-		apply.Status.HandledRequest = apply.Annotations[infrav1.RunRequestedAnnotation]
-	})
-	h.Eventually(running.code, timeout).Should(Receive(Equal(0)), running.err.String)
-	h.Expect(running.out.String()).To(ContainSubstring("net is applied: 1 resource"))
 }
 
 func TestWait_endsWithAnInterrupt(t *testing.T) {
 	h := newHarness(t)
-	h.withoutTemplate("net")
+	h.applied("net")
 	running := h.start("retry", "net", "--wait")
-	h.Eventually(running.err.String, timeout).Should(ContainSubstring("WaitingForTemplate"))
+	h.Eventually(running.err.String).Should(HavePrefix("Waiting until the manager starts the run\n"))
 	running.stop()
-	h.Eventually(running.code, timeout).Should(Receive(Equal(130)))
-	h.Expect(running.err.String()).To(HaveSuffix("does not exist\nInterrupted: the run was requested and may still be executed\n"))
+	h.Eventually(running.code).Should(Receive(Equal(130)))
+	h.Expect(running.err.String()).To(HaveSuffix("\nInterrupted: the run was requested and may still be executed\n"))
 }
 
 // Nothing can use the result of an interrupted command that reads, and it must not block others.
@@ -62,21 +49,21 @@ func TestWait_withdrawsACommandThatReads(t *testing.T) {
 	for _, run := range []*infrav1.RunStatus{nil, {ID: "net-r2", Operation: "PlanAndApply", StartedAt: metav1.Now()}} {
 		h.setStatus(apply, func() { apply.Status.Run = run })
 		running := h.start("state", "list", "net")
-		h.Eventually(func() map[string]string { return h.annotations(apply) }, timeout).Should(HaveKey(infrav1.StateCommandAnnotation))
-		h.Eventually(running.err.String, timeout).ShouldNot(BeEmpty())
+		h.Eventually(func() map[string]string { return h.annotations(apply) }).Should(HaveKey(infrav1.StateCommandAnnotation))
+		h.Eventually(running.err.String).ShouldNot(BeEmpty())
 		running.stop()
-		h.Eventually(running.code, timeout).Should(Receive(Equal(130)))
+		h.Eventually(running.code).Should(Receive(Equal(130)))
 		h.Expect(running.err.String()).To(HaveSuffix("\nInterrupted: the command is withdrawn\n"))
 		h.Expect(h.annotations(apply)).NotTo(HaveKey(infrav1.StateCommandAnnotation))
 	}
 	running := h.start("state", "list", "net")
-	h.Eventually(func() map[string]string { return h.annotations(apply) }, timeout).Should(HaveKey(infrav1.StateCommandAnnotation))
+	h.Eventually(func() map[string]string { return h.annotations(apply) }).Should(HaveKey(infrav1.StateCommandAnnotation))
 	h.setStatus(apply, func() {
 		apply.Status.Run = &infrav1.RunStatus{ID: "net-r3", Operation: "StateCommand", StartedAt: metav1.Now()}
 	})
-	h.Eventually(running.err.String, timeout).Should(ContainSubstring("net-r3"))
+	h.Eventually(running.err.String).Should(ContainSubstring("net-r3"))
 	running.stop()
-	h.Eventually(running.code, timeout).Should(Receive(Equal(130)))
+	h.Eventually(running.code).Should(Receive(Equal(130)))
 	h.Expect(running.err.String()).To(HaveSuffix("\nInterrupted: the command was requested and may still be executed\n"))
 	a := h.run("state", "list", "net")
 	h.Expect(a.err).To(Equal("net has not executed an earlier command yet (state list): wait for it, or remove it with kubectl annotate wsta net capt.appthrust.io/state-command-"))
@@ -104,9 +91,9 @@ func TestWait_namesAnOpenShell(t *testing.T) {
 	})
 	for _, args := range [][]string{{"state", "list", "net"}, {"drift", "net", "--now"}, {"retry", "net", "--wait"}} {
 		running := h.start(args...)
-		h.Eventually(running.err.String, timeout).Should(Equal("ShellOpen: a run waits until shell shell-1 of ada on ada@laptop is closed\n"))
+		h.Eventually(running.err.String).Should(HavePrefix("ShellOpen: a run waits until shell shell-1 of ada on ada@laptop is closed\n"))
 		running.stop()
-		h.Eventually(running.code, timeout).Should(Receive(Equal(130)))
+		h.Eventually(running.code).Should(Receive(Equal(130)))
 	}
 }
 
@@ -120,15 +107,15 @@ func TestWait_namesAManagerThatDoesNotReact(t *testing.T) {
 		waiting = append(waiting, h.start(args...))
 	}
 	for _, running := range waiting {
-		h.Eventually(running.err.String, timeout).Should(Equal(first + later))
+		h.Eventually(running.err.String).Should(Equal(first + later))
 	}
 	h.setStatus(apply, func() {
 		apply.Status.Run = &infrav1.RunStatus{ID: "net-r2", Operation: "PlanAndApply", StartedAt: metav1.Now()}
 	})
 	for _, running := range waiting {
-		h.Eventually(running.err.String, timeout).Should(ContainSubstring(first + later + "Run/net-r2"))
+		h.Eventually(running.err.String).Should(ContainSubstring(first + later + "Run/net-r2"))
 		running.stop()
-		h.Eventually(running.code, timeout).Should(Receive(Equal(130)))
+		h.Eventually(running.code).Should(Receive(Equal(130)))
 	}
 }
 
@@ -139,13 +126,13 @@ func TestWait_survivesARestartOfTheAPIServer(t *testing.T) {
 	h.Expect(err).NotTo(HaveOccurred())
 	p := newProxy(t, server.Host)
 	running := h.start("--server", "https://"+p.listener.Addr().String(), "retry", "net", "--wait")
-	h.Eventually(running.err.String, timeout).Should(Equal("Waiting until the manager starts the run\n"))
+	h.Eventually(running.err.String).Should(HavePrefix("Waiting until the manager starts the run\n"))
 	p.setCut(true)
-	h.Eventually(running.err.String, timeout).Should(MatchRegexp(`\nManagement cluster has been unreachable since \d\d:\d\d:\d\d, retrying: \S`))
+	h.Eventually(running.err.String).Should(MatchRegexp(`\nManagement cluster has been unreachable since \d\d:\d\d:\d\d, retrying: \S`))
 	// What happens meanwhile is not lost.
 	h.setStatus(apply, func() { apply.Status.HandledRequest = apply.Annotations[infrav1.RunRequestedAnnotation] })
 	p.setCut(false)
-	h.Eventually(running.code, timeout).Should(Receive(Equal(0)), running.err.String)
+	h.Eventually(running.code).Should(Receive(Equal(0)), running.err.String)
 	h.Expect(running.out.String()).To(ContainSubstring("net is applied: 1 resource"))
 }
 
@@ -163,16 +150,16 @@ func TestWait_endsTheLineOfAnOutage(t *testing.T) {
 				h.setStatus(apply, func() { apply.Status.Run = run })
 			}
 			running := h.start("--server", "https://"+p.listener.Addr().String(), "retry", "net", "--wait")
-			h.Eventually(running.err.String, timeout).Should(HavePrefix(line))
+			h.Eventually(running.err.String).Should(HavePrefix(line))
 			if name == "ran" {
 				h.setStatus(apply, func() { apply.Status.Run = nil })
 			}
 			p.setCut(true)
-			h.Eventually(running.err.String, timeout).Should(ContainSubstring("\nManagement cluster has been unreachable since "))
+			h.Eventually(running.err.String).Should(ContainSubstring("\nManagement cluster has been unreachable since "))
 			p.setCut(false)
-			h.Eventually(running.err.String, timeout).Should(MatchRegexp(`\nManagement cluster [^\n]*\n` + line))
+			h.Eventually(running.err.String).Should(MatchRegexp(`\nManagement cluster [^\n]*\n` + line))
 			running.stop()
-			h.Eventually(running.code, timeout).Should(Receive(Equal(130)))
+			h.Eventually(running.code).Should(Receive(Equal(130)))
 		})
 	}
 }
@@ -183,10 +170,10 @@ func TestUnlock_canBeInterrupted(t *testing.T) {
 	apply := h.applied("net")
 	h.lock("net", "net-r1")
 	running := h.start("unlock", "net", "--yes")
-	h.Eventually(func() map[string]string { return h.annotations(apply) }, timeout).Should(HaveKeyWithValue(infrav1.ForceUnlockAnnotation, "net-r1"))
-	h.Eventually(running.err.String, timeout).ShouldNot(BeEmpty())
+	h.Eventually(func() map[string]string { return h.annotations(apply) }).Should(HaveKeyWithValue(infrav1.ForceUnlockAnnotation, "net-r1"))
+	h.Eventually(running.err.String).ShouldNot(BeEmpty())
 	running.stop()
-	h.Eventually(running.code, timeout).Should(Receive(Equal(130)))
+	h.Eventually(running.code).Should(Receive(Equal(130)))
 	h.Expect(h.annotations(apply)).NotTo(HaveKey(infrav1.ForceUnlockAnnotation))
 	h.Expect(running.err.String()).To(HaveSuffix("\nInterrupted: the run was requested and may still be executed\nLock net-r1 is not broken any more, unless the run has started\n"))
 }
@@ -199,14 +186,14 @@ func TestWait_doesNotAdviseToApprove(t *testing.T) {
 		apply.Status.Conditions = condition(infrav1.AppliedCondition, metav1.ConditionFalse, infrav1.WaitingForApprovalReason, "Plan plan-0123456789abcdef waits for approval: set spec.approvedPlan to plan-0123456789abcdef")
 	})
 	list := h.start("state", "list", "net")
-	h.Eventually(list.err.String, timeout).Should(Equal("WaitingForApproval\n"))
+	h.Eventually(list.err.String).Should(HavePrefix("WaitingForApproval\n"))
 	list.stop()
-	h.Eventually(list.code, timeout).Should(Receive(Equal(130)))
+	h.Eventually(list.code).Should(Receive(Equal(130)))
 
 	approve := h.start("approve", "net", "--yes", "--wait")
-	h.Eventually(approve.err.String, timeout).Should(Equal("Waiting until plan plan-0123456789abcdef is applied\n"))
+	h.Eventually(approve.err.String).Should(HavePrefix("Waiting until plan plan-0123456789abcdef is applied\n"))
 	approve.stop()
-	h.Eventually(approve.code, timeout).Should(Receive(Equal(130)))
+	h.Eventually(approve.code).Should(Receive(Equal(130)))
 }
 
 func TestDrift_waitsForTheRunThatIsInProgress(t *testing.T) {
@@ -218,14 +205,14 @@ func TestDrift_waitsForTheRunThatIsInProgress(t *testing.T) {
 		apply.Status.Conditions = condition(infrav1.AppliedCondition, metav1.ConditionFalse, infrav1.RunInProgressReason, "")
 	})
 	running := h.start("drift", "net", "--now")
-	h.Eventually(running.err.String, timeout).Should(ContainSubstring("net-r2"))
+	h.Eventually(running.err.String).Should(ContainSubstring("net-r2"))
 	h.setStatus(apply, func() {
 		apply.Status.Run = nil
 		apply.Status.Conditions = condition(infrav1.AppliedCondition, metav1.ConditionTrue, infrav1.AppliedReason, "")
 	})
-	h.Eventually(func() map[string]string { return h.annotations(apply) }, timeout).Should(HaveKey(infrav1.CheckDriftAnnotation))
+	h.Eventually(func() map[string]string { return h.annotations(apply) }).Should(HaveKey(infrav1.CheckDriftAnnotation))
 	h.setStatus(apply, func() {
 		apply.Status.Drift = &infrav1.DriftStatus{Request: apply.Annotations[infrav1.CheckDriftAnnotation], CheckedAt: metav1.Now()}
 	})
-	h.Eventually(running.code, timeout).Should(Receive(Equal(0)), running.err.String)
+	h.Eventually(running.code).Should(Receive(Equal(0)), running.err.String)
 }

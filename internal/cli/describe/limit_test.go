@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -23,6 +22,7 @@ import (
 	"github.com/appthrust/capt/internal/cluster/workload"
 	"github.com/appthrust/capt/internal/kubernetes/dial"
 	"github.com/appthrust/capt/internal/kubernetes/scheme"
+	_ "github.com/appthrust/capt/internal/testenv/waits"
 )
 
 // workloadServer returns a management cluster with the kubeconfig of an API server, which
@@ -84,7 +84,7 @@ func TestWatchNodes_doesNotFollowRedirects(t *testing.T) {
 	current, _ := WatchNodes(t.Context(), reader, workload.Connector{Policy: policy}, key)
 	initialized := true
 	current(&Objects{Cluster: &clusterv1.Cluster{Status: clusterv1.ClusterStatus{Initialization: clusterv1.ClusterInitializationStatus{ControlPlaneInitialized: &initialized}}}})
-	g.Eventually(lists.Load, 20*time.Second).Should(BeNumerically(">", 2), "the watch tries again")
+	g.Eventually(lists.Load).Should(BeNumerically(">", 2), "the watch tries again")
 	g.Expect(reached.Load()).To(BeZero())
 }
 

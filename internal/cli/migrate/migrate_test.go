@@ -26,12 +26,14 @@ func TestPoll_endsWhenNothingIsPending(t *testing.T) {
 }
 
 func TestPoll_reportsWhatIsPendingAtTheDeadline(t *testing.T) {
-	cause := errors.New("not complete after 1s")
-	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Millisecond, cause)
-	defer cancel()
-	err := poll(ctx, func() (string, error) { return "waiting for Flux", nil })
-	NewWithT(t).Expect(err).To(MatchError(cause))
-	NewWithT(t).Expect(err).To(MatchError("not complete after 1s: waiting for Flux"))
+	synctest.Test(t, func(t *testing.T) {
+		cause := errors.New("not complete after 1s")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Millisecond, cause)
+		defer cancel()
+		err := poll(ctx, func() (string, error) { return "waiting for Flux", nil })
+		NewWithT(t).Expect(err).To(MatchError(cause))
+		NewWithT(t).Expect(err).To(MatchError("not complete after 1s: waiting for Flux"))
+	})
 }
 
 // A migration waits for minutes: a restart of an API server, or a laptop that slept, does not
@@ -66,11 +68,13 @@ func TestPoll_survivesAnOutage(t *testing.T) {
 }
 
 func TestPoll_reportsAnOutageAtTheDeadline(t *testing.T) {
-	cause := errors.New("not complete after 1s")
-	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Millisecond, cause)
-	defer cancel()
-	err := poll(ctx, func() (string, error) { return "", &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED} })
-	NewWithT(t).Expect(err).To(MatchError("not complete after 1s: dial: connection refused"))
+	synctest.Test(t, func(t *testing.T) {
+		cause := errors.New("not complete after 1s")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Millisecond, cause)
+		defer cancel()
+		err := poll(ctx, func() (string, error) { return "", &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED} })
+		NewWithT(t).Expect(err).To(MatchError("not complete after 1s: dial: connection refused"))
+	})
 }
 
 func TestReport_nextStage(t *testing.T) {

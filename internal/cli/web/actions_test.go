@@ -120,9 +120,10 @@ func TestSnapshots_areReadAFewAtATime(t *testing.T) {
 		_, body := p.send(http.MethodGet, "/api/v1/workspaces/"+namespace+"/net/snapshots", "")
 		answered <- body
 	}()
+	// Nothing shows that a request waits, so no event can replace this time.
 	p.Consistently(answered, "300ms").ShouldNot(Receive(), "it waits for one of the others")
 	<-p.server.states
-	p.Eventually(answered, timeout).Should(Receive(MatchJSON(`[]`)))
+	p.Eventually(answered).Should(Receive(MatchJSON(`[]`)))
 }
 
 func TestTrigger_appliesAnAddonAgain(t *testing.T) {
@@ -138,7 +139,7 @@ func TestTrigger_appliesAnAddonAgain(t *testing.T) {
 	p.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(addon), addon)).To(Succeed())
 	p.Expect(addon.Annotations).To(HaveKey(addonsv1.TriggerAnnotation))
 	s := p.stream("/api/v1/stream?view=addon/" + namespace + "/flux")
-	p.Eventually(s.all, timeout).Should(ContainSubstring(`"name":"flux"`))
+	p.Eventually(s.all).Should(ContainSubstring(`"name":"flux"`))
 }
 
 func TestPlan_streamsChangesWithValues(t *testing.T) {
@@ -185,11 +186,11 @@ func TestLog_followsARun(t *testing.T) {
 	}
 	patch("one\n", false)
 	s := p.stream("/api/v1/workspaces/" + namespace + "/net/log")
-	p.Eventually(s.all, timeout).Should(Equal(`run "net-r1"` + "\n" + `log "one\n"`))
+	p.Eventually(s.all).Should(Equal(`run "net-r1"` + "\n" + `log "one\n"`))
 	patch("one\ntwo\x1b[31m\n", false)
-	p.Eventually(s.all, timeout).Should(HaveSuffix("log \"two\uFFFD[31m\\n\""), "control characters are replaced")
+	p.Eventually(s.all).Should(HaveSuffix("log \"two\uFFFD[31m\\n\""), "control characters are replaced")
 	patch("one\ntwo\x1b[31m\nthree\n", true)
-	p.Eventually(s.all, timeout).Should(HaveSuffix(`log "three\n"` + "\n" + `end {}`))
+	p.Eventually(s.all).Should(HaveSuffix(`log "three\n"` + "\n" + `end {}`))
 }
 
 // The page notices by it that a connection is lost.
@@ -204,7 +205,7 @@ func TestStreams_areNeverSilent(t *testing.T) {
 	p.Expect(env.Client.Create(t.Context(), secret)).To(Succeed())
 	for _, path := range []string{"stream?view=fleet", "workspaces/" + namespace + "/net/log"} {
 		s := p.stream("/api/v1/" + path)
-		p.Eventually(s.all, timeout).Should(ContainSubstring("ping null\nping null"), path)
+		p.Eventually(s.all).Should(ContainSubstring("ping null\nping null"), path)
 		s.cancel()
 	}
 }

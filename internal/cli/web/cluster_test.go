@@ -162,8 +162,8 @@ func TestCluster_actsAsTheUserOfTheToken(t *testing.T) {
 	ben.login(tokenOf(t, b, "ben", readAll))
 	annas, _ := anna.stream("fleet")
 	bens, _ := ben.stream("fleet")
-	s.Eventually(annas.rows, timeout).Should(HaveKey(a + "/first"))
-	s.Eventually(bens.rows, timeout).Should(HaveKey(b + "/secret"))
+	s.Eventually(annas.rows).Should(HaveKey(a + "/first"))
+	s.Eventually(bens.rows).Should(HaveKey(b + "/secret"))
 	s.Expect(annas.all()).NotTo(ContainSubstring("secret"))
 	s.Expect(annas.denied()).To(ContainElement(HaveField("Kind", "CAPTAddon")))
 
@@ -190,7 +190,7 @@ func TestCluster_usersFindTheirNamespaces(t *testing.T) {
 	carla := s.visitor()
 	carla.login(token)
 	rows, _ := carla.stream("fleet")
-	s.Eventually(rows.rows, timeout).Should(HaveKey(other + "/demo"))
+	s.Eventually(rows.rows).Should(HaveKey(other + "/demo"))
 }
 
 func TestCluster_refusesAttacks(t *testing.T) {
@@ -264,13 +264,13 @@ func TestCluster_streamsEndWithTheSession(t *testing.T) {
 	s.Expect(s.logins().users).To(HaveLen(1), "sessions of a token share its watches")
 	_, firstEnded := first.stream("fleet")
 	stream, secondEnded := second.stream("fleet")
-	s.Eventually(stream.all, timeout).Should(ContainSubstring("synced"))
+	s.Eventually(stream.all).Should(ContainSubstring("synced"))
 
 	response, _ := first.send(http.MethodDelete, sessionPath, "", func(r *http.Request) { r.Header.Set(csrfHeader, "x") })
 	s.Expect(response.StatusCode).To(Equal(http.StatusForbidden), "another site cannot log a user out")
 	response, _ = first.send(http.MethodDelete, sessionPath, "")
 	s.Expect(response.StatusCode).To(Equal(http.StatusOK))
-	s.Eventually(firstEnded, timeout).Should(BeClosed())
+	s.Eventually(firstEnded).Should(BeClosed())
 	response, _ = first.send(http.MethodGet, "/api/v1/stream?view=fleet", "")
 	s.Expect(response.StatusCode).To(Equal(http.StatusUnauthorized))
 	s.Expect(secondEnded).NotTo(BeClosed())
@@ -280,8 +280,8 @@ func TestCluster_streamsEndWithTheSession(t *testing.T) {
 	s.Eventually(func() int {
 		response, _ := second.send(http.MethodGet, "/api/v1/workspaces/"+namespace+"/none/can", "")
 		return response.StatusCode
-	}, timeout).Should(Equal(http.StatusUnauthorized))
-	s.Eventually(secondEnded, timeout).Should(BeClosed())
+	}).Should(Equal(http.StatusUnauthorized))
+	s.Eventually(secondEnded).Should(BeClosed())
 	s.Expect(s.logins().users).To(BeEmpty(), "the watches end")
 }
 

@@ -57,7 +57,7 @@ func setStatus(t *testing.T, obj client.Object, edit func()) {
 		}
 		edit()
 		return env.Client.Status().Update(t.Context(), obj)
-	}, timeout).Should(Succeed())
+	}).Should(Succeed())
 }
 
 // createWorkspace creates a workspace of a Cluster, or one without a Cluster.

@@ -21,6 +21,7 @@ import (
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/testenv/waits"
 )
 
 // interceptor answers requests instead of the API server, unless it returns nil.
@@ -111,19 +112,19 @@ func TestKinds_oneThatFailsHidesNothingElse(t *testing.T) {
 	})
 	p := start(t, Options{Config: config, Namespace: namespace, OnlyNamespace: true})
 	fleet, addons := p.stream("/api/v1/stream?view=fleet"), p.stream("/api/v1/stream?view=addons")
-	p.Eventually(fleet.rows, timeout).Should(HaveKey(namespace + "/demo"))
-	p.Eventually(fleet.denied, timeout).Should(HaveLen(1))
+	p.Eventually(fleet.rows).Should(HaveKey(namespace + "/demo"))
+	p.Eventually(fleet.denied).Should(HaveLen(1))
 	p.Expect(fleet.denied()[0].Kind).To(Equal("CAPTAddon"))
 	p.Expect(fleet.denied()[0].Error).To(ContainSubstring("refused by the test"))
 	p.Expect(fleet.session().Lost).To(BeEmpty(), "the management cluster responds")
 
 	// The rest stays live.
 	createCluster(t, namespace, "later")
-	p.Eventually(fleet.rows, timeout).Should(HaveKey(namespace + "/later"))
+	p.Eventually(fleet.rows).Should(HaveKey(namespace + "/later"))
 
 	broken.Store(false)
-	p.Eventually(addons.all, timeout).Should(ContainSubstring(`"name":"flux"`))
-	p.Eventually(addons.denied, timeout).Should(BeEmpty())
+	p.Eventually(addons.all).Should(ContainSubstring(`"name":"flux"`))
+	p.Eventually(addons.denied).Should(BeEmpty())
 }
 
 func TestKinds_oneThatIsRefusedNamesThePermission(t *testing.T) {
@@ -136,11 +137,11 @@ func TestKinds_oneThatIsRefusedNamesThePermission(t *testing.T) {
 	})
 	p := start(t, Options{Config: config, Namespace: namespace, OnlyNamespace: true})
 	s := p.stream("/api/v1/stream?view=fleet")
-	p.Eventually(s.rows, timeout).Should(HaveKey(namespace + "/demo"))
-	p.Eventually(s.denied, timeout).Should(Equal([]Denied{{Kind: "CAPTCluster", Missing: "list captclusters.infrastructure.cluster.x-k8s.io", Role: viewerRole}}))
+	p.Eventually(s.rows).Should(HaveKey(namespace + "/demo"))
+	p.Eventually(s.denied).Should(Equal([]Denied{{Kind: "CAPTCluster", Missing: "list captclusters.infrastructure.cluster.x-k8s.io", Role: viewerRole}}))
 	p.Expect(s.rows()[namespace+"/demo"].Message).NotTo(ContainSubstring("does not exist"), "what cannot be read may exist")
 	createCluster(t, namespace, "later")
-	p.Eventually(s.rows, timeout).Should(HaveKey(namespace + "/later"))
+	p.Eventually(s.rows).Should(HaveKey(namespace + "/later"))
 }
 
 func TestKinds_oneThatIsNotInstalledIsAbsent(t *testing.T) {
@@ -152,8 +153,8 @@ func TestKinds_oneThatIsNotInstalledIsAbsent(t *testing.T) {
 	})
 	p := start(t, Options{Config: config, Namespace: namespace, OnlyNamespace: true})
 	s := p.stream("/api/v1/stream?view=fleet")
-	p.Eventually(s.rows, timeout).Should(HaveKey(namespace + "/demo"))
-	p.Eventually(s.denied, timeout).Should(Equal([]Denied{{Kind: "CAPTMachinePool", Absent: true}}))
+	p.Eventually(s.rows).Should(HaveKey(namespace + "/demo"))
+	p.Eventually(s.denied).Should(Equal([]Denied{{Kind: "CAPTMachinePool", Absent: true}}))
 }
 
 func TestKinds_aNewRoleIsNoticedWhenAPageIsOpened(t *testing.T) {
@@ -163,14 +164,14 @@ func TestKinds_aNewRoleIsNoticedWhenAPageIsOpened(t *testing.T) {
 	bind(t, "carla", namespace, readAll)
 	p := start(t, Options{Config: as("carla"), Namespace: namespace, OnlyNamespace: true}, func(s *Server) { s.local.user.watch.reviewAfter = 0 })
 	first := p.stream("/api/v1/stream?view=addons")
-	p.Eventually(first.denied, timeout).Should(ContainElement(Denied{Kind: "CAPTAddon", Missing: "list captaddons.addons.cluster.x-k8s.io", Role: viewerRole}))
-	p.Eventually(first.all, timeout).Should(ContainSubstring("synced"))
+	p.Eventually(first.denied).Should(ContainElement(Denied{Kind: "CAPTAddon", Missing: "list captaddons.addons.cluster.x-k8s.io", Role: viewerRole}))
+	p.Eventually(first.all).Should(ContainSubstring("synced"))
 	bind(t, "carla", namespace, rbacv1.PolicyRule{APIGroups: []string{addonsv1.GroupVersion.Group}, Resources: []string{"captaddons"}, Verbs: []string{"list", "watch"}})
 	p.Eventually(func() string {
 		// The API server learns about a role a moment later.
 		p.stream("/api/v1/stream?view=addons").cancel()
 		return first.all()
-	}, timeout, "1s").Should(ContainSubstring(`"name":"flux"`))
+	}, waits.Timeout, "1s").Should(ContainSubstring(`"name":"flux"`))
 }
 
 // The first snapshot is complete: nothing appears a moment later that existed before.
@@ -192,10 +193,10 @@ func TestStream_waitsForAllKindsAndShowsTheProgress(t *testing.T) {
 	p := start(t, Options{Config: config, Namespace: namespace, OnlyNamespace: true})
 	s := p.stream("/api/v1/stream?view=cluster/" + namespace + "/demo")
 	total := len(kinds())
-	p.Eventually(func() *Loading { return s.session().Loading }, timeout).Should(Equal(&Loading{Done: total - 1, Total: total}))
+	p.Eventually(func() *Loading { return s.session().Loading }).Should(Equal(&Loading{Done: total - 1, Total: total}))
 	p.Expect(s.all()).NotTo(ContainSubstring("synced"))
 	close(release)
-	p.Eventually(s.all, timeout).Should(ContainSubstring("synced"))
+	p.Eventually(s.all).Should(ContainSubstring("synced"))
 	p.Expect(s.session().Loading).To(BeNil())
 	first, _, _ := strings.Cut(s.all(), "synced")
 	for i := range 5 {

@@ -205,7 +205,7 @@ func TestOIDC_logsInWithTheTokenOfTheProvider(t *testing.T) {
 	s.Expect(login.User).To(Equal("anna@example.com"))
 	anna.key = login.Key
 	rows, _ := anna.stream("fleet")
-	s.Eventually(rows.rows, timeout).Should(HaveKey(namespace + "/demo"))
+	s.Eventually(rows.rows).Should(HaveKey(namespace + "/demo"))
 
 	// The page does not lead elsewhere.
 	for _, to := range []string{"https://evil.example/", "//evil.example", `/\evil.example`, "/login/oidc", "/api/v1/session", "evil"} {

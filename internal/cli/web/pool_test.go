@@ -66,7 +66,7 @@ func TestPools_forgetWhatNoUserHas(t *testing.T) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		return len(p.copies)
-	}, timeout).Should(BeZero())
+	}).Should(BeZero())
 }
 
 func TestTrim_keepsWhatViewsShow(t *testing.T) {

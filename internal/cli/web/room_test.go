@@ -13,6 +13,8 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+
+	"github.com/appthrust/capt/internal/testenv/waits"
 )
 
 // crowd adds sessions to logins.
@@ -72,11 +74,11 @@ func TestLogins_waitForASlot(t *testing.T) {
 	c.slotTimeout = time.Millisecond
 	_, _, err := c.open(t.Context(), "token")
 	c.Expect(err).To(MatchError(errLogins))
-	c.slotTimeout = timeout
+	c.slotTimeout = waits.Timeout
 	waited := make(chan bool)
 	go func() { waited <- c.wait(t.Context()) }()
 	<-c.slots
-	c.Eventually(waited, timeout).Should(Receive(BeTrue()))
+	c.Eventually(waited).Should(Receive(BeTrue()))
 }
 
 func TestCluster_aLoginReplacesTheSessionOfTheBrowser(t *testing.T) {
@@ -186,6 +188,6 @@ func TestCluster_endsRequestsWhoseBodyDoesNotArrive(t *testing.T) {
 			_, err := io.Copy(io.Discard, bufio.NewReader(connection))
 			ended <- err
 		}()
-		s.Eventually(ended, timeout).Should(Receive(), body)
+		s.Eventually(ended).Should(Receive(), body)
 	}
 }

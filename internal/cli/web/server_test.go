@@ -28,9 +28,6 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Run(m, &env))
 }
 
-// timeout is the limit for every wait; a busy machine is slow.
-const timeout = time.Minute
-
 // page is a running server and the key of a session.
 type page struct {
 	*WithT
