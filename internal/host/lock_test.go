@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 
 	. "github.com/onsi/gomega"
 
@@ -40,21 +41,22 @@ func TestTryLockFile_needsTheDirectory(t *testing.T) {
 }
 
 func TestLockFile_waitsUntilTheLockIsReleased(t *testing.T) {
-	g := NewWithT(t)
 	path := filepath.Join(t.TempDir(), "lock")
-	first, err := host.LockFile(t.Context(), path)
-	g.Expect(err).NotTo(HaveOccurred())
-	acquired := make(chan *host.FileLock, 1)
-	go func() {
-		second, _ := host.LockFile(t.Context(), path)
-		acquired <- second
-	}()
-	g.Consistently(acquired, "60ms").ShouldNot(Receive())
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		first, err := host.LockFile(t.Context(), path)
+		g.Expect(err).NotTo(HaveOccurred())
+		acquired := make(chan *host.FileLock, 1)
+		go func() {
+			second, _ := host.LockFile(t.Context(), path)
+			acquired <- second
+		}()
+		synctest.Wait()
+		g.Expect(acquired).NotTo(Receive())
 
-	first.Release()
-	var second *host.FileLock
-	g.Eventually(acquired).Should(Receive(&second))
-	second.Release()
+		first.Release()
+		(<-acquired).Release()
+	})
 }
 
 func TestLockFile_endsWithItsContext(t *testing.T) {

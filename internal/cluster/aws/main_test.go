@@ -12,6 +12,7 @@ import (
 
 	"github.com/appthrust/capt/internal/cluster/aws"
 	"github.com/appthrust/capt/internal/cluster/aws/awstest"
+	_ "github.com/appthrust/capt/internal/testenv/waits"
 )
 
 // TestMain removes the AWS identity of the test process, which acts as the manager.

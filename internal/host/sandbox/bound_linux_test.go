@@ -17,6 +17,7 @@ import (
 
 	"github.com/appthrust/capt/internal/host"
 	"github.com/appthrust/capt/internal/host/sandbox"
+	_ "github.com/appthrust/capt/internal/testenv/waits"
 )
 
 // keeperEnv makes the test program start a bound process, print its ID and wait.
@@ -82,7 +83,7 @@ func TestSignal_reachesAProcessThatLeftItsGroup(t *testing.T) {
 	t.Cleanup(func() { _ = syscall.Kill(b.Pid(), syscall.SIGKILL) })
 	b.Signal(syscall.SIGTERM)
 	b.Signal(syscall.SIGKILL)
-	g.Eventually(b.Ended()).WithTimeout(10*time.Second).Should(BeClosed(), "nothing else would end it")
+	g.Eventually(b.Ended()).Should(BeClosed(), "nothing else would end it")
 }
 
 func TestStartBound_endsWithThisProcess(t *testing.T) {
@@ -102,10 +103,11 @@ func TestStartBound_endsWithThisProcess(t *testing.T) {
 				_, err := host.ProcessStartTime(pid)
 				return err
 			}
+			// Nothing shows when the thread ends, so no event can replace this time.
 			g.Consistently(alive, "200ms").Should(Succeed(), "it does not end with the thread that started it")
 			g.Expect(keeper.Process.Kill()).To(Succeed())
 			_ = keeper.Wait()
-			g.Eventually(alive, time.Minute).Should(MatchError(os.ErrNotExist))
+			g.Eventually(alive).Should(MatchError(os.ErrNotExist))
 		})
 	}
 }
@@ -115,7 +117,7 @@ func TestStartBound_leavesNoProcessOfItsGroup(t *testing.T) {
 	pidFile := filepath.Join(t.TempDir(), "pid")
 	b, err := (*sandbox.Rules)(nil).StartBound(exec.Command("sh", "-c", "sleep 600 & echo $! > "+pidFile))
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Eventually(b.Ended(), time.Minute).Should(BeClosed())
+	g.Eventually(b.Ended()).Should(BeClosed())
 	text, err := os.ReadFile(pidFile)
 	g.Expect(err).NotTo(HaveOccurred())
 	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
@@ -123,7 +125,7 @@ func TestStartBound_leavesNoProcessOfItsGroup(t *testing.T) {
 	g.Eventually(func() error {
 		_, err := host.ProcessStartTime(pid)
 		return err
-	}, time.Minute).Should(MatchError(os.ErrNotExist))
+	}).Should(MatchError(os.ErrNotExist))
 	b.Signal(syscall.SIGKILL) // It has no effect.
 }
 
@@ -140,7 +142,7 @@ done 2>/dev/null; echo end`)
 	cmd.Stdout = &out
 	b, err := (&sandbox.Rules{Hidden: []string{filepath.Join(newTree(t), "config")}}).StartBound(cmd)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Eventually(b.Ended(), time.Minute).Should(BeClosed())
+	g.Eventually(b.Ended()).Should(BeClosed())
 	g.Expect(b.State()).To(Equal("exit status 0"))
 	g.Expect(out.String()).To(Equal("end\n"))
 }
