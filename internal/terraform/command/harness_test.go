@@ -6,12 +6,12 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/command/commandtest"
+	"github.com/appthrust/capt/internal/testenv/waits"
 )
 
 func tofu(t testing.TB) *Tool {
@@ -64,7 +64,7 @@ func inline(hcl string) *terraform.Request {
 		RunID:     "run-1",
 		Operation: terraform.OperationPlanAndApply,
 		Module:    terraform.Module{Source: terraform.SourceInline, Format: terraform.FormatHCL, Content: hcl},
-		Grace:     20 * time.Second,
+		Grace:     waits.Timeout,
 	}
 }
 

@@ -2,6 +2,7 @@ package command
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/testenv/waits"
 )
 
 // slowModule creates one resource at once, a second one that takes until the file
@@ -30,7 +32,7 @@ resource "terraform_data" "first" {
 resource "terraform_data" "slow" {
   input = terraform_data.first.id
   provisioner "local-exec" {
-    command = "echo slow >> ${var.dir}/created; for i in $(seq 600); do [ -e ${var.dir}/go ] && exit 0; sleep 0.1; done"
+    command = "echo slow >> ${var.dir}/created; for i in $(seq 6000); do [ -e ${var.dir}/go ] && exit 0; sleep 0.1; done"
   }
 }
 resource "terraform_data" "last" {
@@ -63,8 +65,8 @@ func TestApply_interruptedKeepsTheResourcesCreatedSoFar(t *testing.T) {
 			_, err := session.Apply(ctx, w.PlanFile(), nil)
 			done <- err
 		}()
-		g.Eventually(log.String, 20*time.Second).Should(ContainSubstring("terraform_data.slow: Creating"))
-		g.Eventually(func() ([]byte, error) { return os.ReadFile(filepath.Join(dir, "created")) }, 20*time.Second).Should(ContainSubstring("slow"))
+		g.Eventually(log.String).Should(ContainSubstring("terraform_data.slow: Creating"))
+		g.Eventually(func() ([]byte, error) { return os.ReadFile(filepath.Join(dir, "created")) }).Should(ContainSubstring("slow"))
 		cancel(errors.New("cancelled by the user"))
 
 		failure := AsFailure(<-done)
@@ -100,8 +102,10 @@ func TestRun_killsTheProcessGroupAfterTheGracePeriod(t *testing.T) {
 	defer cancel()
 	script := `trap '' INT; sleep 300 & echo $! > child; wait; wait`
 	go func() {
-		for !exists(filepath.Join(dir, "child")) {
+		var content []byte
+		for !bytes.HasSuffix(content, []byte("\n")) {
 			time.Sleep(10 * time.Millisecond)
+			content, _ = os.ReadFile(filepath.Join(dir, "child"))
 		}
 		cancel()
 	}()
@@ -117,7 +121,7 @@ func TestRun_killsTheProcessGroupAfterTheGracePeriod(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	_, err = fmt.Sscan(string(content), &child)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Eventually(func() error { return syscall.Kill(child, 0) }, 5*time.Second).Should(MatchError(syscall.ESRCH), "the child is in the killed group")
+	g.Eventually(func() error { return syscall.Kill(child, 0) }).Should(MatchError(syscall.ESRCH), "the child is in the killed group")
 }
 
 func TestRun_startsNoProcessIfCancelled(t *testing.T) {
@@ -169,13 +173,13 @@ func TestApply_survivesTheDeathOfTheEngine(t *testing.T) {
 				_ = lines.Text()
 			}
 		}()
-		g.Eventually(func() ([]byte, error) { return os.ReadFile(filepath.Join(dir, "created")) }, 30*time.Second).Should(ContainSubstring("slow"))
+		g.Eventually(func() ([]byte, error) { return os.ReadFile(filepath.Join(dir, "created")) }).Should(ContainSubstring("slow"))
 		work := filepath.Join(dir, "work")
 		g.Expect(tool.Running(work)).To(HaveLen(1))
 		g.Expect(engine.Process.Kill()).To(Succeed())
 		_ = engine.Wait()
 
-		g.Expect(tool.AwaitEnd(context.Background(), work, nil, time.Minute)).To(Succeed())
+		g.Expect(tool.AwaitEnd(context.Background(), work, nil, waits.Timeout)).To(Succeed())
 		w := &Workdir{Tool: tool, Dir: work, Log: &syncBuffer{}}
 		request := slowRequest(dir)
 		g.Expect(os.WriteFile(filepath.Join(dir, "go"), nil, 0o600)).To(Succeed())

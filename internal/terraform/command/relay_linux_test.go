@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 
@@ -102,7 +101,7 @@ func TestServeProviders_endWithTheEngine(t *testing.T) {
 			g.Expect(providersIn(w.Dir)).To(HaveLen(1))
 			g.Expect(engine.Process.Kill()).To(Succeed())
 			_ = engine.Wait()
-			g.Eventually(func() []int { return providersIn(w.Dir) }, time.Minute).Should(BeEmpty())
+			g.Eventually(func() []int { return providersIn(w.Dir) }).Should(BeEmpty())
 		})
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/testenv/waits"
 )
 
 // roleEnv makes the test program another program, with an argument in argumentEnv.
@@ -96,9 +97,9 @@ func selfSigned() tls.Certificate {
 func attack(dir string) {
 	for path := range socketsFor(dir) {
 		for name, dial := range map[string]func() (net.Conn, error){
-			"plain": func() (net.Conn, error) { return net.DialTimeout("unix", path, time.Second) },
+			"plain": func() (net.Conn, error) { return net.DialTimeout("unix", path, waits.Timeout) },
 			"TLS": func() (net.Conn, error) {
-				return tls.DialWithDialer(&net.Dialer{Timeout: time.Second}, "unix", path, &tls.Config{
+				return tls.DialWithDialer(&net.Dialer{Timeout: waits.Timeout}, "unix", path, &tls.Config{
 					InsecureSkipVerify: true, NextProtos: []string{"h2"}, Certificates: []tls.Certificate{selfSigned()},
 				})
 			},
@@ -115,7 +116,7 @@ func attack(dir string) {
 func answers(conn net.Conn) bool {
 	defer func() { _ = conn.Close() }()
 	const settings = 4
-	_ = conn.SetDeadline(time.Now().Add(2 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(waits.Timeout))
 	_, _ = conn.Write([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"))
 	header := make([]byte, 9)
 	n, _ := conn.Read(header)

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/procfs"
@@ -180,7 +179,7 @@ func TestServeProviders_leavesAProviderThatEndedToTheTool(t *testing.T) {
 	session := serve(t, w, inline(localModule))
 	process := session.served.processes[0]
 	g.Expect(syscall.Kill(process.bound.Pid(), syscall.SIGKILL)).To(Succeed())
-	g.Eventually(process.bound.Ended(), time.Minute).Should(BeClosed())
+	g.Eventually(process.bound.Ended()).Should(BeClosed())
 	planOf(t, w, session)
 	g.Expect(starts.own()).NotTo(BeZero())
 	g.Expect(log.String()).To(ContainSubstring("Provider registry.opentofu.org/hashicorp/local ended"))

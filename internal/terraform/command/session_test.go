@@ -233,7 +233,7 @@ func TestSession_reportsTheHolderOfTheLock(t *testing.T) {
 		w, log := workdir(t, tool)
 		request := inline(`resource "terraform_data" "a" {
   provisioner "local-exec" {
-    command = "sleep 60"
+    command = "sleep 600"
   }
 }`)
 		session, err := Prepare(ctx, w, request)
@@ -245,7 +245,7 @@ func TestSession_reportsTheHolderOfTheLock(t *testing.T) {
 			_, err := session.Apply(ctx, w.PlanFile(), nil)
 			done <- err
 		}()
-		g.Eventually(log.String, 20*time.Second).Should(ContainSubstring("Executing"))
+		g.Eventually(log.String).Should(ContainSubstring("Executing"))
 
 		other := *session
 		other.RunDir = t.TempDir()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/inspect"
+	"github.com/appthrust/capt/internal/testenv/waits"
 )
 
 // deep are expressions that exhaust the stack of the parser.
@@ -36,7 +37,7 @@ func finishes(t *testing.T, f func()) {
 	t.Helper()
 	start := time.Now()
 	f()
-	NewWithT(t).Expect(time.Since(start)).To(BeNumerically("<", 20*time.Second))
+	NewWithT(t).Expect(time.Since(start)).To(BeNumerically("<", waits.Timeout))
 }
 
 // A module, a file or a value that is nested deeply does not end the manager.

@@ -52,7 +52,7 @@ func TestAccess_isLimitedToTheRunAndItsState(t *testing.T) {
 		return me.Get(f.ctx, client.ObjectKey{Namespace: f.namespace, Name: name}, obj)
 	}
 	// The authorizer reads from a cache.
-	f.Eventually(func() error { return get(&corev1.Secret{}, "capt-run-mine-r1") }, "10s").Should(Succeed())
+	f.Eventually(func() error { return get(&corev1.Secret{}, "capt-run-mine-r1") }).Should(Succeed())
 	f.Expect(get(&corev1.Secret{}, "tfstate-default-mine")).To(Succeed())
 	f.Expect(get(&coordinationv1.Lease{}, "lock-tfstate-default-mine")).To(Succeed())
 	f.Expect(me.Create(f.ctx, &corev1.Secret{ObjectMeta: named("capt-snapshot-mine-1-0")})).To(Succeed())
@@ -102,7 +102,7 @@ func TestAccess_ofRunsWithTheSameAccountIsSeparate(t *testing.T) {
 	config.BearerToken = string(stored.Data["token"])
 	run, err := client.New(config, client.Options{Scheme: env.Scheme})
 	f.Expect(err).NotTo(HaveOccurred())
-	f.Eventually(func() error { return read(run, "capt-run-mine-r1") }, "10s").Should(Succeed(), "the authorizer reads from a cache")
+	f.Eventually(func() error { return read(run, "capt-run-mine-r1") }).Should(Succeed(), "the authorizer reads from a cache")
 
 	for name, c := range map[string]client.Client{"the run": run, "the account": f.asAccount(shared)} {
 		for _, secret := range []string{"capt-run-other-r1", "tfstate-default-other", "capt-token-other-r1", "capt-token-mine-r1"} {
@@ -113,7 +113,7 @@ func TestAccess_ofRunsWithTheSameAccountIsSeparate(t *testing.T) {
 
 	f.Expect(f.executor.Forget(f.ctx, mine)).To(Succeed())
 	f.Expect(apierrors.IsNotFound(f.get(&corev1.Secret{}, "capt-token-mine-r1"))).To(BeTrue())
-	f.Eventually(func() bool { return apierrors.IsUnauthorized(read(run, "capt-run-mine-r1")) }, "30s").Should(BeTrue(), "the token ends with the run")
+	f.Eventually(func() bool { return apierrors.IsUnauthorized(read(run, "capt-run-mine-r1")) }).Should(BeTrue(), "the token ends with the run")
 }
 
 // A module that reads the token of its run cannot use it elsewhere, for example at AWS.
@@ -224,7 +224,7 @@ func TestAccess_isNotForgedByARun(t *testing.T) {
 			forged, err := record.NewRun(request, record.Meta(mine, record.ComponentRun, "mine-r2"))
 			f.Expect(err).NotTo(HaveOccurred())
 			forged.Name = record.SecretName("mine-r2")
-			f.Eventually(func() error { return f.as(first).Create(f.ctx, forged) }, "10s").Should(Succeed(), "the authorizer reads from a cache")
+			f.Eventually(func() error { return f.as(first).Create(f.ctx, forged) }).Should(Succeed(), "the authorizer reads from a cache")
 
 			run := terraform.Run{Namespace: f.namespace, Workspace: "mine", WorkspaceUID: mine.UID, ID: "mine-r2", Digest: record.RequestDigest(forged)}
 			f.Expect(f.executor.Start(f.ctx, run)).To(Succeed())
@@ -287,7 +287,7 @@ func TestAccess_stateIsNotAToken(t *testing.T) {
 		},
 		Type: corev1.SecretTypeServiceAccountToken,
 	}
-	f.Eventually(func() error { return f.as(first).Create(f.ctx, token) }, "10s").Should(Succeed(), "the authorizer reads from a cache")
+	f.Eventually(func() error { return f.as(first).Create(f.ctx, token) }).Should(Succeed(), "the authorizer reads from a cache")
 
 	f.Expect(f.executor.Start(f.ctx, next)).To(Succeed())
 	result, err := record.Result(f.secret(next))

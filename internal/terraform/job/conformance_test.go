@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
@@ -21,6 +20,7 @@ import (
 	"github.com/appthrust/capt/internal/terraform/record"
 	"github.com/appthrust/capt/internal/terraform/runnertest"
 	"github.com/appthrust/capt/internal/testenv"
+	_ "github.com/appthrust/capt/internal/testenv/waits"
 )
 
 const (
@@ -80,7 +80,7 @@ func TestNode(t *testing.T) {
 		return runnertest.Harness{
 			Runner:    job.New(job.Options{Client: manager.Client, Reader: manager.Client, Image: image}),
 			Client:    cluster.Client,
-			Namespace: restricted(t, cluster), Probe: probePath, ListenAddress: cluster.Node().Address, Timeout: 2 * time.Minute,
+			Namespace: restricted(t, cluster), Probe: probePath, ListenAddress: cluster.Node().Address,
 			Kill: func(t testing.TB, run terraform.Run, _ *record.Identity) {
 				// The first process of the pod is the parent of the runner.
 				kill(t, slices.Max(processes(t, run)))
@@ -113,12 +113,12 @@ func explainsAnImageThatCannotBePulled(t *testing.T, cluster *testenv.Environmen
 	f.executor = job.New(job.Options{Client: f.manager().Client, Reader: f.manager().Client, Image: "capt.test/missing:1"})
 	run := f.run(f.workspace("image"))
 	f.Expect(f.executor.Start(f.ctx, run)).To(Succeed())
-	f.Eventually(func() (string, error) { return f.executor.Explain(f.ctx, run) }, time.Minute, 100*time.Millisecond).
+	f.Eventually(func() (string, error) { return f.executor.Explain(f.ctx, run) }).
 		Should(And(ContainSubstring("ImagePull"), ContainSubstring("capt.test/missing:1")))
 	f.Expect(f.executor.Observe(f.ctx, run)).To(Equal(terraform.LivenessRunning), "the image may still become available")
 	f.Expect(f.executor.Stop(f.ctx, run)).To(Succeed())
 	f.Expect(record.Finished(f.secret(run))).To(BeTrue())
-	f.Eventually(func() error { return client.IgnoreNotFound(f.get(&batchv1.Job{}, "capt-run-image-r1")) }, time.Minute).Should(Succeed())
+	f.Eventually(func() error { return client.IgnoreNotFound(f.get(&batchv1.Job{}, "capt-run-image-r1")) }).Should(Succeed())
 }
 
 func explainsAMissingServiceAccount(t *testing.T, cluster *testenv.Environment) {
@@ -126,7 +126,7 @@ func explainsAMissingServiceAccount(t *testing.T, cluster *testenv.Environment) 
 	f.executor = job.New(job.Options{Client: f.manager().Client, Reader: f.manager().Client, Image: runnerImage})
 	run := f.run(f.workspace("account"), func(r *terraform.Request) { r.Pod.ServiceAccountName = "missing" })
 	f.Expect(f.executor.Start(f.ctx, run)).To(Succeed())
-	f.Eventually(func() (string, error) { return f.executor.Explain(f.ctx, run) }, time.Minute, 100*time.Millisecond).
+	f.Eventually(func() (string, error) { return f.executor.Explain(f.ctx, run) }).
 		Should(ContainSubstring(`serviceaccount "missing" not found`))
 	f.Expect(f.executor.Stop(f.ctx, run)).To(Succeed())
 }

@@ -1,6 +1,7 @@
 package process_test
 
 import (
+	"bufio"
 	"os"
 	"os/exec"
 	"testing"
@@ -18,11 +19,13 @@ import (
 // A module can change what its run says about its process.
 func TestStop_stopsNoProcessOfOthers(t *testing.T) {
 	g := NewWithT(t)
-	victim := exec.Command("sleep", "600")
+	victim := exec.Command("cat")
+	input, err := victim.StdinPipe()
+	g.Expect(err).NotTo(HaveOccurred())
+	output, err := victim.StdoutPipe()
+	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(victim.Start()).To(Succeed())
-	ended := make(chan error, 1)
-	go func() { ended <- victim.Wait() }()
-	t.Cleanup(func() { _ = victim.Process.Kill() })
+	t.Cleanup(func() { _ = victim.Process.Kill(); _ = victim.Wait() })
 	started, err := host.ProcessStartTime(victim.Process.Pid)
 	g.Expect(err).NotTo(HaveOccurred())
 	hostname, err := os.Hostname()
@@ -43,5 +46,7 @@ func TestStop_stopsNoProcessOfOthers(t *testing.T) {
 	run := terraform.Run{Namespace: owner.Namespace, Workspace: owner.Name, WorkspaceUID: workspace.UID, ID: "forger-r1"}
 	g.Expect(executor.Stop(t.Context(), run)).To(Succeed())
 	g.Expect(executor.Observe(t.Context(), run)).To(Equal(terraform.LivenessGone))
-	g.Consistently(ended, "300ms").ShouldNot(Receive(), "the process is not of the run")
+	_, err = input.Write([]byte("alive\n"))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(bufio.NewReader(output).ReadString('\n')).To(Equal("alive\n"), "the process is not of the run")
 }

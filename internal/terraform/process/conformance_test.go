@@ -4,7 +4,6 @@ import (
 	"os"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/command/commandtest"
@@ -41,7 +40,7 @@ func TestConformance(t *testing.T) {
 				Client: manager.Client, Reader: manager.Client, API: manager.Config, Runner: runner, Binary: tool, WorkDir: t.TempDir(),
 			})
 			return runnertest.Harness{
-				Runner: executor, Client: env.Client, Namespace: env.Namespace(t), Probe: probe, ListenAddress: "127.0.0.1", Timeout: time.Minute,
+				Runner: executor, Client: env.Client, Namespace: env.Namespace(t), Probe: probe, ListenAddress: "127.0.0.1",
 				Kill: func(t testing.TB, _ terraform.Run, identity *record.Identity) {
 					if err := syscall.Kill(identity.PID, syscall.SIGKILL); err != nil {
 						t.Fatal(err)

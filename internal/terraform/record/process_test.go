@@ -11,6 +11,7 @@ import (
 
 	"github.com/appthrust/capt/internal/host"
 	"github.com/appthrust/capt/internal/terraform/record"
+	_ "github.com/appthrust/capt/internal/testenv/waits"
 )
 
 func TestIdentity_Alive(t *testing.T) {

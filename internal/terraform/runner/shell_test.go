@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/command"
+	_ "github.com/appthrust/capt/internal/testenv/waits"
 )
 
 // shellFixture is a shell with a fake API server and a fake tool.
@@ -121,11 +121,11 @@ func TestShell_endsWhenTheUserGivesUp(t *testing.T) {
 		result, err := Shell(t.Context(), f.config, f.request, f.options)
 		done <- ended{result, err}
 	}()
-	g.Eventually(func() error { return f.waitsFor("storing a rescued state") }, 20*time.Second).Should(MatchError(ContainSubstring("ServiceUnavailable")))
+	g.Eventually(func() error { return f.waitsFor("storing a rescued state") }).Should(MatchError(ContainSubstring("ServiceUnavailable")))
 	g.Expect(f.lines).To(ContainElement(ContainSubstring("The state could not be saved")))
 	close(f.giveUp)
 	var last ended
-	g.Eventually(done, 20*time.Second).Should(Receive(&last))
+	g.Eventually(done).Should(Receive(&last))
 	g.Expect(last.result.StateUncertain).To(BeTrue())
 	var left *LockLeftError
 	g.Expect(last.err).To(MatchError(And(ContainSubstring("interrupted"), ContainSubstring("the lock is kept"))))
@@ -147,9 +147,9 @@ func TestShell_releasesTheLockOfARescuedState(t *testing.T) {
 		_, err := Shell(t.Context(), f.config, f.request, f.options)
 		done <- err
 	}()
-	g.Eventually(func() error { return f.waitsFor("saving the state") }, 20*time.Second).Should(HaveOccurred())
+	g.Eventually(func() error { return f.waitsFor("saving the state") }).Should(HaveOccurred())
 	close(f.giveUp)
-	g.Eventually(done, 20*time.Second).Should(Receive(MatchError(ContainSubstring("saving the state: interrupted"))))
+	g.Eventually(done).Should(Receive(MatchError(ContainSubstring("saving the state: interrupted"))))
 	g.Expect(f.holder(g)).To(BeNil())
 }
 
@@ -166,10 +166,10 @@ func TestShell_reportsALockThatIsLeft(t *testing.T) {
 		g.Expect(result.StateUncertain).To(BeFalse())
 		done <- err
 	}()
-	g.Eventually(func() error { return f.waitsFor("releasing the lock") }, 20*time.Second).Should(HaveOccurred())
+	g.Eventually(func() error { return f.waitsFor("releasing the lock") }).Should(HaveOccurred())
 	close(f.giveUp)
 	var err error
-	g.Eventually(done, 20*time.Second).Should(Receive(&err))
+	g.Eventually(done).Should(Receive(&err))
 	var left *LockLeftError
 	g.Expect(errors.As(err, &left)).To(BeTrue())
 	g.Expect(f.saved(g)).To(Equal(twoResources))
@@ -192,9 +192,9 @@ func TestShell_canBeCancelledWhileItIsPrepared(t *testing.T) {
 		_, err := Shell(ctx, f.config, f.request, f.options)
 		done <- err
 	}()
-	g.Eventually(started, 20*time.Second).Should(BeAnExistingFile())
+	g.Eventually(started).Should(BeAnExistingFile())
 	cancel()
-	g.Eventually(done, 20*time.Second).Should(Receive(HaveOccurred()))
+	g.Eventually(done).Should(Receive(HaveOccurred()))
 	g.Expect(entered).To(BeFalse())
 	g.Expect(f.holder(g)).To(BeNil(), "the lock is released")
 }

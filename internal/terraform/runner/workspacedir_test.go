@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 
 	. "github.com/onsi/gomega"
 
@@ -58,18 +59,21 @@ func TestRemoveWorkspace_keepsTheDirectoryOfTheNextWorkspace(t *testing.T) {
 
 // The first run of the next workspace has not recorded its owner yet.
 func TestRemoveWorkspace_waitsForARun(t *testing.T) {
-	g := NewWithT(t)
 	workDir, workspace := t.TempDir(), terraform.WorkspaceRef{Namespace: "n", Name: "a", UID: "u"}
-	g.Expect(os.MkdirAll(dirOf(workDir, workspace).Dir, 0o700)).To(Succeed())
-	first, err := useDir(t.Context(), workDir, workspace)
-	g.Expect(err).NotTo(HaveOccurred())
-	second, err := useDir(t.Context(), workDir, workspace)
-	g.Expect(err).NotTo(HaveOccurred(), "runs do not wait for each other")
-	first.Release()
-	removed := make(chan error, 1)
-	go func() { removed <- RemoveWorkspace(t.Context(), workDir, workspace) }()
-	g.Consistently(removed, "100ms").ShouldNot(Receive())
-	second.Release()
-	g.Eventually(removed, "10s").Should(Receive(BeNil()))
-	g.Expect(dirOf(workDir, workspace).Dir).NotTo(BeADirectory())
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		g.Expect(os.MkdirAll(dirOf(workDir, workspace).Dir, 0o700)).To(Succeed())
+		first, err := useDir(t.Context(), workDir, workspace)
+		g.Expect(err).NotTo(HaveOccurred())
+		second, err := useDir(t.Context(), workDir, workspace)
+		g.Expect(err).NotTo(HaveOccurred(), "runs do not wait for each other")
+		first.Release()
+		removed := make(chan error, 1)
+		go func() { removed <- RemoveWorkspace(t.Context(), workDir, workspace) }()
+		synctest.Wait()
+		g.Expect(removed).NotTo(Receive())
+		second.Release()
+		g.Expect(<-removed).To(Succeed())
+		g.Expect(dirOf(workDir, workspace).Dir).NotTo(BeADirectory())
+	})
 }

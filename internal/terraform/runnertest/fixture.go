@@ -17,10 +17,8 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/command"
 	"github.com/appthrust/capt/internal/terraform/record"
+	"github.com/appthrust/capt/internal/testenv/waits"
 )
-
-// pollInterval is the interval of Eventually.
-const pollInterval = 50 * time.Millisecond
 
 // fixture is one test with its own workspace.
 type fixture struct {
@@ -81,7 +79,7 @@ func (f *fixture) request(operation terraform.Operation, module ...string) *terr
 		RunID: f.id(f.count + 1), Workspace: f.workspace, Operation: operation, Backend: backend, State: f.known,
 		Module: terraform.Module{Source: terraform.SourceInline, Format: terraform.FormatHCL, Content: variables + strings.Join(module, "")},
 		Env:    map[string]string{"TF_VAR_probe": f.Probe, "TF_VAR_server": f.probe.address},
-		Grace:  30 * time.Second,
+		Grace:  waits.Timeout,
 	}
 	maps.Copy(request.Env, env)
 	for i := range f.count {
@@ -146,7 +144,7 @@ func (f *fixture) result(run terraform.Run) *terraform.Result {
 		result, err = record.Result(f.record(run))
 		g.Expect(err).NotTo(gomega.HaveOccurred())
 		g.Expect(result).NotTo(gomega.BeNil(), "run %s has no result", run.ID)
-	}, f.Timeout, pollInterval).Should(gomega.Succeed())
+	}).Should(gomega.Succeed())
 	if result.State.Lineage != "" {
 		f.known = terraform.KnownState{StateInfo: result.State, Unconfirmed: result.StateUncertain}
 	}
@@ -171,13 +169,13 @@ func (f *fixture) record(run terraform.Run) *corev1.Secret {
 // expectLiveness waits until the run has the liveness.
 func (f *fixture) expectLiveness(run terraform.Run, liveness terraform.Liveness) {
 	f.t.Helper()
-	f.Eventually(func() (terraform.Liveness, error) { return f.Runner.Observe(f.t.Context(), run) }, f.Timeout, pollInterval).Should(gomega.Equal(liveness))
+	f.Eventually(func() (terraform.Liveness, error) { return f.Runner.Observe(f.t.Context(), run) }).Should(gomega.Equal(liveness))
 }
 
 // expectArrivals waits until count resources have arrived at the gate.
 func (f *fixture) expectArrivals(count int) {
 	f.t.Helper()
-	f.Eventually(f.probe.arrived, f.Timeout, pollInterval).Should(gomega.Equal(count), "arrivals at the gate")
+	f.Eventually(f.probe.arrived).Should(gomega.Equal(count), "arrivals at the gate")
 }
 
 // state reads the stored state.

@@ -66,7 +66,7 @@ func (f *fixture) observesLiveness() {
 		g.Expect(progress).NotTo(gomega.BeNil())
 		g.Expect(progress.Current).To(gomega.HaveLen(1))
 		g.Expect(progress.Current[0].Address).To(gomega.Equal("terraform_data.first"))
-	}, f.Timeout, pollInterval).Should(gomega.Succeed(), "progress is recorded")
+	}).Should(gomega.Succeed(), "progress is recorded")
 	f.probe.open()
 	f.expectLiveness(run, terraform.LivenessGone)
 	f.Expect(record.Finished(f.record(run))).To(gomega.BeTrue(), "the result is recorded before the runner exits")
@@ -85,7 +85,7 @@ func (f *fixture) resume() {
 	run := f.start(f.request(terraform.OperationPlanAndApply, gatedModule()...))
 	// Resources of earlier runs may still be waiting when this one arrives.
 	f.expectArrivals(previous + 1)
-	f.Eventually(f.probe.waiting, f.Timeout, pollInterval).Should(gomega.Equal(1))
+	f.Eventually(f.probe.waiting).Should(gomega.Equal(1))
 	f.probe.open()
 	result := f.result(run)
 	f.Expect(result.Outcome).To(gomega.Equal(terraform.OutcomeSucceeded), result.Diagnostics.Short())
@@ -161,7 +161,7 @@ func (f *fixture) ignoresARunWithoutRequest() {
 	f.Eventually(func() error {
 		_, err := f.Runner.Observe(f.t.Context(), run)
 		return err
-	}, f.Timeout, pollInterval).Should(gomega.MatchError(apierrors.IsNotFound, "is not found"))
+	}).Should(gomega.MatchError(apierrors.IsNotFound, "is not found"))
 	f.Expect(f.Runner.Stop(f.t.Context(), run)).To(gomega.Or(gomega.Succeed(), gomega.MatchError(apierrors.IsNotFound, "is not found")))
 	f.Expect(f.Runner.Forget(f.t.Context(), run)).To(gomega.Succeed())
 

@@ -37,10 +37,11 @@ func WaitsForUnresponsiveNode(t *testing.T, h Harness, freeze, thaw func() error
 		}
 	}()
 	f.Expect(f.Runner.Stop(t.Context(), run)).To(gomega.Succeed())
+	// A node that does not respond causes no event.
 	f.Consistently(func(g gomega.Gomega) {
 		g.Expect(f.Runner.Observe(t.Context(), run)).To(gomega.Equal(terraform.LivenessRunning))
 		g.Expect(record.Finished(f.record(run))).To(gomega.BeFalse())
-	}, 3*time.Second, pollInterval).Should(gomega.Succeed())
+	}, 3*time.Second).Should(gomega.Succeed())
 	f.Expect(thaw()).To(gomega.Succeed())
 	thawed = true
 	f.Expect(f.result(run).Outcome).To(gomega.Equal(terraform.OutcomeInterrupted))

@@ -5,7 +5,6 @@ package runnertest
 
 import (
 	"testing"
-	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -27,8 +26,6 @@ type Harness struct {
 	ListenAddress string
 	// Kill kills the runner of a run, like a crash.
 	Kill func(t testing.TB, run terraform.Run, identity *record.Identity)
-	// Timeout is how long a run may take to start or to end.
-	Timeout time.Duration
 }
 
 // RunBackends runs the part of the suite that depends on the backend, with each
