@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+
+	_ "github.com/appthrust/capt/internal/testenv/waits"
 )
 
 func TestDelayCollection_endsWithTheFirstCollection(t *testing.T) {

@@ -61,7 +61,7 @@ func TestDown_stopsProcessesOfARemovedDirectory(t *testing.T) {
 		g := NewWithT(t)
 		mustUp(t, cluster, spec())
 		g.Expect(os.RemoveAll(cluster.Dir)).To(Succeed())
-		g.Eventually(testenv.ProcessesOf).WithArguments(cluster.Dir).WithTimeout(testTimeout).Should(BeEmpty(), "the directory was removed")
+		g.Eventually(testenv.ProcessesOf).WithArguments(cluster.Dir).Should(BeEmpty(), "the directory was removed")
 		g.Expect(cluster.Dir).NotTo(BeADirectory(), "nothing created it again")
 	})
 }

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,10 +18,8 @@ import (
 
 	"github.com/appthrust/capt/internal/host"
 	"github.com/appthrust/capt/internal/testenv"
+	"github.com/appthrust/capt/internal/testenv/waits"
 )
-
-// testTimeout is long because other tests keep the machine busy.
-const testTimeout = time.Minute
 
 // program is the path of localcluster, assets the directory of Kubernetes' programs,
 // and scratch the parent directory of all tests.
@@ -94,7 +91,7 @@ func spec(change ...func(*Spec)) Spec {
 
 func mustUp(t *testing.T, cluster *Cluster, s Spec) *Status {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
+	ctx, cancel := context.WithTimeout(t.Context(), waits.Timeout)
 	defer cancel()
 	status, err := cluster.Up(ctx, s)
 	if err != nil {

@@ -172,7 +172,7 @@ func TestClusterModule(t *testing.T) {
 	status, err := cluster.Status(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(syscall.Kill(status.Supervisor.PID, syscall.SIGKILL)).To(Succeed())
-	g.Eventually(status.Supervisor.alive).WithTimeout(testTimeout).Should(BeFalse(), "the supervisor was killed")
+	g.Eventually(status.Supervisor.alive).Should(BeFalse(), "the supervisor was killed")
 	g.Expect(w.actions(t)).To(Equal(map[string]string{"terraform_data.version": "delete create"}))
 	// A plan detects a removed directory.
 	g.Expect(os.RemoveAll(cluster.Dir)).To(Succeed())
@@ -204,7 +204,7 @@ func TestClusterModule_survivesAKilledApply(t *testing.T) {
 	g.Eventually(func() []string {
 		found, _ = filepath.Glob("/tmp/capt-local-" + name + "-*/supervisor")
 		return found
-	}).WithTimeout(testTimeout).Should(HaveLen(1), "the supervisor has started")
+	}).Should(HaveLen(1), "the supervisor has started")
 	g.Expect(syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)).To(Succeed())
 	_ = cmd.Wait()
 	cluster, err := New(filepath.Dir(found[0]))

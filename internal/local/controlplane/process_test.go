@@ -33,8 +33,8 @@ func TestStopProcesses_selectsByHomeDirectory(t *testing.T) {
 	g.Expect(at.alive()).To(BeFalse())
 	g.Expect(below.alive()).To(BeFalse(), "it ignored SIGTERM and was killed")
 	g.Expect(beside.alive()).To(BeTrue())
-	g.Eventually(atExited).WithTimeout(testTimeout).Should(Receive())
-	g.Eventually(belowExited).WithTimeout(testTimeout).Should(Receive())
+	g.Eventually(atExited).Should(Receive())
+	g.Eventually(belowExited).Should(Receive())
 }
 
 func TestPorts_areKeptByName(t *testing.T) {

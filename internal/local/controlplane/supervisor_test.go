@@ -54,9 +54,9 @@ func TestSupervisor_restartsProgramsThatExit(t *testing.T) {
 			g.Expect(now.PID).NotTo(Equal(dead.PID))
 			g.Expect(now.Restarts).To(Equal(1))
 			g.Expect(now.LastExit).To(Equal("signal: killed"))
-		}).WithTimeout(testTimeout).Should(Succeed(), "the program is restarted")
+		}).Should(Succeed(), "the program is restarted")
 	}
-	g.Eventually(findNote).WithArguments(t, cluster, "before").WithTimeout(testTimeout).Should(Succeed(), "etcd keeps the data")
+	g.Eventually(findNote).WithArguments(t, cluster, "before").Should(Succeed(), "etcd keeps the data")
 	after := mustUp(t, cluster, with)
 	g.Expect(after.Endpoint).To(Equal(before.Endpoint))
 	g.Expect(after.Supervisor).To(Equal(before.Supervisor))

@@ -176,8 +176,8 @@ func TestWorkloads_runWhileTheirDeploymentsWantPods(t *testing.T) {
 		}
 		return found
 	}
-	g.Eventually(running).WithTimeout(testTimeout).Should(HaveLen(2))
-	g.Eventually(func() string { return running()["helm-controller"].Waiting }).WithTimeout(testTimeout).Should(ContainSubstring("/helmreleases"), "its kinds do not exist yet")
+	g.Eventually(running).Should(HaveLen(2))
+	g.Eventually(func() string { return running()["helm-controller"].Waiting }).Should(ContainSubstring("/helmreleases"), "its kinds do not exist yet")
 	g.Expect(running()["helm-controller"].Running).To(BeFalse())
 	createKinds(t, c, "source-controller")
 	createKinds(t, c, "helm-controller")
@@ -186,7 +186,7 @@ func TestWorkloads_runWhileTheirDeploymentsWantPods(t *testing.T) {
 			g.Expect(w.Running).To(BeTrue(), w.Name)
 			g.Expect(w.Restarts).To(BeZero(), w.Name)
 		}
-	}).WithTimeout(testTimeout).Should(Succeed())
+	}).Should(Succeed())
 	g.Eventually(func() string { return read(t, cluster.Log("source-controller")) }).Should(MatchRegexp(`called with flux-system .*--storage-addr=127.0.0.1:\d+`))
 
 	dead := running()["source-controller"]
@@ -196,7 +196,7 @@ func TestWorkloads_runWhileTheirDeploymentsWantPods(t *testing.T) {
 		g.Expect(now.Running).To(BeTrue())
 		g.Expect(now.PID).NotTo(Equal(dead.PID))
 		g.Expect(now.Restarts).To(Equal(1))
-	}).WithTimeout(testTimeout).Should(Succeed(), "the program is restarted")
+	}).Should(Succeed(), "the program is restarted")
 
 	// Neither a restart of the API server nor an irrelevant change of the Deployment
 	// restarts a program. It is stopped if the Deployment has no replicas or is
@@ -206,25 +206,25 @@ func TestWorkloads_runWhileTheirDeploymentsWantPods(t *testing.T) {
 	mustUp(t, cluster, with)
 	g.Eventually(func() error {
 		return c.Patch(t.Context(), source, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"replicas":3}}`)))
-	}).WithTimeout(testTimeout).Should(Succeed())
+	}).Should(Succeed())
 	g.Expect(c.Patch(t.Context(), helm, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"replicas":0}}`)))).To(Succeed())
-	g.Eventually(running).WithTimeout(testTimeout).Should(HaveLen(1))
+	g.Eventually(running).Should(HaveLen(1))
 	g.Expect(before["helm-controller"].alive()).To(BeFalse())
 	g.Expect(running()["source-controller"]).To(Equal(before["source-controller"]))
 	g.Expect(c.Delete(t.Context(), source)).To(Succeed())
-	g.Eventually(running).WithTimeout(testTimeout).Should(BeEmpty())
+	g.Eventually(running).Should(BeEmpty())
 
 	t.Run("and stop with the supervisor", func(t *testing.T) {
 		g := NewWithT(t)
 		g.Expect(c.Patch(t.Context(), helm, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"replicas":1}}`)))).To(Succeed())
-		g.Eventually(func() bool { return running()["helm-controller"].Running }).WithTimeout(testTimeout).Should(BeTrue())
+		g.Eventually(func() bool { return running()["helm-controller"].Running }).Should(BeTrue())
 		orphan := running()["helm-controller"]
 		status, err := cluster.Status(t.Context())
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(syscall.Kill(status.Supervisor.PID, syscall.SIGKILL)).To(Succeed())
-		g.Eventually(orphan.alive).WithTimeout(testTimeout).Should(BeFalse())
+		g.Eventually(orphan.alive).Should(BeFalse())
 		mustUp(t, cluster, with)
-		g.Eventually(func() bool { return running()["helm-controller"].Running }).WithTimeout(testTimeout).Should(BeTrue())
+		g.Eventually(func() bool { return running()["helm-controller"].Running }).Should(BeTrue())
 		last := running()["helm-controller"]
 		g.Expect(cluster.Stop(t.Context())).To(Succeed())
 		g.Expect(last.alive()).To(BeFalse())

@@ -23,6 +23,7 @@ import (
 	"github.com/appthrust/capt/internal/local/controlplane"
 	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/testenv"
+	_ "github.com/appthrust/capt/internal/testenv/waits"
 )
 
 // testTimeout is long because other tests keep the machine busy.
