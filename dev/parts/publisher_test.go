@@ -74,7 +74,7 @@ func newPublisher(t *testing.T, r release, published string) *publisher {
 	p.part = part{name: "stand-in", module: "m", pkg: "example.com/m", versionOf: "example.com/thing", versionArgs: []string{"version"}}
 	p.store = store{modules: modules, cache: t.TempDir(), goos: runtime.GOOS, goarch: runtime.GOARCH, sums: checksums{}}
 	p.store.net = newDownloader(p.server.URL, p.store.cache, limits{
-		dial: time.Second, handshake: time.Second, header: 2 * time.Second, window: 200 * time.Millisecond, rest: time.Hour, bytes: 1, size: 1 << 20,
+		dial: time.Minute, handshake: time.Minute, header: time.Minute, window: time.Minute, rest: time.Hour, bytes: 1, size: 1 << 20,
 	})
 	releases[p.part.name] = &r
 	t.Cleanup(func() { delete(releases, p.part.name) })

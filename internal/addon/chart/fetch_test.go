@@ -22,6 +22,7 @@ import (
 
 	"github.com/appthrust/capt/internal/addon/chart"
 	"github.com/appthrust/capt/internal/kubernetes/dial"
+	"github.com/appthrust/capt/internal/testenv/waits"
 )
 
 // repository serves a Helm repository with one chart.
@@ -205,7 +206,7 @@ func TestFetch_reachesNothingThatThePolicyDenies(t *testing.T) {
 		"its IPv6 form": {"http://[::ffff:a9fe:a9fe]/latest", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			fetcher := chart.Fetcher{Policy: &dial.Policy{Hosts: test.hosts}, Timeout: 5 * time.Second}
+			fetcher := chart.Fetcher{Policy: &dial.Policy{Hosts: test.hosts}, Timeout: waits.Timeout}
 			_, err := fetcher.Fetch(t.Context(), test.repository, "anchor", "1.2.3", true)
 			// The client of registries refuses some realms itself.
 			NewWithT(t).Expect(err).To(Or(MatchError(dial.ErrDenied), MatchError(ContainSubstring("bearer realm host"))))
