@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
@@ -124,7 +125,7 @@ func (h *harness) adminToken() string {
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: h.namespace, Name: account.Name}},
 	}
 	h.Expect(h.env.Client.Create(h.ctx, binding)).To(Succeed())
-	h.t.Cleanup(func() { _ = h.env.Client.Delete(h.t.Context(), binding) })
+	h.t.Cleanup(func() { h.Expect(h.env.Client.Delete(context.WithoutCancel(h.ctx), binding)).To(Succeed()) })
 	request := &authenticationv1.TokenRequest{}
 	h.Expect(h.env.Client.SubResource("token").Create(h.ctx, account, request)).To(Succeed())
 	return request.Status.Token

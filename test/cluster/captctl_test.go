@@ -35,15 +35,15 @@ func TestCaptctl_followsAClusterFromCreationToDeletion(t *testing.T) {
 	h.waitReady(name)
 	tree, err := h.captctl("describe", "cluster", name)
 	h.Expect(err).NotTo(HaveOccurred())
-	h.Expect(tree).To(MatchRegexp(`(?m)^├─CAPTCluster/` + name + ` +✓ Ready +\d+s
-│ └─Workspace/` + name + `-vpc +✓ Ready +\d+s +8 resources
-├─CAPTControlPlane/` + name + ` +✓ Ready +\d+s +Kubernetes v1.37.1 at 127.0.0.1
-│ └─Workspace/` + name + ` +✓ Ready +\d+s +3 resources
+	h.Expect(tree).To(MatchRegexp(`(?m)^├─CAPTCluster/` + name + ` +✓ Ready +[\dms]+
+│ └─Workspace/` + name + `-vpc +✓ Ready +[\dms]+ +8 resources
+├─CAPTControlPlane/` + name + ` +✓ Ready +[\dms]+ +Kubernetes v1.37.1 at 127.0.0.1
+│ └─Workspace/` + name + ` +✓ Ready +[\dms]+ +3 resources
 └─Workload/API server .*
   └─Nodes +none$`))
 	all, err := h.captctl("describe", "cluster", name, "--show-all")
 	h.Expect(err).NotTo(HaveOccurred())
-	h.Expect(all).To(MatchRegexp(`(?m)^│   └─Run/` + name + `-vpc-r1 +✓ Succeeded +\d+s +8 added, 0 changed, 0 destroyed$`))
+	h.Expect(all).To(MatchRegexp(`(?m)^│   └─Run/` + name + `-vpc-r1 +✓ Succeeded +[\dms]+ +8 added, 0 changed, 0 destroyed$`))
 	h.Expect(all).To(MatchRegexp(`(?m)^│ ├─Condition/VPCReady +✓ Ready `))
 	plan, err := h.captctl("plan", "cluster/"+name+"/vpc")
 	h.Expect(err).NotTo(HaveOccurred())

@@ -119,7 +119,5 @@ func TestCatalogue_needsOneObject(t *testing.T) {
 	created := team.cluster(name)
 	team.delete(created)
 	team.waitDeleted(created)
-	platform.Eventually(func() error {
-		return client.IgnoreNotFound(env.Client.Get(t.Context(), client.ObjectKeyFromObject(hosted), hosted))
-	}, testTimeout).Should(Succeed())
+	platform.waitDeleted(hosted)
 }

@@ -248,6 +248,17 @@ func (h *harness) waitReady(name string) *clusterv1.Cluster {
 	return h.cluster(name)
 }
 
+// settle waits until the controllers have handled earlier changes: they report on a
+// cluster that is created now, for which they create nothing.
+func (h *harness) settle() {
+	h.t.Helper()
+	h.create(newCluster("marker"),
+		newInfra("marker", func(s *infrav1.CAPTClusterSpec) { s.VPCTemplateRef.Name = "missing" }),
+		newControlPlane("marker", func(s *controlplanev1.CAPTControlPlaneSpec) { s.WorkspaceTemplateRef.Name = "missing" }))
+	waitCondition(h, "marker", &infrav1.CAPTCluster{}, infrav1.VPCReadyCondition, "False WaitingForTemplate")
+	waitCondition(h, "marker", &controlplanev1.CAPTControlPlane{}, infrav1.ReadyCondition, "False WaitingForInfrastructure")
+}
+
 // waitDeleted waits until an object no longer exists.
 func (h *harness) waitDeleted(obj conditioned) {
 	h.t.Helper()

@@ -96,7 +96,7 @@ func copyObjects(from, to *harness) {
 			obj := &list.Items[i]
 			from.Eventually(func() error {
 				return client.IgnoreNotFound(from.env.Client.Patch(from.ctx, obj, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
-			}).Should(Succeed())
+			}, testTimeout).Should(Succeed())
 			from.Expect(client.IgnoreNotFound(from.env.Client.Delete(from.ctx, obj))).To(Succeed())
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/testenv"
 )
 
 // vpcModule is a stand-in for a VPC that is created at once.
@@ -105,11 +106,18 @@ func inline(name, module string, change ...func(*infrav1.WorkspaceSpec)) *infrav
 	}
 }
 
-// templates creates the templates vpc and control-plane, and the Secret with the
-// kubeconfig that the latter has as an output.
+// templates creates the templates vpc and control-plane. The workload cluster of all
+// clusters is the API server of the tests.
 func (h *harness) templates() {
 	h.t.Helper()
-	kubeconfig, err := os.ReadFile(h.env.Kubeconfig)
+	h.templatesOf(h.env)
+}
+
+// templatesOf creates the templates vpc and control-plane, and the Secret with the
+// kubeconfig of the workload cluster, which the latter has as an output.
+func (h *harness) templatesOf(workload *testenv.Environment) {
+	h.t.Helper()
+	kubeconfig, err := os.ReadFile(workload.Kubeconfig)
 	h.Expect(err).NotTo(HaveOccurred())
 	vars, err := json.Marshal(map[string]string{"kubeconfig": string(kubeconfig)})
 	h.Expect(err).NotTo(HaveOccurred())

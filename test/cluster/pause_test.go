@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -19,7 +18,8 @@ func TestPause_stopsAllWorkUntilItEnds(t *testing.T) {
 	h.create(cluster, newInfra("demo"), newControlPlane("demo"))
 
 	// Cluster API sets no owner while the Cluster is paused; CAPT waits for it.
-	h.Consistently(h.leftovers, 2*time.Second).Should(BeEmpty())
+	h.settle()
+	h.Expect(h.leftovers()).To(BeEmpty())
 	change(h, "demo", &clusterv1.Cluster{}, func(c *clusterv1.Cluster) { c.Spec.Paused = nil })
 	h.waitReady("demo")
 
@@ -31,10 +31,10 @@ func TestPause_stopsAllWorkUntilItEnds(t *testing.T) {
 	change(h, "demo", &controlplanev1.CAPTControlPlane{}, func(c *controlplanev1.CAPTControlPlane) {
 		c.Spec.AdditionalTags = map[string]string{"team": "a"}
 	})
-	h.Consistently(func(g Gomega) {
-		g.Expect(h.apply("demo").Status.Runs).To(Equal(runs))
-		g.Expect(h.apply("demo").Spec.Variables).NotTo(HaveKey("tags"))
-	}, 2*time.Second).Should(Succeed())
+	// The condition is that of the new generation.
+	waitCondition(h, "demo", &controlplanev1.CAPTControlPlane{}, infrav1.PausedCondition, "True Paused")
+	h.Expect(h.apply("demo").Status.Runs).To(Equal(runs))
+	h.Expect(h.apply("demo").Spec.Variables).NotTo(HaveKey("tags"))
 
 	change(h, "demo", &clusterv1.Cluster{}, func(c *clusterv1.Cluster) { c.Spec.Paused = nil })
 	h.Eventually(func(g Gomega) {
@@ -54,14 +54,12 @@ func TestManagedBy_isIgnored(t *testing.T) {
 		g.Expect(h.infra("demo").OwnerReferences).NotTo(BeEmpty(), "Cluster API has observed it")
 	}, testTimeout).Should(Succeed())
 
-	h.Consistently(func(g Gomega) {
-		infra := h.infra("demo")
-		g.Expect(infra.Finalizers).To(BeEmpty())
-		g.Expect(infra.Status).To(Equal(infrav1.CAPTClusterStatus{}))
-	}, 2*time.Second).Should(Succeed())
+	h.settle()
+	infra = h.infra("demo")
+	h.Expect(infra.Finalizers).To(BeEmpty())
+	h.Expect(infra.Status).To(Equal(infrav1.CAPTClusterStatus{}))
 
 	// The other system provides the infrastructure; the control plane continues.
-	infra = h.infra("demo")
 	infra.Status.VPCID, infra.Status.SubnetIDs = "vpc-0123456789abcdef0", []string{"subnet-1", "subnet-2"}
 	infra.Status.Initialization.Provisioned = new(true)
 	h.Expect(h.env.Client.Status().Update(h.ctx, infra)).To(Succeed())
