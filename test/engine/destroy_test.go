@@ -5,7 +5,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -61,7 +60,8 @@ func TestDelete_waitsForApprovedDestroyPlan(t *testing.T) {
 	w.Expect(w.secret("capt-" + plan.ID + "-0").OwnerReferences).To(BeEmpty())
 
 	w.restart()
-	w.Consistently(func() bool { return w.exists("vpc") }, 3*time.Second, 100*time.Millisecond).Should(BeTrue(), "nothing is destroyed before it is approved")
+	w.reconsider("hello", infrav1.DestroyedCondition)
+	w.Expect(w.exists("vpc")).To(BeTrue(), "nothing is destroyed before it is approved")
 	w.waitReason("hello", infrav1.DestroyedCondition, infrav1.WaitingForApprovalReason)
 	w.Expect(w.get("hello").Status.Plan.ID).To(Equal(plan.ID), "a restart makes no other plan")
 
@@ -92,6 +92,7 @@ func TestDelete_protectedResourcesHoldTheDestructionBack(t *testing.T) {
 	w.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.ApprovedPlan = plan })
 	for range 3 {
 		w.restart()
+		w.reconsider("hello", infrav1.DestroyedCondition)
 		w.waitReason("hello", infrav1.DestroyedCondition, infrav1.ProtectedResourceReason)
 		w.Expect(w.exists("vpc")).To(BeTrue())
 	}

@@ -31,6 +31,10 @@ func (w *harness) touch(name string) {
 	w.Expect(os.WriteFile(filepath.Join(w.dir, name), nil, 0o600)).To(Succeed())
 }
 
+func (w *harness) remove(name string) {
+	w.Expect(os.RemoveAll(filepath.Join(w.dir, name))).To(Succeed())
+}
+
 func TestFailure_isSummarizedAndRetried(t *testing.T) {
 	w := newHarness(t)
 	w.template("gated", gated)
@@ -118,7 +122,7 @@ func TestRun_showsProgressAndCanBeCanceled(t *testing.T) {
 	}, testTimeout).Should(Succeed())
 	w.Expect(progress.Progress.Current[0].Address).To(Equal("terraform_data.slow"))
 	w.Expect(condition(w.get("hello"), infrav1.AppliedCondition).Message).To(ContainSubstring("1 of 2 resources"))
-	w.Expect(w.log(progress.ID)).To(ContainSubstring("terraform_data.slow: Creating"), "the log can be followed")
+	w.Eventually(func() string { return w.log(progress.ID) }, testTimeout).Should(ContainSubstring("terraform_data.slow: Creating"), "the log can be followed")
 
 	w.annotate("hello", infrav1.CancelRunAnnotation, progress.ID)
 	canceled := w.waitReason("hello", infrav1.AppliedCondition, infrav1.RunCanceledReason)

@@ -253,6 +253,17 @@ func (w *harness) waitReason(name, kind, reason string) metav1.Condition {
 	return c
 }
 
+// reconsider changes a field that no run uses, and waits until the condition is that of
+// the new generation: the manager has handled earlier changes too.
+func (w *harness) reconsider(name, kind string) {
+	w.t.Helper()
+	w.change(name, func(a *infrav1.WorkspaceTemplateApply) { *a.Spec.HistoryLimit++ })
+	w.Eventually(func(g Gomega) {
+		a := w.get(name)
+		g.Expect(condition(a, kind).ObservedGeneration).To(Equal(a.Generation))
+	}, testTimeout, 50*time.Millisecond).Should(Succeed())
+}
+
 func (w *harness) delete(name string) {
 	w.t.Helper()
 	w.Expect(env.Client.Delete(w.ctx, w.get(name))).To(Succeed())

@@ -40,13 +40,13 @@ done
 exec TOFU "$@"
 `
 
-// several creates four directories slowly, so that a run can be killed in between.
+// several creates four directories, and then waits while the file hold exists.
 const several = `
 variable "dir" { type = string }
 resource "terraform_data" "thing" {
   count = 4
   input = "${var.dir}/thing-${count.index}"
-  provisioner "local-exec" { command = "sleep 0.3; mkdir -p ${self.input}" }
+  provisioner "local-exec" { command = "mkdir -p ${self.input}; while [ -e ${var.dir}/hold ]; do sleep 0.1; done" }
   provisioner "local-exec" {
     when    = destroy
     command = "rmdir ${self.input}"
@@ -125,7 +125,9 @@ func TestKill(t *testing.T) {
 					// Its plan and its apply are not one command.
 					w.policy("guard", keepDatabases)
 				}
-				if point != "in-apply" {
+				if point == "in-apply" {
+					w.touch("hold")
+				} else {
 					w.hold(point)
 				}
 				w.apply("hello", "several", variables(map[string]string{"dir": w.dir}))
@@ -137,6 +139,7 @@ func TestKill(t *testing.T) {
 
 				kill(w)
 				w.release(point)
+				w.remove("hold")
 				if target != "runner" {
 					w.Expect(w.Start()).To(Succeed())
 				}
@@ -186,7 +189,7 @@ func TestKill_whileDestroying(t *testing.T) {
 	}
 }
 
-// lingering creates a directory, and then takes five more seconds.
+// lingering creates a directory, and runs while the file hold exists.
 const lingering = `
 variable "dir" { type = string }
 resource "terraform_data" "thing" {
@@ -198,7 +201,7 @@ resource "terraform_data" "thing" {
   }
 }
 resource "terraform_data" "slow" {
-  provisioner "local-exec" { command = "exec sleep 5" }
+  provisioner "local-exec" { command = "while [ -e ${var.dir}/hold ]; do sleep 0.1; done" }
 }
 `
 
@@ -215,10 +218,13 @@ func TestKill_ofTheFirstRunThenDelete(t *testing.T) {
 			t.Parallel()
 			w := newHarnessWithManager(t)
 			w.template("lingering", lingering)
+			w.touch("hold")
 			w.apply("hello", "lingering", variables(map[string]string{"dir": w.dir}))
 			w.Eventually(w.directories, testTimeout, 10*time.Millisecond).Should(Equal(1))
 			disrupt(w)
 			w.delete("hello")
+			w.waitReason("hello", infrav1.DestroyedCondition, "")
+			w.remove("hold")
 			w.waitDeleted("hello")
 			w.Expect(w.directories()).To(BeZero(), "created resources are destroyed")
 			w.Expect(w.secrets()).To(BeEmpty())
@@ -230,10 +236,13 @@ func TestKill_ofARunThenRetain_savesTheState(t *testing.T) {
 	t.Parallel()
 	w := newHarnessWithManager(t)
 	w.template("lingering", lingering)
+	w.touch("hold")
 	w.apply("hello", "lingering", variables(map[string]string{"dir": w.dir}), func(s *infrav1.WorkspaceTemplateApplySpec) { s.RetainWorkspaceOnDelete = true })
 	w.Eventually(w.directories, testTimeout, 10*time.Millisecond).Should(Equal(1))
 	w.killRunner("hello")
 	w.delete("hello")
+	w.waitReason("hello", infrav1.DestroyedCondition, "")
+	w.remove("hold")
 	w.waitDeleted("hello")
 	w.Expect(w.addresses("hello")).To(ContainElement("terraform_data.thing"), "the next workspace, wherever it runs, knows the resource")
 	w.Expect(filepath.Join(w.WorkDir, "workspaces", w.namespace, "hello")).NotTo(BeADirectory())
@@ -259,10 +268,12 @@ func TestKill_withASavedPlan(t *testing.T) {
 func TestShutdown_interruptsRunsGracefullyAndTheNextManagerContinues(t *testing.T) {
 	w := newHarnessWithManager(t)
 	w.template("several", several)
+	w.touch("hold")
 	w.apply("hello", "several", variables(map[string]string{"dir": w.dir}))
 	w.Eventually(w.directories, testTimeout, 10*time.Millisecond).Should(BeNumerically(">", 0))
 
 	w.Expect(w.Stop(syscall.SIGTERM)).To(Succeed())
+	w.remove("hold")
 	a := w.get("hello")
 	result, err := record.Result(w.secret(record.SecretName(fmt.Sprintf("hello-r%d", a.Status.Runs))))
 	w.Expect(err).NotTo(HaveOccurred())

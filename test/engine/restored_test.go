@@ -3,7 +3,6 @@ package engine
 import (
 	"path/filepath"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -55,7 +54,8 @@ func TestRestored_createsNothingWithoutItsState(t *testing.T) {
 			h.Expect(h.directories()).To(Equal(4))
 			h.Expect(server.State("key")).To(BeNil())
 			if backend == "kubernetes" {
-				h.Consistently(h.secrets, 2*time.Second).ShouldNot(ContainElement(HavePrefix("tfstate-")), "clusterctl would skip the saved state")
+				h.reconsider("hello", infrav1.AppliedCondition)
+				h.Expect(h.secrets()).NotTo(ContainElement(HavePrefix("tfstate-")), "clusterctl would skip the saved state")
 			}
 
 			h.succeed("state", "push", "hello", file, "--yes", "--wait")
