@@ -2,7 +2,6 @@ package contract
 
 import (
 	"maps"
-	"time"
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -139,16 +138,17 @@ var paused = scenario[pauses]{run: func(h *harness) pauses {
 	byCluster := h.createObjects(stopped, nil, nil)
 	byAnnotation := h.createObjects(newCluster("noted"), nil, map[string]string{clusterv1.PausedAnnotation: ""})
 	p.byCluster, p.byAnnotation = h.waitPaused(byCluster), h.waitPaused(byAnnotation)
-	h.Consistently(func(g Gomega) {
-		var applies infrav1.WorkspaceTemplateApplyList
-		g.Expect(h.env.Client.List(h.ctx, &applies, client.InNamespace(h.namespace))).To(Succeed())
-		g.Expect(applies.Items).To(BeEmpty())
-		for _, created := range []objectsByKind{byCluster, byAnnotation} {
-			for _, obj := range created {
-				g.Expect(h.fresh(obj).GetConditions()).To(ConsistOf(HaveField("Type", clusterv1.PausedCondition)))
-			}
+	// The controllers reconcile objects that are created later. They wait for templates.
+	later := newHarness(h.Gomega, h.env)
+	later.waitResumed(later.createObjects(newCluster("later"), nil, nil))
+	var applies infrav1.WorkspaceTemplateApplyList
+	h.Expect(h.env.Client.List(h.ctx, &applies, client.InNamespace(h.namespace))).To(Succeed())
+	h.Expect(applies.Items).To(BeEmpty(), "paused objects are not reconciled")
+	for _, created := range []objectsByKind{byCluster, byAnnotation} {
+		for _, obj := range created {
+			h.Expect(h.fresh(obj).GetConditions()).To(ConsistOf(HaveField("Type", clusterv1.PausedCondition)), "paused objects are not reconciled")
 		}
-	}, 2*time.Second, pollInterval).Should(Succeed(), "paused objects are not reconciled")
+	}
 
 	change(h, "stopped", emptyCluster(), func(c *clusterv1.Cluster) { c.Spec.Paused = nil })
 	for _, obj := range byAnnotation {
@@ -202,7 +202,10 @@ func (h *harness) pauseRunning(name string) bool {
 			g.Expect(found).To(Equal(has), workspace)
 		}
 	}
-	h.Consistently(func(g Gomega) { given(g, false) }, 2*time.Second, pollInterval).Should(Succeed(), "a change waits")
+	// The conditions are those of the new generation: a change waits.
+	waitCondition(h, name, emptyInfra(), clusterv1.PausedCondition, "True")
+	waitCondition(h, name, emptyControlPlane(), clusterv1.PausedCondition, "True")
+	given(h, false)
 	change(h, name, emptyCluster(), func(c *clusterv1.Cluster) { c.Spec.Paused = nil })
 	h.Eventually(func(g Gomega) { given(g, true) }, testTimeout, pollInterval).Should(Succeed(), "a change is applied after the pause")
 	return true
