@@ -17,6 +17,9 @@ import (
 	"github.com/appthrust/capt/internal/testenv"
 )
 
+// testTimeout is how long an operation may take on a busy machine.
+const testTimeout = 4 * time.Minute
+
 // output is the output of a running program.
 type output struct {
 	mu   sync.Mutex
@@ -57,18 +60,18 @@ func TestInterrupt_removesTheEnvironment(t *testing.T) {
 	g.Expect(cmd.Start()).To(Succeed())
 	exited := make(chan error, 1)
 	go func() { exited <- cmd.Wait() }()
-	g.Eventually(text.String, 4*time.Minute, 100*time.Millisecond).Should(ContainSubstring("The environment is running"))
+	g.Eventually(text.String, testTimeout, 100*time.Millisecond).Should(ContainSubstring("The environment is running"))
 	g.Expect(text.String()).To(ContainSubstring("captctl down chaos --dir "+temp), "how to remove it is known from the start")
 	// The schedule is in progress.
-	g.Eventually(func() ([]string, error) { return filepath.Glob(filepath.Join(temp, "*", "journals", "*")) }, time.Minute, 100*time.Millisecond).
+	g.Eventually(func() ([]string, error) { return filepath.Glob(filepath.Join(temp, "*", "journals", "*")) }, testTimeout, 100*time.Millisecond).
 		ShouldNot(BeEmpty(), text.String())
 	g.Expect(cmd.Process.Signal(syscall.SIGINT)).To(Succeed())
-	g.Eventually(exited, 2*time.Minute).Should(Receive(HaveOccurred()), text.String())
+	g.Eventually(exited, testTimeout).Should(Receive(HaveOccurred()), text.String())
 	g.Expect(cmd.ProcessState.ExitCode()).To(Equal(exitFailure), text.String())
 	g.Expect(text.String()).To(ContainSubstring("Interrupted: removing the environment"))
 	g.Expect(os.ReadDir(temp)).To(BeEmpty(), text.String())
 	// A supervisor exits when all of its processes have stopped.
-	g.Eventually(func() ([]string, error) { return processesIn(temp) }, 10*time.Second).Should(BeEmpty())
+	g.Eventually(func() ([]string, error) { return processesIn(temp) }, testTimeout).Should(BeEmpty())
 }
 
 // processesIn returns the command lines of processes that contain a directory.

@@ -31,7 +31,7 @@ func TestRecorder_writesToTheJournal(t *testing.T) {
 	out, err = record(wordDestroyed)
 	g.Expect(err).NotTo(HaveOccurred(), string(out))
 
-	g.Eventually(func() ([]entry, error) { return j.read("ns/w0") }).Should(HaveLen(2))
+	g.Eventually(func() ([]entry, error) { return j.read("ns/w0") }, testTimeout).Should(HaveLen(2))
 	entries, err := j.read("ns/w0")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(entries[0].tool).To(MatchRegexp(`^\d+@\d+$`))

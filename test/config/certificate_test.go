@@ -150,7 +150,7 @@ func readMonitor(t *testing.T) monitor {
 func (m monitor) client(i *issuer) *http.Client {
 	roots := x509.NewCertPool()
 	roots.AddCert(i.secret(m.secret).ca)
-	return &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
+	return &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{
 		DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: m.serverName},
 	}}
 }

@@ -243,7 +243,7 @@ func TestExamine_webhookThatBlocksEveryChange(t *testing.T) {
 	p.create(configuration)
 	t.Cleanup(func() { p.g.Expect(p.client.Delete(context.Background(), configuration)).To(Succeed()) })
 
-	p.g.Eventually(p.examine).WithTimeout(20*time.Second).Should(
+	p.g.Eventually(p.examine, 2*time.Minute).Should(
 		problem("webhooks", doctor.Fail, "", "the API server cannot call the webhooks and refuses every change", "kubectl get pods"),
 		"the API server observes the configuration after a moment")
 }

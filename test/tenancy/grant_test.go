@@ -153,7 +153,7 @@ func TestEditor_setsOnlyVariablesThatATemplateLends(t *testing.T) {
 	created := apply.DeepCopy()
 	created.ObjectMeta = metav1.ObjectMeta{Namespace: ns, Name: "b"}
 	set("name", "role_arn")(created)
-	g.Eventually(func() error { return editor.Create(t.Context(), created.DeepCopy(), client.DryRunAll) }, "30s").Should(refusal, "the webhook reads templates from a cache")
+	g.Eventually(func() error { return editor.Create(t.Context(), created.DeepCopy(), client.DryRunAll) }, testTimeout).Should(refusal, "the webhook reads templates from a cache")
 	g.Expect(patched(editor, apply, set("name", "role_arn"))).To(refusal)
 	g.Expect(patched(editor, apply, func(a *infrav1.WorkspaceTemplateApply) { a.Labels = map[string]string{"a": "b"} })).To(Succeed())
 }

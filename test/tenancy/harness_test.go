@@ -24,6 +24,9 @@ import (
 // managerUser is the account of the manager in config/default.
 const managerUser = "system:serviceaccount:capt-system:capt-controller-manager"
 
+// testTimeout is how long an operation may take on a busy machine.
+const testTimeout = 2 * time.Minute
+
 var env *testenv.Environment
 
 func TestMain(m *testing.M) {
@@ -61,7 +64,7 @@ func install(e *testenv.Environment) error {
 	if err != nil {
 		return err
 	}
-	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
+	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, testTimeout, true, func(ctx context.Context) (bool, error) {
 		return apierrors.IsForbidden(c.Create(ctx, probe.DeepCopy(), client.DryRunAll)), nil
 	})
 }
@@ -159,7 +162,7 @@ func secret(namespace, name, component string, labels ...string) *corev1.Secret 
 // allowed waits until a request succeeds: the authorizer learns of bindings a moment later.
 func allowed(t *testing.T, what string, request func() error) {
 	t.Helper()
-	NewWithT(t).Eventually(request, time.Minute, 100*time.Millisecond).Should(Succeed(), what)
+	NewWithT(t).Eventually(request, testTimeout, 100*time.Millisecond).Should(Succeed(), what)
 }
 
 // refused expects that a policy refuses a request that RBAC allows.

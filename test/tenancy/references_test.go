@@ -117,7 +117,7 @@ func refusesEarlierVersions(t *testing.T, api *testenv.Environment, ns string) {
 		cluster := &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Cluster", "metadata": map[string]any{"namespace": ns, "name": "old"}, "spec": spec,
 		}}
-		g.Eventually(func() error { return user.Create(t.Context(), cluster.DeepCopy(), client.DryRunAll) }, time.Minute, 100*time.Millisecond).
+		g.Eventually(func() error { return user.Create(t.Context(), cluster.DeepCopy(), client.DryRunAll) }, testTimeout, 100*time.Millisecond).
 			Should(MatchError(ContainSubstring(message)))
 	}
 }
@@ -148,7 +148,7 @@ func observed(t *testing.T, api *testenv.Environment, obj client.Object, deletin
 		g.Expect(phase).NotTo(BeEmpty())
 		g.Expect(phase == "Deleting").To(Equal(deleting), phase)
 		g.Expect(obj.GetFinalizers()).NotTo(BeEmpty())
-	}, time.Minute, 100*time.Millisecond).Should(Succeed())
+	}, testTimeout, 100*time.Millisecond).Should(Succeed())
 }
 
 // kinds returns the kinds of CAPT.

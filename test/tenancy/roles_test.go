@@ -59,11 +59,11 @@ func TestEditor_createsTheClustersOfAllFlavors(t *testing.T) {
 	g.Expect(kinds).To(HaveKey(schema.GroupResource{Group: "cluster.x-k8s.io", Resource: "clusters"}))
 	for resource := range kinds {
 		for _, verb := range []string{"create", "patch", "delete"} {
-			g.Eventually(func() bool { return may(t, editor, ns, verb, resource, "") }).Should(BeTrue(), "the editor may %s %s", verb, resource)
+			g.Eventually(func() bool { return may(t, editor, ns, verb, resource, "") }, testTimeout).Should(BeTrue(), "the editor may %s %s", verb, resource)
 			g.Expect(may(t, editor, other, verb, resource, "")).To(BeFalse(), "the editor may %s %s elsewhere", verb, resource)
 			g.Expect(may(t, viewer, ns, verb, resource, "")).To(BeFalse(), "the viewer may %s %s", verb, resource)
 		}
-		g.Eventually(func() bool { return may(t, viewer, ns, "watch", resource, "") }).Should(BeTrue(), "the viewer may watch %s", resource)
+		g.Eventually(func() bool { return may(t, viewer, ns, "watch", resource, "") }, testTimeout).Should(BeTrue(), "the viewer may watch %s", resource)
 	}
 	for resource, group := range map[string]string{
 		"machinedeployments": "cluster.x-k8s.io", "machinepools": "cluster.x-k8s.io",

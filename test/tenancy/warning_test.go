@@ -103,8 +103,8 @@ func TestApproval_onlyWarnsByDefault(t *testing.T) {
 		isRefused := func() bool {
 			return apierrors.IsForbidden(warned.Patch(context.Background(), changed.DeepCopy(), client.MergeFrom(apply), client.DryRunAll))
 		}
-		NewWithT(t).Eventually(isRefused, time.Minute, 100*time.Millisecond).Should(BeTrue(), "other tests need the enforcement")
+		NewWithT(t).Eventually(isRefused, testTimeout, 100*time.Millisecond).Should(BeTrue(), "other tests need the enforcement")
 	})
-	g.Eventually(func() error { return approve(plan) }, time.Minute, 100*time.Millisecond).Should(Succeed(), "the binding is in force")
+	g.Eventually(func() error { return approve(plan) }, testTimeout, 100*time.Millisecond).Should(Succeed(), "the binding is in force")
 	g.Expect(seen.all()).To(ContainElement(ContainSubstring("workspacetemplateapplies/approval")))
 }
