@@ -189,6 +189,6 @@ func TestLeftovers_areDeletedAndForeignOnesStay(t *testing.T) {
 		found, err := aws.SweepLeftovers(t.Context(), config, question)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(found.Remaining).To(BeEmpty())
-	}, time.Minute, time.Second).Should(Succeed())
+	}, testTimeout, time.Second).Should(Succeed())
 	e.Expect(e.everything()).To(ConsistOf(append(before, "ec2 "+volume)), "volumes hold data and stay")
 }

@@ -168,7 +168,7 @@ func (o *operator) apply(s *server, manifests string) {
 	s.Eventually(func(g Gomega) {
 		out, err := o.command(s, "kubectl apply -f manifests.yaml").CombinedOutput()
 		g.Expect(err).NotTo(HaveOccurred(), string(out))
-	}, time.Minute, time.Second).Should(Succeed())
+	}, testTimeout, time.Second).Should(Succeed())
 }
 
 var fileID = regexp.MustCompile(`^(.*)\.([0-9a-f-]{36})$`)

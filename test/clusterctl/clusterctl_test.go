@@ -256,6 +256,7 @@ func (s *server) expectBlockedMove(target *server) {
 		g.Expect(s.client.Get(s.ctx, client.ObjectKeyFromObject(run), run)).To(Succeed())
 		g.Expect(run.Data).To(HaveKey("result"))
 	}, testTimeout, 200*time.Millisecond).Should(Succeed(), "the run ends while its workspace is paused")
+	// clusterctl checks again after 5 seconds, and does not report it.
 	s.Consistently(func(g Gomega) {
 		var applies infrav1.WorkspaceTemplateApplyList
 		g.Expect(target.client.List(s.ctx, &applies)).To(Succeed())

@@ -99,7 +99,7 @@ func TestTabs_manyLeaveConnectionsForRequests(t *testing.T) {
 	}
 	last := tabs[len(tabs)-1]
 	last.shows("Too many tabs of this page are visible")
-	last.Expect(value[int](last, `fetch("/api/v1/workspaces/team-b/new-eks/can", {headers: {Authorization: "Bearer " + sessionStorage.getItem("capt-session")}, signal: AbortSignal.timeout(10000)}).then(r => r.status)`)).To(Equal(200))
+	last.Expect(value[int](last, `fetch("/api/v1/workspaces/team-b/new-eks/can", {headers: {Authorization: "Bearer " + sessionStorage.getItem("capt-session")}, signal: AbortSignal.timeout(60000)}).then(r => r.status)`)).To(Equal(200))
 	for _, tab := range tabs[:len(tabs)-1] {
 		tab.run(chromedp.Navigate("about:blank"))
 	}

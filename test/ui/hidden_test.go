@@ -58,6 +58,7 @@ func TestTab_hiddenCostsNothing(t *testing.T) {
 	b.Eventually(func() bool { return value[bool](b, "document.hidden") }, timeout).Should(BeTrue())
 	b.Eventually(unended.Load, 2*timeout).Should(BeZero(), "watches of a hidden tab")
 	before := sent.Load()
+	// Nothing shows that a hidden tab has decided to send nothing.
 	b.Consistently(sent.Load, "5s").Should(Equal(before), "requests of a hidden tab")
 	cancel()
 	_, err = chromedp.Call(b.ctx, page.BringToFront, cdp.Empty{})
