@@ -299,6 +299,7 @@ current-context: x
 	if err != nil {
 		t.Fatal(err)
 	}
+	config.Timeout = listTimeout
 	lookup, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		t.Fatal(err)
