@@ -130,6 +130,7 @@ func TestExamine_crds(t *testing.T) {
 		do(crd)
 		p.g.Expect(p.client.Update(ctx, crd)).To(Succeed())
 		t.Cleanup(func() {
+			ctx := context.Background()
 			now := &apiextensionsv1.CustomResourceDefinition{}
 			p.g.Expect(p.client.Get(ctx, client.ObjectKey{Name: name}, now)).To(Succeed())
 			now.Spec, now.Labels = before.Spec, before.Labels
