@@ -138,7 +138,7 @@ func TestWorkspace_isNotWrittenWhenNothingChanges(t *testing.T) {
 		}
 		return all
 	}
-	// The manager observes a change that concerns nobody, and then runs another workspace.
+	// The manager observes a change that concerns no controller, and then runs another workspace.
 	w.annotate("hello", "example.com/note", "x")
 	before := versions()
 	w.apply("other", "greeting", variables(map[string]string{"name": "world"}))
