@@ -74,17 +74,6 @@ func (r *Request) PlanningArgs() []string {
 	return slices.Concat(r.PlanArgs, planning)
 }
 
-// LimitsPlan reports whether arguments of a plan have the parallelism, which is not that of the
-// apply.
-func LimitsPlan(args []string) bool {
-	for name := range argGroups(args) {
-		if name == "parallelism" {
-			return true
-		}
-	}
-	return false
-}
-
 // refreshOnlyArgs are the arguments of a plan that also apply to a plan that only
 // refreshes the state.
 var refreshOnlyArgs = []string{"var", "var-file", "target", "target-file", "exclude", "exclude-file", "parallelism", "lock-timeout"}

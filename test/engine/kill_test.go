@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -121,10 +120,6 @@ func TestKill(t *testing.T) {
 				t.Parallel()
 				w := newPausingHarness(t)
 				w.template("several", several)
-				if strings.HasSuffix(point, "-plan") {
-					// Its plan and its apply are not one command.
-					w.policy("guard", keepDatabases)
-				}
 				if point == "in-apply" {
 					w.touch("hold")
 				} else {

@@ -41,7 +41,7 @@ func (s *Session) Apply(ctx context.Context, plan string, args []string) (*Apply
 	var result *ApplyResult
 	err = s.ready(ctx, func() error {
 		result = &ApplyResult{Outputs: map[string]terraform.Output{}}
-		output, err := s.stream(ctx, streamed{name: applyName, args: args, reserve: reserveFor(plan), handle: result.observe})
+		output, err := s.stream(ctx, "apply", reserveFor(plan), args, result.observe)
 		if err != nil {
 			return err
 		}

@@ -31,10 +31,8 @@ type marker struct {
 	Key string `json:"key"`
 	// Root is the path of the root module, relative to the directory.
 	Root string `json:"root"`
-	// Product and Version are those of the tool that ran the init. The version is empty if it
-	// is not known.
+	// Product is the tool that ran the init.
 	Product Product `json:"product"`
-	Version string  `json:"version,omitempty"`
 	// OwnLock is set if the dependency lock file is a part of the module.
 	OwnLock bool `json:"ownLock,omitempty"`
 	// Content is the fetched content of the module, or nil if nothing was fetched.

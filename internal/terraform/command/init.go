@@ -90,7 +90,7 @@ func (s *Session) tryInit(ctx context.Context, options InitOptions) error {
 
 // get fetches the modules that the root module uses. It executes nothing of them.
 func (s *Session) get(ctx context.Context, args []string) error {
-	output, err := s.stream(ctx, streamed{name: "get", args: slices.Concat([]string{"get", "-no-color"}, args), handle: func(Event) {}})
+	output, err := s.stream(ctx, "get", 0, slices.Concat([]string{"get", "-no-color"}, args), func(Event) {})
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func (s *Session) init(ctx context.Context, options InitOptions, events bool) er
 		args = append(args, "-backend=false")
 	}
 	args = slices.Concat(args, terraform.DropImplied(options.Args))
-	output, err := s.stream(ctx, streamed{name: "init", args: args, handle: func(Event) {}})
+	output, err := s.stream(ctx, "init", 0, args, func(Event) {})
 	if err != nil {
 		return err
 	}

@@ -43,9 +43,7 @@ type PlanResult struct {
 	HasChanges bool
 	Summary    terraform.PlanSummary
 	// Drift are the resources that differ from the state.
-	Drift []terraform.Change
-	// ReadsData is set if the plan has read a data source.
-	ReadsData   bool
+	Drift       []terraform.Change
 	Diagnostics terraform.Diagnostics
 }
 
@@ -79,7 +77,7 @@ func (s *Session) Plan(ctx context.Context, options PlanOptions) (*PlanResult, e
 	var result *PlanResult
 	err := s.reading(ctx, func() error {
 		result = &PlanResult{}
-		output, err := s.stream(ctx, streamed{name: "plan", args: args, handle: result.observe})
+		output, err := s.stream(ctx, "plan", 0, args, result.observe)
 		if err != nil {
 			return err
 		}
@@ -123,8 +121,6 @@ func (r *PlanResult) observe(event Event) {
 		r.Summary.Changes = append(r.Summary.Changes, event.Change.change())
 	case event.Type == eventDrift && event.Change != nil:
 		r.Drift = append(r.Drift, event.Change.change())
-	case event.Type == eventApplyStart && event.Hook != nil && event.Hook.Action == string(terraform.ActionRead):
-		r.ReadsData = true
 	case event.Type == eventSummary && event.Changes != nil:
 		r.Summary.Add = event.Changes.Add
 		r.Summary.Change = event.Changes.Change

@@ -138,7 +138,7 @@ func (w *Workdir) prepareCold(ctx context.Context, request *terraform.Request, k
 	if err != nil {
 		return nil, err
 	}
-	prepared.Product, prepared.Version, prepared.OwnLock = session.product, session.version, session.ownLock
+	prepared.Product, prepared.OwnLock = session.product, session.ownLock
 	if prepared.Content, err = w.recordContent(request, content); err != nil {
 		return nil, err
 	}
@@ -194,7 +194,7 @@ func (w *Workdir) finish(request *terraform.Request, prepared marker, initialise
 	if err != nil {
 		return nil, err
 	}
-	session.product, session.version, session.ownLock, session.Content = prepared.Product, prepared.Version, prepared.OwnLock, prepared.Content
+	session.product, session.ownLock, session.Content = prepared.Product, prepared.OwnLock, prepared.Content
 	if initialised != nil {
 		session.InitRan, session.InitReason = true, initialised.InitReason
 		// The modules are fetched. Code of them may wait for the credentials of another

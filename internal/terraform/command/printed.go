@@ -18,8 +18,7 @@ import (
 // is full. The stream of an apply has reserved space for it, and is kept until the
 // state is saved.
 const (
-	applyName   = "apply"
-	applyStream = applyName + ".jsonl"
+	applyStream = "apply.jsonl"
 	// printedSuffix is the suffix of a stream that is kept beside the state file.
 	printedSuffix = ".jsonl"
 )

@@ -38,9 +38,6 @@ type call struct {
 	// poll is called periodically while the process runs and once after its end,
 	// always from the same goroutine.
 	poll func(ended bool)
-	// hurry reports whether the process waits for this one, which then polls more often. It
-	// may be nil.
-	hurry func() bool
 }
 
 // exit describes how a process ended.
@@ -49,10 +46,7 @@ type exit struct {
 	interrupted, killed bool
 }
 
-const (
-	pollInterval  = 50 * time.Millisecond
-	hurryInterval = 5 * time.Millisecond
-)
+const pollInterval = 50 * time.Millisecond
 
 // run starts the binary and waits for its end. When ctx is cancelled, the process
 // is interrupted once: the tool completes the operations in progress and saves its
@@ -67,12 +61,8 @@ func (c call) run(ctx context.Context) (exit, error) {
 	go c.startAndWait(started, done)
 
 	ended := exit{}
-	hurries := c.hurry != nil
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
-	if hurries {
-		ticker.Reset(hurryInterval)
-	}
 	cancelled := ctx.Done()
 	var pid int
 	var deadline <-chan time.Time
@@ -82,10 +72,6 @@ func (c call) run(ctx context.Context) (exit, error) {
 			started = nil
 		case <-ticker.C:
 			c.poll(false)
-			if hurries && !c.hurry() {
-				hurries = false
-				ticker.Reset(pollInterval)
-			}
 		case <-pending(cancelled, pid):
 			cancelled = nil
 			ended.interrupted = true

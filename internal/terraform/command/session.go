@@ -86,39 +86,27 @@ const interruptReceived = "Interrupt received"
 
 const longestText = 64 << 10
 
-// streamed is a subcommand that prints events.
-type streamed struct {
-	// name is how the files with the output start.
-	name string
-	args []string
-	// reserve is the space for the events.
-	reserve int64
-	// handle is called with each event when it occurs.
-	handle func(Event)
-	// question is what the tool asks, or nil.
-	question *question
-}
-
-// stream runs a subcommand and passes on its events.
-func (s *Session) stream(ctx context.Context, command streamed) (output, error) {
-	events, err := s.create(command.name + ".jsonl")
+// stream runs a subcommand and calls handle with each of its events when it occurs.
+// The output is written to files that start with name. Reserve is the space for it.
+func (s *Session) stream(ctx context.Context, name string, reserve int64, args []string, handle func(Event)) (output, error) {
+	stdout, err := s.create(name + ".jsonl")
 	if err != nil {
 		return output{}, err
 	}
-	defer func() { _ = events.Close() }()
-	if command.reserve > 0 {
-		if err := host.Reserve(events, command.reserve); err != nil {
+	defer func() { _ = stdout.Close() }()
+	if reserve > 0 {
+		if err := host.Reserve(stdout, reserve); err != nil {
 			return output{}, err
 		}
 	}
-	stderr, err := s.create(command.name + ".err")
+	stderr, err := s.create(name + ".err")
 	if err != nil {
 		return output{}, err
 	}
 	defer func() { _ = stderr.Close() }()
 
-	env := s.toolEnv(command.args)
-	if s.auth != nil && fetches(command.args) {
+	env := s.toolEnv(args)
+	if s.auth != nil && fetches(args) {
 		authenticated, remove, err := s.authenticate()
 		defer remove()
 		if err != nil {
@@ -127,42 +115,23 @@ func (s *Session) stream(ctx context.Context, command streamed) (output, error) 
 		env = authenticated
 	}
 	result := output{}
-	out := &follower{file: events, line: func(line []byte) { s.handleLine(&result, line, command.handle) }}
-	errs := &follower{file: stderr, line: func(line []byte) { s.handleLine(&result, line, command.handle) }}
+	out := &follower{file: stdout, line: func(line []byte) { s.handleLine(&result, line, handle) }}
+	errs := &follower{file: stderr, line: func(line []byte) { s.handleLine(&result, line, handle) }}
 	process := call{
-		path: s.tool.Path, args: command.args, dir: s.Root, env: env, grace: s.grace, sandbox: s.sandboxFor(command.args),
-		stdout: events, stderr: stderr, interrupted: func() bool { return result.stopping },
+		path: s.tool.Path, args: args, dir: s.Root, env: env, grace: s.grace, sandbox: s.sandboxFor(args),
+		stdout: stdout, stderr: stderr, interrupted: func() bool { return result.stopping },
 		poll: func(ended bool) { out.poll(ended); errs.poll(ended) },
-	}
-	if command.question != nil {
-		// Then stderr repeats the diagnostics as text.
-		process.poll = out.poll
-		command.question.ask(&process, events)
 	}
 	defer s.useProviders(ctx, &process)()
 	result.exit, err = process.run(ctx)
 	if err != nil {
 		return output{}, err
 	}
-	if command.question != nil && result.code != 0 && len(result.diagnostics.Errors()) == 0 {
-		s.handleText(&result, readAll(stderr))
-	}
 	if len(result.diagnostics.Errors()) == 0 {
 		result.diagnostics = append(result.diagnostics, parseText(result.text)...)
 	}
 	result.diagnostics = s.log.redactAll(result.diagnostics)
 	return result, nil
-}
-
-// handleText logs the text of a tool that ended without a diagnostic. A state that it prints
-// begins with a bracket.
-func (s *Session) handleText(result *output, text string) {
-	for line := range strings.Lines(text) {
-		if strings.HasPrefix(strings.TrimSpace(line), "{") {
-			return
-		}
-		s.handleLine(result, []byte(strings.TrimRight(line, "\r\n")), func(Event) {})
-	}
 }
 
 func (s *Session) create(name string) (*os.File, error) {
@@ -305,15 +274,6 @@ func readAll(file *os.File) string {
 func (s *Session) Beside() *Session {
 	other := *s
 	other.reinit, other.served = nil, nil
-	return &other
-}
-
-// Silent returns a session whose commands neither log nor report events.
-func (s *Session) Silent() *Session {
-	other := *s
-	silent := *s.log
-	silent.out = io.Discard
-	other.log, other.onEvent = &silent, nil
 	return &other
 }
 

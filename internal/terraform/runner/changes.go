@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/appthrust/capt/internal/host"
@@ -53,11 +54,6 @@ func (r *Runner) startDescribing(ctx context.Context, run *execution, session *c
 }
 
 func (r *Runner) describe(ctx context.Context, run *execution, session *command.Session, decide func(*command.ShownPlan) error) (*description, error) {
-	if run.unsavedPlan {
-		if err := r.planAgain(ctx, run, session); err != nil {
-			return nil, err
-		}
-	}
 	shown, err := session.ShowPlan(ctx, r.workdir.PlanFile())
 	if err != nil {
 		return nil, err
@@ -109,7 +105,9 @@ func (r *Runner) describeNow(ctx context.Context, run *execution, decide func(*c
 // changesExisting reports whether a plan that is applied at once has values that the state
 // does not have afterwards. Those of a destruction would be deleted with the workspace.
 func (run *execution) changesExisting() bool {
-	return !run.request.Operation.Destroys() && !createsOnly(run.changes)
+	return !run.request.Operation.Destroys() && slices.ContainsFunc(run.changes, func(c terraform.Change) bool {
+		return c.Action != terraform.ActionCreate && c.Action != terraform.ActionRead
+	})
 }
 
 // describeBeside describes the plan in the plan file while it is applied, unless the memory

@@ -55,14 +55,6 @@ func (r *Runner) plan(ctx context.Context, run *execution) (*command.PlanResult,
 	if err != nil {
 		return nil, fmt.Errorf("reading the plan: %w", err)
 	}
-	r.usePlan(run, plan, content)
-	run.result.Diagnostics = append(run.result.Diagnostics, plan.Diagnostics...)
-	return plan, nil
-}
-
-// usePlan makes a plan that of the run. Content is that of the plan file, or nil if there is
-// none.
-func (r *Runner) usePlan(run *execution, plan *command.PlanResult, content []byte) {
 	// A resource that was not found is removed from the state. Policies and protection
 	// decide about it.
 	if run.refreshOnly() {
@@ -74,7 +66,8 @@ func (r *Runner) usePlan(run *execution, plan *command.PlanResult, content []byt
 	plan.Summary.ID = record.PlanID(content, run.changes, run.moduleDigest(), r.RunID)
 	run.result.Plan = &plan.Summary
 	run.result.Blocked = run.request.BlockedBy(run.changes)
-	run.unsavedPlan = content == nil
+	run.result.Diagnostics = append(run.result.Diagnostics, plan.Diagnostics...)
+	return plan, nil
 }
 
 // isMissingContent reports whether a stored plan or state does not exist. A run in a
@@ -162,11 +155,6 @@ func (r *Runner) applySaved(ctx context.Context, run *execution) error {
 }
 
 func (r *Runner) planAndApply(ctx context.Context, run *execution) error {
-	if run.appliesAtOnce() {
-		if done, err := r.applyAtOnce(ctx, run); err != nil || done {
-			return err
-		}
-	}
 	plan, err := r.plan(ctx, run)
 	if err != nil {
 		return err
@@ -214,12 +202,7 @@ func (r *Runner) apply(ctx context.Context, run *execution) error {
 	if err != nil {
 		return err
 	}
-	return r.concludeApplied(ctx, run, applied.Diagnostics)
-}
-
-// concludeApplied completes a run that has applied its plan.
-func (r *Runner) concludeApplied(ctx context.Context, run *execution, diagnostics terraform.Diagnostics) error {
-	run.result.Diagnostics = append(run.result.Diagnostics, diagnostics...)
+	run.result.Diagnostics = append(run.result.Diagnostics, applied.Diagnostics...)
 	run.result.Outcome = terraform.OutcomeSucceeded
 	// The changes are applied, so a cancellation must not prevent their record.
 	if err := r.readOutputs(context.WithoutCancel(ctx), run); err != nil {

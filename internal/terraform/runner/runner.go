@@ -93,8 +93,6 @@ type execution struct {
 	// storesApplied is set, its changes are stored after the apply.
 	description   *describing
 	storesApplied bool
-	// unsavedPlan is set if the plan was applied at once, so there is no plan file.
-	unsavedPlan bool
 	// secrets is set by redactor.
 	secrets      *terraform.Redactor
 	redactorOnce sync.Once
