@@ -90,7 +90,7 @@ func TestTool_isTheOneOfTheUserRegardlessOfTheTemplate(t *testing.T) {
 func TestShell_usesTheInputsAfterTheWait(t *testing.T) {
 	h := newHarness(t)
 	apply := h.shellWorkspace("net")
-	running := h.start(h.shellArgs("net", "--", "sh", "-c", "echo name=$TF_VAR_name")...)
+	running := h.start(h.shellArgs("net", "--", "sh", "-c", "echo var.name | tofu console")...)
 	h.Eventually(func() map[string]string { return h.annotations(apply) }).Should(HaveKey(infrav1.ShellAnnotation))
 	var shell struct{ id string }
 	before := apply.DeepCopy()
@@ -102,7 +102,7 @@ func TestShell_usesTheInputsAfterTheWait(t *testing.T) {
 		apply.Status.Shell = &infrav1.ShellStatus{ID: shell.id, OpenedAt: metav1.Now()}
 	})
 	h.Eventually(running.code).Should(Receive(Equal(0)), running.err.String())
-	h.Expect(running.out.String()).To(Equal("name=later\n"))
+	h.Expect(running.out.String()).To(Equal("\"later\"\n"))
 }
 
 // proxy forwards connections until it is cut.

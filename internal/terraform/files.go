@@ -26,7 +26,7 @@ func IsOverride(name string) bool {
 }
 
 // IsAutoVars reports whether OpenTofu and Terraform load a file of the root
-// module automatically as variables. Such a file overrides the environment.
+// module automatically as variables.
 func IsAutoVars(name string) bool {
 	return name == "terraform.tfvars" || name == "terraform.tfvars.json" ||
 		strings.HasSuffix(name, ".auto.tfvars") || strings.HasSuffix(name, ".auto.tfvars.json")

@@ -238,9 +238,9 @@ func (r *Request) Secrets() []string {
 	for _, name := range r.SecretEnv {
 		add(r.Env[name])
 		add(nested(r.Env[name])...)
-		if variable, found := strings.CutPrefix(name, "TF_VAR_"); found {
-			add(nested(string(r.Variables[variable]))...)
-		}
+	}
+	for _, name := range r.SecretVariables {
+		add(inValue(string(r.Variables[name]))...)
 	}
 	for name, content := range r.Files {
 		if isCredentials(name) {
@@ -267,6 +267,19 @@ func (r *Request) Secrets() []string {
 func isCredentials(name string) bool { return !IsConfig(name) }
 
 var quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+
+// inValue returns the secrets in the value of a variable: its strings, and those in a string
+// that the runner reads as a list or an object.
+func inValue(value string) []string {
+	var secrets []string
+	for _, text := range nested(value) {
+		secrets = append(append(secrets, text), nested(text)...)
+	}
+	if secrets == nil {
+		return []string{value}
+	}
+	return secrets
+}
 
 // nested returns the strings in a JSON or HCL value.
 func nested(text string) []string {

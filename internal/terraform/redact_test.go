@@ -91,10 +91,14 @@ func TestRedactor_masksCredentialsOfURLs(t *testing.T) {
 func TestRequest_Redactor_masksAllSources(t *testing.T) {
 	request := &Request{
 		Env: map[string]string{
-			"API_KEY": "of-env-1111", "TF_VAR_nested": `{ user = "admin-2222", list = ["deep-\"3333\""] }`, "REGION": "eu-central-1",
+			"API_KEY": "of-env-1111", "NESTED": `{ user = "admin-2222", list = ["deep-\"3333\""] }`, "REGION": "eu-central-1",
 		},
-		SecretEnv: []string{"API_KEY", "TF_VAR_nested", "TF_VAR_remote"},
-		Variables: map[string]json.RawMessage{"remote": json.RawMessage(`{"a":[{"b":"of-variable-4444"}]}`), "plain": json.RawMessage(`"plain-value"`)},
+		SecretEnv: []string{"API_KEY", "NESTED"},
+		Variables: map[string]json.RawMessage{
+			"object": json.RawMessage(`{"a":[{"b":"of-variable-4444"}]}`), "text": json.RawMessage(`"{ a = [\"of-text-eeee\"] }"`),
+			"number": json.RawMessage(`123456789012`), "plain": json.RawMessage(`"plain-value"`),
+		},
+		SecretVariables: []string{"object", "text", "number"},
 		Files: map[string][]byte{
 			"credentials.ini": []byte("[default]\naws_access_key_id = AKIA5555EXAMPLE55\naws_secret_access_key = s/ecret+6666\nregion = eu-central-1\n"),
 			"token":           []byte("of-file-7777\n"),
@@ -109,7 +113,7 @@ func TestRequest_Redactor_masksAllSources(t *testing.T) {
 	}
 	redactor := request.Redactor()
 	for _, secret := range []string{
-		"of-env-1111", "admin-2222", `deep-"3333"`, "of-variable-4444", "s/ecret+6666", "of-file-7777", "MIIE8888abcd", "MIIE9999wxyzMIIE",
+		"of-env-1111", "admin-2222", `deep-"3333"`, "of-variable-4444", "of-text-eeee", "123456789012", "s/ecret+6666", "of-file-7777", "MIIE8888abcd", "MIIE9999wxyzMIIE",
 		"correct horse aaaa", "of-backend-bbbb", "of-args-cccc", "of-move-dddd",
 	} {
 		for name, form := range forms(secret) {

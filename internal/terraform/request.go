@@ -137,16 +137,18 @@ type Request struct {
 	// Files are written into the module's directory: provider configuration and
 	// credentials. Paths are relative to that directory.
 	Files map[string][]byte `json:"files,omitempty"`
-	// Env is added to the environment. It contains variables as TF_VAR_<name>.
+	// Env is added to the environment.
 	Env map[string]string `json:"env,omitempty"`
-	// Variables are values of variables whose types are known only after the
-	// module is fetched. The runner checks and encodes them.
+	// Variables are the values of the module's variables. The runner checks them, and
+	// writes them to a file of the module.
 	Variables map[string]json.RawMessage `json:"variables,omitempty"`
 	// Fillers names the variables that fill placeholders. The module does not have
 	// to declare them.
 	Fillers []string `json:"fillers,omitempty"`
-	// SecretEnv names the entries of Env whose values are masked in logs.
-	SecretEnv []string `json:"secretEnv,omitempty"`
+	// SecretEnv and SecretVariables name the entries of Env and Variables whose values are
+	// masked in logs.
+	SecretEnv       []string `json:"secretEnv,omitempty"`
+	SecretVariables []string `json:"secretVariables,omitempty"`
 	// Backend is where the state is stored.
 	Backend Backend `json:"backend"`
 	// Encryption configures OpenTofu's state and plan encryption (TF_ENCRYPTION).

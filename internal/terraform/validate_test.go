@@ -16,7 +16,7 @@ func valid() *Request {
 		Module:  Module{Source: SourceInline, Format: FormatHCL, Content: "# nothing"},
 		Backend: Backend{Type: BackendKubernetes, Namespace: "n", SecretSuffix: "cluster-x"},
 		Files:   map[string][]byte{"provider.tf": nil, "sub/credentials": nil},
-		Env:     map[string]string{"TF_VAR_a": "b", "AWS_REGION": "eu"},
+		Env:     map[string]string{"AWS_REGION": "eu"},
 		Timeout: time.Minute, Grace: time.Second,
 	}
 }

@@ -117,7 +117,7 @@ func (w *Workdir) key(request *terraform.Request) (string, error) {
 		}
 	}
 	all, err := json.Marshal(map[string]any{
-		"format": 3, "tool": fingerprint, "module": request.Module.Identity(), "files": files, "backend": backend,
+		"format": 4, "tool": fingerprint, "module": request.Module.Identity(), "files": files, "backend": backend,
 		"args": request.InitArgs, "cli": []string{operator, request.Env[cliConfigEnv]}, "plugins": w.pluginCache(request),
 	})
 	if err != nil {
@@ -154,7 +154,7 @@ func (w *Workdir) fromTemplate(key string, request *terraform.Request) (*marker,
 	if err := os.Chtimes(filepath.Join(template, markerFile), now, now); err != nil {
 		return nil, fmt.Errorf("updating the time of a template: %w", err)
 	}
-	return &found, w.saveVars(filepath.Join(w.Dir, found.Root))
+	return &found, nil
 }
 
 // toTemplate copies the result of an init to the shared cache, without the files
@@ -169,21 +169,16 @@ func (w *Workdir) toTemplate(prepared marker, request *terraform.Request) error 
 	if err != nil {
 		return fmt.Errorf("writing a template: %w", err)
 	}
-	own := []string{overrideFile, stateFileName, backendRecord}
+	own := []string{overrideFile, stateFileName, backendRecord, variablesFile}
 	for name := range request.Files {
 		own = append(own, filepath.FromSlash(name))
 	}
 	skip := func(relative string) bool {
 		inRoot, err := filepath.Rel(inModule, relative)
-		return err == nil && (slices.Contains(own, inRoot) || terraform.IsAutoVars(inRoot))
+		return err == nil && slices.Contains(own, inRoot)
 	}
 	if err := copyTree(w.moduleDir(), filepath.Join(partial, "module"), skip); err != nil {
 		return err
-	}
-	if vars := filepath.Join(w.Dir, tfvarsDir); exists(vars) {
-		if err := copyTree(vars, filepath.Join(partial, prepared.Root), func(string) bool { return false }); err != nil {
-			return err
-		}
 	}
 	if exists(w.ArchiveFile()) {
 		if err := copyFile(w.ArchiveFile(), filepath.Join(partial, archiveFile)); err != nil {

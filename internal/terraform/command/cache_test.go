@@ -74,7 +74,7 @@ func TestKey_coversTheInputsOfAnInit(t *testing.T) {
 		change func(*Workdir, *terraform.Request)
 		equal  bool
 	}{
-		"variables":                   {func(_ *Workdir, r *terraform.Request) { r.Env = map[string]string{"TF_VAR_a": "b"} }, true},
+		"variables":                   {func(_ *Workdir, r *terraform.Request) { r.Variables = values(map[string]string{"a": "b"}) }, true},
 		"credentials":                 {func(_ *Workdir, r *terraform.Request) { r.Files["credentials"] = []byte("2") }, true},
 		"another Kubernetes state":    {func(_ *Workdir, r *terraform.Request) { r.Backend.SecretSuffix = "b" }, true},
 		"another directory":           {func(w *Workdir, _ *terraform.Request) { w.Dir = "/other" }, true},

@@ -36,11 +36,11 @@ func TestEnvironment_precedence(t *testing.T) {
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "of-the-engine")
 	w := &Workdir{Dir: "/work", PluginCache: "/plugins", Inherit: []string{"AWS_ROLE_*"}}
 	request := &terraform.Request{
-		Env: map[string]string{"TZ": "of-the-request", "NO_COLOR": "of-the-request", "TF_VAR_a": "b"}, Encryption: "e",
+		Env: map[string]string{"TZ": "of-the-request", "NO_COLOR": "of-the-request", "A": "b"}, Encryption: "e",
 	}
 	env := w.environment(request, "/work/module", "/work/cli.tfrc")
 	g.Expect(env).To(ContainElements(
-		"LANG=of-the-engine", "AWS_ROLE_ARN=of-the-engine", "TZ=of-the-request", "NO_COLOR=1", "TF_VAR_a=b", "TF_ENCRYPTION=e",
+		"LANG=of-the-engine", "AWS_ROLE_ARN=of-the-engine", "TZ=of-the-request", "NO_COLOR=1", "A=b", "TF_ENCRYPTION=e",
 		"PWD=/work/module", "TF_CLI_CONFIG_FILE=/work/cli.tfrc", "GIT_TERMINAL_PROMPT=0", "HOME=/work/run/home",
 	))
 	g.Expect(env).NotTo(ContainElement(HavePrefix("AWS_SECRET_ACCESS_KEY=")))

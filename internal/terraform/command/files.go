@@ -53,7 +53,7 @@ func (w *Workdir) ReadFile(path string) ([]byte, error) { return readInside(w.Di
 // files that the engine uses: no sandbox limits the engine, so it would read, write and
 // remove what is there.
 func removeLinks(dir string) error {
-	for _, name := range []string{"module", "run", tfvarsDir, markerFile, ownerFile} {
+	for _, name := range []string{"module", "run", markerFile, ownerFile} {
 		path := filepath.Join(dir, name)
 		if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSymlink != 0 {
 			if err := os.Remove(path); err != nil {

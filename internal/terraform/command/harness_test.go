@@ -3,6 +3,7 @@ package command
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -66,6 +67,15 @@ func inline(hcl string) *terraform.Request {
 		Module:    terraform.Module{Source: terraform.SourceInline, Format: terraform.FormatHCL, Content: hcl},
 		Grace:     waits.Timeout,
 	}
+}
+
+// values returns the values of variables that are strings.
+func values(of map[string]string) map[string]json.RawMessage {
+	encoded := map[string]json.RawMessage{}
+	for name, value := range of {
+		encoded[name], _ = json.Marshal(value)
+	}
+	return encoded
 }
 
 // apply prepares, plans and applies.

@@ -71,16 +71,3 @@ func TestFetchConfig_quotesTheAddress(t *testing.T) {
 	g.Expect(config).To(Equal("module \"capt\" {\n  source  = \"x\\\" $${evil}\"\n  version = \"1.0.0\"\n}\n"))
 	g.Expect(string(fetchConfig(terraform.Module{Address: "x"}))).NotTo(ContainSubstring("version"))
 }
-
-func TestWithoutVars(t *testing.T) {
-	env := map[string]string{"TF_VAR_set": "x", "unset": "x"}
-	for name, tc := range map[string]struct{ file, content, want string }{
-		"HCL":            {"terraform.tfvars", "set = 1\nunset = [2]\n", "unset = [2]\n"},
-		"JSON":           {"a.auto.tfvars.json", `{"set": 1, "unset": [2]}`, `{"unset":[2]}`},
-		"nothing to set": {"terraform.tfvars", "# comment\nother = 1\n", "# comment\nother = 1\n"},
-		"invalid HCL":    {"terraform.tfvars", "set = \n", "set = \n"},
-		"invalid JSON":   {"terraform.tfvars.json", `{"set": `, `{"set": `},
-	} {
-		NewWithT(t).Expect(string(withoutVars(tc.file, []byte(tc.content), env))).To(Equal(tc.want), name)
-	}
-}

@@ -131,9 +131,6 @@ func (w *Workdir) prepareCold(ctx context.Context, request *terraform.Request, k
 		return nil, err
 	}
 	prepared := marker{Key: key, Root: filepath.Join("module", content.root)}
-	if err := w.saveVars(filepath.Join(w.Dir, prepared.Root)); err != nil {
-		return nil, err
-	}
 	session, err := w.initialise(ctx, request, filepath.Join(w.Dir, prepared.Root))
 	if err != nil {
 		return nil, err
@@ -211,7 +208,7 @@ func (w *Workdir) clear(previous marker) error {
 	if err := rescue(w.Dir, filepath.Join(w.Dir, previous.Root)); err != nil {
 		return err
 	}
-	for _, path := range []string{filepath.Join(w.Dir, markerFile), w.moduleDir(), filepath.Join(w.Dir, tfvarsDir), w.ArchiveFile()} {
+	for _, path := range []string{filepath.Join(w.Dir, markerFile), w.moduleDir(), w.ArchiveFile()} {
 		if err := os.RemoveAll(path); err != nil {
 			return fmt.Errorf("clearing the working directory: %w", err)
 		}
@@ -239,7 +236,7 @@ func (w *Workdir) place(request *terraform.Request, root string, previous marker
 	if err := placeFiles(root, request.Files, func(string) bool { return true }); err != nil {
 		return err
 	}
-	if err := w.placeVars(root, request.Env); err != nil {
+	if err := placeVariables(root, request); err != nil {
 		return err
 	}
 	return w.writeBackend(root, request.Backend)
@@ -326,7 +323,7 @@ func (w *Workdir) Scrub() error {
 		return err
 	}
 	root := filepath.Join(w.Dir, previous.Root)
-	errs := []error{w.clearRunDir(), os.RemoveAll(filepath.Join(root, stateFileName+backupSuffix))}
+	errs := []error{w.clearRunDir(), os.RemoveAll(filepath.Join(root, stateFileName+backupSuffix)), os.RemoveAll(filepath.Join(root, variablesFile))}
 	for _, pattern := range []string{"." + terraform.ReservedFilePrefix + "*", obsoleteKubeconfig} {
 		leftovers, err := filepath.Glob(filepath.Join(root, pattern))
 		errs = append(errs, err)

@@ -28,6 +28,7 @@ func TestPrepare_initialisesOnlyAfterChanges(t *testing.T) {
 	base := func() *terraform.Request {
 		request := inline(echo)
 		request.Files = map[string][]byte{"provider.tf": []byte("# a provider"), "credentials.json": []byte("s3cr3t")}
+		request.Variables = values(map[string]string{"v": "s3cr3t"})
 		return request
 	}
 	steps := []struct {
@@ -38,7 +39,7 @@ func TestPrepare_initialisesOnlyAfterChanges(t *testing.T) {
 	}{
 		{"new workspace", w, func(*terraform.Request) {}, true},
 		{"same request", w, func(*terraform.Request) {}, false},
-		{"another variable", w, func(r *terraform.Request) { r.Env = map[string]string{"TF_VAR_v": "x"} }, false},
+		{"another variable", w, func(r *terraform.Request) { r.Variables = values(map[string]string{"v": "x"}) }, false},
 		{"other credentials", w, func(r *terraform.Request) { r.Files["credentials.json"] = []byte("other") }, false},
 		{"another workspace", other, func(*terraform.Request) {}, false},
 		{"other provider configuration", w, func(r *terraform.Request) { r.Files["provider.tf"] = []byte("# another") }, true},
@@ -60,9 +61,9 @@ func TestPrepare_initialisesOnlyAfterChanges(t *testing.T) {
 		_, err = session.Plan(ctx, PlanOptions{})
 		g.Expect(err).NotTo(HaveOccurred(), step.name)
 	}
-	NewWithT(t).Expect(grep(t, w.Cache, "s3cr3t")).To(BeEmpty(), "credentials are not shared")
+	NewWithT(t).Expect(grep(t, w.Cache, "s3cr3t")).To(BeEmpty(), "credentials and values are not shared")
 	NewWithT(t).Expect(w.Scrub()).To(Succeed())
-	NewWithT(t).Expect(grep(t, w.Dir, "s3cr3t")).To(BeEmpty(), "credentials are removed")
+	NewWithT(t).Expect(grep(t, w.Dir, "s3cr3t")).To(BeEmpty(), "credentials and values are removed")
 }
 
 func grep(t *testing.T, dir, text string) []string {
@@ -106,7 +107,8 @@ func repository(t *testing.T) (dir, commit string) {
 	dir = t.TempDir()
 	for name, content := range map[string]string{
 		"modules/m/main.tf":          echo + "\nmodule \"n\" {\n  source = \"../n\"\n}\noutput \"n\" { value = module.n.n }\nvariable \"w\" {}\noutput \"w\" { value = var.w }\n",
-		"modules/m/terraform.tfvars": "v = \"from the file\"\nw = \"from the file\"\n",
+		"modules/m/terraform.tfvars": "v = \"from the file\"\nw = \"from the first file\"\n",
+		"modules/m/zz_w.auto.tfvars": "v = \"from the file\"\nw = \"from the file\"\n",
 		"modules/n/main.tf":          `output "n" { value = "neighbour" }`,
 		"README.md":                  "not a module",
 	} {
@@ -154,7 +156,7 @@ func TestPrepare_fetchesRemoteModules(t *testing.T) {
 				request := inline("")
 				request.Module = test.module
 				request.Module.Source = terraform.SourceRemote
-				request.Env = map[string]string{"TF_VAR_v": "from the request"}
+				request.Variables = values(map[string]string{"v": "from the request"})
 				w, _ := workdir(t, tool)
 				w.Cache = cache
 				session, applied := apply(t, w, request)
@@ -163,7 +165,7 @@ func TestPrepare_fetchesRemoteModules(t *testing.T) {
 				g.Expect(string(applied.Outputs["v"].Value)).To(Equal(`"from the request"`), "a value of the request overrides that of the module's file")
 				g.Expect(string(applied.Outputs["w"].Value)).To(Equal(`"from the file"`))
 
-				request.Env = nil
+				request.Variables = nil
 				session, applied = apply(t, w, request)
 				g.Expect(session.InitRan).To(BeFalse())
 				g.Expect(string(applied.Outputs["v"].Value)).To(Equal(`"from the file"`))

@@ -45,7 +45,7 @@ resource "terraform_data" "last" {
 
 func slowRequest(dir string) *terraform.Request {
 	request := inline(slowModule)
-	request.Env = map[string]string{"TF_VAR_dir": dir}
+	request.Variables = values(map[string]string{"dir": dir})
 	return request
 }
 

@@ -116,10 +116,7 @@ func readConfigurations(dir, root string) (configurations, error) {
 		return found, err
 	}
 	for i, dir := range dirs {
-		if err := checkFiles(dir, func(name string) bool { return isConfig(name) || terraform.IsAutoVars(name) }); err != nil {
-			return found, err
-		}
-		module, err := inspect.Dir(dir)
+		module, err := readModule(dir)
 		if err != nil {
 			return found, err
 		}
@@ -145,6 +142,14 @@ func readConfigurations(dir, root string) (configurations, error) {
 		}
 	}
 	return found, nil
+}
+
+// readModule reads the declarations of the module in a directory.
+func readModule(dir string) (*inspect.Module, error) {
+	if err := checkFiles(dir, func(name string) bool { return isConfig(name) || terraform.IsAutoVars(name) }); err != nil {
+		return nil, err
+	}
+	return inspect.Dir(dir)
 }
 
 // The parts of a provider's address that sources can omit.

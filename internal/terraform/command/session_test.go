@@ -35,7 +35,7 @@ func TestSession_plansAppliesAndDestroys(t *testing.T) {
 		ctx := context.Background()
 		w, log := workdir(t, tool)
 		request := inline(twoResources)
-		request.Env = map[string]string{"TF_VAR_name": `a "quoted" ${name}`}
+		request.Variables = values(map[string]string{"name": `a "quoted" ${name}`})
 		tracker := NewTracker()
 		w.OnEvent = func(event Event) { tracker.Observe(event) }
 
@@ -130,11 +130,6 @@ func TestSession_reportsFailures(t *testing.T) {
 			name:  "unknown argument",
 			hcl:   "resource \"terraform_data\" \"a\" {\n  inptu = 1\n}\n",
 			class: terraform.ClassTerminal, file: "main.tf", line: 2, short: `main.tf:2: Unsupported argument: An argument named "inptu" is not expected here. Did you mean "input"?`,
-		},
-		{
-			name:  "missing variable",
-			hcl:   "variable \"x\" {}\n",
-			class: terraform.ClassTerminal, file: "main.tf", line: 1, short: "main.tf:1: No value for required variable: ",
 		},
 		{
 			name:  "missing provider",
@@ -276,8 +271,8 @@ resource "terraform_data" "a" {
 }
 output "name" { value = terraform_data.a.output.name }
 `)
-			request.Env = map[string]string{"TF_VAR_password": "correct horse " + name, "TOKEN": "s3cr3t-and-long"}
-			request.SecretEnv = []string{"TOKEN"}
+			request.Variables = values(map[string]string{"password": "correct horse " + name})
+			request.Env, request.SecretEnv = map[string]string{"TOKEN": "s3cr3t-and-long"}, []string{"TOKEN"}
 			return request
 		}
 		apply(t, w, module("one"))

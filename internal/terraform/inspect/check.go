@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2/ext/typeexpr"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -55,7 +53,7 @@ func Check(module *Module, values Values, requiredOutputs []string) []Problem {
 		variable, declared := module.Variables[name]
 		switch {
 		case declared:
-			if _, found := variable.encode(values[name]); found != nil {
+			if _, found := variable.convert(values[name]); found != nil {
 				problems = append(problems, *found)
 			}
 		case !hclsyntax.ValidIdentifier(name):
@@ -66,7 +64,7 @@ func Check(module *Module, values Values, requiredOutputs []string) []Problem {
 	}
 	for _, name := range slices.Sorted(maps.Keys(module.Variables)) {
 		value, given := values[name]
-		if module.Variables[name].Required && !module.Provided[name] && (!given || value.IsNull() && !module.Variables[name].takesNull()) {
+		if module.Variables[name].Required && !module.Provided[name] && (!given || value.IsNull() && !module.Variables[name].Nullable) {
 			problems = append(problems, problem(KindMissing, name, "variable %q is required and has no value%s", name, description(module.Variables[name])))
 		}
 	}
@@ -107,9 +105,6 @@ func (v *Variable) convert(value cty.Value) (cty.Value, *Problem) {
 		found := problem(KindType, v.Name, "variable %q requires type %s, but the value has type %s: %s", v.Name, typeexpr.TypeString(v.Type), given, err)
 		return cty.NilVal, &found
 	}
-	if found := v.checkText(value); found != nil {
-		return cty.NilVal, found
-	}
 	return value, nil
 }
 
@@ -119,24 +114,4 @@ func typeName(t cty.Type) string {
 		return "list"
 	}
 	return t.FriendlyName()
-}
-
-// checkText returns a problem if a string of the value cannot be in the environment.
-func (v *Variable) checkText(value cty.Value) *Problem {
-	var found *Problem
-	_ = cty.Walk(value, func(_ cty.Path, part cty.Value) (bool, error) {
-		if !part.IsKnown() || part.IsNull() || part.Type() != cty.String {
-			return true, nil
-		}
-		switch text := part.AsString(); {
-		case strings.ContainsRune(text, 0):
-			invalid := problem(KindEncoding, v.Name, "the value of variable %q contains a NUL byte", v.Name)
-			found = &invalid
-		case !utf8.ValidString(text):
-			invalid := problem(KindEncoding, v.Name, "the value of variable %q is not valid UTF-8", v.Name)
-			found = &invalid
-		}
-		return found == nil, nil
-	})
-	return found
 }

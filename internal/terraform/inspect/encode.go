@@ -1,107 +1,61 @@
 package inspect
 
 import (
-	"maps"
+	"encoding/json"
+	"fmt"
 	"slices"
 
-	"github.com/hashicorp/hcl/v2/hclwrite"
-	"github.com/zclconf/go-cty/cty"
-	"github.com/zclconf/go-cty/cty/convert"
+	ctyjson "github.com/zclconf/go-cty/cty/json"
 
 	"github.com/appthrust/capt/internal/terraform"
 )
 
-// envPrefix is the prefix of the environment variable of a Terraform variable.
-const envPrefix = "TF_VAR_"
-
-// longestEnv is the limit of Linux for an environment variable in bytes, including
-// its name.
-const longestEnv = 128<<10 - 1
-
-// EncodeEnv encodes values as environment variables of the tool. It omits values of
-// undeclared variables, which Check reports.
-func EncodeEnv(module *Module, values Values) (map[string]string, []Problem) {
-	env := map[string]string{}
-	var problems []Problem
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		variable, declared := module.Variables[name]
-		if !declared {
-			continue
+// ToJSON encodes values as JSON. It is the inverse of FromJSON.
+func ToJSON(values Values) (map[string]json.RawMessage, error) {
+	encoded := map[string]json.RawMessage{}
+	for name, value := range values {
+		text, err := ctyjson.Marshal(value, value.Type())
+		if err != nil {
+			return nil, fmt.Errorf("encoding variable %s: %w", name, err)
 		}
-		text, found := variable.encode(values[name])
-		switch {
-		case found != nil:
-			problems = append(problems, *found)
-		case text != nil:
-			env[envPrefix+name] = *text
-		}
+		encoded[name] = text
 	}
-	return env, problems
+	return encoded, nil
 }
 
-// EncodeRequest checks the values of a request against its module, whose declarations
-// were not known when the request was made, and adds them to the environment.
-func EncodeRequest(module *Module, request *terraform.Request) []Problem {
+// EncodeRequest checks the values of a request against its module, and returns the content of
+// the variables file for the tool, or nil if there are no values. It adds the sensitive variables
+// of the module to those of the request that are masked.
+func EncodeRequest(module *Module, request *terraform.Request) ([]byte, []Problem, error) {
 	values, problems := FromJSON(request.Variables)
 	for _, name := range request.Fillers {
 		if _, declared := module.Variables[name]; !declared {
 			delete(values, name)
 		}
 	}
-	problems = append(problems, Check(module, values, request.Outputs)...)
-	env, more := EncodeEnv(module, values)
-	if problems = append(problems, more...); len(problems) > 0 {
-		return problems
+	if problems = append(problems, Check(module, values, request.Outputs)...); len(problems) > 0 {
+		return nil, problems, nil
 	}
-	if request.Env == nil {
-		request.Env = map[string]string{}
-	}
-	maps.Copy(request.Env, env)
 	for name, variable := range module.Variables {
-		if variable.Sensitive {
-			request.SecretEnv = append(request.SecretEnv, envPrefix+name)
+		if variable.Sensitive && !slices.Contains(request.SecretVariables, name) {
+			request.SecretVariables = append(request.SecretVariables, name)
 		}
 	}
-	return nil
-}
-
-// literal reports whether the tool uses the text of the environment variable as it
-// is. For other variables the text is an expression.
-func (v *Variable) literal() bool {
-	return v.TypeOmitted || v.Type.IsPrimitiveType()
-}
-
-// takesNull reports whether the environment variable can be set to null.
-func (v *Variable) takesNull() bool {
-	return v.Nullable && !v.literal()
-}
-
-// encode returns the text of a value, or nil if the variable must remain unset. That
-// is the case for null as a string, number or bool, which has no text.
-func (v *Variable) encode(value cty.Value) (*string, *Problem) {
-	value, found := v.convert(value)
-	if found != nil {
-		return nil, found
+	if len(values) == 0 {
+		return nil, nil, nil
 	}
-	var text string
-	switch {
-	case value.IsNull() && !v.takesNull():
-		return nil, nil
-	case v.literal():
-		asString, err := convert.Convert(value, cty.String)
-		if err != nil {
-			found := problem(KindType, v.Name, "variable %q declares no type and so requires a string, but the value has type %s: declare the type in the module",
-				v.Name, typeName(value.Type()))
-			return nil, &found
-		}
-		text = asString.AsString()
-	default:
-		text = string(hclwrite.TokensForValue(value).Bytes())
+	for name, value := range values {
+		// Check has found no problem.
+		values[name], _ = module.Variables[name].convert(value)
 	}
-	if size := len(envPrefix) + len(v.Name) + 1 + len(text); size > longestEnv {
-		found := problem(KindEncoding, v.Name, "the value of variable %q has %d bytes, but the limit is %d: let the module read it from a file",
-			v.Name, len(text), longestEnv-len(envPrefix)-len(v.Name)-1)
-		return nil, &found
+	encoded, err := ToJSON(values)
+	if err != nil {
+		return nil, nil, err
 	}
-	return &text, nil
+	// The tool quotes a line of the file in its diagnostics, which must have no other variables.
+	file, err := json.MarshalIndent(encoded, "", "  ")
+	if err != nil {
+		return nil, nil, fmt.Errorf("encoding variables: %w", err)
+	}
+	return file, nil, nil
 }

@@ -16,12 +16,11 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/command"
 	"github.com/appthrust/capt/internal/terraform/command/commandtest"
-	"github.com/appthrust/capt/internal/terraform/inspect"
 )
 
 // The real tool receives every value unchanged.
-func TestEncodeEnv_roundTrip(t *testing.T) {
-	awkward := `,"'{}[]()=#//<<EOT $${x} ${x} %{if true} %%{ \ \n` + "\n\t\r é 日本語 🚀 \u2028 \u0001"
+func TestEncodeRequest_roundTrip(t *testing.T) {
+	awkward := `,"'{}[]()=#//<<EOT $${x} ${x} %{if true} %%{ \ \n` + "\n\t\r é 日本語 🚀 \u2028 \u0001 \u0000"
 	quoted, err := json.Marshal(awkward)
 	if err != nil {
 		t.Fatal(err)
@@ -30,7 +29,9 @@ func TestEncodeEnv_roundTrip(t *testing.T) {
 		"text":           {"string", string(quoted), ""},
 		"empty":          {"string", `""`, ""},
 		"untyped":        {"", string(quoted), ""},
-		"untyped_number": {"", `3`, `"3"`},
+		"untyped_number": {"", `3`, ""},
+		"untyped_object": {"", `{"a": [1, null]}`, ""},
+		"long":           {"string", `"` + strings.Repeat("x", 200<<10) + `"`, ""},
 		"looks_like_hcl": {"string", `"[1, 2]"`, ""},
 		"integer":        {"number", `42`, ""},
 		"big":            {"number", `123456789012345678901234567890`, ""},
@@ -43,7 +44,8 @@ func TestEncodeEnv_roundTrip(t *testing.T) {
 		"object":         {"object({ a = string, b = optional(number, 5), c = list(object({ d = bool })) })", `{"a": "${a}", "c": [{"d": true}]}`, `{"a": "${a}", "b": 5, "c": [{"d": true}]}`},
 		"nested_null":    {"object({ a = optional(string) })", `{"a": null}`, ""},
 		"null_list":      {"list(string)", `null`, ""},
-		"null_text":      {"string", `null`, `"the default"`},
+		"null_text":      {"string", `null`, ""},
+		"not_nullable":   {"string", `null`, `"the default"`},
 		"any_object":     {"any", `{"a": [1, "two", {"three": null}], "b": "${x}"}`, ""},
 		"any_text":       {"any", `"just text"`, ""},
 		"any_json_text":  {"any", `"[\"a\", \"b\"]"`, `["a", "b"]`},
@@ -62,6 +64,8 @@ func TestEncodeEnv_roundTrip(t *testing.T) {
 		switch name {
 		case "null_text":
 			module.WriteString("  default = \"the default\"\n")
+		case "not_nullable":
+			module.WriteString("  default  = \"the default\"\n  nullable = false\n")
 		case "null_list":
 			module.WriteString("  default = [\"the default\"]\n")
 		}
@@ -74,15 +78,7 @@ func TestEncodeEnv_roundTrip(t *testing.T) {
 		}
 		t.Run(product, func(t *testing.T) {
 			g := NewWithT(t)
-			read := inspect.Inline(terraform.Module{Content: module.String(), Format: terraform.FormatHCL})
-			g.Expect(read.Diagnostics).To(BeEmpty())
-			values, problems := inspect.FromJSON(encoded)
-			g.Expect(problems).To(BeEmpty())
-			g.Expect(inspect.Check(read, values, nil)).To(BeEmpty())
-			env, problems := inspect.EncodeEnv(read, values)
-			g.Expect(problems).To(BeEmpty())
-
-			outputs := outputsOf(t, path, module.String(), env)
+			outputs := outputsOf(t, path, module.String(), encoded)
 			for name, test := range cases {
 				want := test.want
 				if want == "" {
@@ -98,13 +94,13 @@ func TestEncodeEnv_roundTrip(t *testing.T) {
 	}
 }
 
-func outputsOf(t *testing.T, path, module string, env map[string]string) map[string]terraform.Output {
+func outputsOf(t *testing.T, path, module string, variables map[string]json.RawMessage) map[string]terraform.Output {
 	t.Helper()
 	g := NewWithT(t)
 	ctx := context.Background()
 	w := &command.Workdir{Tool: &command.Tool{Path: path}, Dir: filepath.Join(t.TempDir(), "work")}
 	session, err := command.Prepare(ctx, w, &terraform.Request{
-		RunID: "run", Operation: terraform.OperationPlanAndApply, Env: env, Grace: time.Minute,
+		RunID: "run", Operation: terraform.OperationPlanAndApply, Variables: variables, Grace: time.Minute,
 		Module: terraform.Module{Source: terraform.SourceInline, Format: terraform.FormatHCL, Content: module},
 	})
 	g.Expect(err).NotTo(HaveOccurred())

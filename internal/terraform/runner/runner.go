@@ -265,24 +265,19 @@ func (r *Runner) breakingLock(ctx context.Context, run *execution, perform func(
 // contains the applied changes, and the next run determines the rest.
 var errSavedLate = errors.New("the state could not be saved at first")
 
-// prepare prepares the working directory. It inspects a fetched module before its
-// use, because its declarations determine how values are encoded.
+// prepare prepares the working directory.
 func (r *Runner) prepare(ctx context.Context, run *execution) error {
 	run.report.enter(terraform.PhaseInitialising)
 	started := time.Now()
 	defer func() { run.phase(terraform.PhaseInitialising, started) }()
 	var err error
-	if run.session, err = command.Prepare(ctx, r.workdir, run.request); err != nil {
-		return err
+	run.session, err = command.Prepare(ctx, r.workdir, run.request)
+	if invalid, ok := errors.AsType[*command.InvalidInputsError](err); ok {
+		run.result.InvalidInputs = string(invalid.Problems[0].Kind)
+		return terminal("Invalid inputs", err)
 	}
-	if run.request.Module.Source != terraform.SourceInline {
-		if err := encodeVariables(run); err != nil {
-			return err
-		}
-		run.request.Module.Refetch = false
-		if run.session, err = command.Prepare(ctx, r.workdir, run.request); err != nil {
-			return err
-		}
+	if err != nil {
+		return err
 	}
 	return r.storeContent(ctx, run)
 }

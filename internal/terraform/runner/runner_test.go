@@ -263,58 +263,21 @@ func TestStore_canBeRepeated(t *testing.T) {
 	g.Expect(a.objects).To(HaveLen(1))
 }
 
-func TestEncodeVariables_checksValuesAgainstTheFetchedModule(t *testing.T) {
-	const module = `
-variable "name" { type = string }
-variable "tags" {
-  type    = map(string)
-  default = {}
-}
-variable "token" {
-  type      = string
-  sensitive = true
-  default   = ""
-}
-`
-	tests := []struct {
-		name      string
-		module    string
-		variables map[string]string
-		fillers   []string
-		env       map[string]string
-		kind      string
-		message   string
-	}{
-		{name: "values", module: module, variables: map[string]string{"name": `"x"`, "tags": `{"a":"b"}`}, env: map[string]string{"TF_VAR_name": "x", "TF_VAR_tags": "{\n  a = \"b\"\n}"}},
-		{name: "a filler that the module does not declare", module: module, variables: map[string]string{"name": `"x"`, "region": `"eu"`}, fillers: []string{"region"}, env: map[string]string{"TF_VAR_name": "x"}},
-		{name: "a filler that the module declares", module: module, variables: map[string]string{"name": `"x"`}, fillers: []string{"name"}, env: map[string]string{"TF_VAR_name": "x"}},
-		{name: "a missing value", module: module, kind: "Missing", message: `"name" is required`},
-		{name: "an unknown variable", module: module, variables: map[string]string{"name": `"x"`, "nam": `"s3cr3t"`}, kind: "Unknown", message: `did you mean "name"?`},
-		{name: "a value of another type", module: module, variables: map[string]string{"name": `"x"`, "tags": `"s3cr3t"`}, kind: "Type", message: `"tags"`},
-		{name: "an invalid module", module: "variable {", message: "Invalid module"},
+func TestPrepare_reportsInvalidInputs(t *testing.T) {
+	tests := []struct{ name, module, value, kind, message string }{
+		{"an unknown variable", `variable "name" {}`, `"s3cr3t"`, "Unknown", `did you mean "name"?`},
+		{"an invalid module", "variable {", `"s3cr3t"`, "", "main.tf:1"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
 			dir := t.TempDir()
-			g.Expect(os.WriteFile(filepath.Join(dir, "main.tf"), []byte(tt.module), 0o600)).To(Succeed())
-			run := newExecution()
-			run.session = &command.Session{Root: dir}
-			run.request.Env, run.request.SecretEnv, run.request.Fillers = nil, nil, tt.fillers
-			run.request.Variables = map[string]json.RawMessage{}
-			for name, value := range tt.variables {
-				run.request.Variables[name] = json.RawMessage(value)
-			}
-
-			err := encodeVariables(run)
-
-			if tt.message == "" {
-				g.Expect(err).NotTo(HaveOccurred())
-				g.Expect(run.request.Env).To(Equal(tt.env))
-				g.Expect(run.request.SecretEnv).To(ConsistOf("TF_VAR_token"), "sensitive variables of the module are masked")
-				return
-			}
-			run.conclude(err)
+			tool := filepath.Join(dir, "tofu")
+			g.Expect(os.WriteFile(tool, nil, 0o600)).To(Succeed())
+			r, run := &Runner{workdir: &command.Workdir{Tool: &command.Tool{Path: tool}, Dir: filepath.Join(dir, "work")}}, newExecution()
+			run.request.Module = terraform.Module{Source: terraform.SourceInline, Format: terraform.FormatHCL, Content: tt.module}
+			run.request.Variables = map[string]json.RawMessage{"nam": json.RawMessage(tt.value)}
+			run.conclude(r.prepare(t.Context(), run))
 			g.Expect(run.result.Class).To(Equal(terraform.ClassTerminal))
 			g.Expect(run.result.InvalidInputs).To(Equal(tt.kind))
 			g.Expect(run.result.Diagnostics.Short()).To(And(ContainSubstring(tt.message), Not(ContainSubstring("s3cr3t"))))

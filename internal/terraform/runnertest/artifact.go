@@ -7,7 +7,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 
 	"github.com/onsi/gomega"
 
@@ -43,17 +42,10 @@ func (f *fixture) takesTheModuleFromAnArtifact() {
 	f.Expect(refused.Diagnostics.Short()).To(gomega.ContainSubstring("is not what the source provided"))
 }
 
-// requestOf returns the request of a new run of a module that is not inline. The types of
-// its variables are not known before the run.
+// requestOf returns the request of a new run of a module that is not inline.
 func (f *fixture) requestOf(operation terraform.Operation, module terraform.Module) *terraform.Request {
 	request := f.request(operation)
 	request.Module = module
-	request.Variables = map[string]json.RawMessage{}
-	for _, name := range []string{"probe", "server"} {
-		value, err := json.Marshal(request.Env["TF_VAR_"+name])
-		f.Expect(err).NotTo(gomega.HaveOccurred())
-		request.Variables[name] = value
-	}
 	return request
 }
 

@@ -2,8 +2,10 @@ package runnertest
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -78,8 +80,11 @@ func (f *fixture) request(operation terraform.Operation, module ...string) *terr
 	request := &terraform.Request{
 		RunID: f.id(f.count + 1), Workspace: f.workspace, Operation: operation, Backend: backend, State: f.known,
 		Module: terraform.Module{Source: terraform.SourceInline, Format: terraform.FormatHCL, Content: variables + strings.Join(module, "")},
-		Env:    map[string]string{"TF_VAR_probe": f.Probe, "TF_VAR_server": f.probe.address},
-		Grace:  waits.Timeout,
+		Variables: map[string]json.RawMessage{
+			"probe": json.RawMessage(strconv.Quote(f.Probe)), "server": json.RawMessage(strconv.Quote(f.probe.address)),
+		},
+		Env:   map[string]string{},
+		Grace: waits.Timeout,
 	}
 	maps.Copy(request.Env, env)
 	for i := range f.count {

@@ -4,17 +4,14 @@ package speculate
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/change"
 	"github.com/appthrust/capt/internal/terraform/command"
-	"github.com/appthrust/capt/internal/terraform/inspect"
 	"github.com/appthrust/capt/internal/terraform/policy"
 )
 
@@ -69,7 +66,7 @@ func New(ctx context.Context, request *terraform.Request, state []byte, options 
 	}
 	request.Operation = terraform.OperationPlan
 	workdir := &command.Workdir{Tool: tool, Dir: options.Dir, PluginCache: options.Plugins, Inherit: options.Inherit, NoLock: true, Log: io.Discard}
-	session, err := prepare(ctx, workdir, request)
+	session, err := command.Prepare(ctx, workdir, request)
 	if err != nil {
 		return nil, err
 	}
@@ -90,29 +87,6 @@ func New(ctx context.Context, request *terraform.Request, state []byte, options 
 	// Only a run gives a plan an ID.
 	plan.Summary.ID = ""
 	return plan, plan.checkPolicies(ctx, request.Policies)
-}
-
-// prepare fetches the module of the directory and everything that it uses.
-func prepare(ctx context.Context, workdir *command.Workdir, request *terraform.Request) (*command.Session, error) {
-	session, err := command.Prepare(ctx, workdir, request)
-	if err != nil {
-		return nil, err
-	}
-	module, err := inspect.Dir(session.Root)
-	if err != nil {
-		return nil, err
-	}
-	if errs := module.Diagnostics.Errors(); len(errs) > 0 {
-		return nil, errors.New(errs.Short())
-	}
-	if problems := inspect.EncodeRequest(module, request); len(problems) > 0 {
-		var messages []string
-		for _, p := range problems {
-			messages = append(messages, p.Message)
-		}
-		return nil, errors.New(strings.Join(messages, "; "))
-	}
-	return command.Prepare(ctx, workdir, request)
 }
 
 func (p *Plan) checkPolicies(ctx context.Context, policies *terraform.Policies) error {

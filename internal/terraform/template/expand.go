@@ -26,7 +26,7 @@ const (
 	// maxValues limits the values of a workspace together.
 	maxValues = 1 << 20
 	// maxKeyValues limits the values that variables take from keys together, of which many may
-	// name the same one. The environment of a process is not longer on Linux.
+	// name the same one. The environment of a process is not longer on Linux either.
 	maxKeyValues = 2 << 20
 )
 

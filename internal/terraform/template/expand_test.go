@@ -84,7 +84,7 @@ func TestResolve_expandsLongValues(t *testing.T) {
 	inputs := resolve(g, remote, large(100<<10), env(infrav1.EnvVar{Name: "A", Value: new("${V}")}), vars("literal", `"`+long+`"`),
 		configFile("f", `file = "${V}"`))
 	g.Expect(inputs.Request.Env["A"]).To(HaveLen(100 << 10))
-	g.Expect(inputs.Request.Variables["literal"]).To(HaveLen(200<<10+2), "without placeholders, the limit is that of the tool")
+	g.Expect(inputs.Request.Variables["literal"]).To(HaveLen(200<<10+2), "without placeholders, the limit is that of a Secret")
 	g.Expect(inputs.Request.Variables["file"]).To(HaveLen(100<<10 + 2))
 }
 
@@ -143,18 +143,18 @@ func TestResolve_limitsValuesFromKeys(t *testing.T) {
 		one    string
 		sum    string
 	}{
-		{"vars from a ConfigMap", variable(infrav1.Variable{ConfigMapKeyReference: ref("large", "k")}), "vars[0] (v0)", "vars[20] (v20)"},
-		{"vars from a Secret", variable(infrav1.Variable{SecretKeyReference: ref("large", "k")}), "vars[0] (v0)", "vars[20] (v20)"},
+		{"vars from a ConfigMap", variable(infrav1.Variable{ConfigMapKeyReference: ref("large", "k")}), "vars[2] (v2): all values from keys together have more than 2097152 bytes", "vars[20] (v20)"},
+		{"vars from a Secret", variable(infrav1.Variable{SecretKeyReference: ref("large", "k")}), "vars[2] (v2): all values from keys together have more than 2097152 bytes", "vars[20] (v20)"},
 		{"env from a ConfigMap", func(i int) func(*template.Sources) {
 			return env(infrav1.EnvVar{Name: fmt.Sprint("E", i), ConfigMapKeyReference: ref("large", "k")})
-		}, "env E0", "env E20"},
+		}, "env E0: the value has more than 131072 bytes", "env E20"},
 		{"env from a Secret", func(i int) func(*template.Sources) {
 			return env(infrav1.EnvVar{Name: fmt.Sprint("E", i), SecretKeyReference: ref("large", "k")})
-		}, "env E0", "env E20"},
+		}, "env E0: the value has more than 131072 bytes", "env E20"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for size, want := range map[int]string{
-				1 << 20:   tt.one + ": the value has more than 131072 bytes, the limit",
+				1 << 20:   tt.one + ", the limit",
 				100 << 10: tt.sum + ": all values from keys together have more than 2097152 bytes, the limit",
 			} {
 				g := NewWithT(t)

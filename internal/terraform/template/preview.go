@@ -6,6 +6,7 @@ import (
 	"time"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/terraform/inspect"
 )
 
 // Preview shows the inputs of a workspace's runs. It shows the origin of values
@@ -106,7 +107,7 @@ func (c *checker) previewVariables(preview *Preview, sensitive map[string]bool) 
 			preview.Variables[string(v.Key)] = quoted(c.origin("ConfigMap", v.ConfigMapKeyReference))
 		}
 	}
-	encoded, err := encodeJSON(c.values)
+	encoded, err := inspect.ToJSON(c.values)
 	c.add(err)
 	for name, value := range encoded {
 		if sensitive[name] {

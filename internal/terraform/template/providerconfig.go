@@ -104,7 +104,7 @@ func (r *resolver) credentials(request *terraform.Request) error {
 			request.Files[c.Filename] = content
 			continue
 		}
-		text, err := r.keyText(field, true, &c.SecretRef)
+		text, err := r.envText(field, true, &c.SecretRef)
 		if err != nil {
 			return err
 		}

@@ -12,7 +12,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/zclconf/go-cty/cty"
-	ctyjson "github.com/zclconf/go-cty/cty/json"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -181,7 +180,7 @@ func (r *resolver) env() (env map[string]string, secret []string, err error) {
 				ref, isSecret = e.SecretKeyReference, true
 				secret = append(secret, e.Name)
 			}
-			if env[e.Name], err = r.keyText(field, isSecret, ref); err != nil {
+			if env[e.Name], err = r.envText(field, isSecret, ref); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -268,19 +267,25 @@ func (r *resolver) key(field string, secret bool, ref *infrav1.KeyReference) ([]
 	return value, nil
 }
 
-// keyText returns the value of a key for a variable of the module or the environment.
+// keyText returns the value of a key for a variable of the module.
 func (r *resolver) keyText(field string, secret bool, ref *infrav1.KeyReference) (string, error) {
 	content, err := r.key(field, secret, ref)
 	if err != nil {
 		return "", err
 	}
-	if len(content) > maxValue {
-		return "", problem(infrav1.InvalidVariableReason, "%s: the value has more than %d bytes, the limit: let the module read it from a file", field, maxValue)
-	}
 	if r.leftOfKeys -= len(content); r.leftOfKeys < 0 {
 		return "", problem(infrav1.InvalidVariableReason, "%s: all values from keys together have more than %d bytes, the limit: let the module read them from files", field, maxKeyValues)
 	}
 	return string(content), nil
+}
+
+// envText returns the value of a key for a variable of the environment.
+func (r *resolver) envText(field string, secret bool, ref *infrav1.KeyReference) (string, error) {
+	text, err := r.keyText(field, secret, ref)
+	if err == nil && len(text) > maxValue {
+		err = problem(infrav1.InvalidVariableReason, "%s: the value has more than %d bytes, the limit: let the module read it from a file", field, maxValue)
+	}
+	return text, err
 }
 
 // MissingKeyError reports that a Secret or ConfigMap, or a key of it, does not
@@ -301,18 +306,6 @@ func (e *MissingKeyError) Error() string {
 		return fmt.Sprintf("%s: %s %s has no key %s", e.Field, kind, e.Name, e.Key)
 	}
 	return fmt.Sprintf("%s: %s %s does not exist", e.Field, kind, e.Name)
-}
-
-func encodeJSON(values inspect.Values) (map[string]json.RawMessage, error) {
-	encoded := map[string]json.RawMessage{}
-	for name, value := range values {
-		text, err := ctyjson.Marshal(value, value.Type())
-		if err != nil {
-			return nil, fmt.Errorf("encoding variable %s: %w", name, err)
-		}
-		encoded[name] = text
-	}
-	return encoded, nil
 }
 
 // fromInspect combines problems of an inspection. The first one determines the

@@ -1,12 +1,15 @@
 package template_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -27,8 +30,9 @@ func TestResolve_returnsAValidRequest(t *testing.T) {
 	request := inputs.Request
 	g.Expect(request.Workspace).To(Equal(terraform.WorkspaceRef{Namespace: "n", Name: "hello", UID: "u"}))
 	g.Expect(request.Module).To(Equal(terraform.Module{Source: terraform.SourceInline, Content: module, Format: terraform.FormatHCL}))
-	g.Expect(request.Env).To(Equal(map[string]string{"TF_VAR_name": "world"}))
-	g.Expect(request.SecretEnv).To(Equal([]string{"TF_VAR_token"}))
+	g.Expect(request.Env).To(BeEmpty())
+	g.Expect(request.Variables).To(Equal(map[string]json.RawMessage{"name": json.RawMessage(`"world"`)}))
+	g.Expect(request.SecretVariables).To(Equal([]string{"token"}))
 	g.Expect(request.Backend).To(Equal(terraform.Backend{Type: "kubernetes", Namespace: "n", SecretSuffix: "hello-ws"}))
 	g.Expect(request.PluginCache).To(BeTrue())
 	g.Expect(request.Outputs).To(ConsistOf("id"))
@@ -56,30 +60,30 @@ func TestResolve_overridesEarlierValues(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
-			g.Expect(resolve(g, tt.changes...).Request.Env).To(HaveKeyWithValue("TF_VAR_name", tt.want))
+			g.Expect(resolve(g, tt.changes...).Request.Variables).To(haveVariable("name", strconv.Quote(tt.want)))
 		})
 	}
 }
 
-func TestResolve_encodesValuesByType(t *testing.T) {
-	tests := []struct {
-		name   string
-		change func(*template.Sources)
-		key    string
-		want   string
-	}{
-		{"a number", given("size", `3`), "TF_VAR_size", "3"},
-		{"a number as text", given("size", `"3"`), "TF_VAR_size", "3"},
-		{"text that looks like HCL", given("name", `"${path.module}\"; rm -rf"`), "TF_VAR_name", `${path.module}"; rm -rf`},
-		{"text that looks like a number", given("name", `"007"`), "TF_VAR_name", "007"},
-		{"a map", given("tags", `{"b":"2","a":"1"}`), "TF_VAR_tags", "{\n  a = \"1\"\n  b = \"2\"\n}"},
-		{"a map with interpolation", given("tags", `{"a":"${b}"}`), "TF_VAR_tags", "{\n  a = \"$${b}\"\n}"},
-		{"a map as text", given("tags", `"{\"a\":\"1\"}"`), "TF_VAR_tags", "{\n  a = \"1\"\n}"},
+// haveVariable matches the variables of a request with a value as JSON.
+func haveVariable(name, value string) types.GomegaMatcher {
+	return HaveKeyWithValue(name, WithTransform(func(text json.RawMessage) string { return string(text) }, MatchJSON(value)))
+}
+
+func TestResolve_passesValuesUnchanged(t *testing.T) {
+	tests := []struct{ name, variable, value string }{
+		{"a number", "size", `3`},
+		{"a number as text", "size", `"3"`},
+		{"text that looks like HCL", "name", `"${path.module}\"; rm -rf"`},
+		{"text that looks like a number", "name", `"007"`},
+		{"a map", "tags", `{"b":"2","a":"1"}`},
+		{"a map with interpolation", "tags", `{"a":"${b}"}`},
+		{"a map as text", "tags", `"{\"a\":\"1\"}"`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
-			g.Expect(resolve(g, tt.change).Request.Env).To(HaveKeyWithValue(tt.key, tt.want))
+			g.Expect(resolve(g, given(tt.variable, tt.value)).Request.Variables).To(haveVariable(tt.variable, tt.value))
 		})
 	}
 }
@@ -95,22 +99,21 @@ func TestResolve_expandsPlaceholders(t *testing.T) {
 			"in variables of the template",
 			[]func(*template.Sources){without("name"), region, vars("name", `"${WORKSPACE_NAME}-${region}"`)},
 			func(g Gomega, inputs *template.Inputs) {
-				g.Expect(inputs.Request.Env).To(HaveKeyWithValue("TF_VAR_name", "hello-eu-west-1"))
+				g.Expect(inputs.Request.Variables).To(haveVariable("name", `"hello-eu-west-1"`))
 			},
 		},
 		{
 			"in lists and maps",
 			[]func(*template.Sources){region, vars("tags", `{"where":"${region}","literal":"$${x}"}`)},
 			func(g Gomega, inputs *template.Inputs) {
-				g.Expect(inputs.Request.Env["TF_VAR_tags"]).To(ContainSubstring(`where   = "eu-west-1"`))
-				g.Expect(inputs.Request.Env["TF_VAR_tags"]).To(ContainSubstring(`literal = "$${x}"`), "the tool reads it as ${x}")
+				g.Expect(inputs.Request.Variables).To(haveVariable("tags", `{"where":"eu-west-1","literal":"${x}"}`))
 			},
 		},
 		{
 			"in variables files",
 			[]func(*template.Sources){without("name"), region, configFile("f", `name = "${WORKSPACE_NAME}/${region}"`)},
 			func(g Gomega, inputs *template.Inputs) {
-				g.Expect(inputs.Request.Env).To(HaveKeyWithValue("TF_VAR_name", "hello/eu-west-1"))
+				g.Expect(inputs.Request.Variables).To(haveVariable("name", `"hello/eu-west-1"`))
 			},
 		},
 		{
@@ -150,7 +153,7 @@ func TestResolve_expandsPlaceholders(t *testing.T) {
 			"with numbers",
 			[]func(*template.Sources){given("n", `3`), vars("tags", `{"n":"${n}"}`)},
 			func(g Gomega, inputs *template.Inputs) {
-				g.Expect(inputs.Request.Env["TF_VAR_tags"]).To(ContainSubstring(`n = "3"`))
+				g.Expect(inputs.Request.Variables).To(haveVariable("tags", `{"n":"3"}`))
 			},
 		},
 		{
@@ -166,7 +169,7 @@ func TestResolve_expandsPlaceholders(t *testing.T) {
 			g := NewWithT(t)
 			inputs := resolve(g, tt.changes...)
 			tt.check(g, inputs)
-			g.Expect(inputs.Request.Env).NotTo(HaveKey("TF_VAR_region"), "a value that only placeholders use is not passed to the module")
+			g.Expect(inputs.Request.Variables).NotTo(HaveKey("region"), "a value that only placeholders use is not passed to the module")
 		})
 	}
 }
@@ -174,8 +177,7 @@ func TestResolve_expandsPlaceholders(t *testing.T) {
 func TestResolve_passesDeclaredValuesThatPlaceholdersUse(t *testing.T) {
 	g := NewWithT(t)
 	inputs := resolve(g, vars("tags", `{"n":"${name}"}`))
-	g.Expect(inputs.Request.Env).To(HaveKeyWithValue("TF_VAR_name", "world"))
-	g.Expect(inputs.Request.Env["TF_VAR_tags"]).To(ContainSubstring("world"))
+	g.Expect(inputs.Request.Variables).To(And(haveVariable("name", `"world"`), haveVariable("tags", `{"n":"world"}`)))
 }
 
 // rejection is a test of the Problem for invalid sources.
@@ -318,7 +320,7 @@ func TestResolve_reportsMissingKeys(t *testing.T) {
 	}
 }
 
-func TestResolve_listsSecretEnvironmentVariables(t *testing.T) {
+func TestResolve_listsSecretVariables(t *testing.T) {
 	g := NewWithT(t)
 	inputs := resolve(g,
 		env(infrav1.EnvVar{Name: "PLAIN", Value: new("x")}), env(infrav1.EnvVar{Name: "MAP", ConfigMapKeyReference: ref("m", "k")}), configMap("m", "k", "v"),
@@ -326,12 +328,14 @@ func TestResolve_listsSecretEnvironmentVariables(t *testing.T) {
 		credential("AWS_SECRET_ACCESS_KEY", "v"),
 		secretFile("f", "size = 12345678\ntags = {}"), vars("tags", `{"a":"b"}`),
 	)
-	g.Expect(inputs.Request.SecretEnv).To(ConsistOf("SECRET", "AWS_SECRET_ACCESS_KEY", "TF_VAR_token", "TF_VAR_size"),
+	g.Expect(inputs.Request.SecretEnv).To(ConsistOf("SECRET", "AWS_SECRET_ACCESS_KEY"))
+	g.Expect(inputs.Request.SecretVariables).To(ConsistOf("token", "size"),
 		"values from Secrets and sensitive variables; tags was overridden by a plain value")
 	g.Expect(inputs.Request.Env).To(HaveKeyWithValue("MAP", "v"))
 
 	ofRemote := resolve(g, remote, secretFile("f", "size = 12345678"), env(infrav1.EnvVar{Name: "SECRET", SecretKeyReference: ref("s", "k")}), secret("s", "k", "v"))
-	g.Expect(ofRemote.Request.SecretEnv).To(ConsistOf("SECRET", "TF_VAR_size"))
+	g.Expect(ofRemote.Request.SecretEnv).To(ConsistOf("SECRET"))
+	g.Expect(ofRemote.Request.SecretVariables).To(ConsistOf("size"))
 }
 
 func TestResolve_leavesRemoteModulesToTheRun(t *testing.T) {
@@ -578,9 +582,9 @@ func TestResolve_variablesFromKeys(t *testing.T) {
 
 	inputs, err := template.Resolve(sources(append(all, secret("hello-keys", "token", "s3cret ${name}"))...))
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(inputs.Request.Env).To(HaveKeyWithValue("TF_VAR_token", "s3cret ${name}"), "placeholders in Secrets are not expanded")
-	g.Expect(inputs.Request.Env).To(HaveKeyWithValue("TF_VAR_size", "3"))
-	g.Expect(inputs.Request.SecretEnv).To(ConsistOf("TF_VAR_token"))
+	g.Expect(inputs.Request.Variables).To(haveVariable("token", `"s3cret ${name}"`), "placeholders in Secrets are not expanded")
+	g.Expect(inputs.Request.Variables).To(haveVariable("size", `"3"`))
+	g.Expect(inputs.Request.SecretVariables).To(ConsistOf("token"))
 
 	_, err = template.Resolve(sources(append(all, secret("hello-keys", "token", "\xff"))...))
 	g.Expect(err).To(MatchError(ContainSubstring("vars[0] (token): the value is not valid UTF-8")))

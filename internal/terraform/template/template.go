@@ -237,23 +237,27 @@ func hash(request *terraform.Request) (string, error) {
 	return hex.EncodeToString(sum[:16]), nil
 }
 
-// variables adds the values to the request. The types of an inline module are
-// known, so its values become environment variables. The runner encodes the
-// values of another module after it has fetched the module.
+// variables adds the values to the request. It checks those of an inline module. The runner
+// checks those of another module after it has fetched the module.
 func (r *resolver) variables(request *terraform.Request, values inspect.Values) error {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if r.secret[name] {
-			request.SecretEnv = append(request.SecretEnv, "TF_VAR_"+name)
+			request.SecretVariables = append(request.SecretVariables, name)
 		}
 	}
-	if request.Module.Source != terraform.SourceInline {
-		encoded, err := encodeJSON(values)
-		if err != nil {
+	if request.Module.Source == terraform.SourceInline {
+		if err := r.checkInline(request, values); err != nil {
 			return err
 		}
-		request.Variables, request.Fillers = encoded, slices.Sorted(maps.Keys(r.used))
-		return nil
 	}
+	request.Fillers = slices.Sorted(maps.Keys(r.used))
+	var err error
+	request.Variables, err = inspect.ToJSON(values)
+	return err
+}
+
+// checkInline checks the values of an inline module. Its sensitive variables are masked.
+func (r *resolver) checkInline(request *terraform.Request, values inspect.Values) error {
 	module := inspect.Inline(request.Module)
 	if errs := module.Diagnostics.Errors(); len(errs) > 0 {
 		return problem(infrav1.ModuleInvalidReason, "%s", errs.Short())
@@ -262,18 +266,13 @@ func (r *resolver) variables(request *terraform.Request, values inspect.Values) 
 	if problems := inspect.Check(module, values, request.Outputs); len(problems) > 0 {
 		return fromInspect(problems)
 	}
-	env, problems := inspect.EncodeEnv(module, values)
-	if len(problems) > 0 {
-		return fromInspect(problems)
-	}
-	maps.Copy(request.Env, env)
 	for name, variable := range module.Variables {
 		if variable.Sensitive {
-			request.SecretEnv = append(request.SecretEnv, "TF_VAR_"+name)
+			request.SecretVariables = append(request.SecretVariables, name)
 		}
 	}
-	slices.Sort(request.SecretEnv)
-	request.SecretEnv = slices.Compact(request.SecretEnv)
+	slices.Sort(request.SecretVariables)
+	request.SecretVariables = slices.Compact(request.SecretVariables)
 	return nil
 }
 
