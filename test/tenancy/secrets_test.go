@@ -130,9 +130,9 @@ func TestModule_reachesOnlyItsRunAndState(t *testing.T) {
 	shared := "system:serviceaccount:" + ns + ":terraform"
 	runs := map[string]client.Client{
 		"a run": withRules(t, ns, byName, secretRule([]string{"get", "update", "patch"}, base...), secretRule([]string{"create"}),
-			captRule("store", "a-r1", "workspace:", "workspace:a", own, "tfstate-default-a-ws")),
+			captRule("store", "a-r1", "workspace:a", own, "tfstate-default-a-ws")),
 		"a run with an account that may write Secrets": withRules(t, ns, shared, secretRule([]string{"*"}),
-			captRule("store", "a-r1", "workspace:", "workspace:a", own, "tfstate-default-a-ws")),
+			captRule("store", "a-r1", "workspace:a", own, "tfstate-default-a-ws")),
 	}
 	for who, run := range runs {
 		t.Run(who, func(t *testing.T) {
@@ -243,7 +243,7 @@ func TestRun_storesNothingForALongNameThatBeginsWithItsOwn(t *testing.T) {
 	stored := func(workspace, name string) *corev1.Secret {
 		return secret(ns, name, "rescue", infrav1.RunLabel, id, infrav1.WorkspaceLabel, workspace)
 	}
-	run := withRules(t, ns, "system:serviceaccount:"+ns+":capt-run-"+id, append(rules, captRule("store", id, "workspace:", "workspace:"+attacker))...)
+	run := withRules(t, ns, "system:serviceaccount:"+ns+":capt-run-"+id, append(rules, captRule("store", id, "workspace:"+attacker))...)
 	allowed(t, "its own state", func() error { return run.Create(t.Context(), stored(attacker, "capt-rescue-own-0")) })
 	refused(t, "the state of another", run.Create(t.Context(), stored(victim, "capt-rescue-forged-0")))
 }

@@ -255,10 +255,9 @@ func (g Granter) rules(ctx context.Context, request *terraform.Request) ([]rbacv
 		secrets([]string{"get", "patch"}, record.SecretName(request.RunID)),
 	}
 	// Secrets that are reserved to CAPT: those with the labels of the run and its workspace,
-	// and these. The policy for Secrets asks for the names with a colon, which no object has;
-	// the first one says that the workspace is named at all.
+	// and these. The policy for Secrets asks for the name with a colon, which no object has.
 	reserved := []string{
-		request.RunID, workspacePermission, workspacePermission + record.LabelValue(request.Workspace.Name), record.SecretName(request.RunID),
+		request.RunID, workspacePermission + record.LabelValue(request.Workspace.Name), record.SecretName(request.RunID),
 	}
 	if owner := stateOwner(request); owner != nil {
 		reserved = append(reserved, owner.Backend.StateSecretName())

@@ -431,7 +431,7 @@ func TestAccess_dependsOnTheOperation(t *testing.T) {
 				f.Expect(rule.Verbs).NotTo(ContainElement(Or(Equal("*"), Equal("list"), Equal("delete"))))
 				if slices.Contains(rule.Resources, "secrets/capt") {
 					// What the policy about reserved Secrets asks for.
-					names := []string{run.ID, "workspace:", "workspace:" + test.name, "capt-run-" + run.ID}
+					names := []string{run.ID, "workspace:" + test.name, "capt-run-" + run.ID}
 					if test.state {
 						names = append(names, "tfstate-default-"+test.name)
 					}
