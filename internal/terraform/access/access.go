@@ -200,7 +200,7 @@ func (g Granter) revoke(ctx context.Context, namespace, runID, workspaceUID stri
 func (g Granter) delete(ctx context.Context, object client.Object, workspaceUID string) error {
 	key := client.ObjectKeyFromObject(object)
 	err := g.Reader.Get(ctx, key, object)
-	if err == nil && ownedByAnother(object, workspaceUID) {
+	if err == nil && object.GetAnnotations()[workspaceAnnotation] != workspaceUID {
 		return nil
 	}
 	if err == nil {
@@ -219,13 +219,6 @@ func unchanged(object client.Object) client.Preconditions {
 
 // workspaceAnnotation has the UID of the workspace of an object. It does not own the object: see Grant.
 const workspaceAnnotation = "capt.appthrust.io/workspace-uid"
-
-// ownedByAnother reports whether an object belongs to another workspace. An earlier version
-// of CAPT did not record the workspace.
-func ownedByAnother(object client.Object, workspaceUID string) bool {
-	owner := object.GetAnnotations()[workspaceAnnotation]
-	return owner != "" && owner != workspaceUID
-}
 
 // runMeta returns the metadata of an object of a run, without a name.
 func runMeta(workspace terraform.WorkspaceRef, component, runID string) metav1.ObjectMeta {

@@ -51,36 +51,5 @@ func (g Granter) reserveState(ctx context.Context, request *terraform.Request, w
 	if record.BelongsToAnother(existing, workspace) {
 		return fmt.Errorf("state %s belongs to another workspace: %w", existing.Name, record.ErrForged)
 	}
-	return g.recordName(ctx, existing, request, workspace)
-}
-
-// recordName records the workspace of a state that an earlier version created, so that no other
-// workspace of a similar name gets it from now on. It returns an error if it may be of another one
-// already.
-func (g Granter) recordName(ctx context.Context, state *corev1.Secret, request *terraform.Request, workspace terraform.WorkspaceRef) error {
-	patch := client.MergeFromWithOptions(state.DeepCopy(), client.MergeFromWithOptimisticLock{})
-	if !record.SetName(state, workspace.Name) {
-		return nil
-	}
-	if !record.HasUniqueState(workspace.Name) && !isKnown(state, request.State) {
-		return fmt.Errorf("state %s has no record of its workspace, and may be of another one with a similar name: if it is of %s, let an approver adopt it with the annotation capt.appthrust.io/adopt-state: %w",
-			state.Name, workspace.Name, record.ErrForged)
-	}
-	if err := g.Client.Patch(ctx, state, patch); err != nil {
-		return fmt.Errorf("recording the workspace of the state: %w", err)
-	}
 	return nil
-}
-
-// isKnown reports whether a state is empty, that which earlier runs of the workspace reported, or
-// that which an approver adopts.
-func isKnown(state *corev1.Secret, known terraform.KnownState) bool {
-	if len(state.Data["tfstate"]) == 0 {
-		return true
-	}
-	_, found, err := record.StateIsEmpty(state)
-	if err != nil || found.Lineage == "" {
-		return false
-	}
-	return found.Lineage == known.Lineage || found.Version() == known.Adopt
 }

@@ -97,32 +97,8 @@ func BelongsTo(obj metav1.Object, workspace terraform.WorkspaceRef, component st
 	return IsOf(obj, workspace.Name) && obj.GetLabels()[componentLabel] == component
 }
 
-// nameAnnotation has the whole name of the workspace of a state. Those of earlier versions have
-// none until their next run.
+// nameAnnotation has the whole name of the workspace of a state.
 const nameAnnotation = "capt.appthrust.io/workspace-name"
-
-// SetName records the workspace of a state. It returns false if one is recorded already.
-func SetName(state metav1.Object, workspace string) bool {
-	annotations := maps.Clone(state.GetAnnotations())
-	if annotations[nameAnnotation] != "" {
-		return false
-	}
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	annotations[nameAnnotation] = workspace
-	state.SetAnnotations(annotations)
-	return true
-}
-
-// maxUniqueName is the length of a name that is whole in the name of its state.
-const maxUniqueName = 60
-
-// HasUniqueState reports whether the name of the state, with its label, is that of this workspace
-// only. The states of long names, and of those with dots, are told apart by a short hash.
-func HasUniqueState(workspace string) bool {
-	return len(workspace) <= maxUniqueName && !strings.Contains(workspace, ".")
-}
 
 // BelongsToAnother reports whether an object is of another workspace. One that names no
 // workspace, such as a state that a user restored, is not. Labels, and the names of states, have
