@@ -170,7 +170,7 @@ func (s *scope) obsolete(run *runRecord) string {
 		return "The workspace has changed"
 	}
 	request, err := s.request(next)
-	if settings := run.secret.Annotations[record.SettingsAnnotation]; err != nil || settings != "" && settings != settingsOf(request) {
+	if err != nil || run.secret.Annotations[record.SettingsAnnotation] != settingsOf(request) {
 		return "Its settings have changed"
 	}
 	return ""

@@ -151,19 +151,12 @@ func (s situation) decideBackend() (decision, error) {
 		}
 		return s.attempt(move, moveInputs(s.move.ID))
 	}
-	if s.stateBackend == "" || sameBackend(s.stateBackend, s.configuredBackend) || s.movedBackend == s.configuredBackend {
+	if s.stateBackend == "" || s.stateBackend == s.configuredBackend || s.movedBackend == s.configuredBackend {
 		return noRun, nil
 	}
 	return noRun, fault.Stall(infrav1.BackendChangedReason,
 		"The state is in backend %s, but backend %s is configured: a run would start with an empty state and create all resources again. Move the state with captctl state move, or change the WorkspaceProviderConfig back. If you have moved it yourself, set the annotation %s to %s",
 		s.stateBackend, s.configuredBackend, infrav1.BackendMovedAnnotation, s.configuredBackend)
-}
-
-// sameBackend reports whether the name of the backend that has the state is that of the
-// configured one. The configuration of a state that a run of an earlier version of CAPT
-// wrote may be unknown.
-func sameBackend(state, configured string) bool {
-	return state == configured || !strings.Contains(state, "-") && strings.HasPrefix(configured, state+"-")
 }
 
 // requested reports whether the user requested a run that has not been handled.

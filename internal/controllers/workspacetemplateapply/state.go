@@ -40,10 +40,6 @@ func (s *scope) recordReported(run *runRecord, result *terraform.Result) {
 	if backend == "" {
 		return
 	}
-	if run.secret.Annotations[record.StateAnnotation] == "" && previous != nil && previous.Backend == backend {
-		// The run is from a version of CAPT that did not record the configuration.
-		configuration = previous.Configuration
-	}
 	info, uncertain := result.State, result.StateUncertain
 	if info.Lineage == "" {
 		// The run may have created the state of another backend and could not read it.
@@ -56,7 +52,7 @@ func (s *scope) recordReported(run *runRecord, result *terraform.Result) {
 		if recorded != nil && recorded.Lineage == "" {
 			recorded = nil
 		}
-		if recorded == nil && uncertain && !created && backend != terraform.BackendKubernetes && run.secret.Annotations[record.StateAnnotation] != "" {
+		if recorded == nil && uncertain && !created && backend != terraform.BackendKubernetes {
 			// The run records the state before it changes anything.
 			return
 		}
@@ -197,12 +193,7 @@ func (s *scope) keepState(run *runRecord, result *terraform.Result) {
 
 // previousState returns what was known about the state before a run.
 func (s *scope) previousState(run *runRecord) (state *infrav1.StateStatus, readable bool) {
-	text := run.secret.Annotations[record.StateAnnotation]
-	if text == "" {
-		// The run is from a version of CAPT that did not record it.
-		return s.apply.Status.State, true
-	}
-	if err := json.Unmarshal([]byte(text), &state); err != nil {
+	if err := json.Unmarshal([]byte(run.secret.Annotations[record.StateAnnotation]), &state); err != nil {
 		// A user has changed it.
 		return s.apply.Status.State, false
 	}
@@ -242,7 +233,7 @@ func (s *scope) knownState() terraform.KnownState {
 	// resources. Its version distinguishes it from earlier ones nevertheless.
 	known.StateInfo, known.Unconfirmed = stateInfo(state), state.Confirmation == infrav1.StateUnconfirmed
 	backend := backendName(s.inputs.Request.Backend)
-	known.Moved = state.Backend != "" && !sameBackend(nameOf(state), backend) && s.apply.Annotations[infrav1.BackendMovedAnnotation] == backend
+	known.Moved = state.Backend != "" && nameOf(state) != backend && s.apply.Annotations[infrav1.BackendMovedAnnotation] == backend
 	return known
 }
 
@@ -270,7 +261,7 @@ func (r *Reconciler) nothingLeft(ctx context.Context, s *scope) (bool, error) {
 	}
 	if !usesKubernetes(s.apply.Status.State, s.runs) {
 		// Only a run can read the state.
-		return !inUse(s.apply.Status.State) && recordsStates(s.runs), nil
+		return !inUse(s.apply.Status.State), nil
 	}
 	// The state decides, whichever run wrote it.
 	var secret corev1.Secret
@@ -328,13 +319,7 @@ func (s *scope) needsState(problem terraform.StateProblem) bool {
 // that its resources are destroyed.
 func isSuccessor(version terraform.StateInfo, known *infrav1.StateStatus) bool {
 	return version.Lineage != "" && known.Confirmation != infrav1.StateUnconfirmed &&
-		(known.Lineage == "" || known.Lineage == version.Lineage && version.Serial >= uint64(known.Serial))
-}
-
-// recordsStates reports whether all runs are from a version of CAPT that records the
-// state of runs that fail.
-func recordsStates(runs []*runRecord) bool {
-	return !slices.ContainsFunc(runs, func(run *runRecord) bool { return run.secret.Annotations[record.StateAnnotation] == "" })
+		known.Lineage == version.Lineage && version.Serial >= uint64(known.Serial)
 }
 
 // usesKubernetes reports whether the Secret of the Kubernetes backend has the state

@@ -103,14 +103,6 @@ func TestUsesKubernetes(t *testing.T) {
 	}
 }
 
-func TestRecordsStates(t *testing.T) {
-	g := NewWithT(t)
-	old := runWith(map[string]string{record.BackendAnnotation: "s3"})
-	g.Expect(recordsStates(nil)).To(BeTrue())
-	g.Expect(recordsStates([]*runRecord{runWith(onS3())})).To(BeTrue())
-	g.Expect(recordsStates([]*runRecord{runWith(onS3()), old})).To(BeFalse(), "it may have failed after it created resources")
-}
-
 func TestInUse(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(inUse(nil)).To(BeFalse())
@@ -149,25 +141,6 @@ func TestLostRun(t *testing.T) {
 	}
 }
 
-func TestSameBackend(t *testing.T) {
-	g := NewWithT(t)
-	g.Expect(sameBackend("kubernetes", "kubernetes")).To(BeTrue())
-	g.Expect(sameBackend("s3-1", "s3-1")).To(BeTrue())
-	g.Expect(sameBackend("s3-1", "s3-2")).To(BeFalse())
-	g.Expect(sameBackend("s3", "s3-2")).To(BeTrue(), "the configuration is unknown")
-	g.Expect(sameBackend("kubernetes", "s3-2")).To(BeFalse())
-	g.Expect(sameBackend("s3-2", "s3")).To(BeFalse())
-}
-
-func TestRecordState_keepsTheConfigurationOfARunOfAnEarlierVersion(t *testing.T) {
-	g := NewWithT(t)
-	s := newScope("hello")
-	s.apply.Status.State = &infrav1.StateStatus{Backend: "s3", Configuration: "c", Resources: 9}
-	run := runWith(map[string]string{record.BackendAnnotation: "s3"})
-	s.recordState(run, &terraform.Result{State: terraform.StateInfo{Lineage: "l", Serial: 1, Resources: 9}})
-	g.Expect(s.apply.Status.State.Configuration).To(Equal("c"))
-}
-
 func TestIsSuccessor(t *testing.T) {
 	known := func(change func(*infrav1.StateStatus)) *infrav1.StateStatus {
 		s := &infrav1.StateStatus{Lineage: "l", Serial: 5, Resources: 3, Confirmation: infrav1.StateConfirmed}
@@ -180,12 +153,11 @@ func TestIsSuccessor(t *testing.T) {
 		known   *infrav1.StateStatus
 		want    bool
 	}{
-		"a later version":       {terraform.StateInfo{Lineage: "l", Serial: 6}, known(same), true},
-		"an earlier version":    {terraform.StateInfo{Lineage: "l", Serial: 4}, known(same), false},
-		"no state":              {terraform.StateInfo{}, known(same), false},
-		"another state":         {terraform.StateInfo{Lineage: "x", Serial: 9}, known(same), false},
-		"an unconfirmed state":  {terraform.StateInfo{Lineage: "l", Serial: 6}, known(func(s *infrav1.StateStatus) { s.Confirmation = infrav1.StateUnconfirmed }), false},
-		"known before lineages": {terraform.StateInfo{Lineage: "l", Serial: 6}, known(func(s *infrav1.StateStatus) { s.Lineage = "" }), true},
+		"a later version":      {terraform.StateInfo{Lineage: "l", Serial: 6}, known(same), true},
+		"an earlier version":   {terraform.StateInfo{Lineage: "l", Serial: 4}, known(same), false},
+		"no state":             {terraform.StateInfo{}, known(same), false},
+		"another state":        {terraform.StateInfo{Lineage: "x", Serial: 9}, known(same), false},
+		"an unconfirmed state": {terraform.StateInfo{Lineage: "l", Serial: 6}, known(func(s *infrav1.StateStatus) { s.Confirmation = infrav1.StateUnconfirmed }), false},
 	} {
 		NewWithT(t).Expect(isSuccessor(tt.version, tt.known)).To(Equal(tt.want), name)
 	}

@@ -150,7 +150,7 @@ func (r *Reconciler) resolveMove(ctx context.Context, s *scope) error {
 		from.Request.Backend = s.kubernetesBackend()
 	}
 	switch name := backendName(from.Request.Backend); {
-	case !sameBackend(nameOf(state), name):
+	case nameOf(state) != name:
 		return fault.Stall(infrav1.InvalidStateCommandReason,
 			"The state is in backend %s and cannot be moved, because WorkspaceProviderConfig %q has backend %s: restore its configuration, or change spec.providerConfigRef back",
 			nameOf(state), move.From, name)
