@@ -153,8 +153,8 @@ func (s *scope) obsolete(run *runRecord) string {
 		return "It was canceled"
 	case deleting && !belongsToDeletion(run.operation()):
 		return "The workspace is being deleted"
-	case run.origin == originUnsealed:
-		return "Another version of CAPT, or one with another key, has recorded it"
+	case run.origin == originKnown:
+		return "It has no seal of this manager"
 	case deleting:
 		return s.obsoleteInDeletion(run)
 	case run.operation() == terraform.OperationMoveState:

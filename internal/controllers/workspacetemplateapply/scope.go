@@ -155,9 +155,9 @@ const (
 	originForeign origin = iota
 	// originSealed is a run with the manager's seal.
 	originSealed
-	// originUnsealed is a run that the status knows. An earlier version of CAPT created
-	// it, or the key was replaced. It is sealed when it has ended.
-	originUnsealed
+	// originKnown is a run that the status knows, although the key of its seal was lost. It
+	// is sealed again when it has ended.
+	originKnown
 	// originMoved is a run of a workspace without a status that has ended. The workspace
 	// comes from another management cluster or from a backup, and the status is restored
 	// from its runs.
@@ -204,10 +204,10 @@ func originOf(key *seal.Key, apply *infrav1.WorkspaceTemplateApply, run *runReco
 	case status.Run != nil && status.Run.ID == run.id,
 		slices.ContainsFunc(status.History, func(h infrav1.RunRecord) bool { return h.ID == run.id }):
 		// Only the manager writes the status.
-		return originUnsealed
+		return originKnown
 	case ended && run.number < status.Runs && !run.secret.CreationTimestamp.After(key.Created()):
 		// A run is kept beyond the history while its outputs are in use.
-		return originUnsealed
+		return originKnown
 	case ended && status.Runs == 0 && len(status.History) == 0:
 		return originMoved
 	default:

@@ -298,12 +298,12 @@ func TestRunRecords_knowsRunsOfTheStatus(t *testing.T) {
 	s.apply.Status.Run = &infrav1.RunStatus{ID: "hello-r4"}
 	ids := func() (ids []string) {
 		for _, run := range runRecords(testKey, s.apply, secrets) {
-			g.Expect(run.origin).To(Equal(originUnsealed))
+			g.Expect(run.origin).To(Equal(originKnown))
 			ids = append(ids, run.id)
 		}
 		return ids
 	}
-	g.Expect(ids()).To(Equal([]string{"hello-r4", "hello-r3"}), "an older manager created them, perhaps after the key")
+	g.Expect(ids()).To(Equal([]string{"hello-r4", "hello-r3"}), "only the status says so if they were restored after the key was created")
 	for i := range secrets {
 		secrets[i].CreationTimestamp = metav1.NewTime(testKey.Created())
 	}
