@@ -214,8 +214,7 @@ func (s *scope) isForeign(secret *corev1.Secret, retained bool) bool {
 		if lineage != "" && secret.Annotations[record.LineageAnnotation] == lineage {
 			return false
 		}
-		workspace := secret.Annotations[record.WorkspaceUIDAnnotation]
-		return secret.Annotations[record.KeepAnnotation] != "" || retained && workspace != "" && workspace != string(s.apply.UID)
+		return secret.Annotations[record.KeepAnnotation] != "" || retained && secret.Annotations[record.WorkspaceUIDAnnotation] != string(s.apply.UID)
 	}
 	return false
 }

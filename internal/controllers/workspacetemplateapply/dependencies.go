@@ -56,7 +56,6 @@ func (r *Reconciler) dependencies(ctx context.Context, s *scope) error {
 	if err := r.checkHosting(ctx, s); err != nil {
 		return err
 	}
-	s.recordSource()
 	values := template.ReferencesOf(s.sources)
 	r.tracker.set(s.name(), append(refs, valueReferences(s.apply.Namespace, values)...))
 	if err := r.readValues(ctx, &s.sources, values); err != nil {

@@ -70,8 +70,7 @@ func (s *scope) recordFailedCheck(run *runRecord, result *terraform.Result, outc
 // nextCheck returns when a check that failed is repeated, or zero: after drift.interval. The
 // waits survive an outage of an hour, leave the slots to other runs, and differ between
 // workspaces, whose checks may have failed at the same time. A failure that a user has to
-// correct is checked once more, after the longest wait. CRDs of an earlier version store neither
-// this time nor the number of failures: all checks are then made after the interval.
+// correct is checked once more, after the longest wait.
 func (s *scope) nextCheck(failedAt time.Time, failures int32, retry retryMode) metav1.Time {
 	waits := failures
 	if retry == retryNever && failures == 1 {

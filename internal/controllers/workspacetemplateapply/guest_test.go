@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -315,32 +314,7 @@ func TestOutputsSource_isNotThatOfTheRun(t *testing.T) {
 	c.Expect(c.get().Status.OutputsSource).To(HaveValue(HaveField("ProviderConfigRef", HaveValue(Equal(infrav1.ObjectReference{Namespace: "n", Name: "aws"})))))
 }
 
-// A cluster keeps its kubeconfig after an upgrade, although a plan waits or a run fails.
-func TestOutputsSource_ofAnEarlierVersionDoesNotWaitForTheNextRun(t *testing.T) {
-	c := newGrantController(t, both...)
-	c.applyHosted()
-	source := c.get().Status.OutputsSource
-	c.Expect(source).NotTo(BeNil())
-
-	run := &corev1.Secret{}
-	c.Expect(c.server.Get(t.Context(), client.ObjectKey{Namespace: "platform", Name: record.SecretName("n.hello-r1")}, run)).To(Succeed())
-	delete(run.Annotations, record.ObjectsAnnotation)
-	run.Annotations[record.SealAnnotation] = testKey.Sign(record.SealPurpose, record.SealedContent(run))
-	c.Expect(c.server.Update(t.Context(), run)).To(Succeed())
-	earlier := c.hosted()
-	earlier.Status.OutputsSource = nil
-	c.Expect(c.server.Status().Update(t.Context(), earlier)).To(Succeed())
-	c.change(func(a *infrav1.WorkspaceTemplateApply) {
-		a.Spec.Approval = infrav1.ApprovalManual
-		a.Annotations[infrav1.RunRequestedAnnotation] = "now"
-	})
-	c.host()
-	c.expect(infrav1.AppliedCondition, "False RunInProgress")
-	c.Expect(c.hosted().Status.OutputsSource).To(Equal(source))
-	c.Expect(c.get().Status.OutputsSource).To(Equal(source))
-}
-
-// What the outputs of a run are from is known after an upgrade, and after the status was lost.
+// What the outputs of a run are from is known after the status or the seal was lost.
 func TestOutputsSource_isRestored(t *testing.T) {
 	c := newTestController(t, append(values(), newApply())...)
 	c.reconciler.Grants = &grant.Checker{Client: c.server, Live: c.server}
@@ -356,7 +330,7 @@ func TestOutputsSource_isRestored(t *testing.T) {
 	c.reconcile()
 	c.Expect(c.get().Status.OutputsSource).To(Equal(source))
 
-	t.Log("an earlier version did not record it")
+	t.Log("the run was sealed again")
 	run := &runRecord{secret: c.runSecret("hello-r1")}
 	delete(run.secret.Annotations, record.ObjectsAnnotation)
 	s := &scope{apply: newApply(), sources: template.Sources{Template: newTemplate()}, inputs: &template.Inputs{Hash: run.inputs()}}

@@ -70,7 +70,7 @@ func moduleSource(module terraform.Module) string {
 func (s *scope) recordModule(run *runRecord, result *terraform.Result) {
 	source := run.secret.Annotations[record.SourceAnnotation]
 	switch {
-	case source == "" || !resolvesModule(result.Operation) || result.Module != nil && result.Module.Digest == "":
+	case !resolvesModule(result.Operation) || result.Module != nil && result.Module.Digest == "":
 		return
 	case result.Module == nil:
 		if slices.Contains(settledOutcomes, result.Outcome) || result.Outcome == terraform.OutcomePlanned {

@@ -69,7 +69,6 @@ func TestRecordModule(t *testing.T) {
 		"an archive that the run must not choose": {terraform.OperationPlan, terraform.OutcomePlanned, content("snapshot-other-r1"), "s", stored("")},
 		"nothing fetched any more":                {terraform.OperationPlanAndApply, terraform.OutcomeSucceeded, nil, "s", nil},
 		"a failure before the fetch":              {terraform.OperationPlan, terraform.OutcomeFailed, nil, "s", before},
-		"a run of an earlier CAPT":                {terraform.OperationPlan, terraform.OutcomePlanned, content(archive), "", before},
 		"a destroy resolves nothing":              {terraform.OperationDestroy, terraform.OutcomeSucceeded, content(archive), "s", before},
 	} {
 		s := &scope{apply: &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: ref.Namespace, Name: ref.Name, UID: "u"}}}

@@ -76,8 +76,9 @@ func referenceTo(obj client.Object) infrav1.ObjectReference {
 	return infrav1.ObjectReference{Namespace: obj.GetNamespace(), Name: obj.GetName()}
 }
 
-// sourceOf returns what a run used. An earlier version of CAPT did not record it: then it is
-// what the status has, or what the next run would use with the same inputs.
+// sourceOf returns what a run used. It is not recorded if the run was sealed again, see
+// sealEnded: then it is what the status has, or what the next run would use with the same
+// inputs.
 func (s *scope) sourceOf(run *runRecord) *infrav1.OutputsSource {
 	source := &infrav1.OutputsSource{}
 	if text, recorded := run.secret.Annotations[record.ObjectsAnnotation]; recorded {
@@ -90,29 +91,6 @@ func (s *scope) sourceOf(run *runRecord) *infrav1.OutputsSource {
 		return known
 	}
 	return s.outputsSource()
-}
-
-// recordSource records what wrote the outputs of a workspace that runs for another one, if an
-// earlier version of CAPT did not. It does not wait for the step outputs, which a plan that
-// waits for approval or a failed run holds back: the kubeconfig of the cluster would expire.
-//
-// If no run has recorded it, the run used a template and a provider config of this namespace,
-// as the next one does. Before they are used for what the outputs name, the cloud is asked
-// whether that is in their account.
-func (s *scope) recordSource() {
-	status := &s.apply.Status
-	if _, hosting := s.guestKey(); !hosting || status.OutputsSource != nil || len(status.Outputs) == 0 {
-		return
-	}
-	run := s.latestOutputs()
-	if run == nil {
-		return
-	}
-	if _, recorded := run.secret.Annotations[record.ObjectsAnnotation]; recorded {
-		status.OutputsSource = s.sourceOf(run)
-		return
-	}
-	status.OutputsSource = s.outputsSource()
 }
 
 // latestOutputs returns the newest run with outputs, or nil.

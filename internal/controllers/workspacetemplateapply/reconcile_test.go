@@ -780,7 +780,7 @@ func TestReconcile_withdrawsARunOfADisabledExecutor(t *testing.T) {
 	c.Expect(record.Finished(c.runSecret("hello-r1"))).To(BeTrue())
 }
 
-func TestReconcile_sealsTheRunsOfAnEarlierVersion(t *testing.T) {
+func TestReconcile_sealsRunsAgainIfTheKeyWasLost(t *testing.T) {
 	c := newTestController(t, append(values(), newApply())...)
 	c.reconcile()
 	c.finish("hello-r1", outputsResult)
@@ -791,7 +791,7 @@ func TestReconcile_sealsTheRunsOfAnEarlierVersion(t *testing.T) {
 	for range 3 {
 		c.reconcile()
 	}
-	c.Expect(c.started).To(Equal([]string{"hello-r1"}), "an upgrade starts no run")
+	c.Expect(c.started).To(Equal([]string{"hello-r1"}), "a new key starts no run")
 	c.expect(infrav1.AppliedCondition, "True Applied")
 	c.Expect(runRecords(testKey, c.get(), []corev1.Secret{*c.runSecret("hello-r1")})[0].origin).To(Equal(originSealed), "the history will forget it")
 }
@@ -1461,8 +1461,6 @@ func TestDeleteSecrets_keepsTheStateOfARetainedWorkspace(t *testing.T) {
 	}
 	kept := snapshot("", "")
 	kept.Annotations = map[string]string{record.KeepAnnotation: "true"}
-	earlier := snapshot("", "")
-	earlier.Annotations = nil
 	for name, tc := range map[string]struct {
 		secret *corev1.Secret
 		known  string
@@ -1476,7 +1474,6 @@ func TestDeleteSecrets_keepsTheStateOfARetainedWorkspace(t *testing.T) {
 		"a snapshot of another lineage":         {snapshot("retained", "l"), "x", true, false},
 		"a snapshot of a state that is adopted": {snapshot("retained", "l"), "l", false, false},
 		"a snapshot of the workspace":           {snapshot("u", "l"), "x", false, false},
-		"a snapshot of an earlier version":      {earlier, "x", false, false},
 		"a snapshot without a retained state":   {snapshot("retained", "l"), "", false, true},
 		"the only copy of a state":              {kept, "x", true, false},
 	} {

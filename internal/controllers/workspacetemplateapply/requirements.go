@@ -23,49 +23,28 @@ const requirementsAnnotation = "capt.appthrust.io/requirements"
 // example in the owner of the workspace, must not thereby switch approval or protection off:
 // the requirements follow the template while it is used, and those of another one replace them
 // only with an approved plan.
-func (r *Reconciler) requirements(ctx context.Context, s *scope) error {
+func (*Reconciler) requirements(_ context.Context, s *scope) error {
 	if state := s.apply.Status.State; state != nil {
-		required, err := r.requirementsOf(ctx, s, state)
-		if err != nil {
-			return err
-		}
-		state.Requirements = required
+		state.Requirements = s.requirementsOf(state)
 	}
 	s.policy = template.PolicyOf(template.Sources{Apply: s.apply, Template: s.template})
 	return nil
 }
 
 // requirementsOf returns the requirements of the resources of a state.
-func (r *Reconciler) requirementsOf(ctx context.Context, s *scope, state *infrav1.StateStatus) (*infrav1.StateRequirements, error) {
+func (s *scope) requirementsOf(state *infrav1.StateStatus) *infrav1.StateRequirements {
 	current, known := s.apply.Spec.TemplateRef.Key(s.apply.Namespace), state.Requirements
 	switch {
 	case !inUse(state):
-		return nil, nil
+		return nil
 	case known != nil && (known.TemplateRef == nil || keyOf(known.TemplateRef) != current):
-		return known, nil
-	case known == nil && state.TemplateRef != nil && keyOf(state.TemplateRef) != current:
-		// The state is from an earlier version of CAPT.
-		return r.formerTemplate(ctx, s, keyOf(state.TemplateRef))
+		return known
 	case s.template.Name == "":
 		// It does not exist any more.
-		return known, nil
+		return known
 	default:
-		return template.RequirementsOf(s.template), nil
+		return template.RequirementsOf(s.template)
 	}
-}
-
-// formerTemplate returns the requirements of a template that the workspace had before, or nil
-// if it does not exist any more.
-func (r *Reconciler) formerTemplate(ctx context.Context, s *scope, key client.ObjectKey) (*infrav1.StateRequirements, error) {
-	if key.Namespace != s.apply.Namespace && (r.Grants == nil || r.Grants.Denied) {
-		// This manager does not read other namespaces.
-		return nil, nil
-	}
-	applied := &infrav1.WorkspaceTemplate{}
-	if found, err := r.exists(ctx, key, applied); err != nil || !found {
-		return nil, err
-	}
-	return template.RequirementsOf(applied), nil
 }
 
 func keyOf(ref *infrav1.ObjectReference) client.ObjectKey {

@@ -97,11 +97,6 @@ func TestRequirements_anotherTemplateDoesNotSwitchApprovalOff(t *testing.T) {
 			c.use("dev")
 			c.Expect(c.server.Delete(t.Context(), &infrav1.WorkspaceTemplate{ObjectMeta: objectMeta("prod")})).To(Succeed())
 		},
-		"an earlier version of CAPT applied it": func(c *testController) {
-			apply := c.get()
-			apply.Status.State.Requirements = nil
-			c.Expect(c.server.Status().Update(t.Context(), apply)).To(Succeed())
-		},
 		"the status was lost": func(c *testController) {
 			apply := c.get()
 			apply.Status = infrav1.WorkspaceTemplateApplyStatus{Conditions: apply.Status.Conditions}

@@ -51,10 +51,6 @@ func traceRun(ctx context.Context, tracer trace.Tracer, apply *infrav1.Workspace
 	_, waiting := tracer.Start(ctx, "Waiting", trace.WithTimestamp(created))
 	waiting.End(trace.WithTimestamp(result.StartedAt))
 	for _, phase := range firstOf(result.Phases, maxPhases) {
-		// Runners of earlier versions report durations only.
-		if phase.StartedAt.IsZero() {
-			continue
-		}
 		_, s := tracer.Start(ctx, message.Truncate(string(phase.Name), maxWord), trace.WithTimestamp(phase.StartedAt))
 		s.End(trace.WithTimestamp(phase.StartedAt.Add(phase.Duration)))
 	}
