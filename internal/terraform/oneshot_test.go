@@ -99,10 +99,3 @@ func TestArguments(t *testing.T) {
 	g.Expect(once.Arguments()).To(Equal("--refresh-only"))
 	g.Expect(strings.Fields((&OneShot{Target: []string{"module.a"}}).Arguments())).To(Equal([]string{"--target", "module.a"}))
 }
-
-func TestRequiredProtocol_keepsEarlierRunnersFromIgnoringWhatDecides(t *testing.T) {
-	g := NewWithT(t)
-	g.Expect((&Request{}).RequiredProtocol()).To(Equal(1))
-	g.Expect((&Request{Policies: &Policies{}}).RequiredProtocol()).To(Equal(2))
-	g.Expect((&Request{Policies: &Policies{}, OneShot: &OneShot{}}).RequiredProtocol()).To(Equal(3))
-}

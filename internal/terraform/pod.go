@@ -1,7 +1,7 @@
 package terraform
 
 // ProvidersEnv is the environment variable with the runner's directory of installed
-// providers. A runner of an earlier version ignores it.
+// providers.
 const ProvidersEnv = "CAPT_PROVIDERS"
 
 // DigestEnv is the environment variable with the digest of the request that the runner

@@ -88,45 +88,17 @@ const (
 	BackendLocal = "local"
 )
 
-// Protocol is the version of the request and the result. It increases when a runner of
-// an earlier version would misunderstand a request.
-const Protocol = protocolExpected
-
-// Versions that a request requires.
-const (
-	protocolFirst = iota + 1
-	protocolPolicies
-	protocolOneShot
-	protocolTool
-	protocolExpected
-)
-
-// RequiredProtocol returns the version that a runner must understand. A runner of an
-// earlier version would ignore policies and apply what they deny, apply everything instead
-// of the targets of a one-shot operation, return all outputs under their own names, use
-// another tool than the required one, or create everything again without the state.
-func (r *Request) RequiredProtocol() int {
-	switch {
-	case r.State.Expected != "":
-		return protocolExpected
-	case r.Tool != nil:
-		return protocolTool
-	case r.OneShot != nil || r.Selection != nil:
-		return protocolOneShot
-	case r.Policies != nil:
-		return protocolPolicies
-	default:
-		return protocolFirst
-	}
-}
+// Protocol is the version of the request and the result. It increases when a runner that
+// is older than the manager would misunderstand a request.
+const Protocol = 5
 
 // Request contains all inputs of a run. It contains credentials, so it is stored
 // only in Secrets and is never logged.
 type Request struct {
 	// Protocol and Manager are the versions of the request and of the manager that
-	// wrote it. They are empty in requests of versions before 0.1.0.
-	Protocol int    `json:"protocol,omitempty"`
-	Manager  string `json:"manager,omitempty"`
+	// wrote it.
+	Protocol int    `json:"protocol"`
+	Manager  string `json:"manager"`
 	// RunID identifies the run. It is recorded in the lock of the state.
 	RunID string `json:"runID"`
 	// Workspace is the workspace that the run belongs to.

@@ -286,19 +286,11 @@ func (r *Reconciler) recordLoss(ctx context.Context, run *runRecord) error {
 	result := lostResult(run, live.CreationTimestamp.Time, r.Now(), explanation)
 	result.Saved = record.Saved(live)
 	result.Unclaimed = !record.Claimed(live)
-	if result.Unclaimed && strings.Contains(explanation, unknownFlag) {
-		result.Outcome, result.Class = terraform.OutcomeFailed, terraform.ClassTerminal
-		result.Diagnostics[0].Summary = "Runner outdated"
-		result.Diagnostics[0].Detail = "The image of the runner is older than the manager and does not know its flags: use the image of this release. " + explanation
-	}
 	if err := r.finish(ctx, run, live, result); err != nil {
 		return err
 	}
 	return fault.Wait(infrav1.RunInterruptedReason, "Run %s ended without a result; the next run continues from the state", run.id)
 }
-
-// unknownFlag is what a runner of an earlier version prints if it gets a new flag.
-const unknownFlag = "flag provided but not defined"
 
 // liveRun reads the Secret of a run from the API server. It returns a conflict for that of
 // the next workspace of the name, whose runs have the same IDs: this manager was suspended

@@ -122,7 +122,6 @@ func TestReconcile_deniedPlanWaitsForThePolicy(t *testing.T) {
 	c.reconcile()
 	request, err := record.Request(c.runSecret("hello-r1"))
 	c.Expect(err).NotTo(HaveOccurred())
-	c.Expect(request.Protocol).To(Equal(2), "a runner of an earlier version would ignore the policies")
 	c.Expect(request.Policies.Policies).To(HaveLen(1))
 	c.Expect(request.Policies.Policies[0].Rules[0].Match).To(Equal(terraform.MatchEachChange))
 	c.Expect(request.Policies.Workspace.Name).To(Equal("hello"))

@@ -1324,17 +1324,6 @@ func TestReconcile_freesTheSlotOfARunThatCannotStart(t *testing.T) {
 	c.Expect(running).To(BeZero())
 }
 
-// A runner of an earlier version does not know the flags of this one.
-func TestReconcile_reportsAnOutdatedRunner(t *testing.T) {
-	c := newTestController(t, append(values(), newApply())...)
-	c.reconcile()
-	c.liveness, c.explanation = terraform.LivenessGone, "Pod p: Error, exit code 2: flag provided but not defined: -api-dir"
-	c.reconcile()
-	c.reconcile()
-	c.Expect(c.expect(infrav1.AppliedCondition, "False RunFailed")).To(ContainSubstring("Runner outdated"))
-	c.Expect(c.started).To(ConsistOf("hello-r1"), "it is not retried")
-}
-
 func TestReconcile_restoresTheStatusOfAMovedWorkspaceFromItsRuns(t *testing.T) {
 	c := newTestController(t, append(values(), newApply())...)
 	c.reconcile()

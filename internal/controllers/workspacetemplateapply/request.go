@@ -116,7 +116,7 @@ func (s *scope) request(next decision) (*terraform.Request, error) {
 	request.Snapshot = strings.TrimSuffix(strings.TrimPrefix(s.restore(), "capt-"), "-0")
 	request.BreakLock = s.apply.Annotations[infrav1.ForceUnlockAnnotation]
 	request.State = s.knownState()
-	request.Protocol, request.Manager = request.RequiredProtocol(), version.Version()
+	request.Protocol, request.Manager = terraform.Protocol, version.Version()
 	request.Rescued = s.rescued
 	switch next.operation {
 	case terraform.OperationStateCommand:

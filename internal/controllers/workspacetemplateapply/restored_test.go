@@ -108,7 +108,6 @@ func TestRestored_tellsTheRunWhatToExpect(t *testing.T) {
 	c.Expect(err).NotTo(HaveOccurred())
 	c.Expect(request.State.Expected).To(Equal("l"))
 	c.Expect(request.State.Lineage).To(BeEmpty(), "an editor can write the annotation")
-	c.Expect(request.Protocol).To(Equal(terraform.Protocol), "an earlier runner would create everything again")
 
 	t.Log("a run that is lost does not make the workspace forget it")
 	c.liveness = terraform.LivenessGone

@@ -26,7 +26,6 @@ func TestResolve_selectsOutputs(t *testing.T) {
 	inputs := resolve(g, selects("vpc_id"), requires("vpc_id"))
 	g.Expect(inputs.Request.Outputs).To(ConsistOf("id"), "the module has the other name")
 	g.Expect(inputs.Request.Selection).To(Equal(terraform.Selection{"vpc_id": "id"}))
-	g.Expect(inputs.Request.RequiredProtocol()).To(BeNumerically(">=", 3), "an earlier runner would return other names")
 	g.Expect(inputs.Hash).NotTo(Equal(resolve(g).Hash), "only a run returns the outputs under new names")
 	g.Expect(resolve(g, selects("")).Request.Selection).To(Equal(terraform.Selection{"id": "id"}))
 
