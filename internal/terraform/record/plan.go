@@ -31,11 +31,6 @@ var ErrTooLarge = fmt.Errorf("more than %d Secrets are required", maxChunks)
 const (
 	keyChunk  = "chunk"
 	keyDigest = "sha256"
-	// PlanFormatAnnotation is the format of a stored plan. A plan records its backend,
-	// so a plan of another format cannot be applied.
-	PlanFormatAnnotation = "capt.appthrust.io/plan-format"
-	// PlanFormat is the format of plans whose ID depends on their changes.
-	PlanFormat = "3"
 	// ModuleAnnotation is the digest of the fetched module of a stored plan.
 	ModuleAnnotation = "capt.appthrust.io/module-digest"
 	// ChunksAnnotation is the number of Secrets that hold the content.

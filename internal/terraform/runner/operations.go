@@ -123,10 +123,6 @@ func (r *Runner) applySaved(ctx context.Context, run *execution) error {
 	if err != nil {
 		return fmt.Errorf("reading the saved plan: %w", err)
 	}
-	if first.Annotations[record.PlanFormatAnnotation] != record.PlanFormat {
-		run.result.StalePlan = true
-		return terminal("Plan outdated", errors.New("the plan was saved by an earlier version of CAPT"))
-	}
 	if module := first.Annotations[record.ModuleAnnotation]; module != run.moduleDigest() {
 		run.result.StalePlan = true
 		return terminal("Module changed", fmt.Errorf("the plan is for module %s, and the module is %s now", module, run.moduleDigest()))

@@ -11,7 +11,6 @@ import (
 
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/command"
-	"github.com/appthrust/capt/internal/terraform/record"
 )
 
 func TestPerform_rejectsAnUnknownOperation(t *testing.T) {
@@ -95,25 +94,4 @@ func writePlan(g Gomega, path string, state []byte) {
 	_, err = entry.Write(state)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(archive.Close()).To(Succeed())
-}
-
-func TestApplySaved_plansAgainAfterAnUpgrade(t *testing.T) {
-	g := NewWithT(t)
-	a, r := newAPI(t)
-	run := onFile(t, r)
-	run.state = &savedState{}
-	run.result.Plan = &terraform.PlanSummary{}
-	content := []byte("a plan")
-	id := record.PlanID(content, nil, "", r.RunID)
-	run.request.Operation, run.request.Plan = terraform.OperationApply, &terraform.PlanRef{ID: id}
-	g.Expect(r.store(t.Context(), run, id, record.ComponentPlan, content)).To(Succeed())
-	first := a.secret(g, record.ChunkName(id, 0))
-	g.Expect(first.Annotations).To(HaveKeyWithValue(record.PlanFormatAnnotation, record.PlanFormat))
-	delete(first.Annotations, record.PlanFormatAnnotation)
-	a.store(g, secretsPath, first)
-
-	err := r.applySaved(t.Context(), run)
-
-	g.Expect(err).To(MatchError(ContainSubstring("earlier version of CAPT")))
-	g.Expect(run.result.StalePlan).To(BeTrue(), "the controller plans again")
 }

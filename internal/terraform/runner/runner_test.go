@@ -198,7 +198,6 @@ func TestApplySaved_rejectsAnotherPlanAndProtectedResources(t *testing.T) {
 		chunks, err := record.Chunks(name, content, record.Meta(request().Workspace, record.ComponentPlan, runID))
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(record.SetChanges(chunks[0], changes)).To(Succeed())
-		chunks[0].Annotations[record.PlanFormatAnnotation] = record.PlanFormat
 		a.store(g, secretsPath, chunks[0])
 	}
 	apply := func(plan string, protect ...string) *terraform.Result {

@@ -379,7 +379,6 @@ func (r *Runner) storeWith(ctx context.Context, run *execution, name, component 
 		if err := record.SetChanges(secrets[0], run.changes); err != nil {
 			return err
 		}
-		secrets[0].Annotations[record.PlanFormatAnnotation] = record.PlanFormat
 		if digest := run.moduleDigest(); digest != "" {
 			secrets[0].Annotations[record.ModuleAnnotation] = digest
 		}
