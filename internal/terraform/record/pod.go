@@ -36,7 +36,7 @@ func (i *Identity) restarted(pod *corev1.Pod) bool {
 		switch {
 		case running != nil && !running.StartedAt.After(i.ClaimedAt):
 			return false
-		case running != nil && container.RestartCount > 0 && !i.ClaimedAt.IsZero():
+		case running != nil && container.RestartCount > 0:
 			restarted = true
 		}
 	}

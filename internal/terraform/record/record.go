@@ -117,9 +117,8 @@ type Identity struct {
 	PodNamespace string `json:"podNamespace,omitempty"`
 	PodName      string `json:"podName,omitempty"`
 	PodUID       string `json:"podUID,omitempty"`
-	// ClaimedAt is when the runner claimed the run, by the clock of its machine. Earlier
-	// versions did not record it.
-	ClaimedAt time.Time `json:"claimedAt,omitzero"`
+	// ClaimedAt is when the runner claimed the run, by the clock of its machine.
+	ClaimedAt time.Time `json:"claimedAt"`
 }
 
 // SecretName returns the name of a run's Secret.

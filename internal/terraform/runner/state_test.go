@@ -695,12 +695,11 @@ func TestOpenState_rescuedOfADeletedWorkspace(t *testing.T) {
 		uid     string
 		adopted bool
 	}{
-		"a new workspace":                             {},
-		"another lineage":                             {known: terraform.KnownState{StateInfo: terraform.StateInfo{Lineage: "x"}}},
-		"the lineage of the workspace":                {known: terraform.KnownState{StateInfo: terraform.StateInfo{Lineage: "l"}}, uid: "moved", adopted: true},
-		"a first run that was lost":                   {known: terraform.KnownState{Unconfirmed: true}, uid: request().Workspace.UID, adopted: true},
-		"a first run that was lost, of a new one":     {known: terraform.KnownState{Unconfirmed: true}, uid: "other"},
-		"a first run that an earlier version rescued": {known: terraform.KnownState{Unconfirmed: true}, adopted: true},
+		"a new workspace":                         {},
+		"another lineage":                         {known: terraform.KnownState{StateInfo: terraform.StateInfo{Lineage: "x"}}},
+		"the lineage of the workspace":            {known: terraform.KnownState{StateInfo: terraform.StateInfo{Lineage: "l"}}, uid: "moved", adopted: true},
+		"a first run that was lost":               {known: terraform.KnownState{Unconfirmed: true}, uid: request().Workspace.UID, adopted: true},
+		"a first run that was lost, of a new one": {known: terraform.KnownState{Unconfirmed: true}, uid: "other"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

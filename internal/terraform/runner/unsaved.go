@@ -127,8 +127,7 @@ func (r *Runner) findRescued(ctx context.Context, run *execution, state []byte) 
 // rescuedState is a state that an earlier run stored in Secrets.
 type rescuedState struct {
 	command.UnsavedState
-	// workspace is the UID of the workspace that left it. Earlier versions did not record
-	// it.
+	// workspace is the UID of the workspace that left it.
 	workspace string
 }
 
@@ -143,7 +142,7 @@ func (run *execution) mayHaveLeft(state rescuedState) bool {
 	if lineage := run.request.State.Lineage; lineage != "" {
 		return lineage == left.Lineage
 	}
-	return state.workspace == "" || state.workspace == run.request.Workspace.UID
+	return state.workspace == run.request.Workspace.UID
 }
 
 // eachRescued calls save with each state that earlier runs stored in Secrets, and adds
