@@ -98,3 +98,10 @@ func TestToolsByRun_separatesConcurrentRuns(t *testing.T) {
 	}
 	g.Expect(runs).To(ConsistOf([]int{20, 21, 22}, []int{30, 32}, []int{40, 41}, []int{51, 52}))
 }
+
+func TestCompare_pairsRounds(t *testing.T) {
+	g := NewWithT(t)
+	ratio, interval := compare([]float64{2, 9, 12}, []float64{4, 10, 10})
+	g.Expect(ratio).To(Equal(0.9))
+	g.Expect(interval).To(Equal([]float64{0.5, 1.2}))
+}

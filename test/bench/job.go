@@ -25,10 +25,11 @@ type jobReport struct {
 	// Skipped is why nothing was measured.
 	Skipped string `json:"skipped,omitempty"`
 	// Ratio is that of the times of the first run of a workspace, from its creation
-	// until it is ready.
-	Ratio       float64 `json:"ratio,omitempty"`
-	JobSeconds  float64 `json:"jobSeconds,omitempty"`
-	BareSeconds float64 `json:"bareSeconds,omitempty"`
+	// until it is ready: the median of the rounds. RatioInterval has the lowest and the highest.
+	Ratio         float64   `json:"ratio,omitempty"`
+	RatioInterval []float64 `json:"ratioInterval,omitempty"`
+	JobSeconds    float64   `json:"jobSeconds,omitempty"`
+	BareSeconds   float64   `json:"bareSeconds,omitempty"`
 	// UninstalledSeconds is the time of a run as a Job that unpacks the provider from an
 	// archive on its node. A real one also downloads the archive.
 	UninstalledSeconds float64   `json:"uninstalledSeconds,omitempty"`
@@ -179,7 +180,7 @@ func measureJob(ctx context.Context, o options) (*jobReport, error) {
 	}
 	r := b.report
 	r.JobSeconds, r.BareSeconds, r.UninstalledSeconds = median(r.Jobs), median(r.Bare), median(r.Uninstalled)
-	r.Ratio = r.JobSeconds / r.BareSeconds
+	r.Ratio, r.RatioInterval = compare(r.Jobs, r.Bare)
 	return r, nil
 }
 
@@ -305,7 +306,7 @@ func (b *jobBench) job(ctx context.Context, image string, results *[]float64) er
 	return nil
 }
 
-// bare measures init, plan, apply and output of the plain tool.
+// bare measures init and apply of the plain tool.
 func (b *jobBench) bare(ctx context.Context, results *[]float64) error {
 	namespace, err := b.namespace(ctx)
 	if err != nil {

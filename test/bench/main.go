@@ -54,10 +54,9 @@ type report struct {
 
 // Targets of the table.
 const (
-	targetRatio  = 0.80
-	targetAWS    = 0.75
+	targetRatio  = 1.15
 	targetJob    = 1.30
-	targetMemory = 128.0
+	targetMemory = 512.0
 	targetSettle = 10.0
 )
 
@@ -159,7 +158,7 @@ func show(r *report) error {
 		e.show(&b, "Small modules", targetRatio)
 	}
 	if e := r.EngineAWS; e != nil {
-		e.show(&b, "Modules of the AWS provider", targetAWS)
+		e.show(&b, "Modules of the AWS provider", targetRatio)
 	}
 	if j := r.Job; j != nil {
 		j.show(&b)
