@@ -85,8 +85,10 @@ func TestProgress_namesTheTestsThatRun(t *testing.T) {
 	r.now = func() time.Time { return r.began.Add(time.Minute) }
 	r.running[name{"example.com/a", "TestSlow"}] = r.began.Add(20 * time.Second)
 	r.running[name{"example.com/a", "TestSlow/part"}] = r.began.Add(20 * time.Second)
+	r.add(event{Action: "run", Package: "example.com/a", Test: "TestParallel"})
+	r.add(event{Action: "pause", Package: "example.com/a", Test: "TestParallel"})
 	r.progress()
-	if want := "... 1m0s, 0 packages done, running: example.com/a TestSlow (40s)\n"; out.String() != want {
+	if want := "... 1m0s, 0 packages done, running: a TestSlow (40s)\n"; out.String() != want {
 		t.Errorf("got %q, want %q", out.String(), want)
 	}
 }

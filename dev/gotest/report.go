@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"path"
 	"sort"
 	"strings"
 	"time"
@@ -87,8 +88,10 @@ func (r *report) add(e event) {
 	switch e.Action {
 	case "build-output":
 		fmt.Fprint(r.out, e.Output)
-	case "run":
+	case "run", "cont":
 		r.running[id] = r.now()
+	case "pause": // It waits for its turn among parallel tests.
+		delete(r.running, id)
 	case "output":
 		if r.verbose {
 			fmt.Fprint(r.out, e.Output)
@@ -171,7 +174,7 @@ func (r *report) progress() {
 	const most = 4
 	var texts []string
 	for _, e := range entries[:min(most, len(entries))] {
-		texts = append(texts, fmt.Sprintf("%s %s (%s)", e.id.pkg, e.id.test, r.now().Sub(e.since).Round(time.Second)))
+		texts = append(texts, fmt.Sprintf("%s %s (%s)", path.Base(e.id.pkg), e.id.test, r.now().Sub(e.since).Round(time.Second)))
 	}
 	if len(texts) == 0 {
 		texts = []string{"compiling"}
