@@ -45,21 +45,21 @@ manifests, is a warning.`,
   captctl validate --chart ./karpenter-1.14.1.tgz addon.yaml
   captctl validate --fetch-charts addon.yaml
 
-  # Check the variables and conditions of a module that runs fetch, with a copy of it.
+  # Check the variables of a module that runs fetch, with a copy of it.
   captctl validate --module 'git::https://example.com/eks.git?ref=v1=./eks' clusters/`,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.validate(cmd.Context(), args, &flags) },
 	}
 	addFormat(c, &flags.output, validate.Formats...)
 	c.Flags().BoolVar(&flags.strict, "strict", false, "Report references to objects that are not among the manifests as errors.")
-	c.Flags().StringArrayVar(&flags.modules, "module", nil, "ADDRESS=DIRECTORY: a copy of the remote module with this address, or of the root module in this Flux source, such as GitRepository/infrastructure, to check its variables and conditions. Can be repeated.")
+	c.Flags().StringArrayVar(&flags.modules, "module", nil, "ADDRESS=DIRECTORY: a copy of the remote module with this address, or of the root module in this Flux source, such as GitRepository/infrastructure, to check its variables. Can be repeated.")
 	c.Flags().StringArrayVar(&flags.charts, "chart", nil, "Directory or .tgz file of a chart that add-ons use. Can be repeated.")
 	c.Flags().BoolVar(&flags.fetchCharts, "fetch-charts", false, "Download the charts that add-ons use.")
 	return c
 }
 
 // readModules reads the modules of the flag --module. An address can contain "=".
-func readModules(given []string) (map[string]*validate.LocalModule, error) {
-	modules := map[string]*validate.LocalModule{}
+func readModules(given []string) (map[string]validate.LocalModule, error) {
+	modules := map[string]validate.LocalModule{}
 	for _, each := range given {
 		at := strings.LastIndex(each, "=")
 		if at <= 0 || at == len(each)-1 {

@@ -510,7 +510,7 @@ type DeclaredVariable struct {
 	Required *bool `json:"required,omitempty"`
 
 	// default is the variable's default as JSON. It is absent for a variable that is
-	// required or sensitive, and if it is longer than 1024 characters.
+	// required or sensitive, and if it is not a literal or longer than 1024 characters.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024

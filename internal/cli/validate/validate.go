@@ -46,7 +46,7 @@ type Options struct {
 	// Versions is the version matrix. If it is nil, versions are not checked.
 	Versions *versions.Matrix
 	// Modules are directories of remote modules, by the address in the template.
-	Modules map[string]*LocalModule
+	Modules map[string]LocalModule
 	// Now is the time for which the support of versions is checked. If it is zero,
 	// it is not checked.
 	Now time.Time

@@ -135,14 +135,9 @@ func TestCheck_reportsPositionAndFix(t *testing.T) {
 		"a missing variable":  {apply("  templateRef: {name: network}\n  variables: {team: b}\n"), failed(validate.RuleVariable, "variables: {", "spec.variables", `with WorkspaceTemplate network: variable "cidr" is required and has no value`)},
 		"an unknown variable": {apply("  templateRef: {name: network}\n  variables:\n    team: b\n    cidr: a\n    zons: 1\n"), failed(validate.RuleVariable, "zons", "spec.variables[zons]", `the module has no variable "zons": did you mean "zones"?`)},
 		"a wrong type":        {apply("  templateRef: {name: network}\n  variables:\n    team: b\n    cidr: a\n    zones: many\n"), failed(validate.RuleVariable, "zones: many", "spec.variables[zones]", `requires type number`)},
-		"a condition": {
-			strings.Replace(apply("  templateRef: {name: network}\n  variables:\n    team: b\n    cidr: 10.0.0.0\n"), "type = string\n",
-				"type = string\n            validation {\n              condition     = can(cidrhost(var.cidr, 0))\n              error_message = \"cidr must be a network.\"\n            }\n", 1),
-			failed(validate.RuleVariable, "cidr: 10.0.0.0", "spec.variables[cidr]", "with WorkspaceTemplate network: cidr must be a network. (main.tf:4)"),
-		},
 		"a remote module": {
 			"apiVersion: infrastructure.cluster.x-k8s.io/v1beta1\nkind: WorkspaceTemplate\nmetadata: {name: a}\nspec:\n  template:\n    spec:\n      forProvider:\n        source: Remote\n        module: example.com/a.zip\n",
-			warned(validate.RuleModule, "module: example", "spec.template.spec.forProvider.module", "is fetched by the run: its variables and conditions were not checked"),
+			warned(validate.RuleModule, "module: example", "spec.template.spec.forProvider.module", "is fetched by the run: its variables were not checked"),
 		},
 		"an unknown output":    {apply("  templateRef: {name: network}\n  variables: {cidr: a, team: b}\n  requiredOutputs: [vpc]\n"), failed(validate.RuleVariable, "requiredOutputs", "spec.requiredOutputs", `the module has no output "vpc"`)},
 		"an unset placeholder": {apply("  templateRef: {name: network}\n  variables: {cidr: a}\n"), failed(validate.RulePlaceholder, "variables: {", "spec.variables", "${team} has no value; set it in spec.variables")},

@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/hcl/v2/ext/typeexpr"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
 
 	"github.com/appthrust/capt/internal/message"
 )
@@ -28,8 +29,6 @@ const (
 	KindInvalidName Kind = "InvalidName"
 	// KindEncoding is a value that cannot be passed to the tool.
 	KindEncoding Kind = "Encoding"
-	// KindCondition is a validation or precondition that is not met.
-	KindCondition Kind = "Condition"
 )
 
 // Problem is a mismatch between a module and its values or required outputs. Its
@@ -97,15 +96,37 @@ func (v *Variable) convert(value cty.Value) (cty.Value, *Problem) {
 			value, given = parsed, "string with "+typeName(parsed.Type())
 		}
 	}
-	completed := value
-	if v.Defaults != nil && !value.IsNull() {
-		completed = v.Defaults.Apply(value)
-	}
-	if _, err := convertTo(completed, v.Type); err != nil {
+	if _, err := convert.Convert(withoutHugeNumbers(value), v.Type); err != nil {
 		found := problem(KindType, v.Name, "variable %q requires type %s, but the value has type %s: %s", v.Name, typeexpr.TypeString(v.Type), given, err)
 		return cty.NilVal, &found
 	}
 	return value, nil
+}
+
+// maxExponent limits the binary exponent of numbers in texts that are converted.
+const maxExponent = 1 << 12
+
+// withoutHugeNumbers returns a value with another number in place of each text such as "1e999999999",
+// which takes minutes and gigabytes where a conversion makes an element of a set, or text, of it.
+func withoutHugeNumbers(value cty.Value) cty.Value {
+	without, err := cty.Transform(value, func(_ cty.Path, part cty.Value) (cty.Value, error) {
+		if !part.IsKnown() || part.IsNull() || part.Type() != cty.String {
+			return part, nil
+		}
+		number, err := cty.ParseNumberVal(part.AsString())
+		if err != nil {
+			return part, nil
+		}
+		if exponent := number.AsBigFloat().MantExp(nil); max(exponent, -exponent) > maxExponent {
+			return cty.StringVal("2"), nil
+		}
+		return part, nil
+	})
+	if err != nil {
+		// The function returns none.
+		panic(err)
+	}
+	return without
 }
 
 // typeName returns the name of a type for messages.

@@ -114,10 +114,10 @@ func TestFromJSON_rejectsInvalidText(t *testing.T) {
 
 func TestParseVarFile(t *testing.T) {
 	g := NewWithT(t)
-	values, diagnostics := ParseVarFile("a.tfvars", []byte("a = \"x\"\nb = [1, { c = null }]\n"), terraform.FormatHCL, nil)
+	values, diagnostics := NewVarFiles().Parse("a.tfvars", []byte("a = \"x\"\nb = [1, { c = null }]\n"), terraform.FormatHCL, nil)
 	g.Expect(diagnostics).To(BeEmpty())
 	g.Expect(values).To(HaveLen(2))
-	values, diagnostics = ParseVarFile("a.tfvars.json", []byte(`{"a": "${x}", "b": {"c": [true]}}`), terraform.FormatJSON, nil)
+	values, diagnostics = NewVarFiles().Parse("a.tfvars.json", []byte(`{"a": "${x}", "b": {"c": [true]}}`), terraform.FormatJSON, nil)
 	g.Expect(diagnostics).To(BeEmpty())
 	g.Expect(values["a"].AsString()).To(Equal("${x}"))
 
@@ -128,7 +128,7 @@ func TestParseVarFile(t *testing.T) {
 		"block {\n}\n":                "a.tfvars:1: Unexpected \"block\" block: ",
 		"a = \"\xff\"":                "a.tfvars: Invalid variables file: ",
 	} {
-		_, diagnostics := ParseVarFile("a.tfvars", []byte(content), terraform.FormatHCL, nil)
+		_, diagnostics := NewVarFiles().Parse("a.tfvars", []byte(content), terraform.FormatHCL, nil)
 		g.Expect(diagnostics.Short()).To(HavePrefix(short))
 		g.Expect(diagnostics.Short()).NotTo(ContainSubstring("s3cr3t"))
 	}

@@ -47,7 +47,7 @@ func (m *Module) read(parser *hclparse.Parser, name string, content []byte, over
 	if file == nil || file.Body == nil {
 		return
 	}
-	m.bodies, m.overridden = append(m.bodies, file.Body), m.overridden || override
+	m.bodies = append(m.bodies, file.Body)
 	m.CallsProviders = m.CallsProviders || callsNamespaced(name, content)
 	found, _, diagnostics := file.Body.PartialContent(fileSchema)
 	// An invalid file is reported only once.
@@ -105,21 +105,21 @@ func (m *Module) readVariable(block *hcl.Block, override bool) {
 	content, _, diagnostics := block.Body.PartialContent(variableSchema)
 	m.diagnose(diagnostics)
 	if attribute, ok := content.Attributes["type"]; ok {
-		m.diagnose(variable.readType(attribute.Expr, m.budget))
+		m.diagnose(variable.readType(attribute.Expr))
 	}
 	m.readString(content.Attributes["description"], &variable.Description)
 	m.readBool(content.Attributes["sensitive"], &variable.Sensitive)
 	m.readBool(content.Attributes["nullable"], &variable.Nullable)
 	if attribute, ok := content.Attributes["default"]; ok {
-		m.diagnose(variable.readDefault(attribute, m.budget))
+		m.diagnose(variable.readDefault(attribute))
 	}
 }
 
 // readType reads a type constraint in the current syntax or in that of Terraform
 // 0.11.
-func (v *Variable) readType(expr hcl.Expression, budget *budget) hcl.Diagnostics {
+func (v *Variable) readType(expr hcl.Expression) hcl.Diagnostics {
 	v.TypeOmitted = false
-	expr, ok := budget.typeOf(expr)
+	expr, ok := typeExpression(expr)
 	if !ok {
 		return tooComplex(expr.Range().Filename)
 	}
@@ -140,23 +140,49 @@ func (v *Variable) readType(expr hcl.Expression, budget *budget) hcl.Diagnostics
 		return nil
 	}
 	var diagnostics hcl.Diagnostics
-	v.Type, v.Defaults, diagnostics = typeexpr.TypeConstraintWithDefaults(expr)
+	v.Type, diagnostics = typeexpr.TypeConstraint(expr)
 	return diagnostics
 }
 
-func (v *Variable) readDefault(attribute *hcl.Attribute, budget *budget) hcl.Diagnostics {
-	v.Required = false
-	value, diagnostics, ok := budget.constant(attribute.Expr, nil)
+// typeExpression returns the expression of a type in the native syntax, without the defaults of
+// attributes, which the tool applies. In JSON, it is a string, which HCL would parse without a
+// limit. It returns false if the string is nested too deeply.
+func typeExpression(expr hcl.Expression) (hcl.Expression, bool) {
+	native, ok := expr.(hclsyntax.Expression)
 	if !ok {
-		return tooComplex(attribute.Range.Filename)
+		text, at := []byte(constant(expr)), expr.Range()
+		tokens, _ := hclsyntax.LexExpression(text, at.Filename, at.Start)
+		if areTooDeep(tokens) {
+			return expr, false
+		}
+		parsed, diagnostics := hclsyntax.ParseExpression(text, at.Filename, at.Start)
+		if diagnostics.HasErrors() {
+			return expr, true
+		}
+		native = parsed
 	}
+	_ = hclsyntax.VisitAll(native, func(node hclsyntax.Node) hcl.Diagnostics {
+		if call, isCall := node.(*hclsyntax.FunctionCallExpr); isCall && call.Name == "optional" && len(call.Args) == 2 {
+			call.Args = call.Args[:1]
+		}
+		return nil
+	})
+	return native, true
+}
+
+// readDefault reads a default that is a literal. The tool evaluates others.
+func (v *Variable) readDefault(attribute *hcl.Attribute) hcl.Diagnostics {
+	v.Required = false
+	if !isLiteral(attribute.Expr) {
+		v.Default = cty.NilVal
+		return nil
+	}
+	value, diagnostics := attribute.Expr.Value(nil)
 	if diagnostics.HasErrors() {
 		return diagnostics
 	}
-	if !value.IsNull() && v.Defaults != nil {
-		value = v.Defaults.Apply(value)
-	}
-	converted, err := convertTo(value, v.Type)
+	checked := withoutHugeNumbers(value)
+	converted, err := convert.Convert(checked, v.Type)
 	if err != nil {
 		return hcl.Diagnostics{{
 			Severity: hcl.DiagError, Summary: "Invalid default value for variable",
@@ -164,7 +190,10 @@ func (v *Variable) readDefault(attribute *hcl.Attribute, budget *budget) hcl.Dia
 			Subject: attribute.Expr.Range().Ptr(),
 		}}
 	}
-	v.Default = converted
+	v.Default = value
+	if v.Type.IsPrimitiveType() && checked.RawEquals(value) {
+		v.Default = converted
+	}
 	return nil
 }
 
@@ -225,8 +254,8 @@ func readProvider(expr hcl.Expression) Provider {
 // constant returns the value of an expression that is a constant string, or an empty
 // string.
 func constant(expr hcl.Expression) string {
-	value, diagnostics, ok := smallBudget().constant(expr, nil)
-	if !ok || diagnostics.HasErrors() || value.IsNull() || value.Type() != cty.String {
+	value, diagnostics := evaluate(expr, nil)
+	if diagnostics.HasErrors() || value.IsNull() || value.Type() != cty.String {
 		return ""
 	}
 	return value.AsString()
@@ -244,11 +273,11 @@ func (m *Module) readBool(attribute *hcl.Attribute, into *bool) {
 	if attribute == nil {
 		return
 	}
-	value, diagnostics, ok := smallBudget().constant(attribute.Expr, nil)
-	if !ok || diagnostics.HasErrors() {
+	value, diagnostics := evaluate(attribute.Expr, nil)
+	if diagnostics.HasErrors() {
 		return
 	}
-	if value, err := convert.Convert(value, cty.Bool); err == nil && value.IsKnown() && !value.IsNull() {
+	if value, err := convert.Convert(value, cty.Bool); err == nil && !value.IsNull() {
 		*into = value.True()
 	}
 }

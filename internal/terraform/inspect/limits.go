@@ -4,30 +4,18 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
-	"github.com/zclconf/go-cty/cty"
 
 	"github.com/appthrust/capt/internal/elements"
 )
 
-// The manager parses and evaluates what users write. HCL itself has no limits: brackets that
-// are nested deeply exhaust the stack, which ends the process, and loops or values that contain
-// each other exhaust the memory.
-const (
-	// maxDepth limits how deep expressions and blocks are nested.
-	maxDepth = 500
-	// maxCost limits what the evaluation of one expression processes, and maxTotal that of all
-	// expressions of a module or file: about the bytes that their values may have.
-	maxCost, maxTotal = 1 << 23, 1 << 25
-	// elementSize is the size of an element apart from its text, valueSize what a function that
-	// processes it allocates, and splitSize what one does that makes elements out of a byte.
-	elementSize, valueSize, splitSize = 32, 512, 128
-)
+// maxDepth limits how deep expressions and blocks are nested. The manager parses what users write,
+// and HCL itself has no limit: what is nested deeply exhausts the stack, which ends the process.
+const maxDepth = 500
 
 // MaxElements limits how many elements the values of variables have, and maxTokens the tokens of
 // a module or file, or the elements of one in JSON: each of them needs some hundred bytes.
@@ -224,189 +212,11 @@ func templatesOf(content []byte) []string {
 	}
 }
 
-// budget is what evaluations may still process.
-type budget struct{ left float64 }
-
-func newBudget() *budget { return &budget{left: maxTotal} }
-
-// smallBudget is that of a constant, of which a module may have many.
-func smallBudget() *budget { return &budget{left: 1 << 17} }
-
-// tooComplex is the error of a file that is not parsed or evaluated.
+// tooComplex is the error of a file that is not parsed.
 func tooComplex(name string) hcl.Diagnostics {
 	return hcl.Diagnostics{{
 		Severity: hcl.DiagError, Summary: "Too complex",
-		Detail:  "Expressions are nested too deeply, or their values are too large: simplify them.",
+		Detail:  "Expressions are nested too deeply, or a number has too many digits: simplify them.",
 		Subject: &hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos},
 	}}
-}
-
-// spend reports whether an expression may be evaluated. It limits the numbers of the expression.
-func (b *budget) spend(expr hclsyntax.Expression, scope *hcl.EvalContext) bool {
-	if !limitNumbers(expr) {
-		return false
-	}
-	cost := costOf(expr, scope)
-	if cost > maxCost || cost > b.left {
-		b.left -= min(cost, maxCost)
-		return false
-	}
-	b.left -= cost
-	return true
-}
-
-// value evaluates an expression. It returns false if that would take too much.
-func (b *budget) value(expr hcl.Expression, scope *hcl.EvalContext) (value cty.Value, diagnostics hcl.Diagnostics, ok bool) {
-	if syntax, native := expr.(hclsyntax.Expression); native && !b.spend(syntax, scope) {
-		return cty.DynamicVal, nil, false
-	}
-	value, diagnostics = expr.Value(scope)
-	return value, diagnostics, true
-}
-
-// constant evaluates an expression of constants. It returns false if that would take too much.
-func (b *budget) constant(expr hcl.Expression, scope *hcl.EvalContext) (value cty.Value, diagnostics hcl.Diagnostics, ok bool) {
-	value, diagnostics, ok = b.value(expr, scope)
-	// What is left out is unknown.
-	return value, diagnostics, ok && (diagnostics.HasErrors() || value.IsWhollyKnown())
-}
-
-// spendJSON reports whether the templates in the strings of JSON may be evaluated.
-func (b *budget) spendJSON(content []byte, scope *hcl.EvalContext) bool {
-	for _, text := range templatesOf(content) {
-		expr, diagnostics := hclsyntax.ParseTemplate([]byte(text), "", hcl.InitialPos)
-		if diagnostics.HasErrors() {
-			continue
-		}
-		// The caller evaluates the template again, with numbers that are not limited.
-		_, diagnostics, ok := b.constant(expr, scope)
-		if !ok || diagnostics.HasErrors() && computes(expr) {
-			return false
-		}
-	}
-	return true
-}
-
-// costOf returns a bound for the size of the values that the evaluation of an expression creates.
-func costOf(expr hclsyntax.Expression, scope *hcl.EvalContext) float64 {
-	at := expr.Range()
-	m := &meter{size: at.End.Byte - at.Start.Byte}
-	_ = hclsyntax.Walk(expr, m)
-	for _, traversal := range expr.Variables() {
-		if scope == nil {
-			break
-		}
-		if value, diagnostics := traversal.TraverseAbs(scope); !diagnostics.HasErrors() {
-			m.add(value)
-		}
-		if m.size > maxCost {
-			break
-		}
-	}
-	elements, linear := m.elements, m.values*valueSize
-	if m.splits {
-		elements, linear = m.size, linear+m.size*splitSize
-	}
-	repeated := float64(m.size) * float64(m.groups+1) * math.Pow(float64(elements+1), float64(m.deepest))
-	return max(float64(linear), repeated)
-}
-
-// unifying are the functions that compare each element, or its type, with each other one. Their
-// values are not larger than their arguments, so what is within their arguments is not repeated.
-var unifying = []string{"tolist", "toset", "tomap", "setunion", "setintersection", "setsubtract"}
-
-// meter measures an expression and the values to which it refers.
-type meter struct {
-	// size is the number of bytes, elements that of nodes and values, and values that of values
-	// to which the expression refers.
-	size, elements, values int
-	// loops are the variables of the loops around a node. deepest is the largest number of
-	// loops around one that each repeat everything.
-	loops           [][]string
-	repeat, deepest int
-	// splits is set if a function makes elements out of bytes, and groups is the number of
-	// texts that a regular expression may make out of one.
-	splits bool
-	groups int
-}
-
-// repeats reports whether a node repeats one of its parts for each element of another. A loop over
-// a part of an element of another loop does not: together, they repeat for each part once.
-func (m *meter) repeats(node hclsyntax.Node) bool {
-	switch node := node.(type) {
-	case *hclsyntax.ForExpr:
-		part, ok := node.CollExpr.(*hclsyntax.ScopeTraversalExpr)
-		return !ok || !slices.ContainsFunc(m.loops, func(variables []string) bool { return slices.Contains(variables, part.Traversal.RootName()) })
-	case *hclsyntax.FunctionCallExpr:
-		// distinct compares each element with each other one.
-		return node.Name == "join" || node.Name == "distinct"
-	default:
-		return false
-	}
-}
-
-// Enter implements hclsyntax.Walker.
-func (m *meter) Enter(node hclsyntax.Node) hcl.Diagnostics {
-	m.elements++
-	if m.repeats(node) {
-		m.repeat++
-		m.deepest = max(m.deepest, m.repeat)
-	}
-	switch node := node.(type) {
-	case *hclsyntax.ForExpr:
-		m.loops = append(m.loops, []string{node.KeyVar, node.ValVar})
-	case *hclsyntax.FunctionCallExpr:
-		if slices.Contains(unifying, node.Name) {
-			m.deepest = max(m.deepest, m.repeat+1)
-		}
-		m.splits = m.splits || slices.Contains([]string{"split", "regexall", "jsondecode"}, node.Name)
-	case *hclsyntax.LiteralValueExpr:
-		if node.Val.Type() == cty.Number && node.Val.IsKnown() && !node.Val.IsNull() {
-			m.size += digits(node.Val)
-		}
-		if node.Val.Type() == cty.String && node.Val.IsKnown() && !node.Val.IsNull() {
-			m.groups += strings.Count(node.Val.AsString(), "(")
-		}
-	}
-	return nil
-}
-
-// Exit implements hclsyntax.Walker.
-func (m *meter) Exit(node hclsyntax.Node) hcl.Diagnostics {
-	if _, ok := node.(*hclsyntax.ForExpr); ok {
-		m.loops = m.loops[:len(m.loops)-1]
-	}
-	if m.repeats(node) {
-		m.repeat--
-	}
-	return nil
-}
-
-// add adds a value. Values may contain each other many times, so it ends with the limit.
-func (m *meter) add(value cty.Value) {
-	m.elements++
-	m.values++
-	m.size += elementSize
-	value, _ = value.Unmark()
-	switch {
-	case m.size > maxCost || !value.IsKnown() || value.IsNull():
-	case value.Type() == cty.String:
-		m.size += len(value.AsString())
-	case value.Type() == cty.Number:
-		m.size += digits(value)
-	case value.CanIterateElements():
-		for it := value.ElementIterator(); it.Next() && m.size <= maxCost; {
-			key, element := it.Element()
-			if key.Type() == cty.String && key.IsKnown() && !key.IsNull() {
-				m.size += len(key.AsString())
-			}
-			m.add(element)
-		}
-	}
-}
-
-// digits returns about how many digits a number has as text.
-func digits(number cty.Value) int {
-	exponent := number.AsBigFloat().MantExp(nil)
-	return max(exponent, -exponent) / 3
 }

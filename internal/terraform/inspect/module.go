@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/ext/typeexpr"
 	"github.com/hashicorp/hcl/v2/hclparse"
 	"github.com/zclconf/go-cty/cty"
 
@@ -32,12 +31,8 @@ type Module struct {
 	// other fields may be incomplete.
 	Diagnostics terraform.Diagnostics
 
-	// bodies are the contents of the files. overridden reports whether override
-	// files change them.
-	bodies     []hcl.Body
-	overridden bool
-	// budget limits the evaluation of its expressions.
-	budget *budget
+	// bodies are the contents of the files.
+	bodies []hcl.Body
 	// tokens is the number of tokens of its files.
 	tokens int
 }
@@ -49,9 +44,8 @@ type Variable struct {
 	// Type is cty.DynamicPseudoType if TypeOmitted is set or if the type is any.
 	Type        cty.Type
 	TypeOmitted bool
-	// Defaults are the defaults of optional attributes within Type, or nil.
-	Defaults *typeexpr.Defaults
-	// Default is cty.NilVal if the variable has no default.
+	// Default is the default, without those of optional attributes within Type. It is
+	// cty.NilVal if the variable has none, or if it is not a literal.
 	Default   cty.Value
 	Required  bool
 	Sensitive bool
@@ -124,7 +118,6 @@ func Files(files map[string][]byte) *Module {
 		Outputs:   map[string]*Output{},
 		Providers: map[string]Provider{},
 		Provided:  map[string]bool{},
-		budget:    newBudget(),
 	}
 	primary, overrides := configNames(files)
 	parser := hclparse.NewParser()
@@ -140,9 +133,9 @@ func Files(files map[string][]byte) *Module {
 			if strings.HasSuffix(name, ".json") {
 				format = terraform.FormatJSON
 			}
-			values, diagnostics := ParseVarFile(name, files[name], format, nil)
-			module.Diagnostics = append(module.Diagnostics, diagnostics...)
-			for variable := range values {
+			attributes, diagnostics := parseVarFile(name, files[name], format)
+			module.diagnose(diagnostics)
+			for variable := range attributes {
 				module.Provided[variable] = true
 			}
 		}

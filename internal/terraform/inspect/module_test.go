@@ -41,6 +41,10 @@ variable "nodes" {
   nullable = false
 }
 variable "legacy" { type = "map" }
+variable "protected" {
+  type    = bool
+  default = "true"
+}
 output "name" { value = var.name }
 output "token" {
   value     = var.secret
@@ -52,7 +56,7 @@ func TestInline_readsDeclarations(t *testing.T) {
 	g := NewWithT(t)
 	module := Inline(terraform.Module{Content: sample, Format: terraform.FormatHCL})
 	g.Expect(module.Diagnostics).To(BeEmpty())
-	g.Expect(module.Variables).To(HaveLen(5))
+	g.Expect(module.Variables).To(HaveLen(6))
 
 	name := module.Variables["name"]
 	g.Expect(name.Type).To(Equal(cty.String))
@@ -66,9 +70,11 @@ func TestInline_readsDeclarations(t *testing.T) {
 	g.Expect(module.Variables["secret"].Required).To(BeFalse())
 	nodes := module.Variables["nodes"]
 	g.Expect(nodes.Nullable).To(BeFalse())
-	g.Expect(nodes.Default.AsValueSlice()[0].GetAttr("size").Equals(cty.NumberIntVal(2)).True()).To(BeTrue())
+	g.Expect(nodes.Default.AsValueSlice()[0]).To(Equal(cty.ObjectVal(map[string]cty.Value{"name": cty.StringVal("a")})))
+	g.Expect(nodes.Type.ElementType().AttributeOptional("size")).To(BeTrue())
 	g.Expect(module.Variables["legacy"].Type).To(Equal(cty.Map(cty.DynamicPseudoType)))
 
+	g.Expect(module.Variables["protected"].Default).To(Equal(cty.True))
 	g.Expect(module.Outputs["name"].Sensitive).To(BeFalse())
 	g.Expect(module.Outputs["token"].Sensitive).To(BeTrue())
 	g.Expect(module.Providers).To(Equal(map[string]Provider{

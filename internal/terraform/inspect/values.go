@@ -67,15 +67,14 @@ func decodeJSON(text []byte) (cty.Value, error) {
 // workspace, in bytes.
 const maxInserted = 1 << 20
 
-// VarFiles parses the variables files of a workspace. It limits what their values need together.
+// VarFiles parses the variables files of a workspace.
 type VarFiles struct {
-	budget *budget
 	// left is what is left of maxInserted.
 	left int
 }
 
 // NewVarFiles returns a parser for the files of one workspace.
-func NewVarFiles() *VarFiles { return &VarFiles{newBudget(), maxInserted} }
+func NewVarFiles() *VarFiles { return &VarFiles{maxInserted} }
 
 // insert counts the values of the placeholders of an expression. It returns an error if they are
 // too long.
@@ -96,19 +95,47 @@ func (f *VarFiles) insert(expr hcl.Expression, scope *hcl.EvalContext) hcl.Diagn
 	return nil
 }
 
-// ParseVarFile parses a variables file that is the only one: see VarFiles.Parse.
-func ParseVarFile(name string, content []byte, format terraform.Format, placeholders map[string]string) (Values, terraform.Diagnostics) {
-	return NewVarFiles().Parse(name, content, format, placeholders)
-}
-
-// Parse parses a variables file. It may contain only constants and the given
+// Parse parses a variables file. It may contain only literals and the given
 // placeholders, as ${name} in a string. Diagnostics contain the file and the line but
 // never a value.
 func (f *VarFiles) Parse(name string, content []byte, format terraform.Format, placeholders map[string]string) (Values, terraform.Diagnostics) {
+	attributes, diagnostics := parseVarFile(name, content, format)
+	if diagnostics.HasErrors() {
+		return nil, convertDiagnostics(diagnostics)
+	}
+	var scope *hcl.EvalContext
+	if placeholders != nil {
+		scope = &hcl.EvalContext{Variables: map[string]cty.Value{}}
+		for name, value := range placeholders {
+			scope.Variables[name] = cty.StringVal(value)
+		}
+	}
+	if format == terraform.FormatJSON && scope != nil && !areLiteral(templatesOf(content)) {
+		return nil, convertDiagnostics(notLiteral(hcl.Range{Filename: name}))
+	}
+	values := Values{}
+	for _, variable := range slices.Sorted(maps.Keys(attributes)) {
+		expr := attributes[variable].Expr
+		if scope != nil {
+			if more := f.insert(expr, scope); more.HasErrors() {
+				return nil, convertDiagnostics(more)
+			}
+		}
+		value, more := evaluate(expr, scope)
+		diagnostics = append(diagnostics, more...)
+		if !more.HasErrors() {
+			values[variable] = value
+		}
+	}
+	return values, convertDiagnostics(diagnostics)
+}
+
+// parseVarFile returns the variables that a variables file sets.
+func parseVarFile(name string, content []byte, format terraform.Format) (hcl.Attributes, hcl.Diagnostics) {
 	if !utf8.Valid(content) {
-		return nil, terraform.Diagnostics{{
-			Severity: terraform.SeverityError, File: name,
-			Summary: "Invalid variables file", Detail: "The file is not valid UTF-8.",
+		return nil, hcl.Diagnostics{{
+			Severity: hcl.DiagError, Summary: "Invalid variables file", Detail: "The file is not valid UTF-8.",
+			Subject: &hcl.Range{Filename: name},
 		}}
 	}
 	syntax := name
@@ -116,7 +143,7 @@ func (f *VarFiles) Parse(name string, content []byte, format terraform.Format, p
 		syntax += ".json"
 	}
 	if diagnostics := Complexity(syntax, content); diagnostics.HasErrors() {
-		return nil, convertDiagnostics(diagnostics)
+		return nil, diagnostics
 	}
 	var file *hcl.File
 	var diagnostics hcl.Diagnostics
@@ -126,36 +153,9 @@ func (f *VarFiles) Parse(name string, content []byte, format terraform.Format, p
 		file, diagnostics = hclsyntax.ParseConfig(content, name, hcl.InitialPos)
 	}
 	if diagnostics.HasErrors() {
-		return nil, convertDiagnostics(diagnostics)
+		return nil, diagnostics
 	}
-	attributes, diagnostics := file.Body.JustAttributes()
-	var scope *hcl.EvalContext
-	if placeholders != nil {
-		scope = &hcl.EvalContext{Variables: map[string]cty.Value{}}
-		for name, value := range placeholders {
-			scope.Variables[name] = cty.StringVal(value)
-		}
-		for _, variable := range slices.Sorted(maps.Keys(attributes)) {
-			if more := f.insert(attributes[variable].Expr, scope); more.HasErrors() {
-				return nil, convertDiagnostics(more)
-			}
-		}
-	}
-	values, budget := Values{}, f.budget
-	if format == terraform.FormatJSON && scope != nil && !budget.spendJSON(content, scope) {
-		return nil, convertDiagnostics(tooComplex(name))
-	}
-	for _, variable := range slices.Sorted(maps.Keys(attributes)) {
-		value, more, ok := budget.constant(attributes[variable].Expr, scope)
-		if !ok {
-			more = tooComplex(name)
-		}
-		diagnostics = append(diagnostics, more...)
-		if !more.HasErrors() {
-			values[variable] = value
-		}
-	}
-	return values, convertDiagnostics(diagnostics)
+	return file.Body.JustAttributes()
 }
 
 // parseText parses a string that contains a list, map or object: JSON, or a constant
@@ -171,8 +171,8 @@ func parseText(text string) (cty.Value, bool) {
 	if diagnostics.HasErrors() {
 		return cty.NilVal, false
 	}
-	value, diagnostics, ok := newBudget().constant(expr, nil)
-	return value, ok && !diagnostics.HasErrors()
+	value, diagnostics := evaluate(expr, nil)
+	return value, !diagnostics.HasErrors()
 }
 
 // looksComplex reports whether a string should be parsed as a list, map or object

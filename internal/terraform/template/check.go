@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"maps"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/terraform/inspect"
@@ -132,9 +131,6 @@ func (c *checker) module() {
 		}
 		problems = append(problems, p)
 	}
-	unknown := maps.Clone(c.unknown)
-	maps.Copy(unknown, c.Future)
-	problems = append(problems, inspect.CheckConditions(moduleOf(c.Template.Spec.Template.Spec.ForProvider), c.values, unknown, c.anyUnknown)...)
 	c.addProblems(problems)
 }
 

@@ -37,19 +37,6 @@ func future(name string) func(*template.Sources) {
 	return func(s *template.Sources) { s.Future = map[string]bool{name: true} }
 }
 
-// positive adds a precondition to the module.
-func positive(s *template.Sources) {
-	s.Template.Spec.Template.Spec.ForProvider.Files = map[string]string{"conditions.tf": `
-output "positive" {
-  value = true
-  precondition {
-    condition     = var.size > 0
-    error_message = "size must be positive."
-  }
-}
-`}
-}
-
 func TestCheck_returnsAllFindings(t *testing.T) {
 	// finding is a reason and a variable.
 	type finding [2]string
@@ -73,8 +60,6 @@ func TestCheck_returnsAllFindings(t *testing.T) {
 		{name: "a value that a placeholder uses", changes: changes(given("region", `"eu"`), vars("tags", `{"r":"${region}"}`))},
 		{name: "a value of the wrong type", changes: changes(given("size", `"x"`)), want: []finding{{infrav1.InvalidVariableReason, "size"}}},
 		{name: "a placeholder for a later value", changes: changes(given("size", `"(output size)"`), future("size"))},
-		{name: "a condition that is not met", changes: changes(positive, given("size", `0`)), want: []finding{{infrav1.InvalidVariableReason, ""}}},
-		{name: "a condition of a later value", changes: changes(positive, given("size", `0`), future("size"))},
 		{name: "a value that is not JSON", changes: changes(given("size", `{`)), want: []finding{{infrav1.InvalidVariableReason, "size"}}},
 		{
 			name: "an undeclared output", changes: changes(applySpec(func(a *infrav1.WorkspaceTemplateApplySpec) { a.RequiredOutputs = []string{"ids"} })),

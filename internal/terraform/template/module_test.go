@@ -54,7 +54,7 @@ output "auth" {
 	g.Expect(template.SetDeclarations(tpl)).To(Succeed())
 
 	g.Expect(tpl.Status.Variables).To(Equal([]infrav1.DeclaredVariable{
-		{Name: "limits", Type: "object({cpu=number,memory=string})", Required: new(false), Default: `{"cpu":2,"memory":null}`},
+		{Name: "limits", Type: "object({cpu=number,memory=string})", Required: new(false), Default: `{}`},
 		{Name: "secret", Required: new(false)},
 		{Name: "size", Type: "number", Required: new(false), Default: "1"},
 		{Name: "tags", Type: "map(string)", Required: new(true)},
