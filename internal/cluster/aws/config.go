@@ -26,6 +26,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/credentials/stscreds"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
+	elb "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing"
+	"github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go/logging"
@@ -246,26 +249,30 @@ func (c Config) Format(state fmt.State, _ rune) { writeString(state, c.text) }
 func (c Config) MarshalText() ([]byte, error) { return []byte(c.text), nil }
 
 func (c Config) sts(change ...func(*sts.Options)) *sts.Client {
-	return sts.NewFromConfig(c.sdk, append([]func(*sts.Options){func(o *sts.Options) {
-		if address := c.endpoints.of(stsService); address != nil {
-			o.BaseEndpoint = address
-		}
-	}}, change...)...)
+	return sts.NewFromConfig(c.sdk, append([]func(*sts.Options){
+		func(o *sts.Options) { o.BaseEndpoint = cmp.Or(c.endpoints.of(stsService), o.BaseEndpoint) },
+	}, change...)...)
 }
 
 func (c Config) iam() *iam.Client {
-	return iam.NewFromConfig(c.sdk, func(o *iam.Options) {
-		if address := c.endpoints.of(iamService); address != nil {
-			o.BaseEndpoint = address
-		}
-	})
+	return iam.NewFromConfig(c.sdk, func(o *iam.Options) { o.BaseEndpoint = cmp.Or(c.endpoints.of(iamService), o.BaseEndpoint) })
 }
 
 func (c Config) ec2() *ec2.Client {
-	return ec2.NewFromConfig(c.sdk, func(o *ec2.Options) {
-		if address := c.endpoints.of(ec2Service); address != nil {
-			o.BaseEndpoint = address
-		}
+	return ec2.NewFromConfig(c.sdk, func(o *ec2.Options) { o.BaseEndpoint = cmp.Or(c.endpoints.of(ec2Service), o.BaseEndpoint) })
+}
+
+func (c Config) eks() *eks.Client {
+	return eks.NewFromConfig(c.sdk, func(o *eks.Options) { o.BaseEndpoint = cmp.Or(c.endpoints.of(eksService), o.BaseEndpoint) })
+}
+
+func (c Config) elb() *elb.Client {
+	return elb.NewFromConfig(c.sdk, func(o *elb.Options) { o.BaseEndpoint = cmp.Or(c.endpoints.of(elbService), o.BaseEndpoint) })
+}
+
+func (c Config) elbV2() *elasticloadbalancingv2.Client {
+	return elasticloadbalancingv2.NewFromConfig(c.sdk, func(o *elasticloadbalancingv2.Options) {
+		o.BaseEndpoint = cmp.Or(c.endpoints.of(elbV2Service), o.BaseEndpoint)
 	})
 }
 

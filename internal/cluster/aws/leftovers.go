@@ -8,7 +8,9 @@ import (
 	"strings"
 	"time"
 
+	sdkaws "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 )
 
@@ -89,12 +91,12 @@ func SweepLeftovers(ctx context.Context, cfg Config, query LeftoverQuery) (Lefto
 	}
 	s := &sweep{cfg: cfg, query: query, ec2: cfg.ec2(), iam: cfg.iam()}
 	lookups := []lookup{
-		{s.balancersOf(balancers), true},
-		{s.balancersOf(classicBalancers), true},
+		{s.balancersOf(cfg.balancers()), true},
+		{s.balancersOf(cfg.classicBalancers()), true},
 		{s.instances, true},
 		{s.interfaces, true},
 		{s.securityGroups, true},
-		{s.balancersOf(targetGroups), false},
+		{s.balancersOf(cfg.targetGroups()), false},
 		{s.launchTemplates, false},
 		{s.instanceProfiles, false},
 		{s.volumes, false},
@@ -131,18 +133,14 @@ func (c Config) locate(ctx context.Context, name, host string) error {
 	if !clusterNames.MatchString(name) {
 		return invalid("%q is not the name of an EKS cluster", name)
 	}
-	var answer struct {
-		Cluster struct {
-			Endpoint string `json:"endpoint"`
-		} `json:"cluster"`
-	}
-	err := c.get(ctx, eks, "DescribeCluster", "/clusters/"+name, &answer)
+	answer, err := c.eks().DescribeCluster(ctx, &eks.DescribeClusterInput{Name: &name})
+	err = explain("eks:DescribeCluster", err)
 	switch {
 	case KindOf(err) == KindNotFound:
 		return &Error{Kind: KindNotFound, Text: fmt.Sprintf("EKS cluster %s does not exist in the account and region %s of the credentials", name, c.Region()), err: err}
 	case err != nil:
 		return err
-	case !strings.EqualFold(hostOf(answer.Cluster.Endpoint), host):
+	case answer.Cluster == nil || !strings.EqualFold(hostOf(sdkaws.ToString(answer.Cluster.Endpoint)), host):
 		// The endpoint of that cluster is not for users of this one.
 		return &Error{Kind: KindElsewhere, Text: fmt.Sprintf("EKS cluster %s in the account and region %s of the credentials is another cluster, whose endpoint is not %s", name, c.Region(), host)}
 	}

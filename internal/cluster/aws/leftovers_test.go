@@ -4,13 +4,16 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	. "github.com/onsi/gomega"
+	gomegatypes "github.com/onsi/gomega/types"
 
 	"github.com/appthrust/capt/internal/cluster/aws/awstest"
 	"github.com/appthrust/capt/internal/cluster/workspace"
@@ -118,29 +121,27 @@ func TestSweepLeftovers_requiresANameAndAVPC(t *testing.T) {
 	}
 }
 
-func TestAddress_followsThePartition(t *testing.T) {
-	for region, want := range map[string]string{
-		"eu-west-1":     "https://elasticloadbalancing.eu-west-1.amazonaws.com/",
-		"cn-north-1":    "https://elasticloadbalancing.cn-north-1.amazonaws.com.cn/",
-		"us-gov-west-1": "https://elasticloadbalancing.us-gov-west-1.amazonaws.com/",
-	} {
-		g := NewWithT(t)
-		env := map[string]string{"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_ENDPOINT_URL_ELASTIC_LOAD_BALANCING": "https://elb.example.com"}
-		credentials, err := FromEnv(env, nil)
-		g.Expect(err).NotTo(HaveOccurred())
-		config, err := Load(t.Context(), credentials, Options{Region: region})
-		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(config.address(t.Context(), loadBalancing)).To(Equal(want))
-		g.Expect(config.address(t.Context(), classicLoadBalancing)).To(Equal("https://elb.example.com"))
-		g.Expect(config.address(t.Context(), eks)).To(Equal(strings.Replace(want, "elasticloadbalancing", "eks", 1)))
-	}
+func TestConfig_usesTheEndpointOfEachService(t *testing.T) {
 	g := NewWithT(t)
-	credentials, err := FromEnv(map[string]string{"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_USE_FIPS_ENDPOINT": "true"}, nil)
-	g.Expect(err).NotTo(HaveOccurred())
-	config, err := Load(t.Context(), credentials, Options{Region: "us-east-1"})
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(config.address(t.Context(), loadBalancing)).To(Equal("https://elasticloadbalancing-fips.us-east-1.amazonaws.com/"))
-	g.Expect(config.address(t.Context(), eks)).To(Equal("https://fips.eks.us-east-1.amazonaws.com/"))
+	for name, address := range map[string]func(Config) *string{
+		stsService:   func(c Config) *string { return c.sts().Options().BaseEndpoint },
+		iamService:   func(c Config) *string { return c.iam().Options().BaseEndpoint },
+		ec2Service:   func(c Config) *string { return c.ec2().Options().BaseEndpoint },
+		eksService:   func(c Config) *string { return c.eks().Options().BaseEndpoint },
+		elbService:   func(c Config) *string { return c.elb().Options().BaseEndpoint },
+		elbV2Service: func(c Config) *string { return c.elbV2().Options().BaseEndpoint },
+	} {
+		for variable, want := range map[string]gomegatypes.GomegaMatcher{
+			"AWS_ENDPOINT_URL_" + name: HaveValue(Equal("https://aws.example.com")), "AWS_ENDPOINT_URL": HaveValue(Equal("https://aws.example.com")),
+			"AWS_ENDPOINT_URL_OTHER": BeNil(),
+		} {
+			credentials, err := FromEnv(map[string]string{"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", variable: "https://aws.example.com"}, nil)
+			g.Expect(err).NotTo(HaveOccurred())
+			config, err := Load(t.Context(), credentials, Options{Region: "eu-west-1"})
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(address(config)).To(want, "%s with %s", name, variable)
+		}
+	}
 }
 
 func TestIsForgotten(t *testing.T) {
@@ -208,16 +209,49 @@ func TestRun_waitsOnlyForWhatBlocks(t *testing.T) {
 }
 
 // A load balancer that is deleted during a lookup does not end it.
-func TestBalancerTags_skipsWhatIsGone(t *testing.T) {
+func TestTagsOf_skipsWhatIsGone(t *testing.T) {
 	g := NewWithT(t)
 	server := awstest.New(t)
 	credentials, err := FromEnv(server.Env(), nil)
 	g.Expect(err).NotTo(HaveOccurred())
 	config, err := Load(t.Context(), credentials, Options{})
 	g.Expect(err).NotTo(HaveOccurred())
-	s := &sweep{cfg: config}
 	server.Fail("DescribeTags", 2, http.StatusBadRequest, "LoadBalancerNotFound", "One or more load balancers not found")
-	_, err = s.balancerTags(t.Context(), balancers, []balancer{{ARN: "a"}, {ARN: "b"}, {ARN: "c"}})
+	_, err = config.balancers().tagsOf(t.Context(), []balancer{{id: "a"}, {id: "b"}, {id: "c"}})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(server.Calls("DescribeTags")).To(Equal(4), "together, and then one by one")
+}
+
+// Load balancers of the cluster are those of its VPC with the tag of a controller, on all pages.
+func TestBalancersOf_deletesThoseOfTheCluster(t *testing.T) {
+	const tags = "<Tags><member><Key>elbv2.k8s.aws/cluster</Key><Value>demo</Value></member></Tags>"
+	answers := map[string]string{
+		"DescribeLoadBalancers 2015-12-01 ": "<LoadBalancers><member><LoadBalancerArn>arn:a</LoadBalancerArn><LoadBalancerName>a</LoadBalancerName><VpcId>vpc-1</VpcId></member></LoadBalancers><NextMarker>m</NextMarker>",
+		"DescribeLoadBalancers 2015-12-01 m": "<LoadBalancers><member><LoadBalancerArn>arn:b</LoadBalancerArn><LoadBalancerName>b</LoadBalancerName><VpcId>vpc-2</VpcId></member>" +
+			"<member><LoadBalancerArn>arn:c</LoadBalancerArn><LoadBalancerName>c</LoadBalancerName><VpcId>vpc-1</VpcId></member></LoadBalancers>",
+		"DescribeTargetGroups 2015-12-01 ":  "<TargetGroups><member><TargetGroupArn>arn:g</TargetGroupArn><TargetGroupName>g</TargetGroupName><VpcId>vpc-1</VpcId></member></TargetGroups>",
+		"DescribeTags 2015-12-01 ":          "<TagDescriptions><member><ResourceArn>arn:a</ResourceArn>" + tags + "</member><member><ResourceArn>arn:g</ResourceArn>" + tags + "</member></TagDescriptions>",
+		"DescribeLoadBalancers 2012-06-01 ": "<LoadBalancerDescriptions><member><LoadBalancerName>d</LoadBalancerName><VPCId>vpc-1</VPCId></member></LoadBalancerDescriptions>",
+		"DescribeTags 2012-06-01 ":          "<TagDescriptions><member><LoadBalancerName>d</LoadBalancerName>" + tags + "</member></TagDescriptions>",
+	}
+	g := NewWithT(t)
+	var deleted []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		action := r.FormValue("Action")
+		if strings.HasPrefix(action, "Delete") {
+			deleted = append(deleted, r.FormValue("LoadBalancerArn")+r.FormValue("TargetGroupArn")+r.FormValue("LoadBalancerName"))
+		}
+		_, _ = fmt.Fprintf(w, "<%[1]sResponse><%[1]sResult>%[2]s</%[1]sResult></%[1]sResponse>", action, answers[action+" "+r.FormValue("Version")+" "+r.FormValue("Marker")])
+	}))
+	defer server.Close()
+	credentials, err := FromEnv(map[string]string{"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_ENDPOINT_URL": server.URL}, nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	config, err := Load(t.Context(), credentials, Options{Region: "eu-west-1"})
+	g.Expect(err).NotTo(HaveOccurred())
+	s := &sweep{query: LeftoverQuery{Cluster: "demo", VPC: "vpc-1", Delete: true}}
+	for _, kind := range []balancerKind{config.balancers(), config.classicBalancers(), config.targetGroups()} {
+		g.Expect(s.run(t.Context(), lookup{find: s.balancersOf(kind)})).To(Succeed())
+	}
+	g.Expect(s.result.Remaining).To(Equal([]string{"load balancer a", "classic load balancer d", "target group g"}))
+	g.Expect(deleted).To(Equal([]string{"arn:a", "d", "arn:g"}))
 }

@@ -1,149 +1,191 @@
 package aws
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"maps"
-	"net/url"
 	"slices"
+
+	sdkaws "github.com/aws/aws-sdk-go-v2/aws"
+	elb "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing"
+	"github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
 )
 
 // tagsPerCall is the number of load balancers whose tags one call returns.
 const tagsPerCall = 20
 
-// balancerKind is a kind of resources of Elastic Load Balancing.
-type balancerKind struct {
-	text    string
-	service plainService
-	// list and delete are actions. ids is the parameter of DescribeTags, id that of delete.
-	list, delete string
-	ids, id      string
-}
-
-var (
-	// balancers are application and network load balancers.
-	balancers = balancerKind{"load balancer", loadBalancing, "DescribeLoadBalancers", "DeleteLoadBalancer", "ResourceArns", "LoadBalancerArn"}
-	// targetGroups remain after the deletion of their load balancer.
-	targetGroups     = balancerKind{"target group", loadBalancing, "DescribeTargetGroups", "DeleteTargetGroup", "ResourceArns", "TargetGroupArn"}
-	classicBalancers = balancerKind{"classic load balancer", classicLoadBalancing, "DescribeLoadBalancers", "DeleteLoadBalancer", "LoadBalancerNames", "LoadBalancerName"}
-)
-
 // balancer is a load balancer or a target group.
 type balancer struct {
-	Name            string `xml:"LoadBalancerName"`
-	TargetGroupName string `xml:"TargetGroupName"`
-	ARN             string `xml:"LoadBalancerArn"`
-	TargetGroupARN  string `xml:"TargetGroupArn"`
-	VPC             string `xml:"VpcId"`
-	ClassicVPC      string `xml:"VPCId"`
+	// id is the ARN, or the name of a classic load balancer, which is unique.
+	id, name, vpc string
 }
 
-func (b balancer) name() string { return cmp.Or(b.Name, b.TargetGroupName) }
+// balancerKind is a kind of resources of Elastic Load Balancing, with its calls.
+type balancerKind struct {
+	text string
+	list func(ctx context.Context) ([]balancer, error)
+	// tags returns the tags of resources by their id.
+	tags   func(ctx context.Context, ids []string) (map[string]map[string]string, error)
+	delete func(ctx context.Context, id string) error
+}
 
-// id returns the ARN, or the name of a classic load balancer, which is unique.
-func (b balancer) id() string { return cmp.Or(b.ARN, b.TargetGroupARN, b.Name) }
+// balancers are application and network load balancers.
+func (c Config) balancers() balancerKind {
+	client := c.elbV2()
+	return balancerKind{
+		text: "load balancer",
+		list: func(ctx context.Context) (all []balancer, _ error) {
+			pages := elasticloadbalancingv2.NewDescribeLoadBalancersPaginator(client, nil)
+			for pages.HasMorePages() {
+				page, err := pages.NextPage(ctx)
+				if err != nil {
+					return nil, explain("elasticloadbalancing:DescribeLoadBalancers", err)
+				}
+				for _, each := range page.LoadBalancers {
+					all = append(all, balancer{sdkaws.ToString(each.LoadBalancerArn), sdkaws.ToString(each.LoadBalancerName), sdkaws.ToString(each.VpcId)})
+				}
+			}
+			return all, nil
+		},
+		tags: tagsByARN(client),
+		delete: func(ctx context.Context, id string) error {
+			_, err := client.DeleteLoadBalancer(ctx, &elasticloadbalancingv2.DeleteLoadBalancerInput{LoadBalancerArn: &id})
+			return explain("elasticloadbalancing:DeleteLoadBalancer", err)
+		},
+	}
+}
+
+// targetGroups remain after the deletion of their load balancer.
+func (c Config) targetGroups() balancerKind {
+	client := c.elbV2()
+	return balancerKind{
+		text: "target group",
+		list: func(ctx context.Context) (all []balancer, _ error) {
+			pages := elasticloadbalancingv2.NewDescribeTargetGroupsPaginator(client, nil)
+			for pages.HasMorePages() {
+				page, err := pages.NextPage(ctx)
+				if err != nil {
+					return nil, explain("elasticloadbalancing:DescribeTargetGroups", err)
+				}
+				for _, each := range page.TargetGroups {
+					all = append(all, balancer{sdkaws.ToString(each.TargetGroupArn), sdkaws.ToString(each.TargetGroupName), sdkaws.ToString(each.VpcId)})
+				}
+			}
+			return all, nil
+		},
+		tags: tagsByARN(client),
+		delete: func(ctx context.Context, id string) error {
+			_, err := client.DeleteTargetGroup(ctx, &elasticloadbalancingv2.DeleteTargetGroupInput{TargetGroupArn: &id})
+			return explain("elasticloadbalancing:DeleteTargetGroup", err)
+		},
+	}
+}
+
+// tagsByARN returns the call for the tags of load balancers and target groups.
+func tagsByARN(client *elasticloadbalancingv2.Client) func(context.Context, []string) (map[string]map[string]string, error) {
+	return func(ctx context.Context, ids []string) (map[string]map[string]string, error) {
+		answer, err := client.DescribeTags(ctx, &elasticloadbalancingv2.DescribeTagsInput{ResourceArns: ids})
+		if err != nil {
+			return nil, explain("elasticloadbalancing:DescribeTags", err)
+		}
+		all := map[string]map[string]string{}
+		for _, each := range answer.TagDescriptions {
+			tags := map[string]string{}
+			for _, tag := range each.Tags {
+				tags[sdkaws.ToString(tag.Key)] = sdkaws.ToString(tag.Value)
+			}
+			all[sdkaws.ToString(each.ResourceArn)] = tags
+		}
+		return all, nil
+	}
+}
+
+// classicBalancers are classic load balancers.
+func (c Config) classicBalancers() balancerKind {
+	client := c.elb()
+	return balancerKind{
+		text: "classic load balancer",
+		list: func(ctx context.Context) (all []balancer, _ error) {
+			pages := elb.NewDescribeLoadBalancersPaginator(client, nil)
+			for pages.HasMorePages() {
+				page, err := pages.NextPage(ctx)
+				if err != nil {
+					return nil, explain("elasticloadbalancing:DescribeLoadBalancers", err)
+				}
+				for _, each := range page.LoadBalancerDescriptions {
+					name := sdkaws.ToString(each.LoadBalancerName)
+					all = append(all, balancer{name, name, sdkaws.ToString(each.VPCId)})
+				}
+			}
+			return all, nil
+		},
+		tags: func(ctx context.Context, ids []string) (map[string]map[string]string, error) {
+			answer, err := client.DescribeTags(ctx, &elb.DescribeTagsInput{LoadBalancerNames: ids})
+			if err != nil {
+				return nil, explain("elasticloadbalancing:DescribeTags", err)
+			}
+			all := map[string]map[string]string{}
+			for _, each := range answer.TagDescriptions {
+				tags := map[string]string{}
+				for _, tag := range each.Tags {
+					tags[sdkaws.ToString(tag.Key)] = sdkaws.ToString(tag.Value)
+				}
+				all[sdkaws.ToString(each.LoadBalancerName)] = tags
+			}
+			return all, nil
+		},
+		delete: func(ctx context.Context, id string) error {
+			_, err := client.DeleteLoadBalancer(ctx, &elb.DeleteLoadBalancerInput{LoadBalancerName: &id})
+			return explain("elasticloadbalancing:DeleteLoadBalancer", err)
+		},
+	}
+}
 
 // balancersOf returns a lookup of a kind.
 func (s *sweep) balancersOf(kind balancerKind) func(context.Context) ([]leftover, error) {
 	return func(ctx context.Context) ([]leftover, error) {
-		all, err := s.listBalancers(ctx, kind)
+		all, err := kind.list(ctx)
 		if err != nil {
 			return nil, err
 		}
+		all = slices.DeleteFunc(all, func(b balancer) bool { return !s.inVPC(b.vpc) })
 		var found []leftover
 		for some := range slices.Chunk(all, tagsPerCall) {
-			tags, err := s.balancerTags(ctx, kind, some)
+			tags, err := kind.tagsOf(ctx, some)
 			if err != nil {
 				return nil, err
 			}
 			for _, each := range some {
-				if !s.createdByBalancer(tags[each.id()]) || s.isManaged(each.id()) || s.isManaged(each.name()) {
+				if !s.createdByBalancer(tags[each.id]) || s.isManaged(each.id) || s.isManaged(each.name) {
 					continue
 				}
-				found = append(found, leftover{kind.text + " " + each.name(), func(ctx context.Context) error {
-					return s.cfg.query(ctx, kind.service, kind.delete, url.Values{kind.id: {each.id()}}, nil)
-				}})
+				found = append(found, leftover{kind.text + " " + each.name, func(ctx context.Context) error { return kind.delete(ctx, each.id) }})
 			}
 		}
 		return found, nil
 	}
 }
 
-// listBalancers returns all resources of a kind in the VPC.
-func (s *sweep) listBalancers(ctx context.Context, kind balancerKind) ([]balancer, error) {
-	var all []balancer
-	for marker := ""; ; {
-		form := url.Values{}
-		if marker != "" {
-			form.Set("Marker", marker)
-		}
-		var page struct {
-			Balancers    []balancer `xml:"DescribeLoadBalancersResult>LoadBalancers>member"`
-			Classic      []balancer `xml:"DescribeLoadBalancersResult>LoadBalancerDescriptions>member"`
-			TargetGroups []balancer `xml:"DescribeTargetGroupsResult>TargetGroups>member"`
-			Next         string     `xml:"DescribeLoadBalancersResult>NextMarker"`
-			NextGroup    string     `xml:"DescribeTargetGroupsResult>NextMarker"`
-		}
-		if err := s.cfg.query(ctx, kind.service, kind.list, form, &page); err != nil {
+// tagsOf returns the tags of resources by their id. Some may have been deleted meanwhile, for which
+// the call fails.
+func (k balancerKind) tagsOf(ctx context.Context, some []balancer) (map[string]map[string]string, error) {
+	var ids []string
+	for _, each := range some {
+		ids = append(ids, each.id)
+	}
+	all, err := k.tags(ctx, ids)
+	if KindOf(err) != KindNotFound {
+		return all, err
+	}
+	all = map[string]map[string]string{}
+	if len(ids) == 1 {
+		return all, nil
+	}
+	for _, each := range some {
+		tags, err := k.tagsOf(ctx, []balancer{each})
+		if err != nil {
 			return nil, err
 		}
-		for _, each := range slices.Concat(page.Balancers, page.Classic, page.TargetGroups) {
-			if s.inVPC(cmp.Or(each.VPC, each.ClassicVPC)) {
-				all = append(all, each)
-			}
-		}
-		if marker = cmp.Or(page.Next, page.NextGroup); marker == "" {
-			return all, nil
-		}
-	}
-}
-
-// balancerTags returns the tags of resources by their id.
-func (s *sweep) balancerTags(ctx context.Context, kind balancerKind, of []balancer) (map[string]map[string]string, error) {
-	form := url.Values{}
-	for i, each := range of {
-		form.Set(fmt.Sprintf("%s.member.%d", kind.ids, i+1), each.id())
-	}
-	var page struct {
-		Items []struct {
-			ARN  string `xml:"ResourceArn"`
-			Name string `xml:"LoadBalancerName"`
-			Tags []struct {
-				Key   string `xml:"Key"`
-				Value string `xml:"Value"`
-			} `xml:"Tags>member"`
-		} `xml:"DescribeTagsResult>TagDescriptions>member"`
-	}
-	all := map[string]map[string]string{}
-	err := s.cfg.query(ctx, kind.service, "DescribeTags", form, &page)
-	if KindOf(err) == KindNotFound {
-		return all, s.eachTags(ctx, kind, of, all)
-	}
-	if err != nil {
-		return nil, err
-	}
-	for _, item := range page.Items {
-		tags := map[string]string{}
-		for _, tag := range item.Tags {
-			tags[tag.Key] = tag.Value
-		}
-		all[cmp.Or(item.ARN, item.Name)] = tags
+		maps.Copy(all, tags)
 	}
 	return all, nil
-}
-
-// eachTags adds the tags of resources of which some have been deleted meanwhile.
-func (s *sweep) eachTags(ctx context.Context, kind balancerKind, of []balancer, into map[string]map[string]string) error {
-	if len(of) == 1 {
-		return nil
-	}
-	for _, each := range of {
-		tags, err := s.balancerTags(ctx, kind, []balancer{each})
-		if err != nil {
-			return err
-		}
-		maps.Copy(into, tags)
-	}
-	return nil
 }
