@@ -5,13 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
-	clusteraddonsv1 "sigs.k8s.io/cluster-api/api/addons/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	"github.com/appthrust/capt/internal/addon/render"
@@ -93,9 +90,6 @@ func (r *Reconciler) advance(ctx context.Context, s *scope, in *installation, bu
 	if err := in.checkCluster(); err != nil {
 		return err
 	}
-	if err := r.replaceResourceSet(ctx, in); err != nil {
-		return err
-	}
 	if s.needsRequest(in) {
 		if err := s.checkOrder(in, budget); err != nil && !in.lacksOnlyResourceSet() {
 			return err
@@ -118,21 +112,9 @@ func (r *Reconciler) advance(ctx context.Context, s *scope, in *installation, bu
 }
 
 // lacksOnlyResourceSet reports whether the cluster has the content already: only its
-// ClusterResourceSet was deleted, by a user or to replace it. Nothing changes then.
+// ClusterResourceSet was deleted by a user. Nothing changes then.
 func (in *installation) lacksOnlyResourceSet() bool {
 	return in.resourceSet == nil && in.secret != nil && in.rendered.Hash == in.secret.Annotations[addonsv1.HashAnnotation] && in.previous.AppliedHash == in.rendered.Hash
-}
-
-// replaceResourceSet deletes a ClusterResourceSet of an earlier version, which applies
-// changes. Its strategy cannot be changed. The objects in the cluster stay.
-func (r *Reconciler) replaceResourceSet(ctx context.Context, in *installation) error {
-	if in.resourceSet == nil || in.resourceSet.Spec.Strategy != string(clusteraddonsv1.ClusterResourceSetStrategyReconcile) {
-		return nil
-	}
-	if err := r.Client.Delete(ctx, in.resourceSet, client.Preconditions{UID: &in.resourceSet.UID}); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("deleting the ClusterResourceSet: %w", err)
-	}
-	return fault.WaitFor(time.Second, addonsv1.ApplyingReason, "ClusterResourceSet %s of an earlier version is being replaced", in.resourceSet.Name)
 }
 
 // checkCluster returns a fault unless the cluster accepts the add-on and the

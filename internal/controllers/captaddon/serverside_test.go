@@ -7,9 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	clusteraddonsv1 "sigs.k8s.io/cluster-api/api/addons/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	"github.com/appthrust/capt/internal/addon/render"
@@ -154,19 +152,4 @@ func TestCheckContent_ignoresAnOutdatedCache(t *testing.T) {
 	cached.SetUID("another")
 	cached.SetGeneration(1)
 	g.Expect(checkContent(r, object, cached)).To(Succeed(), "it was created again")
-}
-
-func TestReplaceResourceSet_ofAnEarlierVersion(t *testing.T) {
-	g := NewWithT(t)
-	set := &clusteraddonsv1.ClusterResourceSet{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "set"}}
-	set.Spec.Strategy = string(clusteraddonsv1.ClusterResourceSetStrategyApplyOnce)
-	in := selected("a")
-	r := newReconciler(interceptor.Funcs{}, set.DeepCopy())
-	g.Expect(r.replaceResourceSet(t.Context(), in)).To(Succeed(), "there is none")
-	in.resourceSet = set
-	g.Expect(r.replaceResourceSet(t.Context(), in)).To(Succeed())
-	set.Spec.Strategy = string(clusteraddonsv1.ClusterResourceSetStrategyReconcile)
-	g.Expect(r.replaceResourceSet(t.Context(), in)).To(MatchError("Applying: ClusterResourceSet set of an earlier version is being replaced"))
-	g.Expect(client.IgnoreNotFound(r.Client.Get(t.Context(), client.ObjectKeyFromObject(set), set))).To(Succeed())
-	g.Expect(r.Client.Get(t.Context(), client.ObjectKeyFromObject(set), set)).NotTo(Succeed())
 }
