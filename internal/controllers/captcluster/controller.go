@@ -82,7 +82,7 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.CAPTCluster, scope] {
 		Finalizer:   infrav1.CAPTClusterFinalizer,
 		Scope:       r.scope,
 		Steps: []reconcile.Step[scope]{
-			{Run: r.provisioned, RequeueAfter: noticedIn},
+			{Run: r.provisioned},
 			{Condition: infrav1.VPCReadyCondition, Run: r.vpc, Message: vpcMessage},
 			{Condition: infrav1.FailureDomainsKnownCondition, Run: setFailureDomains, Message: zonesMessage},
 		},

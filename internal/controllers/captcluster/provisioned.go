@@ -3,22 +3,15 @@ package captcluster
 import (
 	"context"
 	"fmt"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/annotations"
-	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
-	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/desired"
 )
-
-// noticesIn is how long a control plane may take to notice the VPC. One that does
-// not, for example of an earlier version, waits until the infrastructure is provisioned.
-const noticesIn = time.Minute
 
 // provisioned reports to Cluster API that the infrastructure exists. The field is
 // never reset, and does not depend on what happens to the VPC later.
@@ -50,16 +43,6 @@ func (r *Reconciler) awaitsControlPlane(ctx context.Context, s *scope) (bool, er
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("reading the control plane: %w", err)
-	case annotations.IsExternallyManaged(controlPlane):
-		return false, nil
-	case conditions.IsTrue(controlPlane, controlplanev1.InfrastructureReadyCondition):
-		return true, nil
 	}
-	if known := conditions.Get(s.infra, infrav1.FailureDomainsKnownCondition); known != nil {
-		s.noticedIn = noticesIn - r.Now().Sub(known.LastTransitionTime.Time)
-	}
-	return s.noticedIn > 0, nil
+	return !annotations.IsExternallyManaged(controlPlane), nil
 }
-
-// noticedIn returns when to check again whether the control plane has noticed the VPC.
-func noticedIn(s *scope) time.Duration { return max(s.noticedIn, 0) }

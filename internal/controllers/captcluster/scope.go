@@ -2,7 +2,6 @@ package captcluster
 
 import (
 	"context"
-	"time"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
@@ -18,8 +17,6 @@ type scope struct {
 	// zones are the zones of the VPC's subnets, in any order. The VPC step sets
 	// them.
 	zones []string
-	// noticedIn is how long the control plane may still take to notice the VPC.
-	noticedIn time.Duration
 }
 
 // scope returns the scope of a reconciliation. It waits for the owning Cluster,
