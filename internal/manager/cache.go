@@ -39,13 +39,12 @@ func components() []string {
 func cacheOptions(o *Options) cache.Options {
 	hasComponent, err := labels.NewRequirement(infrav1.ComponentLabel, selection.In, components())
 	utilruntime.Must(err)
-	shared := &texts{}
 	options := cache.Options{
 		SyncPeriod:       &o.SyncPeriod,
-		DefaultTransform: shared.compact(nil),
+		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Secret{}: {Label: labels.NewSelector().Add(*hasComponent), Transform: shared.compact(trim)},
-			&batchv1.Job{}:   {Label: labels.NewSelector().Add(*hasComponent), Transform: shared.compact(nil)},
+			&corev1.Secret{}: {Label: labels.NewSelector().Add(*hasComponent), Transform: trim},
+			&batchv1.Job{}:   {Label: labels.NewSelector().Add(*hasComponent)},
 		},
 	}
 	if o.Namespace != "" {
@@ -57,6 +56,7 @@ func cacheOptions(o *Options) cache.Options {
 // trim removes the parts of CAPT's own Secrets that no controller reads.
 func trim(in any) (any, error) {
 	if secret, ok := in.(*corev1.Secret); ok {
+		secret.ManagedFields = nil
 		record.Trim(secret)
 		switch component := secret.Labels[infrav1.ComponentLabel]; {
 		case component == addonsv1.ComponentAddon:

@@ -146,9 +146,6 @@ func setup(ctx context.Context, mgr ctrl.Manager, o *Options) (*cachesSynced, er
 	if err := errors.Join(mgr.Add(synced), mgr.AddReadyzCheck("caches", synced.check)); err != nil {
 		return nil, fmt.Errorf("adding the readiness check: %w", err)
 	}
-	if err := mgr.Add(pages{}); err != nil {
-		return nil, fmt.Errorf("adding the release of pages: %w", err)
-	}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return nil, fmt.Errorf("adding the health check: %w", err)
 	}

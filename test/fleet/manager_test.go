@@ -29,7 +29,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
 
-	"github.com/appthrust/capt/internal/host"
 	"github.com/appthrust/capt/internal/testenv"
 )
 
@@ -140,7 +139,7 @@ func (in *installation) start(t *testing.T, more ...string) *managerProcess {
 			TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // It is on loopback.
 		}},
 	}
-	m.cmd.Env = append(os.Environ(), "KUBECONFIG="+in.account.Kubeconfig, fmt.Sprintf("GOMEMLIMIT=%d", host.GoMemoryLimit(in.limit)), fmt.Sprintf("GOMAXPROCS=%d", shippedCores))
+	m.cmd.Env = append(os.Environ(), "KUBECONFIG="+in.account.Kubeconfig, fmt.Sprintf("GOMEMLIMIT=%d", in.limit/10*8), fmt.Sprintf("GOMAXPROCS=%d", shippedCores))
 	m.cmd.Stdout, m.cmd.Stderr = log, log
 	g.Expect(m.cmd.Start()).To(Succeed(), "run `make build` first")
 	go func() { _ = m.cmd.Wait(); close(m.done) }()
