@@ -137,7 +137,7 @@ func New(config *rest.Config, o *Options) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating the manager: %w", err)
 	}
-	return withEvents(mgr)
+	return mgr, nil
 }
 
 // setup adds probes, webhooks and controllers.

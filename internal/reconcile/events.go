@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/appthrust/capt/internal/message"
 )
 
 // Event is a Kubernetes event about one object.
@@ -19,9 +21,13 @@ type Event struct {
 	Message string
 }
 
-// Record sends the event. The related object may be nil.
+// maxNote is the size of the message that the API server accepts, in bytes.
+const maxNote = 1024
+
+// Record sends the event. The related object may be nil. The recorder counts events as one that
+// differ only in the message, while the object does not change.
 func (e Event) Record(recorder events.EventRecorder, regarding, related runtime.Object) {
-	recorder.Eventf(regarding, related, e.Type, e.Reason, e.Action, "%s", e.Message)
+	recorder.Eventf(regarding, related, e.Type, e.Reason, e.Action, "%s", message.Truncate(e.Message, maxNote))
 }
 
 // EventTable selects the condition transitions of a kind that become events.

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -114,4 +115,12 @@ func TestAnnounce_recordsTheEventOfTheTable(t *testing.T) {
 
 	g.Expect(recorder.Events).To(Receive(Equal("Normal Done 100%s of m")))
 	g.Expect(recorder.Events).NotTo(Receive())
+}
+
+// The API server refuses longer ones.
+func TestEvent_truncatesItsMessage(t *testing.T) {
+	g := NewWithT(t)
+	recorder := events.NewFakeRecorder(1)
+	Event{Type: corev1.EventTypeNormal, Reason: "Done", Action: "Run", Message: strings.Repeat("é", 1000)}.Record(recorder, &corev1.Pod{}, nil)
+	g.Expect(len(strings.TrimPrefix(<-recorder.Events, "Normal Done "))).To(BeNumerically("<=", maxNote))
 }

@@ -44,3 +44,11 @@ func (in *installation) event() (reconcile.Event, bool) {
 	event.Message = fmt.Sprintf("Cluster %s: %s", in.name, text)
 	return event, true
 }
+
+// nameTaken is the event of an add-on whose name another one has in a namespace to which it is lent.
+func nameTaken(namespace string) reconcile.Event {
+	return reconcile.Event{
+		Type: corev1.EventTypeWarning, Reason: "NameTaken", Action: "Lend",
+		Message: fmt.Sprintf("Namespace %s has another add-on of this name, so this one is not installed there", namespace),
+	}
+}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -73,7 +72,7 @@ func (r *Reconciler) lendTo(ctx context.Context, s *scope, namespace string) err
 	key, existing := client.ObjectKey{Namespace: namespace, Name: s.addon.Name}, &addonsv1.CAPTAddon{}
 	if err := r.Client.Get(ctx, key, existing); err == nil || !apierrors.IsNotFound(err) {
 		if err == nil && existing.Annotations[addonsv1.LentFromAnnotation] != s.addon.Namespace {
-			r.Recorder.Eventf(s.addon, nil, corev1.EventTypeWarning, "NameTaken", "Lend", "Namespace %s has another add-on of this name, so this one is not installed there", namespace)
+			nameTaken(namespace).Record(r.Recorder, s.addon, existing)
 		}
 		return client.IgnoreNotFound(err)
 	}

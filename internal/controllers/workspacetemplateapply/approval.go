@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
-
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/message"
 )
@@ -31,7 +29,7 @@ func (r *Reconciler) approval(_ context.Context, s *scope) error {
 	}
 	plan.ApprovedBy, plan.ApprovedAt = message.Truncate(approval.By, maxUserName), &approval.At
 	if isNew {
-		r.Recorder.Eventf(s.apply, nil, corev1.EventTypeNormal, infrav1.PlanApprovedReason, "Approve", "%s approved plan %s (%s)%s", plan.ApprovedBy, plan.ID, planSummary(plan), quoted(plan.Comment))
+		planApproved(plan).Record(r.Recorder, s.apply, nil)
 	}
 	return nil
 }

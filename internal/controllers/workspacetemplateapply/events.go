@@ -2,7 +2,9 @@ package workspacetemplateapply
 
 import (
 	"context"
+	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
@@ -59,4 +61,30 @@ var transitionEvents = reconcile.EventTable{
 // announce records the event of a transition.
 func (r *Reconciler) announce(_ context.Context, _ *scope, apply *infrav1.WorkspaceTemplateApply, previous, current metav1.Condition) {
 	transitionEvents.Record(r.Recorder, apply, previous, current)
+}
+
+func oneShotEnded(eventType, text string) reconcile.Event {
+	return reconcile.Event{Type: eventType, Reason: infrav1.OneShotEndedReason, Action: "EndOneShot", Message: text}
+}
+
+func planApproved(plan *infrav1.PlanStatus) reconcile.Event {
+	return reconcile.Event{
+		Type: corev1.EventTypeNormal, Reason: infrav1.PlanApprovedReason, Action: "Approve",
+		Message: fmt.Sprintf("%s approved plan %s (%s)%s", plan.ApprovedBy, plan.ID, planSummary(plan), quoted(plan.Comment)),
+	}
+}
+
+func policyViolated(text string) reconcile.Event {
+	return reconcile.Event{Type: corev1.EventTypeWarning, Reason: infrav1.PolicyViolatedReason, Action: "CheckPolicies", Message: text}
+}
+
+func shellOpened(shell *infrav1.ShellStatus) reconcile.Event {
+	return reconcile.Event{Type: corev1.EventTypeWarning, Reason: infrav1.ShellOpenReason, Action: "OpenShell", Message: shellText(shell) + quoted(shell.Reason)}
+}
+
+func shellClosed(shell *infrav1.ShellStatus) reconcile.Event {
+	return reconcile.Event{
+		Type: corev1.EventTypeNormal, Reason: infrav1.ShellClosedReason, Action: "CloseShell",
+		Message: fmt.Sprintf("%s closed shell %s", shellUser(shell), shell.ID),
+	}
 }

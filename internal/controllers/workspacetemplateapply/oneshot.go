@@ -2,6 +2,7 @@ package workspacetemplateapply
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"time"
 
@@ -142,8 +143,8 @@ func (r *Reconciler) endOneShot(s *scope) {
 	if !ok {
 		if why := current.refusal(); why != "" {
 			s.apply.Status.EndOneShot(current.oneShot.ID)
-			r.Recorder.Eventf(s.apply, nil, corev1.EventTypeWarning, infrav1.OneShotEndedReason, "EndOneShot", "The one-shot operation %s is not executed. %s",
-				message.Truncate(message.OneLine(current.oneShot.Arguments()), maxQuote), why)
+			text := fmt.Sprintf("The one-shot operation %s is not executed. %s", message.Truncate(message.OneLine(current.oneShot.Arguments()), maxQuote), why)
+			oneShotEnded(corev1.EventTypeWarning, text).Record(r.Recorder, s.apply, nil)
 		}
 		return
 	}
@@ -162,7 +163,7 @@ func (r *Reconciler) endOneShot(s *scope) {
 	}
 	plan.Waiting = new(false)
 	s.apply.Status.EndOneShot(once.id)
-	r.Recorder.Eventf(s.apply, nil, corev1.EventTypeNormal, infrav1.OneShotEndedReason, "EndOneShot", "Plan %s of a one-shot operation is not applied. %s", plan.ID, why)
+	oneShotEnded(corev1.EventTypeNormal, fmt.Sprintf("Plan %s of a one-shot operation is not applied. %s", plan.ID, why)).Record(r.Recorder, s.apply, nil)
 }
 
 // runRequest returns the one-shot operation of a run for its record.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
@@ -34,10 +33,10 @@ func (r *Reconciler) shell(_ context.Context, s *scope) error {
 		}
 		s.apply.Status.PastShells = pastShells(s.apply.Status.PastShells, last, s.now)
 		s.apply.Status.Shell = status
-		r.Recorder.Eventf(s.apply, nil, corev1.EventTypeWarning, infrav1.ShellOpenReason, "OpenShell", "%s%s", shellText(status), quoted(status.Reason))
+		shellOpened(status).Record(r.Recorder, s.apply, nil)
 	case opened == nil && last.Open():
 		last.ClosedAt = new(metav1.NewTime(s.now))
-		r.Recorder.Eventf(s.apply, nil, corev1.EventTypeNormal, infrav1.ShellClosedReason, "CloseShell", "%s closed shell %s", shellUser(last), last.ID)
+		shellClosed(last).Record(r.Recorder, s.apply, nil)
 	}
 	return nil
 }

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/reconcile/fault"
@@ -58,9 +56,6 @@ func recordViolations(plan *infrav1.PlanStatus, run *runRecord, result *terrafor
 	}
 }
 
-// maxEventNote is the size of the text of an event, in bytes.
-const maxEventNote = 1000
-
 // reportViolations counts the violations of a run and writes an event about them. The
 // names are those of policies that exist: a run may report anything. An apply repeats what
 // was reported for its plan, unless it is denied.
@@ -79,7 +74,7 @@ func (r *Reconciler) reportViolations(s *scope, run *runRecord) {
 	}
 	if len(texts) > 0 {
 		// Several events with the same reason would be counted as one.
-		r.Recorder.Eventf(s.apply, nil, corev1.EventTypeWarning, infrav1.PolicyViolatedReason, "CheckPolicies", "%s", message.Truncate(message.Sentences(texts, maxListed), maxEventNote))
+		policyViolated(message.Sentences(texts, maxListed)).Record(r.Recorder, s.apply, nil)
 	}
 }
 
