@@ -97,10 +97,6 @@ type Reconciler struct {
 	counted sync.Map
 	// active has the activeRun of each workspace, by its UID.
 	active sync.Map
-	// large is taken while a large result is in memory.
-	large turn
-	// digests are those of large results.
-	digests digests
 	// granted receives an event for each workspace that got a slot in the queue.
 	granted chan event.GenericEvent
 	// controller gets the watches of Flux sources when the first workspace has one. watched

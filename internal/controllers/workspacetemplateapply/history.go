@@ -104,11 +104,10 @@ func (r *Reconciler) recordRun(ctx context.Context, s *scope, run *runRecord) er
 // recordWhole records what the digest of a result does not have, and counts the run. It
 // returns the rescued states that the run has saved.
 func (r *Reconciler) recordWhole(ctx context.Context, s *scope, run *runRecord) (saved []string, err error) {
-	result, release, err := r.whole(ctx, run)
+	result, err := r.whole(ctx, run)
 	if err != nil {
 		return nil, err
 	}
-	defer release()
 	// A runner of another version may not have done it.
 	result.Redact(terraform.NewRedactor())
 	if run.number <= s.apply.Status.Runs {

@@ -31,13 +31,11 @@ var secretKey = regexp.MustCompile(`^[-._a-zA-Z0-9]+$`)
 func (r *Reconciler) outputs(ctx context.Context, s *scope) error {
 	run := s.latestOutputs()
 	var result *terraform.Result
-	release := func() {}
 	if run != nil {
 		var err error
-		if result, release, err = r.whole(ctx, run); err != nil {
+		if result, err = r.whole(ctx, run); err != nil {
 			return err
 		}
-		defer release()
 	}
 	if result == nil || !hasOutputs(run.operation(), result.Outcome) {
 		// The run was deleted. A new plan changes nothing and returns the outputs.
@@ -47,7 +45,6 @@ func (r *Reconciler) outputs(ctx context.Context, s *scope) error {
 	s.apply.Status.Outputs = statusOutputs(result.Outputs)
 	s.apply.Status.OutputsSource = s.sourceOf(run)
 	data, invalid := secretData(result.Outputs)
-	release()
 	s.apply.Status.ConnectionSecretName = s.inputs.ConnectionSecret
 	if s.inputs.ConnectionSecret != "" {
 		if err := r.writeConnection(ctx, s, data); err != nil {

@@ -333,7 +333,7 @@ func TestRecordViolations_limitsWhatARunReports(t *testing.T) {
 	s := newScope("hello")
 	result := violated(terraform.OutcomeDenied, "Explode")
 	for range 100 {
-		result.Violations = append(result.Violations, terraform.PolicyViolation{Kind: "K", Policy: "p", Rule: "r", Action: terraform.PolicyWarn, Message: string(make([]byte, 9000)) + "x"})
+		result.Violations = append(result.Violations, terraform.PolicyViolation{Kind: "K", Policy: "p", Rule: "r", Action: terraform.PolicyWarn, Message: string(make([]byte, 4000)) + "x"})
 	}
 	s.addRun(g, terraform.OperationPlanAndApply, result)
 	s.recordAll(g)

@@ -3,6 +3,7 @@ package workspacetemplateapply
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -266,48 +267,17 @@ func TestRecordRun_countsEachOfSeveralRunsOnce(t *testing.T) {
 	g.Expect(measure(g, "capt_run_duration_seconds", "Plan", "TimedOut")).To(Equal(before + 2))
 }
 
-// The API server may be slow, and the large results of one workspace must not stop others.
-func TestRecordRun_releasesALargeResultBeforeItWaits(t *testing.T) {
-	g := NewWithT(t)
-	s := newScope("hello")
-	calls := 0
-	var r *Reconciler
-	free := func() error {
-		calls++
-		g.Expect(isFree(&r.large)).To(BeTrue(), "call %d", calls)
-		return nil
-	}
-	r = recorder(free)
-	builder := fake.NewClientBuilder().WithScheme(testScheme()).WithIndex(&corev1.Secret{}, workspaceIndex, workspaceOf)
-	r.Client = interceptor.NewClient(builder.Build(), interceptor.Funcs{
-		Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
-			return free()
-		},
-		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return free() },
-	})
-	result := hostileResult()
-	result.Saved = []string{"rescue-hello-r0-abc"}
-	run := s.addRun(g, terraform.OperationPlanAndApply, result)
-	run.secret.Annotations[record.BlockMoveAnnotation] = ""
-	g.Expect(record.IsLarge(run.secret)).To(BeTrue())
-	g.Expect(r.recordRun(t.Context(), s, run)).To(Succeed())
-	g.Expect(calls).To(Equal(3), "the run is forgotten, its move allowed, and the saved states are listed")
-	g.Expect(s.apply.Status.History).To(HaveLen(1))
-}
-
-func TestOutputs_releaseALargeResultBeforeTheyAreWritten(t *testing.T) {
+func TestOutputs_areNotSentIfTheyExceedASecret(t *testing.T) {
 	g := NewWithT(t)
 	s, r, calls := newScope("hello"), &Reconciler{}, 0
 	s.inputs.ConnectionSecret = "outputs"
 	r.Client = interceptor.NewClient(fake.NewClientBuilder().WithScheme(testScheme()).Build(), interceptor.Funcs{
 		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
 			calls++
-			g.Expect(isFree(&r.large)).To(BeTrue())
 			return nil
 		},
 	})
-	result := hostileResult()
-	result.Outcome, result.Class = terraform.OutcomeSucceeded, ""
+	result := terraform.Result{Outcome: terraform.OutcomeSucceeded, Outputs: map[string]terraform.Output{"a": {Value: mustJSON(strings.Repeat("x", 512<<10))}}}
 	s.addRun(g, terraform.OperationPlanAndApply, result)
 	g.Expect(r.outputs(t.Context(), s)).To(Succeed())
 	g.Expect(calls).To(Equal(1))
@@ -315,6 +285,5 @@ func TestOutputs_releaseALargeResultBeforeTheyAreWritten(t *testing.T) {
 	result.Outputs["b"], result.Outputs["c"] = result.Outputs["a"], result.Outputs["a"]
 	s.addRun(g, terraform.OperationPlanAndApply, result)
 	g.Expect(r.outputs(t.Context(), s)).To(MatchError(ContainSubstring("exceed the size of Secret outputs")))
-	g.Expect(calls).To(Equal(1), "it is not kept in memory for a request that is refused")
-	g.Expect(isFree(&r.large)).To(BeTrue())
+	g.Expect(calls).To(Equal(1))
 }

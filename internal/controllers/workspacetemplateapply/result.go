@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/appthrust/capt/internal/message"
@@ -16,36 +16,69 @@ import (
 )
 
 // A run writes its own result, which may need many MiB of memory, and a workspace may have a
-// hundred runs. So the manager keeps a digest of each result. It reads a whole one where it
-// needs it, and one large one at a time.
+// hundred runs. So a scope has a digest of each result, and reads a whole one where it needs it.
 
 const (
 	// maxText is the size of a text of a diagnostic, in bytes. The status has less of it.
 	maxText = 16 << 10
 	// maxLockFile is the size of the dependency lock file that the next run gets.
 	maxLockFile = 512 << 10
-	// readTimeout is how long a large result may take to be read. Others wait meanwhile.
-	readTimeout = 10 * time.Second
+	// maxDigests is how many digests are kept between reconciles.
+	maxDigests = 10_000
 )
+
+// digests has the digests by their digestKey. All results of a workspace are needed at each
+// reconcile, and a run decides how long it takes to read its own.
+var digests = lru.New(maxDigests)
+
+// digestKey is one version of the Secret of a run.
+type digestKey struct {
+	uid     types.UID
+	version string
+}
+
+// digest is what the manager needs of the results of all runs.
+type digest struct {
+	terraform.Result
+
+	hasLockFile bool
+}
 
 // result returns a digest of the result of a run, or nil if the run has not ended.
 func (run *runRecord) result() *terraform.Result {
-	if run.digest == nil && record.Finished(run.secret) && !run.digests.restore(run) {
+	if run.digest == nil && record.Finished(run.secret) && !run.restoreDigest() {
 		run.setDigest(run.decode(run.secret))
 	}
-	return run.digest
+	if run.digest == nil {
+		return nil
+	}
+	return &run.digest.Result
 }
 
 // setDigest keeps the digest of a result.
 func (run *runRecord) setDigest(result *terraform.Result) {
-	run.digest, run.hasLockFile = digestOf(result), len(result.LockFile) > 0 && len(result.LockFile) <= maxLockFile
-	run.digests.keep(run)
+	run.digest = &digest{*digestOf(result), len(result.LockFile) > 0 && len(result.LockFile) <= maxLockFile}
+	if run.secret.UID != "" {
+		digests.Add(digestKey{run.secret.UID, run.secret.ResourceVersion}, *run.digest)
+	}
 }
+
+// restoreDigest sets the digest to that of an earlier reconcile, and reports whether there is one.
+func (run *runRecord) restoreDigest() bool {
+	known, found := digests.Get(digestKey{run.secret.UID, run.secret.ResourceVersion})
+	if found {
+		run.digest = new(known.(digest))
+	}
+	return found
+}
+
+// hasLockFile reports whether the result of a run has a dependency lock file.
+func (run *runRecord) hasLockFile() bool { return run.result() != nil && run.digest.hasLockFile }
 
 // readLockFile returns the dependency lock file in the result of a run, or nil. That of a result
 // that is not in the cache is read by Reconciler.readLockFile.
 func (run *runRecord) readLockFile() []byte {
-	if run.result() == nil || !run.hasLockFile || record.HasTrimmedResult(run.secret) {
+	if !run.hasLockFile() || record.HasTrimmedResult(run.secret) {
 		return run.lockFile
 	}
 	return run.decode(run.secret).LockFile
@@ -54,15 +87,14 @@ func (run *runRecord) readLockFile() []byte {
 // readLockFile reads the newest dependency lock file of the runs, if the cache does not have it.
 // The newest run is the first.
 func (r *Reconciler) readLockFile(ctx context.Context, runs []*runRecord) error {
-	newest := slices.IndexFunc(runs, func(run *runRecord) bool { return run.result() != nil && run.hasLockFile })
+	newest := slices.IndexFunc(runs, (*runRecord).hasLockFile)
 	if newest < 0 || !record.HasTrimmedResult(runs[newest].secret) {
 		return nil
 	}
-	result, release, err := r.whole(ctx, runs[newest])
+	result, err := r.whole(ctx, runs[newest])
 	if err != nil {
 		return err
 	}
-	defer release()
 	runs[newest].lockFile = result.LockFile
 	return nil
 }
@@ -108,41 +140,28 @@ func (run *runRecord) decode(secret *corev1.Secret) *terraform.Result {
 // readDigests reads the digests of results that are too large for the cache.
 func (r *Reconciler) readDigests(ctx context.Context, runs []*runRecord) error {
 	for _, run := range runs {
-		if !record.HasTrimmedResult(run.secret) || run.digests.restore(run) {
+		if !record.HasTrimmedResult(run.secret) || run.restoreDigest() {
 			continue
 		}
-		result, release, err := r.whole(ctx, run)
+		result, err := r.whole(ctx, run)
 		if err != nil {
 			return err
 		}
 		run.setDigest(result)
-		release()
 	}
 	return nil
 }
 
-// whole returns the whole result of a run that has ended. The caller must call release when
-// it does not need it any more, and must neither call whole nor the API server before that:
-// another caller waits for it if the result is large. It may call release again.
-func (r *Reconciler) whole(ctx context.Context, run *runRecord) (result *terraform.Result, release func(), err error) {
-	trimmed := record.HasTrimmedResult(run.secret)
-	if !trimmed && !record.IsLarge(run.secret) {
-		return run.decode(run.secret), func() {}, nil
+// whole returns the whole result of a run that has ended.
+func (r *Reconciler) whole(ctx context.Context, run *runRecord) (*terraform.Result, error) {
+	if !record.HasTrimmedResult(run.secret) {
+		return run.decode(run.secret), nil
 	}
-	if err := r.large.begin(ctx); err != nil {
-		return nil, nil, fmt.Errorf("waiting to read the result of run %s: %w", run.id, err)
+	secret := &corev1.Secret{}
+	if err := r.Reader.Get(ctx, client.ObjectKeyFromObject(run.secret), secret); err != nil {
+		return nil, fmt.Errorf("reading the result of run %s: %w", run.id, err)
 	}
-	secret := run.secret
-	if trimmed {
-		ctx, cancel := context.WithTimeout(ctx, readTimeout)
-		defer cancel()
-		secret = &corev1.Secret{}
-		if err := r.Reader.Get(ctx, client.ObjectKeyFromObject(run.secret), secret); err != nil {
-			r.large.end()
-			return nil, nil, fmt.Errorf("reading the result of run %s: %w", run.id, err)
-		}
-	}
-	return run.decode(secret), sync.OnceFunc(r.large.end), nil
+	return run.decode(secret), nil
 }
 
 const (

@@ -2,6 +2,7 @@ package workspacetemplateapply
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"runtime"
@@ -11,7 +12,10 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/terraform"
@@ -20,12 +24,12 @@ import (
 
 // hostileResult returns a result of a few KiB in a Secret which needs MiB in memory.
 func hostileResult() terraform.Result {
-	long := strings.Repeat("x", 512<<10)
+	long := strings.Repeat("x", 256<<10)
 	return terraform.Result{
 		Outcome: terraform.OutcomeFailed, Class: terraform.ClassTransient, InvalidInputs: long, Rescued: long, Snapshot: long, CommandOutput: long,
 		StateProblem: terraform.StateProblem(long), State: terraform.StateInfo{Lineage: long}, Lock: &terraform.LockInfo{Info: long},
-		Diagnostics: terraform.Diagnostics{{Severity: terraform.SeverityError, Summary: strings.Repeat("x ", 256<<10)}},
-		Drift:       make([]terraform.Change, 10_000), Violations: make([]terraform.PolicyViolation, 1_000),
+		Diagnostics: terraform.Diagnostics{{Severity: terraform.SeverityError, Summary: strings.Repeat("x ", 128<<10)}},
+		Drift:       make([]terraform.Change, 8_000), Violations: make([]terraform.PolicyViolation, 1_000),
 		Outputs: map[string]terraform.Output{"a": {Value: json.RawMessage(`"` + long + `"`)}}, LockFile: []byte(long),
 	}
 }
@@ -53,7 +57,7 @@ func TestResults_ofAllRunsNeedLittleMemory(t *testing.T) {
 	before := live()
 	request, err := s.request(decision{operation: terraform.OperationPlanAndApply})
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(request.LockFile).To(HaveLen(512<<10), "the lock file of the newest run is used")
+	g.Expect(request.LockFile).To(HaveLen(256<<10), "the lock file of the newest run is used")
 	g.Expect(s.results()).To(HaveLen(10))
 	g.Expect(s.lostRun()).To(BeNil())
 	g.Expect(live()-before).To(BeNumerically("<", 1<<20), "10 digests and a lock file")
@@ -130,31 +134,52 @@ func TestReadDigests_readsLargeResultsFromTheServer(t *testing.T) {
 	g.Expect(runs[0].readLockFile()).To(BeNil())
 	g.Expect(string(runs[1].readLockFile())).To(Equal("of a-r3"))
 	g.Expect(runs[2].lockFile).To(BeNil(), "one lock file is kept")
-	whole, release, err := r.whole(t.Context(), runs[1])
+	whole, err := r.whole(t.Context(), runs[1])
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(whole.Outputs).To(HaveKey("random"))
-	release()
 
 	cached, _ := largeRun(g, "capt-run-a-r1", result)
 	err = r.readDigests(t.Context(), []*runRecord{{id: "a-r1", secret: cached}})
 	g.Expect(err).To(MatchError(ContainSubstring("reading the result of run a-r1")))
-	g.Expect(isFree(&r.large)).To(BeTrue())
 }
 
-// Ten workers reconcile ten workspaces of the same attacker.
-func TestWhole_holdsOneLargeResultAtATime(t *testing.T) {
+// Results that the cache does not have are read from the API server. Only a new run needs the
+// lock file in them.
+func TestReadDigests_readsAVersionOnce(t *testing.T) {
 	g := NewWithT(t)
-	s, r := newScope("hello"), &Reconciler{}
-	small := s.addRun(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeSucceeded})
-	large := s.addRun(g, terraform.OperationPlanAndApply, hostileResult())
-	_, release, err := r.whole(t.Context(), large)
+	cached, stored := largeRun(g, "capt-run-a-r1", terraform.Result{Outcome: terraform.OutcomeSucceeded, LockFile: []byte("locked")})
+	cached.UID, cached.ResourceVersion = uuid.NewUUID(), "1"
+	reads := 0
+	r := &Reconciler{Reader: interceptor.NewClient(fake.NewClientBuilder().WithScheme(testScheme()).WithObjects(stored).Build(), interceptor.Funcs{
+		Get: func(ctx context.Context, w client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			reads++
+			return w.Get(ctx, key, obj, opts...)
+		},
+	})}
+	s := newScope("a")
+	for range 3 {
+		s.runs = []*runRecord{{id: "a-r1", number: 1, secret: cached}}
+		g.Expect(r.readDigests(t.Context(), s.runs)).To(Succeed())
+		g.Expect(s.runs[0].result()).To(HaveField("Outcome", terraform.OutcomeSucceeded))
+		s.runs[0].result().Outcome = terraform.OutcomeFailed // Each reconcile has its own.
+	}
+	g.Expect(reads).To(Equal(1))
+	request, err := r.request(t.Context(), s, decision{operation: terraform.OperationPlan})
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(isFree(&r.large)).To(BeFalse(), "another large result waits")
-	_, releaseSmall, err := r.whole(t.Context(), small)
-	g.Expect(err).NotTo(HaveOccurred(), "a small one does not wait")
-	releaseSmall()
-	release()
-	g.Expect(isFree(&r.large)).To(BeTrue())
+	g.Expect(string(request.LockFile)).To(Equal("locked"))
+	g.Expect(reads).To(Equal(2))
+
+	small := s.addRun(g, terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomeFailed, LockFile: []byte("newer")})
+	g.Expect(small.result()).NotTo(BeNil())
+	request, err = r.request(t.Context(), s, decision{operation: terraform.OperationPlan})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(string(request.LockFile)).To(Equal("newer"))
+	g.Expect(reads).To(Equal(2), "a newer run has a lock file")
+
+	changed := cached.DeepCopy()
+	changed.ResourceVersion = "2"
+	g.Expect(r.readDigests(t.Context(), []*runRecord{{id: "a-r1", number: 1, secret: changed}})).To(Succeed())
+	g.Expect(reads).To(Equal(3))
 }
 
 // A text of many words would need a list of them.

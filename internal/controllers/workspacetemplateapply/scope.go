@@ -81,14 +81,10 @@ type runRecord struct {
 	// known is what the status says about the run, if the seal does not prove that its
 	// annotations are those with which the manager created it.
 	known infrav1.RunStatus
-	// digest is that of the result, once it was read, and hasLockFile whether the result has
-	// a dependency lock file. lockFile is that file, if the cache does not have the result and
-	// the next run needs it.
-	digest      *terraform.Result
-	hasLockFile bool
-	lockFile    []byte
-	// digests are those of earlier reconciles.
-	digests *digests
+	// digest is that of the result, once it was read. lockFile is its dependency lock file, if
+	// the cache does not have the result and the next run needs it.
+	digest   *digest
+	lockFile []byte
 }
 
 func (s *scope) name() client.ObjectKey { return client.ObjectKeyFromObject(s.apply) }
@@ -128,9 +124,6 @@ func (r *Reconciler) runs(ctx context.Context, s *scope) ([]*runRecord, error) {
 		return nil, err
 	}
 	runs := runRecords(s.key, s.apply, secrets)
-	for _, run := range runs {
-		run.digests = &r.digests
-	}
 	return runs, r.readDigests(ctx, runs)
 }
 

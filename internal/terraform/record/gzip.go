@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"sync"
-
-	"github.com/appthrust/capt/internal/elements"
 )
 
 // maxContent limits what a compressed Secret may expand to. A run can write any data
@@ -40,46 +38,21 @@ func Decompress(data []byte) ([]byte, error) { return decompress(data, maxConten
 // decompress reverses Compress. It reads the content twice, the first time only to learn its
 // size: a buffer that grows needs several times the memory.
 func decompress(data []byte, limit int64) ([]byte, error) {
-	count, err := measure(data, limit)
+	reader, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {
 		return nil, err
 	}
-	return inflate(data, count.Size)
-}
-
-// inflate returns the first size bytes of compressed content.
-func inflate(data []byte, size int) ([]byte, error) {
-	reader, err := gzip.NewReader(bytes.NewReader(data))
+	size, err := io.Copy(io.Discard, io.LimitReader(reader, limit+1))
 	if err != nil {
+		return nil, err
+	}
+	if size > limit {
+		return nil, fmt.Errorf("the content exceeds %d MiB", limit>>20)
+	}
+	if err := reader.Reset(bytes.NewReader(data)); err != nil {
 		return nil, err
 	}
 	content := make([]byte, size)
 	_, err = io.ReadFull(reader, content)
 	return content, err
-}
-
-// measure returns the size of compressed content, and how many elements it has if it is
-// JSON, without keeping it.
-func measure(data []byte, limit int64) (*elements.Counter, error) {
-	reader, err := gzip.NewReader(bytes.NewReader(data))
-	if err != nil {
-		return nil, err
-	}
-	count := &elements.Counter{}
-	if _, err := io.Copy(count, io.LimitReader(reader, limit+1)); err != nil {
-		return nil, err
-	}
-	if int64(count.Size) > limit {
-		return nil, fmt.Errorf("the content exceeds %d MiB", limit>>20)
-	}
-	return count, nil
-}
-
-// measureJSON is measure for JSON that has a limited number of elements.
-func measureJSON(data []byte, limit int64, maxElements int) (*elements.Counter, error) {
-	count, err := measure(data, limit)
-	if err != nil {
-		return nil, err
-	}
-	return count, count.Check(maxElements)
 }

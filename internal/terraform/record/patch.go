@@ -63,7 +63,7 @@ func FinishPatch(result *terraform.Result, log []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encoding result: %w", err)
 	}
-	if len(text) > maxResult || elements.CheckJSON(text, maxElements) != nil || hasLongList(result) {
+	if len(text) > maxResult || elements.CheckJSON(text, maxElements) != nil {
 		return nil, ErrResultTooLarge
 	}
 	data, err := Compress(text)

@@ -15,7 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/appthrust/capt/internal/elements"
 	"github.com/appthrust/capt/internal/terraform"
 )
 
@@ -206,13 +205,8 @@ func Saved(secret *corev1.Secret) []string {
 	return *names
 }
 
-// maxPlainElements is how many elements a value may have that is not compressed. A run
-// writes them, and the manager has several in memory at the same time. What a runner reads
-// in its own pod, and the manager has written, may have maxContentElements.
-const (
-	maxPlainElements   = 10_000
-	maxContentElements = 2_000_000
-)
+// maxPlain is the size of a value that is not compressed, in bytes. A run writes them.
+const maxPlain = 64 << 10
 
 // Finished reports whether a run has a result, without decoding it.
 func Finished(secret *corev1.Secret) bool { return len(secret.Data[keyResult]) > 0 }
@@ -250,8 +244,8 @@ func decodePlain[T any](secret *corev1.Secret, key string) (*T, error) {
 		return nil, nil
 	}
 	var v T
-	if err := elements.CheckJSON(data, maxPlainElements); err != nil {
-		return nil, fmt.Errorf("decoding %s of Secret %s: %w", key, secret.Name, err)
+	if len(data) > maxPlain {
+		return nil, fmt.Errorf("decoding %s of Secret %s: it exceeds %d KiB", key, secret.Name, maxPlain>>10)
 	}
 	if err := json.Unmarshal(data, &v); err != nil {
 		return nil, fmt.Errorf("decoding %s of Secret %s: %w", key, secret.Name, err)
@@ -265,16 +259,7 @@ func decodeRequired(secret *corev1.Secret, key string, into any) error {
 	if len(data) == 0 {
 		return fmt.Errorf("reading Secret %s: key %s is missing", secret.Name, key)
 	}
-	count, err := measureJSON(data, maxContent, maxContentElements)
-	if err != nil {
-		return fmt.Errorf("decompressing %s of Secret %s: %w", key, secret.Name, err)
-	}
-	return decode(secret, key, count.Size, into)
-}
-
-// decode decodes a compressed key whose content has the given size.
-func decode(secret *corev1.Secret, key string, size int, into any) error {
-	text, err := inflate(secret.Data[key], size)
+	text, err := Decompress(data)
 	if err != nil {
 		return fmt.Errorf("decompressing %s of Secret %s: %w", key, secret.Name, err)
 	}

@@ -338,7 +338,7 @@ func omitOutputs(result *terraform.Result) {
 	}
 	result.Outputs, result.OutputsTooLarge = nil, true
 	result.Outcome, result.Class = terraform.OutcomeFailed, terraform.ClassTerminal
-	result.Diagnostics = diagnostic("Outputs too large", "The outputs exceed 1 MiB, the limit of a Secret, or have more than 150,000 elements, and are not written. All changes are applied. Make the outputs smaller, for example by writing large values to a bucket or a parameter store.")
+	result.Diagnostics = diagnostic("Outputs too large", "The outputs exceed 1 MiB, the limit of a Secret, or have more than 50,000 elements, and are not written. All changes are applied. Make the outputs smaller, for example by writing large values to a bucket or a parameter store.")
 }
 
 func (r *Runner) writeResult(ctx context.Context, result *terraform.Result, log []byte) error {
