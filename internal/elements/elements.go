@@ -25,10 +25,9 @@ func (e *Error) Error() string {
 // of the values in the JSON, whether it is valid or not.
 type Counter struct {
 	// Elements is the number of values so far, and Size that of bytes. Objects is the number
-	// of objects in lists, and Maps that of other objects. Commas is the number of commas in
-	// the outermost list or object. A null in a list counts as an object: it becomes an empty
-	// one.
-	Elements, Size, Objects, Maps, Commas int
+	// of objects in lists, and Maps that of other objects. A null in a list counts as an
+	// object: it becomes an empty one.
+	Elements, Size, Objects, Maps int
 	// Depth is that of lists and objects which have not ended.
 	Depth int
 	// lists has whether each of them is a list, up to maxDepth.
@@ -66,9 +65,6 @@ func (c *Counter) Add(b byte) {
 		c.end()
 	case b == ',':
 		c.Elements++
-		if c.Depth == 1 {
-			c.Commas++
-		}
 	case b == 'n' && c.inList():
 		c.Objects++
 	}
@@ -127,13 +123,6 @@ func JSON(text []byte) int {
 	var c Counter
 	_, _ = c.Write(text)
 	return c.Elements
-}
-
-// Entries returns at least the number of entries of a list or an object in valid JSON.
-func Entries(text []byte) int {
-	var c Counter
-	_, _ = c.Write(text)
-	return c.Commas + 1
 }
 
 // CheckJSON returns an error if JSON has too many elements.

@@ -23,14 +23,6 @@ func TestCheckJSON_countsEveryValue(t *testing.T) {
 	}
 }
 
-func TestEntries_countsThoseOfTheOutermostList(t *testing.T) {
-	for text, entries := range map[string]int{
-		`[1,2,3]`: 3, `{"a":[1,2,3],"b":{"c":1,"d":2}}`: 2, `[[1,2],{"a":1,"b":2},",,,","\",",null]`: 5, `7`: 1,
-	} {
-		NewWithT(t).Expect(elements.Entries([]byte(text))).To(Equal(entries), text)
-	}
-}
-
 func TestCounter_countsTheObjectsOfLists(t *testing.T) {
 	for text, objects := range map[string]int{
 		`{"a":{"b":{}},"c":null}`: 0, `{"items":[{},{},null]}`: 3, `[{"a":[{}]},[[{}]],"{}","null"]`: 3, `["n",1,true,{"n":null}]`: 1,

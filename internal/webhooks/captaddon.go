@@ -1,7 +1,6 @@
 package webhooks
 
 import (
-	"context"
 	"fmt"
 	"slices"
 
@@ -10,23 +9,11 @@ import (
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	"github.com/appthrust/capt/internal/addon/targetpath"
 	"github.com/appthrust/capt/internal/addon/versions"
-	"github.com/appthrust/capt/internal/kubernetes/manifest"
 )
 
 // +kubebuilder:webhook:verbs=create;update,path=/validate-addons-cluster-x-k8s-io-v1beta1-captaddon,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=addons.cluster.x-k8s.io,resources=captaddons,versions=v1beta1,name=validation.captaddon.addons.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 
 var captAddonRules = rules[*addonsv1.CAPTAddon]{
-	begin: func(ctx context.Context, addons ...*addonsv1.CAPTAddon) (end func(), err error) {
-		var texts [][]byte
-		turn := manifest.Turn{Admission: true}
-		for _, addon := range addons {
-			turn.Namespace = addon.Namespace
-			for _, source := range addon.Spec.Manifests {
-				texts = append(texts, []byte(source.Inline))
-			}
-		}
-		return turn.Wait(ctx, texts...)
-	},
 	object: func(a *addonsv1.CAPTAddon) field.ErrorList {
 		spec := field.NewPath("spec")
 		known := addonPlaceholders(&a.Spec)

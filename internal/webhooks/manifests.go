@@ -1,6 +1,7 @@
 package webhooks
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -17,7 +18,7 @@ func checkManifests(path *field.Path, text string, known []string) field.ErrorLi
 	if text == "" {
 		return nil
 	}
-	budget := manifest.NewBudget([]byte(text))
+	budget := &manifest.Budget{}
 	var errs field.ErrorList
 	objects := 0
 	for document, err := range manifest.Documents([]byte(text)) {
@@ -45,11 +46,15 @@ func checkManifests(path *field.Path, text string, known []string) field.ErrorLi
 // parseDocument returns the content of one YAML document, nil if it is empty or not
 // YAML, and what is wrong with it.
 func parseDocument(document []byte, budget *manifest.Budget) (content any, problem string) {
-	if err := budget.Check(document); err != nil {
-		return nil, "is refused: " + err.Error()
+	refused := budget.Check(document)
+	if refused != nil && !errors.Is(refused, manifest.ErrInvalid) {
+		return nil, "is refused: " + refused.Error()
 	}
 	if err := yaml.UnmarshalStrict(document, &content); err != nil {
 		return nil, "is not valid YAML: " + strings.TrimPrefix(err.Error(), "error converting YAML to JSON: ")
+	}
+	if refused != nil {
+		return nil, "is refused: " + refused.Error()
 	}
 	if content == nil {
 		return nil, ""

@@ -3,16 +3,9 @@ package webhooks
 import (
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	. "github.com/onsi/gomega"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-
-	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
-	"github.com/appthrust/capt/internal/kubernetes/manifest"
 )
 
 func TestCheckManifests_numbersDocumentsFromOne(t *testing.T) {
@@ -30,8 +23,8 @@ func TestCheckManifests_numbersDocumentsFromOne(t *testing.T) {
 		"unknown JSON":                  {good + "spec: ${json:NAME}\n", "unknown placeholder"},
 		"JSON inside a string":          {good + "spec: a ${json:CLUSTER_NAME}\n", "must be the whole string"},
 		"generated list":                {"apiVersion: v1\nkind: ConfigMapList\nitems: []\n", ""},
-		"aliases that expand":           {good + "data: {a: &a " + strings.Repeat("x", 100<<10) + ", b: [" + strings.Repeat("*a, ", 1000) + "]}\n", "document 1 is refused: the YAML aliases expand to too much text"},
-		"maps in maps":                  {good + "spec: " + strings.Repeat("{a: ", 9_000) + "1" + strings.Repeat("}", 9_000) + "\n", "document 1 is refused: the YAML would need more than 16 MiB"},
+		"aliases that expand":           {good + "data: {a: &a " + strings.Repeat("x", 100<<10) + ", b: [" + strings.Repeat("*a, ", 1000) + "]}\n", "document 1 is refused: the YAML would need more than 10 MiB"},
+		"maps in maps":                  {good + "spec: " + strings.Repeat("{a: ", 9_000) + "1" + strings.Repeat("}", 9_000) + "\n", "document 1 is refused: the YAML would need more than 10 MiB"},
 		"the second is bad":             {good + "---\nkind: A\n", "document 2 has no apiVersion"},
 		"a key twice":                   {good + "kind: Namespace\n", `document 1 is not valid YAML: yaml: unmarshal errors:`},
 		"a list":                        {"- a\n- b\n", "document 1 is not a Kubernetes object"},
@@ -50,29 +43,4 @@ func TestCheckManifests_numbersDocumentsFromOne(t *testing.T) {
 			g.Expect(errs.ToAggregate()).To(MatchError(ContainSubstring(tt.want)))
 		})
 	}
-}
-
-// An add-on of one user must not keep the requests of others in memory, nor delay them for long.
-func TestCAPTAddon_isRefusedWhileOthersAreChecked(t *testing.T) {
-	large := &addonsv1.CAPTAddon{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "a"}}
-	large.Spec.Manifests = []addonsv1.ManifestSource{{Name: "m", Inline: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n" + strings.Repeat("  # a\n", 5_000)}}
-	small := large.DeepCopy()
-	small.Spec.Manifests[0].Inline = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
-	v := &validator[*addonsv1.CAPTAddon]{rules: captAddonRules}
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		end, err := manifest.Turn{Namespace: "b"}.Begin(t.Context())
-		g.Expect(err).NotTo(HaveOccurred())
-		began := time.Now()
-		_, err = v.ValidateCreate(t.Context(), large)
-		g.Expect(apierrors.IsTooManyRequests(err)).To(BeTrue(), "%v", err)
-		g.Expect(time.Since(began)).To(Equal(maxWait))
-		_, err = v.ValidateUpdate(t.Context(), small, large)
-		g.Expect(apierrors.IsTooManyRequests(err)).To(BeTrue(), "%v", err)
-		_, err = v.ValidateCreate(t.Context(), small)
-		g.Expect(err).NotTo(HaveOccurred())
-		end()
-		_, err = v.ValidateUpdate(t.Context(), large, large)
-		g.Expect(err).NotTo(HaveOccurred())
-	})
 }

@@ -87,9 +87,6 @@ type rules[T client.Object] struct {
 	live func(ctx context.Context, reader client.Reader, obj T) field.ErrorList
 	// change returns the errors of an update. Nil allows all updates.
 	change func(ctx context.Context, before, after T) field.ErrorList
-	// begin waits until objects may be checked that need much memory, and returns a function that
-	// ends the check. Nil does not wait.
-	begin func(ctx context.Context, objs ...T) (end func(), err error)
 	// warn returns a warning about an object, or an empty string. Nil never warns.
 	warn func(obj T, now time.Time) string
 }
@@ -115,13 +112,24 @@ type validator[T client.Object] struct {
 	reader client.Reader
 }
 
+// checking limits how many objects are checked at a time. The API server sends any number of them
+// at once, and one may need some ten MiB.
+var checking = make(chan struct{}, 4)
+
 // check returns the errors of an object.
 func (v *validator[T]) check(ctx context.Context, obj T) field.ErrorList {
-	errs := v.rules.object(obj)
+	errs := v.checkObject(obj)
 	if v.rules.live != nil && v.reader != nil {
 		errs = append(errs, v.rules.live(ctx, v.reader, obj)...)
 	}
 	return errs
+}
+
+// checkObject returns the errors of an object that do not depend on others.
+func (v *validator[T]) checkObject(obj T) field.ErrorList {
+	checking <- struct{}{}
+	defer func() { <-checking }()
+	return v.rules.object(obj)
 }
 
 // registry registers the webhooks of some API groups.
@@ -153,11 +161,6 @@ func registerValidator[T client.Object](in registry, obj T, r rules[T]) error {
 
 // ValidateCreate rejects an object that violates a rule.
 func (v *validator[T]) ValidateCreate(ctx context.Context, obj T) (admission.Warnings, error) {
-	end, err := v.begin(ctx, obj)
-	if err != nil {
-		return nil, err
-	}
-	defer end()
 	return v.rules.warnings(nil, obj, time.Now()), v.reject(obj, v.check(ctx, obj))
 }
 
@@ -168,35 +171,12 @@ func (v *validator[T]) ValidateUpdate(ctx context.Context, before, after T) (adm
 	if !after.GetDeletionTimestamp().IsZero() {
 		return nil, nil
 	}
-	end, err := v.begin(ctx, before, after)
-	if err != nil {
-		return nil, err
-	}
-	defer end()
 	errs := subtract(v.check(ctx, after), v.check(ctx, before))
 	if v.rules.change != nil {
 		errs = append(errs, v.rules.change(ctx, before, after)...)
 	}
 	return v.rules.warnings(&before, after, time.Now()), v.reject(after, errs)
 }
-
-// begin waits until objects may be checked. Users try again if that takes long.
-func (v *validator[T]) begin(ctx context.Context, objs ...T) (end func(), err error) {
-	if v.rules.begin == nil {
-		return func() {}, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, maxWait)
-	defer cancel()
-	end, err = v.rules.begin(ctx, objs...)
-	if err != nil {
-		return nil, apierrors.NewTooManyRequests("The manager checks other large objects: try again", int(maxWait.Seconds()))
-	}
-	return end, nil
-}
-
-// maxWait is how long the check of an object waits for others. The API server waits 10 seconds for
-// a webhook.
-const maxWait = 5 * time.Second
 
 // ValidateDelete allows every deletion.
 func (v *validator[T]) ValidateDelete(context.Context, T) (admission.Warnings, error) {

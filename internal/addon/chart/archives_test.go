@@ -11,7 +11,6 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"github.com/appthrust/capt/internal/kubernetes/manifest"
 	"github.com/appthrust/capt/internal/testenv/memorytest"
 )
 
@@ -111,37 +110,6 @@ type observedContext struct {
 }
 
 func (c observedContext) Err() error { return c.asked() }
-
-// Others decode manifests while a chart is unpacked, which takes longer.
-func TestFetcher_unpacksWhileOthersDecode(t *testing.T) {
-	g := NewWithT(t)
-	ended, end := context.WithCancel(t.Context())
-	end()
-	asked := 0
-	ctx := observedContext{t.Context(), func() error {
-		asked++
-		done, err := manifest.Turn{Namespace: "other"}.Begin(ended)
-		if err == nil {
-			done()
-		}
-		return err
-	}}
-	_, err := Fetcher{Tenant: "own"}.unpack(ctx, pack(chartWith(5, "charts/c%d.tgz", string(pack(chartWith(0, "", ""))))))
-	g.Expect(err).NotTo(HaveOccurred(), "the turn of manifests is free")
-	g.Expect(asked).To(BeNumerically(">", 5))
-}
-
-func TestFetcher_unpacksOneChartAtATime(t *testing.T) {
-	g := NewWithT(t)
-	ended, end := context.WithCancel(t.Context())
-	end()
-	ctx := observedContext{t.Context(), func() error {
-		_, err := Fetcher{Tenant: "other"}.unpack(ended, pack(chartWith(0, "", "")))
-		return fmt.Errorf("the other one: %w", err)
-	}}
-	_, err := Fetcher{Tenant: "own"}.unpack(ctx, pack(chartWith(0, "", "")))
-	g.Expect(err).To(MatchError(ContainSubstring("the other one: waiting for other large YAML or charts: context canceled")))
-}
 
 func TestFetcher_endsUnpackingWithItsContext(t *testing.T) {
 	g := NewWithT(t)

@@ -71,9 +71,7 @@ func (c *Cache) FetchFor(ctx context.Context, tenant, repository, name, version 
 		if cached, found := c.get(key); found {
 			return cached, nil
 		}
-		fetcher := c.Fetcher
-		fetcher.Tenant = tenant
-		chart, err := fetcher.Fetch(context.WithoutCancel(ctx), repository, name, version, insecure)
+		chart, err := c.Fetcher.Fetch(context.WithoutCancel(ctx), repository, name, version, insecure)
 		return c.put(key, outcome{chart: chart, err: err, tenant: tenant}), nil
 	})
 	select {

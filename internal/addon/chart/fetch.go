@@ -23,8 +23,6 @@ type Fetcher struct {
 	Policy *dial.Policy
 	// MaxIndex limits the size of index.yaml. The default is 64 MiB.
 	MaxIndex int64
-	// Tenant is the namespace for which charts are fetched. Tenants take turns in parsing them.
-	Tenant string
 	// Timeout limits the time of a fetch. The default is a minute.
 	Timeout time.Duration
 }
@@ -92,7 +90,7 @@ func (f Fetcher) client() *http.Client {
 
 // unpack returns the chart of an archive that was fetched.
 func (f Fetcher) unpack(ctx context.Context, data []byte) (*Chart, error) {
-	c, err := f.parse(ctx, data)
+	c, err := parse(ctx, data)
 	if errors.Is(err, context.DeadlineExceeded) {
 		// It is not the repository that is slow.
 		return nil, fmt.Errorf("the chart was fetched, but not unpacked within %s", f.Timeout)
@@ -100,23 +98,11 @@ func (f Fetcher) unpack(ctx context.Context, data []byte) (*Chart, error) {
 	return c, err
 }
 
-// parse unpacks and parses a chart. One chart is unpacked at a time, while others decode
-// manifests. Parsing it needs many times its size, so it waits for its turn for that.
-func (f Fetcher) parse(ctx context.Context, data []byte) (*Chart, error) {
-	endUnpacking, err := f.turn().Unpack(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer endUnpacking()
+func parse(ctx context.Context, data []byte) (*Chart, error) {
 	collected := newCollector(ctx)
 	if err := collected.unpack(bytes.NewReader(data), ""); err != nil {
 		return nil, err
 	}
-	end, err := f.turn().Begin(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer end()
 	budget := &manifest.Budget{}
 	c, err := assemble(collected.files, budget)
 	if err != nil {
@@ -125,5 +111,3 @@ func (f Fetcher) parse(ctx context.Context, data []byte) (*Chart, error) {
 	c.memory = budget.Used() + collected.kept
 	return c, nil
 }
-
-func (f Fetcher) turn() manifest.Turn { return manifest.Turn{Namespace: f.Tenant} }

@@ -243,7 +243,7 @@ func TestCache_slowRepositoryBlocksNobody(t *testing.T) {
 
 // A tenant who asks for many charts, or for large ones, must not fill the memory.
 func TestCache_isBounded(t *testing.T) {
-	packed := anchor().with("values.yaml", "a: ["+strings.Repeat("{a: 1},", 20_000)+"1]\n").archive()
+	packed := anchor().with("values.yaml", "a: ["+strings.Repeat("{a: 1},", 18_000)+"1]\n").archive()
 	requests := map[string]int{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "index.yaml") {
@@ -267,5 +267,5 @@ func TestCache_isBounded(t *testing.T) {
 	fetch(0)
 	g := NewWithT(t)
 	g.Expect(requests["/5/index.yaml"]).To(Equal(1), "the newest is kept")
-	g.Expect(requests["/0/index.yaml"]).To(Equal(2), "6 charts of 10 MiB in memory are more than the cache keeps")
+	g.Expect(requests["/0/index.yaml"]).To(Equal(2), "6 charts of 9 MiB in memory are more than the cache keeps")
 }

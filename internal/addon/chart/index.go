@@ -3,7 +3,6 @@ package chart
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -36,11 +35,11 @@ type entry struct {
 
 // readIndex returns the entries of a chart. It reads the index line by line, because
 // parsing a large one needs many times its size of memory.
-func (f Fetcher) readIndex(ctx context.Context, from io.Reader, name string) ([]entry, error) {
+func (f Fetcher) readIndex(from io.Reader, name string) ([]entry, error) {
 	limited := &io.LimitedReader{R: from, N: f.MaxIndex + 1}
 	buffered := bufio.NewReader(limited)
 	if start, _ := buffered.Peek(1); len(start) == 1 && start[0] == '{' {
-		return f.parseIndex(ctx, buffered, name)
+		return parseIndex(buffered, name)
 	}
 	found := indexLines{name: name}
 	lines := bufio.NewScanner(buffered)
@@ -63,14 +62,14 @@ func (f Fetcher) readIndex(ctx context.Context, from io.Reader, name string) ([]
 		return nil, missing("chart "+name, name, found.names)
 	}
 	var parsed map[string][]entry
-	if err := f.decode(ctx, found.text.Bytes(), &parsed); err != nil {
+	if err := unmarshal(found.text.Bytes(), &parsed, &manifest.Budget{}); err != nil {
 		return nil, err
 	}
 	return parsed[name], nil
 }
 
 // parseIndex returns the entries of a chart in an index in JSON.
-func (f Fetcher) parseIndex(ctx context.Context, from io.Reader, name string) ([]entry, error) {
+func parseIndex(from io.Reader, name string) ([]entry, error) {
 	text, err := readLimited(from, maxEntries)
 	if err != nil {
 		return nil, err
@@ -78,7 +77,7 @@ func (f Fetcher) parseIndex(ctx context.Context, from io.Reader, name string) ([
 	var index struct {
 		Entries map[string][]entry `json:"entries"`
 	}
-	if err := f.decode(ctx, text, &index); err != nil {
+	if err := unmarshal(text, &index, &manifest.Budget{}); err != nil {
 		return nil, err
 	}
 	entries, known := index.Entries[name]
@@ -86,16 +85,6 @@ func (f Fetcher) parseIndex(ctx context.Context, from io.Reader, name string) ([
 		return nil, missing("chart "+name, name, slices.Sorted(maps.Keys(index.Entries)))
 	}
 	return entries, nil
-}
-
-// decode decodes a part of an index, when it is its turn.
-func (f Fetcher) decode(ctx context.Context, text []byte, into any) error {
-	end, err := f.turn().Wait(ctx, text)
-	if err != nil {
-		return err
-	}
-	defer end()
-	return unmarshal(text, into, manifest.NewBudget(text))
 }
 
 // indexLines collects the lines of one chart.

@@ -48,12 +48,12 @@ generated: "2026-01-01"
 		"unknown in JSON":   {`{"entries":{"alpha":[]}}`, "karpenter", nil, "the repository has no chart karpenter"},
 		"in one line":       {"entries: {karpenter: []}\n", "karpenter", nil, "not written in lines"},
 		"a page":            {"<html>\n<body>\n", "karpenter", nil, "the repository has no chart karpenter"},
-		"invalid":           {"entries:\n  karpenter:\n  - version: [\n", "karpenter", nil, "yaml"},
+		"invalid":           {"entries:\n  karpenter:\n  - version: [\n", "karpenter", nil, "the YAML is invalid"},
 		"a line too long":   {"entries:\n  karpenter: " + strings.Repeat("x", 2*maxLine), "karpenter", nil, "token too long"},
 		"too many versions": {"entries:\n  karpenter:\n" + strings.Repeat("  - version: 1.2.3\n", maxEntries/10), "karpenter", nil, "larger than 2 MiB"},
 	} {
 		g := NewWithT(t)
-		entries, err := Fetcher{MaxIndex: maxIndex}.readIndex(t.Context(), strings.NewReader(tt.text), tt.chart)
+		entries, err := Fetcher{MaxIndex: maxIndex}.readIndex(strings.NewReader(tt.text), tt.chart)
 		if tt.err != "" {
 			g.Expect(err).To(MatchError(ContainSubstring(tt.err)), name)
 			continue
@@ -70,7 +70,7 @@ func TestReadIndex_needsLittleMemory(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	index := &endlessIndex{size: 25 << 20}
-	entries, err := Fetcher{MaxIndex: maxIndex}.readIndex(t.Context(), index, "chart-7")
+	entries, err := Fetcher{MaxIndex: maxIndex}.readIndex(index, "chart-7")
 	runtime.ReadMemStats(&after)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(entries).NotTo(BeEmpty())

@@ -30,7 +30,7 @@ func TestFetcher_refusesChartsThatFillTheMemory(t *testing.T) {
 		var err error
 		allocated := memorytest.Allocated(func() { _, err = Fetcher{}.unpack(t.Context(), data) })
 		t.Logf("%s: %d KiB, %d MiB allocated", name, len(data)>>10, allocated>>20)
-		g.Expect(err).To(MatchError(ContainSubstring("would need more than 16 MiB of memory")), name)
+		g.Expect(err).To(MatchError(ContainSubstring("would need more than 10 MiB of memory")), name)
 		g.Expect(allocated).To(BeNumerically("<", 100<<20), name)
 	}
 }

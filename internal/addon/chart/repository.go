@@ -21,7 +21,7 @@ func (s source) download(ctx context.Context, f Fetcher) (*Chart, error) {
 		return nil, err
 	}
 	defer body.Close()
-	entries, err := f.readIndex(ctx, body, s.name)
+	entries, err := f.readIndex(body, s.name)
 	if err != nil {
 		return nil, fmt.Errorf("reading index.yaml of %s: %w", s.repository, err)
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
-	"errors"
 	"net/url"
 	"regexp"
 	"strings"
@@ -185,10 +184,7 @@ func (r secretReader) pull() ([]string, error) {
 	if !r.has(key) {
 		return nil, r.missing("has no key " + key + ": create it with kubectl create secret docker-registry")
 	}
-	switch err := r.budget.checkJSON(r.data[key]); {
-	case errors.Is(err, ErrLarge):
-		return nil, err
-	case err != nil:
+	if err := r.budget.memory.CheckJSON(r.data[key]); err != nil {
 		return nil, r.invalid(key, "is too large: "+err.Error())
 	}
 	var config struct {

@@ -29,8 +29,6 @@ type Input struct {
 	// Round is part of the output. A higher one makes Cluster API reapply the same
 	// content.
 	Round int
-	// Limits are those of the rendering.
-	Limits Limits
 }
 
 // Cluster contains the fields of a cluster that manifests can refer to.

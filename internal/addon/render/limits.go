@@ -23,53 +23,20 @@ const (
 	// maxWritten limits the estimated size of an object as YAML. It is more than maxBytes,
 	// because the estimate may be too high.
 	maxWritten = 2 << 20
-	// maxSmall limits what a small rendering needs for each of the strings, the decoded values
-	// and the manifests.
-	maxSmall = 256 << 10
 	// entrySize is what an entry of a map of texts needs beside its key and text.
 	entrySize = 64
 )
 
-// ErrLarge reports that a rendering needs more than a small one may.
-var ErrLarge = errors.New("the rendering is large")
-
-// Limits decides what a rendering may read and need.
-type Limits int
-
-const (
-	// Large are the limits of a rendering of which there is one at a time: the caller has a
-	// manifest.Turn, or is a command.
-	Large Limits = iota
-	// Small are those of a rendering that needs no turn. It ends with ErrLarge if it needs more.
-	Small
-)
-
-func (l Limits) of(large, small int) int {
-	if l == Small {
-		return small
-	}
-	return large
-}
-
-// exceeded returns the error of a rendering that needs more.
-func (l Limits) exceeded(err error) error {
-	if l == Small {
-		return ErrLarge
-	}
-	return err
-}
-
 // Size sums the size of what an add-on is rendered from, so that reading it ends when it is too
 // much.
 type Size struct {
-	limits Limits
-	addon  string
-	bytes  int
+	addon string
+	bytes int
 }
 
 // NewSize returns the size of what the add-on itself has.
-func NewSize(addon *addonsv1.CAPTAddon, limits Limits) *Size {
-	s := &Size{limits: limits, addon: addon.Name}
+func NewSize(addon *addonsv1.CAPTAddon) *Size {
+	s := &Size{addon: addon.Name}
 	for _, source := range addon.Spec.Manifests {
 		s.bytes += len(source.Inline)
 	}
@@ -82,51 +49,22 @@ func NewSize(addon *addonsv1.CAPTAddon, limits Limits) *Size {
 // Add adds an entry of an object.
 func (s *Size) Add(key string, length int) { s.bytes += len(key) + length + entrySize }
 
-// Check returns ErrLarge or a fault if it is too much with an object, such as "ConfigMap a".
+// Check returns a fault if it is too much with an object, such as "ConfigMap a".
 func (s *Size) Check(object string) error {
-	if s.bytes <= s.limits.of(maxSources, manifest.MaxSmallText) {
+	if s.bytes <= maxSources {
 		return nil
 	}
-	return s.limits.exceeded(fault.Stall(addonsv1.TooLargeReason, "Add-on %s: with %s, it is made of more than %d KiB, the limit: split it into two add-ons with dependsOn, or remove keys that it does not need",
-		s.addon, object, maxSources>>10))
+	return fault.Stall(addonsv1.TooLargeReason, "Add-on %s: with %s, it is made of more than %d KiB, the limit: split it into two add-ons with dependsOn, or remove keys that it does not need",
+		s.addon, object, maxSources>>10)
 }
 
 // budget limits what one rendering needs.
 type budget struct {
-	limits Limits
-	addon  string
+	addon string
 	// memory is that of documents and decoded values.
-	memory *manifest.Budget
+	memory manifest.Budget
 	// expanded is the size of strings with placeholders so far.
 	expanded int
-}
-
-// newBudget returns the budget of a rendering, or ErrLarge.
-func (in *Input) newBudget() (*budget, error) {
-	var texts [][]byte
-	for _, source := range in.Addon.Spec.Manifests {
-		if source.Inline != "" {
-			texts = append(texts, []byte(source.Inline))
-		}
-		for _, text := range in.Sources[source.Name] {
-			texts = append(texts, text)
-		}
-	}
-	if in.Limits == Small && !manifest.AreSmall(texts...) {
-		return nil, ErrLarge
-	}
-	return &budget{limits: in.Limits, addon: in.Addon.Name, memory: manifest.NewBudget(texts...)}, nil
-}
-
-// checkJSON returns an error if JSON must not be decoded.
-func (b *budget) checkJSON(text []byte) error {
-	if err := b.memory.CheckJSON(text); err != nil {
-		return b.limits.exceeded(err)
-	}
-	if b.limits == Small && b.memory.Used() > maxSmall {
-		return ErrLarge
-	}
-	return nil
 }
 
 // expandedError reports strings that are too long with the values of their placeholders.
@@ -145,9 +83,9 @@ func (b *budget) expand(text string, values map[string]string) (string, error) {
 	if !strings.Contains(text, "${") {
 		return text, nil
 	}
-	expanded, err := placeholder.ExpandUpTo(text, b.limits.of(maxBytes, maxSmall)-b.expanded, lookup(values))
+	expanded, err := placeholder.ExpandUpTo(text, maxBytes-b.expanded, lookup(values))
 	if tooLong, found := errors.AsType[*placeholder.TooLongError](err); found {
-		return "", b.limits.exceeded(&expandedError{name: tooLong.Name, size: len(values[tooLong.Name])})
+		return "", &expandedError{name: tooLong.Name, size: len(values[tooLong.Name])}
 	}
 	b.expanded += len(expanded)
 	return expanded, err
@@ -155,12 +93,11 @@ func (b *budget) expand(text string, values map[string]string) (string, error) {
 
 // checkWritten returns an error if an object must not be written as YAML.
 func (b *budget) checkWritten(obj *unstructured.Unstructured) error {
-	limit := b.limits.of(maxWritten, maxSmall)
-	if written(obj.Object, 0, limit) <= limit {
+	if written(obj.Object, 0, maxWritten) <= maxWritten {
 		return nil
 	}
-	return b.limits.exceeded(fault.Stall(addonsv1.TooLargeReason, "Add-on %s: %s %s has more than %d KiB as YAML, and a Secret holds at most %d KiB: write less, or nest it less deeply",
-		b.addon, obj.GetKind(), obj.GetName(), maxWritten>>10, maxBytes>>10))
+	return fault.Stall(addonsv1.TooLargeReason, "Add-on %s: %s %s has more than %d KiB as YAML, and a Secret holds at most %d KiB: write less, or nest it less deeply",
+		b.addon, obj.GetKind(), obj.GetName(), maxWritten>>10, maxBytes>>10)
 }
 
 const (
@@ -223,7 +160,7 @@ func writtenText(text string, indent int) int {
 // apply it and to remove its objects. Values of placeholders may have more elements than
 // manifests may.
 func (b *budget) checkReadable(key string, text []byte) error {
-	readable := manifest.NewBudget(text)
+	readable := &manifest.Budget{}
 	for document, err := range manifest.Documents(text) {
 		if err == nil {
 			err = readable.Check(document.Text)

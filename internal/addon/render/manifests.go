@@ -93,7 +93,7 @@ func (b *budget) decode(name string, values map[string]string) (any, error) {
 	if !found {
 		return nil, &placeholder.UnresolvedError{Names: []string{name}}
 	}
-	if err := b.checkJSON([]byte(text)); err != nil {
+	if err := b.memory.CheckJSON([]byte(text)); err != nil {
 		return nil, fmt.Errorf("${json:%s}: %w", name, err)
 	}
 	var value any
@@ -104,11 +104,8 @@ func (b *budget) decode(name string, values map[string]string) (any, error) {
 	return value, nil
 }
 
-// unresolved returns the fault of a placeholder that cannot be resolved, or ErrLarge.
+// unresolved returns the fault of a placeholder that cannot be resolved.
 func (in *Input) unresolved(where string, values map[string]string, err error) error {
-	if errors.Is(err, ErrLarge) {
-		return err
-	}
 	if tooLong, found := errors.AsType[*expandedError](err); found {
 		return fault.Stall(addonsv1.TooLargeReason, "Add-on %s: %s: %w", in.Addon.Name, where, tooLong)
 	}

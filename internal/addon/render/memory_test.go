@@ -41,8 +41,7 @@ func nested(depth int, value string) string {
 	return strings.Repeat("{a: ", depth) + value + strings.Repeat("}", depth)
 }
 
-// A few hundred bytes of an add-on, and a Secret of an output, must not end the manager, which
-// has 128 MiB.
+// A few hundred bytes of an add-on, and a Secret of an output, must not end the manager.
 func TestRender_refusesWhatFillsTheMemory(t *testing.T) {
 	maps := func(bytes int) string { return "[" + strings.Repeat(`{"a":0},`, bytes/8) + "0]" }
 	list := func(item string, count int) string { return strings.Repeat("- "+item+"\n", count) }
@@ -54,11 +53,11 @@ func TestRender_refusesWhatFillsTheMemory(t *testing.T) {
 	}{
 		"JSON, often": {
 			mine(thing + "spec:\n" + list("${json:BIG}", 30)), maps(156 << 10),
-			"InvalidManifest: Add-on mine: manifests set0: Thing a: ${json:BIG}: the JSON would need more than 16 MiB of memory",
+			"InvalidManifest: Add-on mine: manifests set0: Thing a: ${json:BIG}: the JSON would need more than 10 MiB of memory",
 		},
 		"JSON, in many manifests": {
-			mine(strings.Split(strings.Repeat(thing+"spec: '${json:BIG}'\n\x00", 30), "\x00")...), maps(156 << 10),
-			"InvalidManifest: Add-on mine: manifests set1: Thing a: ${json:BIG}: the JSON would need more than 16 MiB of memory",
+			mine(strings.Split(strings.Repeat(thing+"spec: '${json:BIG}'\n\x00", 30), "\x00")...), maps(100 << 10),
+			"InvalidManifest: Add-on mine: manifests set1: Thing a: ${json:BIG}: the JSON would need more than 10 MiB of memory",
 		},
 		"a large JSON": {
 			mine(thing + "spec: '${json:BIG}'\n"), maps(1 << 20),
@@ -94,7 +93,7 @@ func TestRender_refusesWhatFillsTheMemory(t *testing.T) {
 		},
 		"many texts": {
 			mine(strings.Split(strings.Repeat(thing+"spec: ["+strings.Repeat("a: 1,", 18_000)+"1]\n\x00", 20), "\x00")...), "",
-			"InvalidManifest: Add-on mine: manifests set1: document 1: the YAML would need more than 16 MiB of memory",
+			"InvalidManifest: Add-on mine: manifests set1: document 1: the YAML would need more than 10 MiB of memory",
 		},
 		"many elements in a string": {
 			mine(thing + "spec: '${BIG}'\n"), strings.Repeat("a,", 120_000),
@@ -102,7 +101,7 @@ func TestRender_refusesWhatFillsTheMemory(t *testing.T) {
 		},
 		"JSON in helm.values": {
 			withValues(`["${json:BIG}","${json:BIG}","${json:BIG}"]`), maps(156 << 10),
-			"InvalidManifest: Add-on mine: helm.values: ${json:BIG}: the JSON would need more than 16 MiB of memory",
+			"InvalidManifest: Add-on mine: helm.values: ${json:BIG}: the JSON would need more than 10 MiB of memory",
 		},
 		"strings in helm.values": {
 			withValues(`["` + strings.Repeat(`${BIG}","`, 60) + `"]`), x,

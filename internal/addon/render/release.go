@@ -174,7 +174,7 @@ func (in *Input) chartValues(values map[string]string, b *budget) (any, error) {
 	if in.Addon.Spec.Helm.Values == nil || len(in.Addon.Spec.Helm.Values.Raw) == 0 {
 		return nil, nil
 	}
-	if err := b.checkJSON(in.Addon.Spec.Helm.Values.Raw); err != nil {
+	if err := b.memory.CheckJSON(in.Addon.Spec.Helm.Values.Raw); err != nil {
 		return nil, in.unresolved("helm.values", values, err)
 	}
 	var content any

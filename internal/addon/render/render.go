@@ -65,16 +65,13 @@ func IdentityOf(obj *unstructured.Unstructured) Object {
 }
 
 // Render returns the manifests for one cluster. Its errors are faults, the cause of which
-// is in the add-on or in its sources, or ErrLarge.
+// is in the add-on or in its sources.
 func Render(in Input) (*Rendered, error) {
 	values, err := in.placeholders()
 	if err != nil {
 		return nil, err
 	}
-	b, err := in.newBudget()
-	if err != nil {
-		return nil, err
-	}
+	b := &budget{addon: in.Addon.Name}
 	r := &Rendered{Data: map[string][]byte{}, Secrets: map[Object]map[string]string{}, budget: b}
 	for i, source := range in.Addon.Spec.Manifests {
 		objects, err := in.manifests(source, values, b)
@@ -119,8 +116,8 @@ func (r *Rendered) add(key string, addon *addonsv1.CAPTAddon, objects []*unstruc
 		if err != nil {
 			return fmt.Errorf("encoding %s: %w", obj.GetName(), err)
 		}
-		if r.size += len(document); r.size > r.budget.limits.of(maxBytes, maxSmall) {
-			return r.budget.limits.exceeded(tooLarge(addon, r.size))
+		if r.size += len(document); r.size > maxBytes {
+			return tooLarge(addon, r.size)
 		}
 		text.WriteString("---\n")
 		text.Write(document)

@@ -215,7 +215,7 @@ func TestRender_reportsInvalidInput(t *testing.T) {
 		"a path":        {path, "InvalidTargetPath: Add-on karpenter: helm.valuesFrom[0].targetPath"},
 		"a placeholder": {inline("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '${CLUSTERNAME}'}\n"), "MissingKey: Add-on mine: manifests set: ConfigMap ${CLUSTERNAME}: ${CLUSTERNAME} has no value: did you mean ${CLUSTER_NAME}?"},
 		"no object":     {inline("# nothing\n"), "Empty: Add-on mine: its manifests contain no objects"},
-		"no YAML":       {inline("password: [hunter2\n"), "InvalidManifest: Add-on mine: manifests set: document 1 is not the YAML of a Kubernetes object"},
+		"no YAML":       {inline("password: [hunter2\n"), "InvalidManifest: Add-on mine: manifests set: document 1: the YAML is invalid"},
 		"no value":      {inline("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '${elsewhere}'}\n"), "MissingKey: Add-on mine: manifests set: ConfigMap ${elsewhere}: ${elsewhere} has no value: add it to connection.keys if it is an output"},
 		"broken text":   {inline("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '${'}\n"), "InvalidManifest: Add-on mine: manifests set: ConfigMap ${:"},
 		"not JSON":      {inline("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: '${json:cluster_nam}'\n", "cluster_nam"), "InvalidManifest: Add-on mine: manifests set: ConfigMap a: ${json:cluster_nam}: the value is not JSON: write ${cluster_nam} for a string"},
@@ -293,7 +293,7 @@ func TestRender_readsReferencedManifestsAsTheyAre(t *testing.T) {
 
 	in.Sources["set"]["c"] = []byte("hunter2: [")
 	_, err = Render(in)
-	g.Expect(err).To(MatchError("InvalidManifest: Add-on mine: manifests set, key c: document 1 is not the YAML of a Kubernetes object, see line 1"))
+	g.Expect(err).To(MatchError("InvalidManifest: Add-on mine: manifests set, key c: document 1: the YAML is invalid, see line 1"))
 }
 
 func TestRender_prefersTheObjectsOfManifests(t *testing.T) {

@@ -24,7 +24,7 @@ func TestRunsIn_readsLittleOfThePod(t *testing.T) {
 	f := newFixture(t)
 	f.cache.options.Pod = Pod{Namespace: "capt-system", Name: "manager", UID: "u"}
 	f.Expect(f.client.Create(t.Context(), f.server.kubeconfig("first"))).To(Succeed())
-	for count, fails := range map[int]bool{15_000: false, 1 << 20: true} {
+	for count, fails := range map[int]bool{12_000: false, 1 << 20: true} {
 		f.server.set(func() {
 			f.server.pod = `{"kind":"Pod","apiVersion":"v1","metadata":{"uid":"other"},"spec":{"containers":[` + strings.Repeat("{},", count) + `{}]}}`
 		})

@@ -57,13 +57,11 @@ var (
 )
 
 func newInformer(k kind, transform toolscache.TransformFunc, clusterScoped bool, memory *budget) *informer {
-	i := &informer{
+	return &informer{
 		kind: k, clusterScoped: clusterScoped, transform: transform, usage: usage{budget: memory},
 		store:  toolscache.NewStore(toolscache.DeletionHandlingMetaNamespaceKeyFunc),
 		listed: make(chan struct{}), stopped: make(chan struct{}),
 	}
-	i.usage.evict = func() { _ = i.exceed() }
-	return i
 }
 
 // start watches until the context ends. A watch whose objects need too much memory ends
@@ -97,7 +95,7 @@ func (i *informer) run(ctx context.Context, item runtime.Object, source toolscac
 
 // exceed ends the watch because the objects need too much memory, and returns that.
 func (i *informer) exceed() error {
-	err := i.usage.budget.exceeded(i.kind)
+	err := i.usage.budget.error(i.kind)
 	if cancel := i.cancel.Load(); cancel != nil {
 		(*cancel)(err)
 	}

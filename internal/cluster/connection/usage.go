@@ -5,21 +5,20 @@ import (
 	"math"
 	"runtime/debug"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 const (
-	// part is the part of the manager's memory that the objects of one cluster may have,
-	// and minBudget and maxBudget limit it. The first is enough for the nodes of a large
-	// cluster, and the second applies without a memory limit. The clusters of one namespace
-	// may have one and a half times as much together, and all clusters twice as much.
-	part                 = 4
-	minBudget, maxBudget = 16 << 20, 256 << 20
+	// The parts of the manager's memory that the objects of one cluster, of the clusters of one
+	// namespace, and of all clusters may have. The first is enough for the nodes of a large
+	// cluster.
+	clusterPart, namespacePart, totalPart = 8, 4, 2
 	// reserved is what the clusters of a namespace may have even if those of others need all.
-	reserved = 1 << 20
+	reserved = 4 << 20
+	// defaultMemory is assumed without a memory limit.
+	defaultMemory = 1 << 30
 	// limitRetry is when a kind that needed too much memory is listed again.
 	limitRetry = 5 * time.Minute
 )
@@ -27,146 +26,68 @@ const (
 // memory is what the objects of all clusters need. The users of a cluster decide how many
 // there are, and the manager is shared with others.
 type memory struct {
-	// cluster, namespace and all are what the objects of a cluster, of the clusters of a
-	// namespace, and of all clusters may need.
-	cluster, namespace, all int64
+	// limit is the memory of the manager.
+	limit int64
 
-	mu   sync.Mutex
-	used int64
+	mu    sync.Mutex
+	total int64
 	// namespaces is what the objects of the clusters of each namespace need.
-	namespaces map[string]*share
-}
-
-// share is what the objects of the clusters of a namespace need.
-type share struct {
-	used  int64
-	kinds map[*usage]int64
+	namespaces map[string]int64
 }
 
 func newMemory() *memory {
 	limit := debug.SetMemoryLimit(-1)
 	if limit == math.MaxInt64 {
-		limit = part * maxBudget
+		limit = defaultMemory
 	}
-	cluster := max(limit/part, minBudget)
-	return &memory{cluster: cluster, namespace: cluster * 3 / 2, all: cluster * 2, namespaces: map[string]*share{}}
-}
-
-// add adds to what a kind of a cluster needs. It returns for which clusters that is too much, and
-// the limit in bytes, or an empty string. If all clusters need too much, that is so for the
-// namespace that loser returns. If it is another one, it loses a kind.
-func (m *memory) add(u *usage, by int64) (whose string, limit int64) {
-	m.mu.Lock()
-	own := m.charge(u, by)
-	whose, limit = m.exceededBy(own)
-	var largest *share
-	if whose == "" && by > 0 && m.used > m.all {
-		if largest = m.loser(own); largest == own && own.used > reserved {
-			whose, limit = "all workload clusters", m.all
-		}
-	}
-	var evicted *usage
-	if largest != nil && largest != own && largest.used > reserved {
-		evicted = largest.largest()
-	}
-	m.mu.Unlock()
-	if evicted != nil && evicted.evict != nil {
-		evicted.evict()
-	}
-	return whose, limit
-}
-
-// charge adds to what a kind of a cluster needs, and returns what its namespace needs.
-func (m *memory) charge(u *usage, by int64) *share {
-	m.used += by
-	own := m.namespaces[u.budget.namespace]
-	if own == nil {
-		own = &share{kinds: map[*usage]int64{}}
-		m.namespaces[u.budget.namespace] = own
-	}
-	own.used += by
-	if own.kinds[u] += by; own.kinds[u] == 0 {
-		delete(own.kinds, u)
-	}
-	if len(own.kinds) == 0 {
-		delete(m.namespaces, u.budget.namespace)
-	}
-	return own
-}
-
-// exceededBy returns the limit that the clusters of a namespace exceed by themselves.
-func (m *memory) exceededBy(own *share) (whose string, limit int64) {
-	if own.used > m.namespace {
-		return "the workload clusters of the namespace", m.namespace
-	}
-	return "", 0
-}
-
-// loser returns the namespace that loses what it needs if all clusters need too much: the one that
-// needs most, or own if it has its share and the other one does not need twice as much. Otherwise
-// who has several namespaces could take the memory of one that needs a little more than each.
-func (m *memory) loser(own *share) *share {
-	largest := m.largest(own)
-	if own.used > max(reserved, m.all/int64(len(m.namespaces))) && largest.used < 2*own.used {
-		return own
-	}
-	return largest
-}
-
-// largest returns the namespace that needs most, own if no other needs more.
-func (m *memory) largest(own *share) *share {
-	for _, other := range m.namespaces {
-		if other.used > own.used {
-			own = other
-		}
-	}
-	return own
-}
-
-// largest returns the kind that needs most.
-func (s *share) largest() *usage {
-	var found *usage
-	for u, used := range s.kinds {
-		if found == nil || used > s.kinds[found] {
-			found = u
-		}
-	}
-	return found
-}
-
-// exceeded returns which limit the clusters of a namespace exceed, alone or with all others.
-func (m *memory) exceeded(namespace string) (whose string, limit int64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if own := m.namespaces[namespace]; own != nil {
-		if whose, limit = m.exceededBy(own); whose != "" {
-			return whose, limit
-		}
-	}
-	if m.used > m.all {
-		return "all workload clusters", m.all
-	}
-	return "", 0
+	return &memory{limit: limit, namespaces: map[string]int64{}}
 }
 
 // budget is the memory that the objects of a cluster may have.
 type budget struct {
 	memory    *memory
 	namespace string
-	used      atomic.Int64
+	used      int64
 }
 
-// add adds to what the objects of a kind need. It reports whether there is enough memory.
-func (b *budget) add(u *usage, by int64) bool {
-	whose, _ := b.memory.add(u, by)
-	return b.used.Add(by) <= b.memory.cluster && whose == ""
+// add adds to what the objects need. It reports whether there is enough memory. What needs no
+// more is not refused because of others.
+func (b *budget) add(by int64) bool {
+	b.memory.mu.Lock()
+	defer b.memory.mu.Unlock()
+	b.used += by
+	b.memory.total += by
+	if b.memory.namespaces[b.namespace] += by; b.memory.namespaces[b.namespace] == 0 {
+		delete(b.memory.namespaces, b.namespace)
+	}
+	whose, _ := b.exceeded()
+	return whose == "" || whose == allClusters && by <= 0
 }
 
-// exceeded returns the error for a kind with which the objects need too much memory.
-func (b *budget) exceeded(k kind) error {
-	whose, limit := b.memory.exceeded(b.namespace)
-	if b.used.Load() > b.memory.cluster || whose == "" {
-		whose, limit = "the cluster", b.memory.cluster
+const allClusters = "all workload clusters"
+
+// exceeded returns whose objects need too much memory, and the limit in bytes, or an empty string.
+func (b *budget) exceeded() (whose string, limit int64) {
+	m := b.memory
+	switch {
+	case b.used > m.limit/clusterPart:
+		return "the cluster", m.limit / clusterPart
+	case m.namespaces[b.namespace] > m.limit/namespacePart:
+		return "the workload clusters of the namespace", m.limit / namespacePart
+	case m.total > m.limit/totalPart && m.namespaces[b.namespace] > reserved:
+		return allClusters, m.limit / totalPart
+	}
+	return "", 0
+}
+
+// error returns the error for a kind with which the objects need too much memory.
+func (b *budget) error(k kind) error {
+	b.memory.mu.Lock()
+	defer b.memory.mu.Unlock()
+	whose, limit := b.exceeded()
+	if whose == "" {
+		// Others need less by now.
+		whose, limit = allClusters, b.memory.limit/totalPart
 	}
 	return fmt.Errorf("the manager does not watch %s of the workload cluster, with which the objects of %s would need more than %d MiB of memory: delete some of them, or raise the memory limit of the manager", k.Kind, whose, limit>>20)
 }
@@ -175,8 +96,6 @@ func (b *budget) exceeded(k kind) error {
 // listed again, which is not counted.
 type usage struct {
 	budget *budget
-	// evict ends the watch of the kind, for others that need the memory. It does not block.
-	evict func()
 
 	mu sync.Mutex
 	// kept are the bytes in the store, and pending those of a list that is being read.
@@ -208,7 +127,7 @@ func (u *usage) set(change func()) bool {
 	change()
 	before := u.charged
 	u.charged = max(u.kept, u.pending)
-	return u.budget.add(u, u.charged-before)
+	return u.budget.add(u.charged - before)
 }
 
 // weigh estimates the bytes that an object needs in memory.

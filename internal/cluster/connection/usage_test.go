@@ -91,113 +91,42 @@ func TestWeigh_estimatesTheMemoryOfObjects(t *testing.T) {
 
 func TestBudget_isEnoughForTheNodesOfALargeCluster(t *testing.T) {
 	g := NewWithT(t)
-	g.Expect(5000*weigh(node(1))).To(BeNumerically("<", 83<<20/part), "with the default memory limit of the manager")
-	g.Expect(newMemory().cluster).To(BeEquivalentTo(maxBudget), "without a memory limit")
+	g.Expect(5000*weigh(node(1))).To(BeNumerically("<", 512<<20*8/10/clusterPart), "with the default memory limit of the manager")
+	g.Expect(newMemory().limit).To(BeEquivalentTo(defaultMemory), "without a memory limit")
 }
 
 // budgetOf returns the budget of one cluster.
 func budgetOf(limit int64) *budget {
 	m := newMemory()
-	m.cluster = limit
+	m.limit = clusterPart * limit
 	return &budget{memory: m}
-}
-
-// sharedMemory returns memory for clusters, and what creates a kind of a cluster.
-func sharedMemory() (*memory, func(namespace string) *usage) {
-	m := &memory{cluster: 40 << 20, namespace: 60 << 20, all: 80 << 20, namespaces: map[string]*share{}}
-	return m, func(namespace string) *usage { return &usage{budget: &budget{memory: m, namespace: namespace}} }
 }
 
 func TestMemory_isSharedByAllClusters(t *testing.T) {
 	g := NewWithT(t)
-	m, of := sharedMemory()
+	m := &memory{limit: 160 << 20, namespaces: map[string]int64{}}
+	of := func(namespace string) *usage { return &usage{budget: &budget{memory: m, namespace: namespace}} }
 	secrets := kind{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Secret")}
-	first, second := of("attacker"), of("attacker")
-	g.Expect(first.changed(40 << 20)).To(BeTrue())
+	first, second, third := of("attacker"), of("attacker"), of("attacker")
+	g.Expect(first.changed(20 << 20)).To(BeTrue())
 	g.Expect(first.changed(1)).To(BeFalse(), "a cluster")
-	g.Expect(first.budget.exceeded(secrets)).To(MatchError(ContainSubstring("the objects of the cluster would need more than 40 MiB")))
+	g.Expect(first.budget.error(secrets)).To(MatchError(ContainSubstring("the objects of the cluster would need more than 20 MiB")))
 	first.changed(-1)
 	g.Expect(second.changed(20 << 20)).To(BeTrue())
-	g.Expect(second.changed(1)).To(BeFalse(), "the clusters of a namespace")
-	g.Expect(second.budget.exceeded(secrets)).To(MatchError(ContainSubstring("the objects of the workload clusters of the namespace would need more than 60 MiB")))
-	second.changed(-1)
+	g.Expect(third.changed(1)).To(BeFalse(), "the clusters of a namespace")
+	g.Expect(third.budget.error(secrets)).To(MatchError(ContainSubstring("the objects of the workload clusters of the namespace would need more than 40 MiB")))
+	third.release()
 	other := of("other")
-	g.Expect(other.changed(20 << 20)).To(BeTrue())
-	g.Expect(of("tenant").changed(1 << 20)).To(BeTrue())
-	second.changed(-1)
-	g.Expect(second.changed(1)).To(BeFalse(), "all clusters")
-	g.Expect(second.budget.exceeded(secrets)).To(MatchError(ContainSubstring("the objects of all workload clusters would need more than 80 MiB")))
-
+	for range 2 {
+		g.Expect(of("accomplice").changed(20 << 20)).To(BeTrue())
+	}
+	g.Expect(other.changed(4<<20)).To(BeTrue(), "it has little")
+	g.Expect(other.changed(1)).To(BeFalse(), "all clusters")
+	g.Expect(other.changed(0)).To(BeTrue(), "an update of a node")
+	g.Expect(other.budget.error(secrets)).To(MatchError(ContainSubstring("the objects of all workload clusters would need more than 80 MiB")))
 	other.release()
 	g.Expect(m.namespaces).NotTo(HaveKey("other"))
-}
-
-// Who fills the memory, and then changes nothing, loses it: not those who change something.
-func TestMemory_isTakenFromTheNamespaceThatNeedsMost(t *testing.T) {
-	g := NewWithT(t)
-	m, of := sharedMemory()
-	first, second, tenant := of("attacker"), of("attacker"), of("tenant")
-	var evicted []string
-	for name, u := range map[string]*usage{"first": first, "second": second, "tenant": tenant} {
-		u.evict = func() {
-			evicted = append(evicted, name)
-			u.release()
-		}
-	}
-	g.Expect(first.changed(40 << 20)).To(BeTrue())
-	g.Expect(second.changed(20 << 20)).To(BeTrue())
-	g.Expect(of("accomplice").changed(15 << 20)).To(BeTrue())
-	g.Expect(tenant.changed(5 << 20)).To(BeTrue())
-	g.Expect(evicted).To(BeEmpty())
-	g.Expect(tenant.changed(1 << 20)).To(BeTrue())
-	g.Expect(evicted).To(Equal([]string{"first"}))
-	g.Expect(m.used).To(BeEquivalentTo(41 << 20))
-	g.Expect(first.changed(40<<20)).To(BeFalse(), "it is listed again")
-	g.Expect(tenant.changed(0)).To(BeTrue(), "an update of a node")
-	g.Expect(tenant.changed(-1 << 20)).To(BeTrue())
-	g.Expect(evicted).To(Equal([]string{"first"}), "what needs no memory takes none")
-}
-
-// Who has several namespaces cannot take the memory of one that needs a little more than each of
-// them.
-func TestMemory_isNotTakenByThoseWhoHaveTheirShare(t *testing.T) {
-	g := NewWithT(t)
-	_, of := sharedMemory()
-	victim, evicted := of("victim"), false
-	victim.evict = func() { evicted = true }
-	g.Expect(victim.changed(24 << 20)).To(BeTrue())
-	first, second, third := of("first"), of("second"), of("third")
-	for _, u := range []*usage{first, second} {
-		g.Expect(u.changed(20 << 20)).To(BeTrue())
-	}
-	g.Expect(third.changed(16<<20)).To(BeTrue(), "now they need all")
-	for _, u := range []*usage{first, second} {
-		g.Expect(u.changed(1<<20)).To(BeFalse(), "it has more than its share of 20 MiB")
-		u.changed(-1 << 20)
-	}
-	g.Expect(evicted).To(BeFalse())
-	g.Expect(third.changed(1<<20)).To(BeTrue(), "it has less than its share")
-	g.Expect(evicted).To(BeTrue(), "the victim has more than its share")
-}
-
-func TestObjects_areEvictedForOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		o := newObjects(t, "", large("one"), large("two"))
-		m := &memory{cluster: 10 << 20, namespace: 15 << 20, all: 20 << 20, namespaces: map[string]*share{}}
-		o.memory = &budget{memory: m, namespace: "attacker"}
-		g.Expect(o.List(t.Context(), &corev1.ConfigMapList{})).To(Succeed())
-		for _, i := range o.informers {
-			i.usage.changed(9 << 20)
-		}
-		for _, namespace := range []string{"a", "b"} {
-			tenant := &usage{budget: &budget{memory: m, namespace: namespace}}
-			g.Expect(tenant.changed(6 << 20)).To(BeTrue())
-		}
-		synctest.Wait()
-		g.Expect(o.List(t.Context(), &corev1.ConfigMapList{})).To(MatchError(ContainSubstring("the objects of all workload clusters would need more than 20 MiB")))
-		g.Expect(m.namespaces).NotTo(HaveKey("attacker"))
-	})
+	g.Expect(other.budget.error(secrets)).To(MatchError(ContainSubstring("all workload clusters")), "it is not exceeded any more")
 }
 
 func TestObjects_returnTheirMemoryWithTheConnection(t *testing.T) {
@@ -207,10 +136,10 @@ func TestObjects_returnTheirMemoryWithTheConnection(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		o.ctx = ctx
 		g.Expect(o.List(t.Context(), &corev1.ConfigMapList{})).To(Succeed())
-		g.Expect(o.memory.memory.used).To(BeNumerically(">", 100<<10))
+		g.Expect(o.memory.memory.total).To(BeNumerically(">", 100<<10))
 		stop()
 		synctest.Wait()
-		g.Expect(o.memory.memory.used).To(BeZero())
+		g.Expect(o.memory.memory.total).To(BeZero())
 	})
 }
 
@@ -267,7 +196,7 @@ func TestObjects_limitsTheirMemory(t *testing.T) {
 		g.Expect(events).To(Receive(HavePrefix("add")))
 		g.Expect(o.client.Delete(t.Context(), large("four"))).To(Succeed())
 		synctest.Wait()
-		g.Expect(o.memory.used.Load()).To(BeNumerically("~", 2*weigh(large("five"))+weigh(&corev1.Node{}), 1<<10))
+		g.Expect(o.memory.used).To(BeNumerically("~", 2*weigh(large("five"))+weigh(&corev1.Node{}), 1<<10))
 	})
 }
 
@@ -370,5 +299,5 @@ func TestObjects_readsLargeObjectsInSmallPages(t *testing.T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g.Expect(s.pages).To(HaveExactElements("100 of 0", "50 of 0", "25 of 0", "12 of 0", "6 of 0", "3 of 0", "1 of 0", "1 of 1", "1 of 2", "1 of 3"))
-	g.Expect(o.memory.used.Load()).To(BeNumerically("<", 10<<10), "what is not kept is not counted")
+	g.Expect(o.memory.used).To(BeNumerically("<", 10<<10), "what is not kept is not counted")
 }

@@ -72,9 +72,6 @@ func parse(content []byte) (*clientcmdapi.Config, error) {
 	if manifest.HasAliases(content) {
 		return nil, errors.New("it is not a valid kubeconfig: it has YAML aliases, write their values instead")
 	}
-	if manifest.Check(content) != nil {
-		return nil, errors.New("it is not a valid kubeconfig")
-	}
 	config, err := clientcmd.Load(content)
 	if err != nil {
 		return nil, errors.New("it is not a valid kubeconfig")

@@ -3,7 +3,6 @@ package workload
 import (
 	"errors"
 	"io"
-	"math"
 	"mime"
 	"net/http"
 	"slices"
@@ -14,37 +13,26 @@ import (
 	"github.com/appthrust/capt/internal/elements"
 )
 
-// limit limits a text of an API server: its bytes, and what it needs in memory when it is
-// decoded, which is much more for lists of empty objects.
-type limit struct{ size, memory int }
-
-var (
-	// responseLimit limits a response of an API server: the manager reads it into memory.
-	responseLimit = limit{size: 16 << 20, memory: 32 << 20}
-	// eventLimit limits an event of a watch. API servers store objects of up to 1.5 MiB.
-	eventLimit = limit{size: 4 << 20, memory: 12 << 20}
-	// pageLimit limits a page of a list.
-	pageLimit = limit{size: 8 << 20, memory: 16 << 20}
-	// otherLimit limits a response that is not JSON, such as that of a health check. What it
-	// needs when it is decoded is not known.
-	otherLimit = limit{size: 16 << 10, memory: math.MaxInt}
+const (
+	// maxAnswer limits a response of an API server, a page of a list or an event of a watch: the
+	// manager reads it into memory. API servers store objects of up to 1.5 MiB.
+	maxAnswer = 8 << 20
+	// maxMemory limits what it needs when it is decoded, which is much more for lists of empty
+	// objects.
+	maxMemory = 24 << 20
+	// maxOther limits a response that is not JSON, such as that of a health check. What it needs
+	// when it is decoded is not known.
+	maxOther = 16 << 10
 )
 
-func (l limit) allows(c *elements.Counter) bool { return c.Size <= l.size && c.Memory() <= l.memory }
-
-// and returns what both limits allow.
-func (l limit) and(other limit) limit {
-	return limit{size: min(l.size, other.size), memory: min(l.memory, other.memory)}
-}
+// isTooLarge reports whether an answer exceeds the limits.
+func isTooLarge(c *elements.Counter) bool { return c.Size > maxAnswer || c.Memory() > maxMemory }
 
 // ErrTooLarge is why a response is not read to its end.
 var ErrTooLarge = errors.New("the API server answers with more than the manager reads into memory")
 
 // limited limits responses. A watch may last, but each event is limited.
-type limited struct {
-	next  http.RoundTripper
-	limit limit
-}
+type limited struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
 func (l limited) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -52,18 +40,15 @@ func (l limited) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	query := request.URL.Query()
-	watch := query.Get("watch")
+	watch := request.URL.Query().Get("watch")
 	switch events := watch == "true" || watch == "1"; {
 	case !isJSON(response):
 		// An event, too, is decoded as its response says.
-		response.Body = &limitedBody{ReadCloser: response.Body, limit: otherLimit}
+		response.Body = &limitedBody{ReadCloser: response.Body, exceeds: func(c *elements.Counter) bool { return c.Size > maxOther }}
 	case events:
-		response.Body = &limitedEvents{ReadCloser: response.Body, limit: eventLimit}
-	case query.Has("limit"):
-		response.Body = &limitedBody{ReadCloser: response.Body, limit: l.limit.and(pageLimit)}
+		response.Body = &limitedEvents{ReadCloser: response.Body}
 	default:
-		response.Body = &limitedBody{ReadCloser: response.Body, limit: l.limit}
+		response.Body = &limitedBody{ReadCloser: response.Body, exceeds: isTooLarge}
 	}
 	return response, nil
 }
@@ -94,7 +79,7 @@ func acceptJSON(request *http.Request) *http.Request {
 type limitedBody struct {
 	io.ReadCloser
 
-	limit   limit
+	exceeds func(*elements.Counter) bool
 	counter elements.Counter
 }
 
@@ -102,7 +87,7 @@ type limitedBody struct {
 func (b *limitedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	_, _ = b.counter.Write(p[:n])
-	if !b.limit.allows(&b.counter) {
+	if b.exceeds(&b.counter) {
 		return 0, ErrTooLarge
 	}
 	return n, err
@@ -112,7 +97,6 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 type limitedEvents struct {
 	io.ReadCloser
 
-	limit   limit
 	counter elements.Counter
 }
 
@@ -125,12 +109,12 @@ func (e *limitedEvents) Read(p []byte) (int, error) {
 		if depth != 1 || e.counter.Depth != 0 {
 			continue
 		}
-		if !e.limit.allows(&e.counter) {
+		if isTooLarge(&e.counter) {
 			return 0, ErrTooLarge
 		}
 		e.counter.Reset()
 	}
-	if !e.limit.allows(&e.counter) {
+	if isTooLarge(&e.counter) {
 		return 0, ErrTooLarge
 	}
 	return n, err

@@ -154,7 +154,7 @@ func (c Connector) setTransport(config *rest.Config, base *http.Transport) error
 	}
 	base.Proxy, base.TLSClientConfig = http.ProxyFromEnvironment, certificates
 	config.TLSClientConfig = rest.TLSClientConfig{}
-	config.Transport = limited{next: refuseRedirects{c.Policy.Transport(base)}, limit: responseLimit}
+	config.Transport = limited{next: refuseRedirects{c.Policy.Transport(base)}}
 	return nil
 }
 

@@ -102,7 +102,7 @@ func TestVersion_limitsTheAnswer(t *testing.T) {
 	g := NewWithT(t)
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		chunk := make([]byte, 1<<20)
-		for range 4 * responseLimit.size >> 20 {
+		for range 4 * maxAnswer >> 20 {
 			if _, err := w.Write(chunk); err != nil {
 				return
 			}

@@ -17,6 +17,7 @@ import (
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	"github.com/appthrust/capt/internal/addon/render"
+	"github.com/appthrust/capt/internal/kubernetes/manifest"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
@@ -161,7 +162,7 @@ func (r *Reconciler) diagnose(ctx context.Context, s *scope, in *installation) s
 		return unknown
 	}
 	for _, key := range slices.Sorted(maps.Keys(rendered.Data)) {
-		objects, err := s.parse(ctx, rendered.Data[key])
+		objects, err := manifest.Parse(rendered.Data[key])
 		if err != nil {
 			continue
 		}

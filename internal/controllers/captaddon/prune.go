@@ -4,16 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	"github.com/appthrust/capt/internal/addon/render"
-	"github.com/appthrust/capt/internal/kubernetes/manifest"
 )
 
 // readPrevious returns the annotations of new content that the Secret with the content so
@@ -21,11 +19,13 @@ import (
 // content was replaced that was never applied. They are written together with the new
 // content, so that a crash loses none.
 func (r *Reconciler) readPrevious(ctx context.Context, s *scope, in *installation, rendered *render.Rendered) (map[string]string, error) {
-	previous, end, err := r.renderedSecret(ctx, s, in)
-	if err != nil {
-		return nil, client.IgnoreNotFound(err)
+	previous := &corev1.Secret{}
+	if err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.addon.Namespace, Name: render.Name(s.addon.Name, in.name)}, previous); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("reading the rendered Secret: %w", err)
 	}
-	defer end()
 	annotations := map[string]string{}
 	dropped, err := render.EncodeObjects(droppedObjects(previous, rendered.Objects))
 	if err != nil {
@@ -39,35 +39,6 @@ func (r *Reconciler) readPrevious(ctx context.Context, s *scope, in *installatio
 		annotations[addonsv1.ContentReplacedAnnotation] = "true"
 	}
 	return annotations, nil
-}
-
-// renderedSecret returns the Secret with the content so far, and a function that the caller calls
-// after decoding it. It keeps no large content while it waits for its turn.
-func (r *Reconciler) renderedSecret(ctx context.Context, s *scope, in *installation) (secret *corev1.Secret, end func(), err error) {
-	get := func(ctx context.Context) (*corev1.Secret, error) {
-		secret := &corev1.Secret{}
-		if err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.addon.Namespace, Name: render.Name(s.addon.Name, in.name)}, secret); err != nil {
-			return nil, fmt.Errorf("reading the rendered Secret: %w", err)
-		}
-		return secret, nil
-	}
-	if secret, err = get(ctx); err != nil {
-		return nil, nil, err
-	}
-	if manifest.AreSmall(slices.Collect(maps.Values(secret.Data))...) {
-		return secret, func() {}, nil
-	}
-	secret = nil
-	if end, err = s.turn().Begin(ctx); err != nil {
-		return nil, nil, err
-	}
-	limited, cancel := context.WithTimeout(ctx, turnTimeout)
-	defer cancel()
-	if secret, err = get(limited); err != nil {
-		end()
-		return nil, nil, err
-	}
-	return secret, end, nil
 }
 
 // droppedObjects returns the objects that a rendered Secret had, or still had to

@@ -16,6 +16,7 @@ import (
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	"github.com/appthrust/capt/internal/addon/render"
+	"github.com/appthrust/capt/internal/kubernetes/manifest"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
@@ -135,7 +136,7 @@ func (r *Reconciler) appliedObjects(ctx context.Context, s *scope, in *installat
 		return nil, err
 	}
 	for _, key := range slices.Sorted(maps.Keys(data)) {
-		parsed, err := s.parse(ctx, data[key])
+		parsed, err := manifest.Parse(data[key])
 		if err != nil {
 			return nil, fmt.Errorf("reading the rendered Secret: %w", err)
 		}

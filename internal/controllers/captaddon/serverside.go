@@ -22,6 +22,7 @@ import (
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	"github.com/appthrust/capt/internal/addon/render"
+	"github.com/appthrust/capt/internal/kubernetes/manifest"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
@@ -44,7 +45,7 @@ func (r *Reconciler) applyContent(ctx context.Context, s *scope, in *installatio
 	var errs []error
 	in.rendered.applied = map[render.Object]version{}
 	for _, key := range slices.Sorted(maps.Keys(rendered.Data)) {
-		objects, err := s.parse(ctx, rendered.Data[key])
+		objects, err := manifest.Parse(rendered.Data[key])
 		if err != nil {
 			return fmt.Errorf("reading the rendered content: %w", err)
 		}

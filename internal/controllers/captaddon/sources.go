@@ -2,8 +2,6 @@ package captaddon
 
 import (
 	"context"
-	"errors"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,33 +12,11 @@ import (
 	"github.com/appthrust/capt/internal/reconcile"
 )
 
-// turnTimeout limits how long objects are read for which others wait. Admissions wait for five
-// seconds.
-const turnTimeout = 4 * time.Second
-
-// renderData renders the add-on for a cluster, including the manifests. If the sources or the
-// manifests are large, it blocks until it is the turn of the add-on, or ctx ends. It keeps nothing
-// of the sources while it waits: what many add-ons wait with would fill the memory.
+// renderData reads the sources of the add-on and renders it for a cluster, including the manifests.
 func (r *Reconciler) renderData(ctx context.Context, s *scope, in *installation, round int) (*render.Rendered, error) {
-	rendered, err := r.renderWithin(ctx, s, in, round, render.Small)
-	if !errors.Is(err, render.ErrLarge) {
-		return rendered, err
-	}
-	end, err := s.turn().Begin(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer end()
-	ctx, cancel := context.WithTimeout(ctx, turnTimeout)
-	defer cancel()
-	return r.renderWithin(ctx, s, in, round, render.Large)
-}
-
-// renderWithin reads the sources of the add-on and renders it, within limits.
-func (r *Reconciler) renderWithin(ctx context.Context, s *scope, in *installation, round int, limits render.Limits) (*render.Rendered, error) {
-	sources := &sourceReader{live: r.Live, addon: s.addon, size: render.NewSize(s.addon, limits)}
+	sources := &sourceReader{live: r.Live, addon: s.addon, size: render.NewSize(s.addon)}
 	input := render.Input{
-		Addon: s.addon, Cluster: in.renderCluster(), Round: round, Limits: limits, Sources: map[string]map[string][]byte{}, ChartSecrets: map[string]map[string][]byte{},
+		Addon: s.addon, Cluster: in.renderCluster(), Round: round, Sources: map[string]map[string][]byte{}, ChartSecrets: map[string]map[string][]byte{},
 	}
 	if render.NeedsConnection(s.addon) {
 		name, err := render.ConnectionSecretName(s.addon, input.Cluster)

@@ -1,7 +1,7 @@
 package manifest
 
 import (
-	"bytes"
+	"errors"
 	"fmt"
 
 	"go.yaml.in/yaml/v3"
@@ -10,42 +10,36 @@ import (
 )
 
 const (
-	// maxMemory limits what the documents of a text need when they are decoded, or written as
-	// YAML again. A MiB of CustomResourceDefinitions, which is more than an object of
-	// Kubernetes holds, needs about 8 MiB.
-	maxMemory = 16 << 20
-	// maxSmall is how many elements texts have together that need little, however they are nested.
-	maxSmall = 2_000
-	// MaxSmallText is how many bytes such texts have.
-	MaxSmallText = 64 << 10
+	// maxElements limits the number of elements of a document, including what looks like one in
+	// its strings. The parsers have no limit: a few hundred KiB can become hundreds of MiB.
+	maxElements = 100_000
+	// maxMemory limits what documents need together when they are decoded, or written as YAML
+	// again. A MiB of CustomResourceDefinitions, which is more than an object of Kubernetes
+	// holds, needs about 8 MiB.
+	maxMemory = 10 << 20
 )
 
-// Budget limits the memory that the documents of texts need together. The zero value is that of
-// large texts.
-type Budget struct {
-	isSmall bool
-	used    int
-}
+// ErrInvalid reports that a document is not YAML.
+var ErrInvalid = errors.New("the YAML is invalid")
+
+// Budget limits the memory that documents of users need together. The zero value is ready to use.
+type Budget struct{ used int }
 
 // Used estimates what the documents so far need.
 func (b *Budget) Used() int { return b.used }
 
-// NewBudget returns the budget of texts. The caller has a Turn if the texts may be large.
-func NewBudget(texts ...[]byte) *Budget { return &Budget{isSmall: AreSmall(texts...)} }
+// Check returns an error if YAML of users must not be decoded. Only the first document is decoded.
+func Check(text []byte) error { return new(Budget).Check(text) }
 
-// Check returns an error if YAML of users must not be decoded, as that of a Budget does. Only the
-// first document is decoded.
-func Check(text []byte) error { return NewBudget(text).Check(text) }
-
-// Check returns an error if a document of the text must not be decoded: checkYAML refuses it, or
-// the documents so far need too much memory.
+// Check returns an error if a document must not be decoded: it has too many elements, or the
+// documents so far need too much memory, with their aliases replaced.
 func (b *Budget) Check(document []byte) error {
-	if err := checkYAML(document); err != nil || b.isSmall {
-		return err
+	if err := elements.CheckYAML(document, maxElements); err != nil {
+		return fmt.Errorf("the YAML is not accepted: %w", err)
 	}
 	var root yaml.Node
 	if err := yaml.Unmarshal(document, &root); err != nil {
-		return fmt.Errorf("%w%s", errInvalid, location(err))
+		return fmt.Errorf("%w%s", ErrInvalid, location(err))
 	}
 	b.add(&root, 0)
 	return b.exceeded("YAML")
@@ -64,29 +58,9 @@ func (b *Budget) CheckJSON(document []byte) error {
 
 func (b *Budget) exceeded(format string) error {
 	if b.used > maxMemory {
-		return fmt.Errorf("the %s would need more than %d MiB of memory: write less, or nest it less deeply", format, maxMemory>>20)
+		return fmt.Errorf("the %s would need more than %d MiB of memory: write less, nest it less deeply, or use fewer aliases", format, maxMemory>>20)
 	}
 	return nil
-}
-
-// AreSmall reports whether texts need little memory together when they are decoded.
-func AreSmall(texts ...[]byte) bool {
-	size, count := 0, 0
-	for _, text := range texts {
-		if size += len(text); size > MaxSmallText {
-			return false
-		}
-		count += elements.YAML(text)
-		if count > maxSmall || elements.CheckYAML(text, maxSmall) != nil || hasAliases(text) {
-			return false
-		}
-	}
-	return true
-}
-
-// hasAliases reports whether YAML may have aliases.
-func hasAliases(text []byte) bool {
-	return bytes.IndexByte(text, '*') >= 0 && bytes.IndexByte(text, '&') >= 0
 }
 
 // add estimates what a node needs, with its aliases replaced: as a value, and for the indent of

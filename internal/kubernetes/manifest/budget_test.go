@@ -21,7 +21,7 @@ func nested(depth int) string {
 	return strings.Repeat("{a: ", depth) + "1" + strings.Repeat("}", depth)
 }
 
-// The manager has 128 MiB for its program, its caches, and what it decodes.
+// Ten workers of the manager decode at the same time.
 func TestParse_refusesWhatFillsTheMemory(t *testing.T) {
 	maps := "spec: [" + strings.Repeat("a: 1,", 20_000) + "1]\n"
 	for name, text := range map[string]string{
@@ -39,7 +39,7 @@ func TestParse_refusesWhatFillsTheMemory(t *testing.T) {
 		var err error
 		allocated := memorytest.Allocated(func() { _, err = manifest.Parse([]byte(text)) })
 		t.Logf("%s: %d KiB, %d MiB allocated", name, len(text)>>10, allocated>>20)
-		g.Expect(err).To(MatchError(ContainSubstring("would need more than 16 MiB of memory")), name)
+		g.Expect(err).To(MatchError(ContainSubstring("would need more than 10 MiB of memory")), name)
 		g.Expect(allocated).To(BeNumerically("<", 100<<20), name)
 	}
 }

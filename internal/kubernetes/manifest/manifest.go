@@ -45,10 +45,10 @@ type Document struct {
 
 // Parse returns the objects of a YAML stream. A List is replaced by its items.
 // Every other object needs apiVersion, kind and metadata.name. Errors do not
-// quote the text, which may contain secrets. A manager has a Turn for large texts.
-func Parse(text []byte) ([]*unstructured.Unstructured, error) { return NewBudget(text).Parse(text) }
+// quote the text, which may contain secrets.
+func Parse(text []byte) ([]*unstructured.Unstructured, error) { return new(Budget).Parse(text) }
 
-// Parse returns the objects of one of the texts of the budget, as the function Parse does.
+// Parse returns the objects of a text within the budget, as the function Parse does.
 func (b *Budget) Parse(text []byte) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	for document, err := range Documents(text) {

@@ -37,9 +37,9 @@ items:
 func TestParse_namesTheDocumentAndQuotesNothing(t *testing.T) {
 	const good = "apiVersion: v1\nkind: A\nmetadata: {name: a}\n---\n"
 	for text, want := range map[string]string{
-		good + "s3cret: [":                                "document 2 is not the YAML of a Kubernetes object, see line 1",
-		good + "a: 1\n\tb: s3cret\n":                      "document 2 is not the YAML of a Kubernetes object, see line 2",
-		good + "a: *s3cret":                               "document 2 is not the YAML of a Kubernetes object",
+		good + "s3cret: [":                                "document 2: the YAML is invalid, see line 1",
+		good + "a: 1\n\tb: s3cret\n":                      "document 2: the YAML is invalid, see line 2",
+		good + "a: *s3cret":                               "document 2: the YAML is invalid",
 		good + "- s3cret":                                 "document 2 is not the YAML of a Kubernetes object",
 		good + "kind: A\nmetadata: {name: s3cret}":        "document 2: apiVersion, kind or metadata.name is missing",
 		good + "apiVersion: v1\nmetadata: {name: s3cret}": "document 2: apiVersion, kind or metadata.name is missing",
