@@ -4,11 +4,14 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
@@ -35,6 +38,28 @@ func TestValidator_keepsOldObjectsEditable(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred(), "existing violations are allowed")
 	_, err = v.ValidateUpdate(ctx, clusterWith("count"), clusterWith("count", "version"))
 	g.Expect(err).To(MatchError(And(ContainSubstring("version"), Not(ContainSubstring("count")))))
+}
+
+// The API server sends any number of objects at once, and one may need much memory.
+func TestValidator_checksFewObjectsAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		// Only a channel of the test lets its clock advance.
+		outside := checking
+		checking = make(chan struct{}, cap(outside))
+		defer func() { checking = outside }()
+		v := &validator[*infrav1.CAPTCluster]{rules: rules[*infrav1.CAPTCluster]{object: func(*infrav1.CAPTCluster) field.ErrorList {
+			time.Sleep(time.Second)
+			return nil
+		}}}
+		began := time.Now()
+		var all sync.WaitGroup
+		for range 3 * cap(checking) {
+			all.Go(func() { _, _ = v.ValidateCreate(t.Context(), clusterWith()) })
+		}
+		all.Wait()
+		g.Expect(time.Since(began)).To(Equal(3 * time.Second))
+	})
 }
 
 // A policy that nothing enforces can be labelled and deleted, but neither created nor changed.
