@@ -61,9 +61,6 @@ const (
 	// NodeUpdateRejectedReason surfaces when the workload cluster rejects a change of
 	// the Node.
 	NodeUpdateRejectedReason = "NodeUpdateRejected"
-	// TaintsMissingReason surfaces when a node that joined before CAPT set taints does not
-	// have those of its machine.
-	TaintsMissingReason = "TaintsMissing"
 	// DrainedCondition reports, while the machine is being deleted, whether its
 	// node is drained or does not need to be.
 	DrainedCondition = "Drained"

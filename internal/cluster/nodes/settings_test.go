@@ -2,7 +2,6 @@ package nodes_test
 
 import (
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -17,41 +16,21 @@ func taint(text, value string) corev1.Taint {
 }
 
 func TestSettings_apply(t *testing.T) {
-	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	notReady := corev1.Taint{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}
 	for name, c := range map[string]struct {
 		labels   map[string]string
 		taints   []corev1.Taint
 		record   string
 		settings nodes.Settings
-		age      time.Duration
 
 		wantLabels map[string]string
 		wantTaints []corev1.Taint
 		unchanged  bool
-		missing    []string
 	}{
 		"a new node has the taints of its registration": {
 			labels: map[string]string{"os": "linux"}, taints: []corev1.Taint{notReady},
 			settings:   nodes.Settings{Labels: map[string]string{"a": "1"}, Taints: []corev1.Taint{taint("startup", "")}},
 			wantLabels: map[string]string{"os": "linux", "a": "1"}, wantTaints: []corev1.Taint{notReady},
-		},
-		// They may have been changed before CAPT set taints, or removed by another
-		// controller.
-		"an old node lacks taints": {
-			taints: []corev1.Taint{taint("kept", "")}, age: 2 * time.Hour,
-			settings:   nodes.Settings{Taints: []corev1.Taint{taint("kept", ""), taint("dedicated", "gpu")}},
-			wantTaints: []corev1.Taint{taint("kept", "")}, missing: []string{"dedicated=gpu:NoSchedule"},
-		},
-		"the user has set it": {
-			taints: []corev1.Taint{taint("dedicated", "gpu")}, record: `{"labels":[],"taints":[],"missing":["dedicated=gpu:NoSchedule"]}`, age: 2 * time.Hour,
-			settings:   nodes.Settings{Taints: []corev1.Taint{taint("dedicated", "gpu")}},
-			wantTaints: []corev1.Taint{taint("dedicated", "gpu")},
-		},
-		"it is changed later": {
-			record: `{"labels":[],"taints":[],"missing":["dedicated=gpu:NoSchedule"]}`, age: 2 * time.Hour,
-			settings:   nodes.Settings{Taints: []corev1.Taint{taint("dedicated", "web")}},
-			wantTaints: []corev1.Taint{taint("dedicated", "web")},
 		},
 		"added": {
 			taints: []corev1.Taint{notReady}, record: `{"labels":[],"taints":[]}`,
@@ -90,11 +69,7 @@ func TestSettings_apply(t *testing.T) {
 			if c.record != "" {
 				node.Annotations = map[string]string{infrav1.NodeSettingsAnnotation: c.record}
 			}
-			node.CreationTimestamp = metav1.NewTime(now.Add(-c.age))
-			c.settings.Now = now
-			changed, missing := c.settings.Apply(node)
-			g.Expect(changed).To(Equal(!c.unchanged))
-			g.Expect(missing).To(Equal(c.missing))
+			g.Expect(c.settings.Apply(node)).To(Equal(!c.unchanged))
 			if len(c.wantLabels) == 0 {
 				g.Expect(node.Labels).To(BeEmpty())
 			} else {
@@ -105,9 +80,7 @@ func TestSettings_apply(t *testing.T) {
 			} else {
 				g.Expect(node.Spec.Taints).To(Equal(c.wantTaints))
 			}
-			changed, missing = c.settings.Apply(node)
-			g.Expect(changed).To(BeFalse(), "a second call should change nothing")
-			g.Expect(missing).To(Equal(c.missing))
+			g.Expect(c.settings.Apply(node)).To(BeFalse(), "a second call should change nothing")
 		})
 	}
 }

@@ -3,7 +3,6 @@ package captmachine
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -90,9 +89,8 @@ func (r *Reconciler) settings(ctx context.Context, s *scope) error {
 	}
 	changed := s.node.DeepCopy()
 	want := s.desired()
-	differs, missing := nodes.Settings{Labels: want.Labels(), Taints: want.Taints(), Now: s.now}.Apply(changed)
-	if !differs {
-		return taintsMissing(s.node.Name, missing)
+	if !(nodes.Settings{Labels: want.Labels(), Taints: want.Taints()}).Apply(changed) {
+		return nil
 	}
 	c, err := r.Clusters.GetClient(ctx, s.clusterKey())
 	if err != nil {
@@ -108,17 +106,7 @@ func (r *Reconciler) settings(ctx context.Context, s *scope) error {
 		return fmt.Errorf("updating Node %s: %w", s.node.Name, err)
 	}
 	s.node = changed
-	return taintsMissing(s.node.Name, missing)
-}
-
-// taintsMissing reports taints of the machine that an old node may lack.
-func taintsMissing(node string, missing []string) error {
-	if len(missing) == 0 {
-		return nil
-	}
-	return fault.Wait(infrav1.TaintsMissingReason,
-		"Node %s does not have the taints %s of its machine: they were changed before CAPT set taints on nodes, or another controller has removed them. Set them with kubectl taint, replace the machine, or remove them from the template",
-		node, strings.Join(missing, ", "))
+	return nil
 }
 
 // version reports a node that is older than the control plane. An instance keeps its
