@@ -126,9 +126,9 @@ type CAPTMachineDeploymentSpec struct {
 	// versionPolicy is what happens to the machines when the control plane is
 	// upgraded, unless template.spec.version is set. With Follow they are replaced
 	// by the strategy, after the upgrade is complete. Without a policy they are
-	// replaced too, except for machines that were older than the control plane when
-	// this field was introduced: these stay until the template is changed or Follow
-	// is set.
+	// replaced too, except for machines that were created before the version of the
+	// control plane was known, and are older: these stay until the template is changed
+	// or Follow is set.
 	// +optional
 	VersionPolicy VersionPolicy `json:"versionPolicy,omitempty"`
 

@@ -9,12 +9,6 @@ import (
 // CAPTMachinePoolFinalizer keeps a CAPTMachinePool until its node group is destroyed.
 const CAPTMachinePoolFinalizer = "infrastructure.cluster.x-k8s.io/captmachinepool"
 
-// FollowsVersionAnnotation of a CAPTMachinePool whose MachinePool has no version makes
-// the nodes follow the version of the control plane. CAPT sets it on pools that have
-// that version. A pool that was already older when CAPT was upgraded keeps its version
-// until a user sets the annotation.
-const FollowsVersionAnnotation = "capt.appthrust.io/follows-version"
-
 // Conditions of a CAPTMachinePool and their reasons.
 const (
 	// NodeGroupReadyCondition reports whether the node group's workspace is applied.

@@ -128,15 +128,10 @@ func (p *MachinePool) setOwner(values *workspace.Values, pinned map[string]infra
 
 // followedVersion returns the version of the control plane, or that of the node group
 // if it is later: a node group cannot be downgraded. During an upgrade it keeps its
-// version, because the cloud accepts only that of the control plane. It also keeps it
-// without the annotation, so that an upgrade of CAPT replaces no nodes.
+// version, because the cloud accepts only that of the control plane.
 func (p *MachinePool) followedVersion(pinned map[string]infrav1.Value) string {
 	before := pinnedVersion(pinned)
-	_, follows := p.Pool.Annotations[infrav1.FollowsVersionAnnotation]
-	switch {
-	case before == "":
-		return p.Info.Version
-	case p.Info.Upgrading, !follows, kubeversion.Older(p.Info.Version, before):
+	if before != "" && (p.Info.Upgrading || kubeversion.Older(p.Info.Version, before)) {
 		return before
 	}
 	return p.Info.Version
@@ -148,28 +143,13 @@ func pinnedVersion(pinned map[string]infrav1.Value) string {
 	return minorOf(value.String())
 }
 
-// StartsToFollow reports whether the nodes may follow the version of the control plane
-// from now on: the MachinePool has no version, and the nodes have, or will have, that of
-// the control plane.
-func (p *MachinePool) StartsToFollow() bool {
-	before := pinnedVersion(p.pinned())
-	return minorOf(p.Owner.Spec.Template.Spec.Version) == "" && p.Info.Version != "" && (before == "" || before == p.Info.Version)
-}
-
-// VersionBehind returns the version of the nodes if it is below that of the control
-// plane and does not follow it, and whether the MachinePool fixes it.
-func (p *MachinePool) VersionBehind() (version string, fixed bool) {
-	if own := minorOf(p.Owner.Spec.Template.Spec.Version); own != "" {
-		if kubeversion.Older(own, p.Info.Version) {
-			return own, true
-		}
-		return "", true
+// VersionBehind returns the version of the MachinePool if it is below that of the control
+// plane, or an empty string.
+func (p *MachinePool) VersionBehind() string {
+	if own := minorOf(p.Owner.Spec.Template.Spec.Version); kubeversion.Older(own, p.Info.Version) {
+		return own
 	}
-	_, follows := p.Pool.Annotations[infrav1.FollowsVersionAnnotation]
-	if before := pinnedVersion(p.pinned()); !follows && kubeversion.Older(before, p.Info.Version) {
-		return before, false
-	}
-	return "", false
+	return ""
 }
 
 // setFields sets the variables of fields of the pool.

@@ -125,10 +125,8 @@ func TestMachinePool_followsVersions(t *testing.T) {
 	for name, c := range map[string]struct {
 		owner, controlPlane, before string
 		want, behind                string
-		upgrading, old, follows     bool
+		upgrading                   bool
 	}{
-		"older than a CAPT that follows":       {controlPlane: "1.34", before: "1.33", want: "1.33", behind: "1.33", old: true},
-		"current, of such a CAPT":              {controlPlane: "1.34", before: "1.34", want: "1.34", old: true, follows: true},
 		"waits for the end of an upgrade":      {owner: "", controlPlane: "1.34", before: "1.33", want: "1.33", upgrading: true},
 		"new, during an upgrade":               {owner: "", controlPlane: "1.34", before: "", want: "1.34", upgrading: true},
 		"new":                                  {owner: "", controlPlane: "1.33", before: "", want: "1.33", behind: ""},
@@ -143,9 +141,6 @@ func TestMachinePool_followsVersions(t *testing.T) {
 			p := newPool(infrav1.CAPTMachinePoolSpec{ProviderID: "group-1"}, 1)
 			p.Info.Version, p.Owner.Spec.Template.Spec.Version = c.controlPlane, c.owner
 			p.Info.Upgrading = c.upgrading
-			if !c.old {
-				p.Pool.Annotations = map[string]string{infrav1.FollowsVersionAnnotation: "true"}
-			}
 			if c.before != "" {
 				p.Existing = &infrav1.WorkspaceTemplateApply{Spec: infrav1.WorkspaceTemplateApplySpec{Variables: map[string]infrav1.Value{
 					"kubernetes_version": infrav1.StringValue(c.before),
@@ -154,12 +149,7 @@ func TestMachinePool_followsVersions(t *testing.T) {
 			got, err := p.variables(inspectedTemplate("kubernetes_version", "desired_size"))
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(got["kubernetes_version"].String()).To(Equal(c.want))
-			behind, fixed := p.VersionBehind()
-			g.Expect(behind).To(Equal(c.behind))
-			g.Expect(fixed).To(Equal(c.owner != ""))
-			if c.old {
-				g.Expect(p.StartsToFollow()).To(Equal(c.follows))
-			}
+			g.Expect(p.VersionBehind()).To(Equal(c.behind))
 		})
 	}
 }

@@ -29,8 +29,9 @@ func (Versions) IsFixed(template *infrav1.MachineTemplate) bool {
 }
 
 // Template returns the template of a deployment with the version of its machines.
-// The version never decreases. A set without a version, of a CAPT that did not
-// record it, keeps its machines unless the policy is Follow.
+// The version never decreases. A set without a version was created before that of the
+// control plane, or the WorkspaceTemplate, was known. It keeps its machines until its
+// version is recorded, unless the policy is Follow.
 func (v Versions) Template(template *infrav1.MachineTemplate, sets []*infrav1.CAPTMachineSet) *infrav1.MachineTemplate {
 	if v.IsFixed(template) {
 		return template

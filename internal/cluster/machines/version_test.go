@@ -28,20 +28,20 @@ func TestVersions_template(t *testing.T) {
 		sets     []*infrav1.CAPTMachineSet
 		want     string
 	}{
-		"new":                                   {versions: Versions{Served: "1.33", Accepted: true}, want: "1.33"},
-		"new, control plane without a version":  {versions: Versions{Accepted: true}, want: ""},
-		"new, template without the variable":    {versions: Versions{Served: "1.33"}, want: ""},
-		"template not known at the moment":      {versions: Versions{Served: "1.34"}, sets: []*infrav1.CAPTMachineSet{versioned(1, "1.33")}, want: "1.33"},
-		"own version":                           {versions: Versions{Served: "1.34", Accepted: true}, own: "v1.33.1", want: "v1.33.1"},
-		"own variable":                          {versions: Versions{Served: "1.34", Accepted: true}, variable: "1.32", want: ""},
-		"follows":                               {versions: Versions{Served: "1.34", Accepted: true}, sets: []*infrav1.CAPTMachineSet{versioned(1, "1.33")}, want: "1.34"},
-		"waits for the end of an upgrade":       {versions: Versions{Served: "1.34", Accepted: true, Upgrading: true}, sets: []*infrav1.CAPTMachineSet{versioned(1, "1.33")}, want: "1.33"},
-		"keeps":                                 {versions: Versions{Served: "1.34", Accepted: true, Policy: infrav1.VersionPolicyKeep}, sets: []*infrav1.CAPTMachineSet{versioned(1, "1.33")}, want: "1.33"},
-		"is not downgraded":                     {versions: Versions{Served: "1.33", Accepted: true}, sets: []*infrav1.CAPTMachineSet{versioned(1, "1.33"), versioned(2, "1.34")}, want: "1.34"},
-		"control plane became unknown":          {versions: Versions{Accepted: true}, sets: []*infrav1.CAPTMachineSet{versioned(1, "1.33")}, want: "1.33"},
-		"older CAPT, upgrade of CAPT":           {versions: Versions{Served: "1.34", Accepted: true}, sets: []*infrav1.CAPTMachineSet{versioned(1, "")}, want: ""},
-		"older CAPT, policy Follow":             {versions: Versions{Served: "1.34", Accepted: true, Policy: infrav1.VersionPolicyFollow}, sets: []*infrav1.CAPTMachineSet{versioned(1, "")}, want: "1.34"},
-		"older CAPT, the newest set is counted": {versions: Versions{Served: "1.34", Accepted: true}, sets: []*infrav1.CAPTMachineSet{versioned(3, "1.33"), versioned(1, "")}, want: "1.34"},
+		"new":                                     {versions: Versions{Served: "1.33", Accepted: true}, want: "1.33"},
+		"new, control plane without a version":    {versions: Versions{Accepted: true}, want: ""},
+		"new, template without the variable":      {versions: Versions{Served: "1.33"}, want: ""},
+		"template not known at the moment":        {versions: Versions{Served: "1.34"}, sets: []*infrav1.CAPTMachineSet{versioned(1, "1.33")}, want: "1.33"},
+		"own version":                             {versions: Versions{Served: "1.34", Accepted: true}, own: "v1.33.1", want: "v1.33.1"},
+		"own variable":                            {versions: Versions{Served: "1.34", Accepted: true}, variable: "1.32", want: ""},
+		"follows":                                 {versions: Versions{Served: "1.34", Accepted: true}, sets: []*infrav1.CAPTMachineSet{versioned(1, "1.33")}, want: "1.34"},
+		"waits for the end of an upgrade":         {versions: Versions{Served: "1.34", Accepted: true, Upgrading: true}, sets: []*infrav1.CAPTMachineSet{versioned(1, "1.33")}, want: "1.33"},
+		"keeps":                                   {versions: Versions{Served: "1.34", Accepted: true, Policy: infrav1.VersionPolicyKeep}, sets: []*infrav1.CAPTMachineSet{versioned(1, "1.33")}, want: "1.33"},
+		"is not downgraded":                       {versions: Versions{Served: "1.33", Accepted: true}, sets: []*infrav1.CAPTMachineSet{versioned(1, "1.33"), versioned(2, "1.34")}, want: "1.34"},
+		"control plane became unknown":            {versions: Versions{Accepted: true}, sets: []*infrav1.CAPTMachineSet{versioned(1, "1.33")}, want: "1.33"},
+		"not recorded":                            {versions: Versions{Served: "1.34", Accepted: true}, sets: []*infrav1.CAPTMachineSet{versioned(1, "")}, want: ""},
+		"not recorded, policy Follow":             {versions: Versions{Served: "1.34", Accepted: true, Policy: infrav1.VersionPolicyFollow}, sets: []*infrav1.CAPTMachineSet{versioned(1, "")}, want: "1.34"},
+		"not recorded, the newest set is counted": {versions: Versions{Served: "1.34", Accepted: true}, sets: []*infrav1.CAPTMachineSet{versioned(3, "1.33"), versioned(1, "")}, want: "1.34"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

@@ -89,13 +89,13 @@ func TestDeployment_followsTheVersionOfTheControlPlane(t *testing.T) {
 	g.Expect(versionOfMachines(t, d.Namespace)).To(Equal([]string{"1.35", "1.35"}), "a rollback should not change the version")
 }
 
-func TestDeployment_keepsMachinesOfAnOlderCAPT(t *testing.T) {
+func TestDeployment_keepsMachinesWithoutARecordedVersion(t *testing.T) {
 	g := NewWithT(t)
 	controlPlane := newControlPlane(t, "v1.34.1")
 	d := deploymentIn(controlPlane.Namespace, 1)
 	d.Labels[clusterv1.WatchLabel] = "later"
 	create(t, d)
-	// The set and the machine as a CAPT without versions has created them.
+	// The version of the control plane was not known when they were created.
 	set := &infrav1.CAPTMachineSet{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: d.Namespace, Name: "workers-1", Labels: map[string]string{"pool": "workers", clusterv1.WatchLabel: byManager},
@@ -117,7 +117,7 @@ func TestDeployment_keepsMachinesOfAnOlderCAPT(t *testing.T) {
 	update(t, d, func(d *infrav1.CAPTMachineDeployment) { d.Labels[clusterv1.WatchLabel] = byManager })
 	waitRolledOut(t, d)
 	tester(t).WaitForCondition(d, infrav1.VersionCurrentCondition, metav1.ConditionFalse, infrav1.VersionBehindReason, old.Name, "1.34", "versionPolicy: Follow")
-	g.Expect(alive(t, d.Namespace)).To(ConsistOf(HaveField("UID", old.UID)), "an upgrade of CAPT should replace nothing")
+	g.Expect(alive(t, d.Namespace)).To(ConsistOf(HaveField("UID", old.UID)), "nothing should be replaced")
 
 	simulateMachines(t, d.Namespace)
 	update(t, d, func(d *infrav1.CAPTMachineDeployment) { d.Spec.VersionPolicy = infrav1.VersionPolicyFollow })

@@ -20,7 +20,6 @@ func (r *Reconciler) nodeGroup(ctx context.Context, s *scope) error {
 	if s.apply, s.info, err = nodes.FindWorkspace(ctx, r.Client, r.Workspaces, s.pool, s.preconditions()); err != nil {
 		return err
 	}
-	s.followVersion()
 	s.reportCapacity()
 	if s.apply, err = r.Workspaces.EnsureFrom(ctx, s.pool, s.pool.Spec.WorkspaceTemplateRef, s.desired().Workspace); err != nil {
 		return err
