@@ -47,17 +47,17 @@ func TestSelectTool_refusesATool(t *testing.T) {
 		want    string
 		err     string
 	}{
-		"no state":               {tools: []string{terraform11}, want: "terraform"},
-		"the tool of runs":       {tools: []string{tofu, terraform11}, objects: []client.Object{ran("Terraform", "1.11.0")}, want: "terraform"},
-		"another product":        {tools: []string{terraform11}, objects: []client.Object{ran("OpenTofu", "1.10.1")}, err: "net uses OpenTofu 1.10.1, and another product or an older version could damage its state; found only Terraform 1.11.4 ("},
-		"an older version":       {tools: []string{tofu}, objects: []client.Object{ran("OpenTofu", "1.12.6")}, err: "net uses OpenTofu 1.12.6"},
-		"the given binary":       {tools: []string{terraform11}, objects: []client.Object{ran("OpenTofu", "1.10.1")}, binary: "terraform", want: "terraform"},
-		"runs of older managers": {tools: []string{terraform11}, objects: []client.Object{ran("", ""), state("1.10.1", "registry.opentofu.org")}, err: "net uses OpenTofu 1.10.1"},
-		"a state of that tool":   {tools: []string{terraform11}, objects: []client.Object{state("1.11.4", "registry.terraform.io")}, want: "terraform"},
-		"an older state":         {tools: []string{terraform11}, objects: []client.Object{state("1.12.6", "example.com")}, err: "net uses OpenTofu or Terraform 1.12.6"},
-		"the template decides":   {tools: []string{tofu}, objects: []client.Object{ran("OpenTofu", "1.12.6")}, require: &terraform.ToolRequirement{Version: "~> 1.10"}, want: "tofu"},
-		"not even the template":  {tools: []string{terraform11}, objects: []client.Object{ran("OpenTofu", "1.12.6")}, require: &terraform.ToolRequirement{Version: "~> 1.11"}, err: "net uses OpenTofu, and its template requires version ~> 1.11; found only Terraform 1.11.4 ("},
-		"a product is required":  {tools: []string{tofu}, require: &terraform.ToolRequirement{Product: "Terraform", Version: "~> 1.11"}, err: "the template of net requires Terraform ~> 1.11; found only OpenTofu 1.10.1 ("},
+		"no state":              {tools: []string{terraform11}, want: "terraform"},
+		"the tool of runs":      {tools: []string{tofu, terraform11}, objects: []client.Object{ran("Terraform", "1.11.0")}, want: "terraform"},
+		"another product":       {tools: []string{terraform11}, objects: []client.Object{ran("OpenTofu", "1.10.1")}, err: "net uses OpenTofu 1.10.1, and another product or an older version could damage its state; found only Terraform 1.11.4 ("},
+		"an older version":      {tools: []string{tofu}, objects: []client.Object{ran("OpenTofu", "1.12.6")}, err: "net uses OpenTofu 1.12.6"},
+		"the given binary":      {tools: []string{terraform11}, objects: []client.Object{ran("OpenTofu", "1.10.1")}, binary: "terraform", want: "terraform"},
+		"a run without a tool":  {tools: []string{terraform11}, objects: []client.Object{ran("", ""), state("1.10.1", "registry.opentofu.org")}, err: "net uses OpenTofu 1.10.1"},
+		"a state of that tool":  {tools: []string{terraform11}, objects: []client.Object{state("1.11.4", "registry.terraform.io")}, want: "terraform"},
+		"an older state":        {tools: []string{terraform11}, objects: []client.Object{state("1.12.6", "example.com")}, err: "net uses OpenTofu or Terraform 1.12.6"},
+		"the template decides":  {tools: []string{tofu}, objects: []client.Object{ran("OpenTofu", "1.12.6")}, require: &terraform.ToolRequirement{Version: "~> 1.10"}, want: "tofu"},
+		"not even the template": {tools: []string{terraform11}, objects: []client.Object{ran("OpenTofu", "1.12.6")}, require: &terraform.ToolRequirement{Version: "~> 1.11"}, err: "net uses OpenTofu, and its template requires version ~> 1.11; found only Terraform 1.11.4 ("},
+		"a product is required": {tools: []string{tofu}, require: &terraform.ToolRequirement{Product: "Terraform", Version: "~> 1.11"}, err: "the template of net requires Terraform ~> 1.11; found only OpenTofu 1.10.1 ("},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

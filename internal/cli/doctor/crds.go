@@ -111,7 +111,7 @@ func crdProblems(desired, installed *apiextensionsv1.CustomResourceDefinition) [
 	}
 	for label := range installed.Labels {
 		if _, ok := desired.Labels[label]; !ok && contractLabel.MatchString(label) {
-			add(Fail, fmt.Sprintf("kubectl label crd %s %s-", desired.Name, label), "label %s is of an earlier version: with it, users who may create Clusters can have Cluster API delete objects of this kind", label)
+			add(Fail, fmt.Sprintf("kubectl label crd %s %s-", desired.Name, label), "label %s is only for kinds of the contract: with it, users who may create Clusters can have Cluster API delete objects of this kind", label)
 		}
 	}
 	for _, want := range desired.Spec.Versions {

@@ -58,9 +58,9 @@ func TestCRDProblems(t *testing.T) {
 		"old stored version":  {func(d *apiextensionsv1.CustomResourceDefinition) { d.Status.StoredVersions = []string{"v0", "v1"} }, []string{"warn: objects may still be stored as v0"}},
 		"version not storage": {func(d *apiextensionsv1.CustomResourceDefinition) { d.Spec.Versions[0].Storage = false }, []string{"warn: objects may still be stored as v1"}},
 		"no label":            {func(d *apiextensionsv1.CustomResourceDefinition) { d.Labels = nil }, []string{"fail: label contract=v1 is missing; Cluster API reads the supported versions from it"}},
-		"label that was removed": {
+		"label of the contract": {
 			func(d *apiextensionsv1.CustomResourceDefinition) { d.Labels["cluster.x-k8s.io/v1beta2"] = "v1" },
-			[]string{"fail: label cluster.x-k8s.io/v1beta2 is of an earlier version: with it, users who may create Clusters can have Cluster API delete objects of this kind"},
+			[]string{"fail: label cluster.x-k8s.io/v1beta2 is only for kinds of the contract: with it, users who may create Clusters can have Cluster API delete objects of this kind"},
 		},
 		"label of others": {func(d *apiextensionsv1.CustomResourceDefinition) { d.Labels["cluster.x-k8s.io/provider"] = "capt" }, nil},
 		"other schema": {func(d *apiextensionsv1.CustomResourceDefinition) {

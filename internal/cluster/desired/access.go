@@ -70,8 +70,7 @@ func requireAccess(values *workspace.Values, access *controlplanev1.ControlPlane
 	}
 	if admin := access.CreatorAdmin; admin != "" {
 		values.Require(path+"creatorAdmin", "cluster_creator_admin", admin == controlplanev1.CreatorAdminBootstrap)
-		// Templates of earlier releases have no such variable, and need none for the
-		// other values.
+		// The other values need no such variable, which a template may not have.
 		if admin == controlplanev1.CreatorAdminEntry {
 			values.Require(path+"creatorAdmin", "cluster_creator_entry", true)
 		}

@@ -230,7 +230,7 @@ func (c *ControlPlane) hadNodes() bool {
 	if value, set := c.Existing.Spec.Variables[nodesReadyVariable]; set {
 		return value.String() == "true"
 	}
-	// A workspace of an earlier release has the default, true. A move to another
+	// A workspace that had nodes of its own has the default, true. A move to another
 	// management cluster or a restore loses its outputs, and keeps the endpoint.
 	return workspace.Applied(c.Existing) || c.ControlPlane.Spec.ControlPlaneEndpoint.IsValid()
 }

@@ -102,7 +102,7 @@ func TestControlPlane_waitsForNodes(t *testing.T) {
 		"created":                  {variables: none, existing: applied(`{"nodes_ready":false}`), want: "false", waits: true},
 		"the first node":           {variables: none, existing: applied(`{"nodes_ready":false}`), hasNodes: true, want: "true", waits: true},
 		"the last node is gone":    {variables: none, existing: applied(`{"nodes_ready":true}`), want: "true"},
-		"of an earlier release":    {variables: none, existing: applied(`{}`), want: "true"},
+		"had nodes of its own":     {variables: none, existing: applied(`{}`), want: "true"},
 		"never applied":            {variables: none, existing: &infrav1.WorkspaceTemplateApply{}, want: "false"},
 		"moved":                    {variables: none, existing: &infrav1.WorkspaceTemplateApply{}, endpoint: "api.example.com", want: "true"},
 		"moved before a node":      {variables: none, existing: applied(`{"nodes_ready":false}`), endpoint: "api.example.com", want: "false", waits: true},
