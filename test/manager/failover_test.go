@@ -26,6 +26,7 @@ const failoverTimeout = 3 * time.Minute
 // Two replicas run, and the leader is killed while it applies workspaces: the other one
 // reports the results of the same runs, and starts no run a second time.
 func TestManager_anotherLeaderFinishesRuns(t *testing.T) {
+	t.Parallel()
 	g := NewWithT(t)
 	ns := env.Namespace(t)
 	trace := filepath.Join(t.TempDir(), "trace")

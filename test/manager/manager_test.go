@@ -222,6 +222,7 @@ func removeWebhooks(hooks *envtest.WebhookInstallOptions) error {
 }
 
 func TestManager_electsALeader(t *testing.T) {
+	t.Parallel()
 	g := NewWithT(t)
 	ns := env.Namespace(t)
 	args := []string{
