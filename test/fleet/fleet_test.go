@@ -32,7 +32,7 @@ import (
 const (
 	// size is the number of clusters, unless CAPT_FLEET is set: make scale creates 200,
 	// which takes minutes.
-	size = 40
+	size = 8
 	// testTimeout is how long they may take on a busy machine.
 	testTimeout = 45 * time.Minute
 	// idleTime is how long nothing may be written.
