@@ -94,13 +94,13 @@ func silentServer(t *testing.T) (address string, connections func() int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer marker.Close()
+		defer func() { _ = marker.Close() }()
 		for n := 0; ; n++ {
 			connection, err := silent.Accept()
 			if err != nil {
 				t.Fatal(err)
 			}
-			connection.Close()
+			_ = connection.Close()
 			if connection.RemoteAddr().String() == marker.LocalAddr().String() {
 				return n
 			}
