@@ -2,11 +2,6 @@
 # this does nothing. The release is taken over as it runs: see modules/Karpenter.
 
 moved {
-  from = module.karpenter_iam
-  to   = module.karpenter.module.iam
-}
-
-moved {
   from = module.karpenter_iam[0]
-  to   = module.karpenter_iam
+  to   = module.karpenter.module.iam
 }

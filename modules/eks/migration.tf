@@ -13,10 +13,5 @@ removed {
 
 moved {
   from = module.karpenter.module.iam
-  to   = module.karpenter_iam
-}
-
-moved {
-  from = module.karpenter_iam
   to   = module.karpenter_iam[0]
 }

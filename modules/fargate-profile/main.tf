@@ -44,7 +44,7 @@ resource "aws_iam_role" "this" {
   tags = var.tags
 
   lifecycle {
-    # A role of an earlier release has no region in its name, and keeps it.
+    # An imported role keeps its name: a new one would replace it.
     ignore_changes = [name]
   }
 }

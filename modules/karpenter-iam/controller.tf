@@ -65,7 +65,7 @@ resource "aws_iam_role" "this" {
   tags = merge(var.tags, each.value.tags)
 
   lifecycle {
-    # A role of an earlier release has no region in its name, and keeps it.
+    # An imported role keeps its name: a new one would replace it.
     ignore_changes = [name]
 
     precondition {
@@ -99,7 +99,7 @@ resource "aws_iam_policy" "controller" {
   tags = var.tags
 
   lifecycle {
-    # A policy of an earlier release has no region in its name, and keeps it.
+    # An imported policy keeps its name: a new one would replace it.
     ignore_changes = [name]
 
     precondition {

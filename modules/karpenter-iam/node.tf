@@ -56,7 +56,7 @@ resource "aws_iam_role" "node" {
   tags = var.tags
 
   lifecycle {
-    # A role of an earlier release has no region in its name, and keeps it.
+    # An imported role keeps its name: a new one would replace it.
     ignore_changes = [name]
   }
 }
@@ -77,7 +77,7 @@ resource "aws_iam_instance_profile" "node" {
   tags = var.tags
 
   lifecycle {
-    # A profile of an earlier release has no region in its name, and keeps it.
+    # An imported profile keeps its name: a new one would replace it.
     ignore_changes = [name]
   }
 }

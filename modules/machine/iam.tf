@@ -40,7 +40,7 @@ resource "aws_iam_role" "node" {
   tags = var.tags
 
   lifecycle {
-    # A role of an earlier release has no region in its name, and keeps it.
+    # An imported role keeps its name: a new one would replace it.
     ignore_changes = [name]
   }
 }
@@ -61,7 +61,7 @@ resource "aws_iam_instance_profile" "node" {
   tags = var.tags
 
   lifecycle {
-    # A profile of an earlier release has no region in its name, and keeps it.
+    # An imported profile keeps its name: a new one would replace it.
     ignore_changes = [name]
   }
 }

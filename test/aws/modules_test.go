@@ -64,9 +64,9 @@ func TestEKS_sameNameInTwoRegions(t *testing.T) {
 	e.Expect(e.resources()).To(Equal(before))
 }
 
-// Names of earlier releases had no region. A new name would replace the role of a control
-// plane, and with it the control plane.
-func TestEKS_keepsTheNamesOfEarlierReleases(t *testing.T) {
+// Imported resources have other names. A new name would replace the role of a control plane,
+// and with it the control plane.
+func TestEKS_keepsTheNamesOfImportedResources(t *testing.T) {
 	needsEmulator(t)
 	e := startEmulator(t)
 	vpc := e.network("demo")
