@@ -38,11 +38,8 @@ func (m *Manager) Log() string { return filepath.Join(m.WorkDir, "manager.log") 
 
 // Start starts the manager. It does not wait until the manager is ready.
 func (m *Manager) Start() error {
-	program, args := m.Program, m.Args
+	program := m.Program
 	if program == "" {
-		// Workload clusters of tests are on this machine. Earlier versions do not have
-		// the flag.
-		args = append([]string{"--allowed-cidrs=127.0.0.0/8,::1/128"}, args...)
 		var err error
 		if program, err = Built("manager"); err != nil {
 			return err
@@ -61,8 +58,9 @@ func (m *Manager) Start() error {
 	}
 	cmd := exec.Command(program, append([]string{
 		"--webhook-port=0", "--health-addr=0", "--diagnostics-address=0",
+		"--allowed-cidrs=127.0.0.0/8,::1/128", // Workload clusters of tests are on this machine.
 		"--executor=process", "--terraform-binary=" + tofu, "--work-dir=" + m.WorkDir, "--max-runs=4", "-v=1",
-	}, args...)...)
+	}, m.Args...)...)
 	cmd.Env = append(append(os.Environ(), "KUBECONFIG="+m.Kubeconfig), m.Env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
