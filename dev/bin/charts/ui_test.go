@@ -112,14 +112,3 @@ func TestPage_hasTheCertificateOfItsOrigin(t *testing.T) {
 		}
 	}
 }
-
-// Values of an earlier release, which --reuse-values keeps, have no part for the page.
-func TestPage_isOffWithoutItsValues(t *testing.T) {
-	objects, err := renderCAPT(t, map[string]any{"ui": nil})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if objects["Deployment capt-ui"] != nil {
-		t.Error("the page is rendered")
-	}
-}
