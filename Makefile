@@ -352,7 +352,7 @@ test-docs: parts-test build ## Run the commands of the documentation that are ma
 CLUSTERS ?= 200
 WORKSPACES ?= 1000
 .PHONY: scale
-scale: parts-test build ## Create 200 clusters and 1,000 workspaces at once, count the writes of the idle manager, restart it, and check that its peak memory is below the limit of the manifests; CLUSTERS and WORKSPACES change the numbers; results go to out/scale.json.
+scale: parts-test build ## Create 200 clusters and 1,000 workspaces at once, count the writes of the idle manager, restart it, and check that its working set stays below the memory limit of the manifests; CLUSTERS and WORKSPACES change the numbers; results go to out/scale.json.
 	CAPT_FLEET=$(CLUSTERS) CAPT_FLEET_WORKSPACES=$(WORKSPACES) CAPT_SCALE_OUT=$(CURDIR)/out/scale.json go test $(TEST_FLAGS) -count=1 -v -timeout 90m ./test/fleet
 
 .PHONY: bench

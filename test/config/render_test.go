@@ -111,7 +111,7 @@ func TestDefault_probesAndLimitsTheManager(t *testing.T) {
 	g.Expect(container.Image).To(HavePrefix("ghcr.io/appthrust/capt:"))
 	g.Expect(container.Env).To(ContainElement(And(HaveField("Name", "RUNNER_IMAGE"), HaveField("Value", strings.Replace(container.Image, "/capt:", "/capt-runner:", 1)))), "the runner has the manager's version")
 	g.Expect(container.Resources.Limits.Cpu().String()).To(Equal("500m"))
-	g.Expect(container.Resources.Limits.Memory().String()).To(Equal("128Mi"))
+	g.Expect(container.Resources.Limits.Memory().String()).To(Equal("512Mi"))
 	g.Expect(container.Resources.Requests.Cpu().String()).To(Equal("10m"))
 	g.Expect(container.Resources.Requests.Memory().String()).To(Equal("64Mi"))
 	for _, p := range []struct {

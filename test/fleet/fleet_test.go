@@ -71,8 +71,6 @@ type result struct {
 	// clusters ready.
 	Empty  memory `json:"empty"`
 	Memory memory `json:"memory"`
-	// MemoryMiB is all memory that the manager then has in RAM.
-	MemoryMiB float64 `json:"memoryMiB"`
 	// Restarted is its memory after a restart with all clusters, as soon as it has reconciled
 	// everything, and RestartSeconds is how long that took.
 	Restarted      memory  `json:"restarted"`
@@ -106,7 +104,7 @@ func TestFleet_becomesReadyAndIdle(t *testing.T) {
 	workspaces := number(t, "CAPT_FLEET_WORKSPACES", 2*count)
 	awaitCaches(t, env, namespace)
 	pid := manager.cmd.Process.Pid
-	found := result{Clusters: count, Workspaces: workspaces, Empty: memoryOf(t, pid), LimitMiB: int(in.limit >> 20), RestSeconds: idleTime.Seconds()}
+	found := result{Clusters: count, Workspaces: workspaces, Empty: manager.memory(t), LimitMiB: int(in.limit >> 20), RestSeconds: idleTime.Seconds()}
 
 	workloads := startWorkloads(t, env)
 	began := time.Now()
@@ -128,8 +126,7 @@ func TestFleet_becomesReadyAndIdle(t *testing.T) {
 	time.Sleep(idleTime) // The test measures this period: nothing may happen in it.
 	after := countWrites(t, env)
 	found.WritesAtRest, found.CPUSecondsAtRest = after.total-writes.total, cpuSeconds(t, pid)-cpu
-	found.Memory = memoryOf(t, pid)
-	found.MemoryMiB = found.Memory.ResidentMiB
+	found.Memory = manager.memory(t)
 	found.GrowthKiB = int((found.Memory.AnonymousMiB - found.Empty.AnonymousMiB) * 1024 / float64(count))
 	found.Scrapes = manager.scraped(t)
 	g.Expect(after.byResource).To(Equal(writes.byResource), "nothing is written while nothing changes")
@@ -143,7 +140,7 @@ func TestFleet_becomesReadyAndIdle(t *testing.T) {
 	g.Eventually(workloads.watched, testTimeout, time.Second).Should(Equal(count), "the manager connects to all clusters again")
 	restarted.awaitSettled(t, count, workspaces)
 	found.RestartSeconds = time.Since(began).Seconds()
-	found.Restarted = memoryOf(t, restarted.cmd.Process.Pid)
+	found.Restarted = restarted.memory(t)
 	found.Scrapes += restarted.scraped(t)
 	awaitFleet(t, env, namespace, count, workspaces)
 	g.Expect(countRuns(t, env, namespace)).To(Equal(runs), "a restart starts no run")
@@ -157,9 +154,7 @@ func TestFleet_becomesReadyAndIdle(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(os.MkdirAll(filepath.Dir(out), 0o755)).To(Succeed())
 	g.Expect(os.WriteFile(out, append(text, '\n'), 0o644)).To(Succeed())
-	// What the program's file needs in RAM depends on the kernel, so only make scale checks it.
-	// A container is killed at its peak.
-	for when, peak := range map[string]float64{"while the clusters are created": found.Memory.PeakMiB, "at a restart": found.Restarted.PeakMiB} {
+	for when, peak := range map[string]float64{"while the clusters are created": found.Memory.limitedMiB(), "at a restart": found.Restarted.limitedMiB()} {
 		g.Expect(peak).To(BeNumerically("<", found.LimitMiB), "the memory limit of the manifests is too low for the manager %s", when)
 	}
 }

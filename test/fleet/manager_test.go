@@ -104,6 +104,7 @@ func shippedContainer(t *testing.T) corev1.Container {
 // managerProcess is a running manager, which is scraped.
 type managerProcess struct {
 	cmd         *exec.Cmd
+	group       *group
 	diagnostics string
 	token       string
 	http        *http.Client
@@ -117,7 +118,7 @@ type managerProcess struct {
 }
 
 // start starts the manager with the arguments and the memory limit of the manifests, apart from
-// its addresses and from what more overrides.
+// its addresses and from what more overrides. Its runs do not count towards the limit.
 func (in *installation) start(t *testing.T, more ...string) *managerProcess {
 	t.Helper()
 	g := NewWithT(t)
@@ -133,13 +134,19 @@ func (in *installation) start(t *testing.T, more ...string) *managerProcess {
 		"--allowed-cidrs=127.0.0.0/8,::1/128")
 	log, err := os.CreateTemp(in.env.Dir, "manager-*.log")
 	g.Expect(err).NotTo(HaveOccurred())
+	group := newGroup(t, in.limit)
+	args = append(args, "--runner-binary="+group.outsider(t, filepath.Join(root, "bin", "runner")))
+	command := group.command(filepath.Join(root, "bin", "manager"), append(args, more...))
 	m := &managerProcess{
-		cmd: exec.Command(filepath.Join(root, "bin", "manager"), append(args, more...)...), diagnostics: "https://" + diagnostics, token: in.token, done: make(chan struct{}),
+		cmd: exec.Command(command[0], command[1:]...), group: group, diagnostics: "https://" + diagnostics, token: in.token, done: make(chan struct{}),
 		http: &http.Client{Timeout: time.Minute, Transport: &http.Transport{
 			TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // It is on loopback.
 		}},
 	}
-	m.cmd.Env = append(os.Environ(), "KUBECONFIG="+in.account.Kubeconfig, fmt.Sprintf("GOMEMLIMIT=%d", in.limit/10*8), fmt.Sprintf("GOMAXPROCS=%d", shippedCores))
+	m.cmd.Env = append(os.Environ(), "KUBECONFIG="+in.account.Kubeconfig, fmt.Sprintf("GOMAXPROCS=%d", shippedCores))
+	if !group.exists() {
+		m.cmd.Env = append(m.cmd.Env, fmt.Sprintf("GOMEMLIMIT=%d", in.limit/10*8))
+	}
 	m.cmd.Stdout, m.cmd.Stderr = log, log
 	g.Expect(m.cmd.Start()).To(Succeed(), "run `make build` first")
 	go func() { _ = m.cmd.Wait(); close(m.done) }()
@@ -157,6 +164,7 @@ func (in *installation) start(t *testing.T, more ...string) *managerProcess {
 		g.Expect(answer.StatusCode).To(Equal(http.StatusOK))
 	}, testTimeout, 200*time.Millisecond).Should(Succeed())
 	go m.scrape()
+	go group.observe(m.done)
 	return m
 }
 

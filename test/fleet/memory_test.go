@@ -26,11 +26,24 @@ type memory struct {
 	AnonymousMiB float64 `json:"anonymousMiB"`
 	// PeakMiB is the maximum of ResidentMiB (VmHWM).
 	PeakMiB float64 `json:"peakMiB"`
+	// WorkingSetMiB is what a kubelet would measure for the container, and WorkingSetPeakMiB its
+	// maximum. Both are 0 where this user cannot create control groups.
+	WorkingSetMiB     float64 `json:"workingSetMiB"`
+	WorkingSetPeakMiB float64 `json:"workingSetPeakMiB"`
 }
 
-func memoryOf(t *testing.T, pid int) memory {
+// limitedMiB returns the peak of the memory that a limit applies to. All of it is resident.
+func (m memory) limitedMiB() float64 {
+	if m.WorkingSetPeakMiB > 0 {
+		return m.WorkingSetPeakMiB
+	}
+	return m.PeakMiB
+}
+
+// memory returns the memory of the manager.
+func (m *managerProcess) memory(t *testing.T) memory {
 	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", m.cmd.Process.Pid))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +58,10 @@ func memoryOf(t *testing.T, pid int) memory {
 			values[name] = float64(kib) / 1024
 		}
 	}
-	return memory{ResidentMiB: values["VmRSS"], AnonymousMiB: values["RssAnon"], PeakMiB: values["VmHWM"]}
+	return memory{
+		ResidentMiB: values["VmRSS"], AnonymousMiB: values["RssAnon"], PeakMiB: values["VmHWM"],
+		WorkingSetMiB: m.group.workingSet(), WorkingSetPeakMiB: m.group.peakMiB(),
+	}
 }
 
 // number returns the number in an environment variable.
