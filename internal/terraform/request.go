@@ -90,7 +90,7 @@ const (
 
 // Protocol is the version of the request and the result. It increases when a runner that
 // is older than the manager would misunderstand a request.
-const Protocol = 5
+const Protocol = 6
 
 // Request contains all inputs of a run. It contains credentials, so it is stored
 // only in Secrets and is never logged.

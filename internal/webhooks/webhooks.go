@@ -118,16 +118,21 @@ var checking = make(chan struct{}, 4)
 
 // check returns the errors of an object.
 func (v *validator[T]) check(ctx context.Context, obj T) field.ErrorList {
-	errs := v.checkObject(obj)
+	errs := v.checkObject(ctx, obj)
 	if v.rules.live != nil && v.reader != nil {
 		errs = append(errs, v.rules.live(ctx, v.reader, obj)...)
 	}
 	return errs
 }
 
-// checkObject returns the errors of an object that do not depend on others.
-func (v *validator[T]) checkObject(obj T) field.ErrorList {
-	checking <- struct{}{}
+// checkObject returns the errors of an object that do not depend on others. It ends with the
+// request: objects that the API server no longer waits for do not delay others.
+func (v *validator[T]) checkObject(ctx context.Context, obj T) field.ErrorList {
+	select {
+	case checking <- struct{}{}:
+	case <-ctx.Done():
+		return field.ErrorList{field.InternalError(nil, errors.New("too many objects are checked at the same time: try again"))}
+	}
 	defer func() { <-checking }()
 	return v.rules.object(obj)
 }

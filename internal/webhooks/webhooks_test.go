@@ -62,6 +62,19 @@ func TestValidator_checksFewObjectsAtATime(t *testing.T) {
 	})
 }
 
+// Requests that the API server has given up do not keep later ones waiting.
+func TestValidator_leavesTheQueueWithItsRequest(t *testing.T) {
+	g := NewWithT(t)
+	outside := checking
+	checking = make(chan struct{})
+	defer func() { checking = outside }()
+	v := &validator[*infrav1.CAPTCluster]{rules: captClusterRules}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := v.ValidateCreate(ctx, clusterWith())
+	g.Expect(err).To(MatchError(ContainSubstring("try again")))
+}
+
 // A policy that nothing enforces can be labelled and deleted, but neither created nor changed.
 func TestClusterPolicy_thatNothingEnforcesCannotBeChanged(t *testing.T) {
 	g := NewWithT(t)

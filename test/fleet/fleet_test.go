@@ -34,7 +34,7 @@ const (
 	// which takes minutes.
 	size = 8
 	// testTimeout is how long they may take on a busy machine.
-	testTimeout = 45 * time.Minute
+	testTimeout = 25 * time.Minute
 	// idleTime is how long nothing may be written.
 	idleTime = 20 * time.Second
 )

@@ -59,6 +59,9 @@ const (
 	// sessionDuration is allowed for every role, even if one role assumes another,
 	// and is longer than the lifetime of a token.
 	sessionDuration = time.Hour
+	// maxAnswer limits an answer, which the SDK reads as a whole: a provider config may name
+	// the endpoints.
+	maxAnswer = 8 << 20
 )
 
 // Each client of the SDK copies httpClient, which it can change, together with its
@@ -78,11 +81,22 @@ func restrictedClient(policy *dial.Policy) sdkaws.HTTPClient {
 	}
 	// The policy checks each request, and so the hosts that a proxy would connect to.
 	client := &http.Client{
-		Transport: policy.Transport(httpClient.GetTransport()), Timeout: attemptTimeout,
+		Transport: limitedTransport{policy.Transport(httpClient.GetTransport())}, Timeout: attemptTimeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	stored, _ := restricted.LoadOrStore(policy, client)
 	return stored.(sdkaws.HTTPClient)
+}
+
+// limitedTransport limits answers to maxAnswer.
+type limitedTransport struct{ next http.RoundTripper }
+
+func (t limitedTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := t.next.RoundTrip(request)
+	if response != nil {
+		response.Body = http.MaxBytesReader(nil, response.Body, maxAnswer)
+	}
+	return response, err
 }
 
 // Options are the settings of requests that the credentials do not determine.

@@ -1,9 +1,11 @@
 package aws_test
 
 import (
+	"bytes"
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/appthrust/capt/internal/cluster/aws"
 	"github.com/appthrust/capt/internal/cluster/aws/awstest"
+	"github.com/appthrust/capt/internal/kubernetes/dial"
 )
 
 func userARN(server *awstest.Server) string { return "arn:aws:iam::" + server.Account + ":user/capt" }
@@ -227,6 +230,25 @@ func TestLoad_readsNoFileThatAProviderConfigNames(t *testing.T) {
 		g.Expect(err).To(MatchError(ContainSubstring(tt.text)))
 		g.Expect(aws.KindOf(err)).To(Equal(aws.KindInvalid))
 	}
+}
+
+// A provider config names the endpoints, and the SDK reads whole answers.
+func TestLoad_limitsAnswers(t *testing.T) {
+	g := NewWithT(t)
+	endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/xml")
+		block := bytes.Repeat([]byte(" "), 1<<20)
+		for range 100 {
+			if _, err := w.Write(block); err != nil {
+				return
+			}
+		}
+	}))
+	t.Cleanup(endpoint.Close)
+	env := map[string]string{"AWS_ENDPOINT_URL": endpoint.URL, "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_REGION": "eu-west-1"}
+	policy := &dial.Policy{Allowed: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
+	_, err := aws.LookUpVPC(t.Context(), load(g, env, aws.Options{Policy: policy}), vpcID, "demo", nil)
+	g.Expect(err).To(MatchError(ContainSubstring("request body too large")))
 }
 
 func TestErrors_describeTheProblem(t *testing.T) {

@@ -175,7 +175,9 @@ func (f *fixture) expectNoEvent(explanation string) {
 	f.t.Helper()
 	marker := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "marker"}}
 	f.cache.sources[0].events <- event.GenericEvent{Object: marker}
-	f.Eventually(f.events).Should(Receive(Equal(client.ObjectKeyFromObject(marker))), explanation)
+	var next client.ObjectKey
+	f.Eventually(f.events).Should(Receive(&next))
+	f.Expect(next).To(Equal(client.ObjectKeyFromObject(marker)), explanation)
 }
 
 // reconcile reconciles the cluster after some time, and returns when to do so again.
