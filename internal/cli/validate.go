@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/utils/clock"
 
 	"github.com/appthrust/capt/internal/addon/chart"
 	"github.com/appthrust/capt/internal/addon/versions"
@@ -87,14 +88,14 @@ func (o *Options) validate(ctx context.Context, paths []string, flags *validateF
 		return err
 	}
 	for _, path := range flags.charts {
-		c, err := chart.Load(ctx, path)
+		c, err := chart.Load(path)
 		if err != nil {
 			return &Exit{Code: 2, Err: err}
 		}
 		options.Given[c.Name] = c
 	}
 	if flags.fetchCharts {
-		options.Charts = &chart.Cache{}
+		options.Charts = chart.NewCache(chart.Fetcher{}, clock.RealClock{})
 	}
 	objects, findings, err := validate.Read(paths, o.In)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -26,7 +27,7 @@ import (
 func setupAddons(ctx context.Context, mgr ctrl.Manager, o *Options, objects cache.Cache, reader client.Reader, clusters clustercache.ClusterCache, matrix *versions.Matrix) error {
 	var known captaddon.Charts
 	if o.ReadCharts {
-		known = charts{cache: &chart.Cache{Fetcher: chart.Fetcher{Policy: o.Network.charts(), MaxIndex: maxChartIndex, Timeout: maxChartFetch}}}
+		known = charts{cache: chart.NewCache(chart.Fetcher{Policy: o.Network.charts(), MaxIndex: maxChartIndex, Timeout: maxChartFetch}, clock.RealClock{})}
 	}
 	if err := (&captaddon.Reconciler{
 		Client: mgr.GetClient(), Live: reader, Metadata: objects, Clusters: clusters, Grants: o.grants(mgr), Versions: matrix, Charts: known, ChartHosts: o.Network.charts(),

@@ -16,14 +16,8 @@ import (
 	"github.com/appthrust/capt/internal/kubernetes/manifest"
 )
 
-const (
-	// maxArchive limits the size of an archive.
-	maxArchive = 5 << 20
-	// maxFile limits the size of a file in a chart.
-	maxFile = 1 << 20
-	// maxName limits the length of the name of a chart.
-	maxName = 253
-)
+// maxName limits the length of the name of a chart.
+const maxName = 253
 
 // Chart is a chart with its default values.
 type Chart struct {
@@ -36,9 +30,6 @@ type Chart struct {
 	// Dependencies are the subcharts by the key of their values. A dependency that
 	// is declared but not part of the chart is nil.
 	Dependencies map[string]*Chart
-
-	// memory estimates how many bytes the chart needs with its dependencies, if it was fetched.
-	memory int
 }
 
 // definition is the relevant part of Chart.yaml.

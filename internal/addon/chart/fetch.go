@@ -1,11 +1,11 @@
 package chart
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -29,12 +29,7 @@ type Fetcher struct {
 
 // Fetch returns a chart from a Helm repository (https://, http://) or an OCI
 // registry (oci://). It uses no credentials. With insecure it connects to an OCI
-// registry with plain HTTP. It blocks for up to a minute.
-func Fetch(ctx context.Context, repository, name, version string, insecure bool) (*Chart, error) {
-	return Fetcher{}.Fetch(ctx, repository, name, version, insecure)
-}
-
-// Fetch returns a chart as the function Fetch does.
+// registry with plain HTTP. It blocks for up to the timeout.
 func (f Fetcher) Fetch(ctx context.Context, repository, name, version string, insecure bool) (*Chart, error) {
 	f.MaxIndex, f.Timeout = cmp.Or(f.MaxIndex, maxIndex), cmp.Or(f.Timeout, fetchTimeout)
 	ctx, cancel := context.WithTimeout(ctx, f.Timeout)
@@ -62,7 +57,7 @@ func (s source) fetch(ctx context.Context, f Fetcher) (*Chart, error) {
 	scheme, _, _ := strings.Cut(s.repository, "://")
 	switch scheme {
 	case "oci":
-		return s.pull(ctx, f, strings.TrimPrefix(s.repository, "oci://")+"/"+s.name, s.version)
+		return s.pull(ctx, f, strings.TrimPrefix(s.repository, "oci://")+"/"+s.name)
 	case "http", "https":
 		return s.download(ctx, f)
 	default:
@@ -88,26 +83,11 @@ func (f Fetcher) client() *http.Client {
 	return &http.Client{Transport: f.Policy.Transport(t)}
 }
 
-// unpack returns the chart of an archive that was fetched.
-func (f Fetcher) unpack(ctx context.Context, data []byte) (*Chart, error) {
-	c, err := parse(ctx, data)
-	if errors.Is(err, context.DeadlineExceeded) {
-		// It is not the repository that is slow.
-		return nil, fmt.Errorf("the chart was fetched, but not unpacked within %s", f.Timeout)
-	}
-	return c, err
-}
-
-func parse(ctx context.Context, data []byte) (*Chart, error) {
-	collected := newCollector(ctx)
-	if err := collected.unpack(bytes.NewReader(data), ""); err != nil {
+// unpack returns the chart of an archive.
+func unpack(from io.Reader) (*Chart, error) {
+	collected := &collector{files: files{}}
+	if err := collected.unpack(from, ""); err != nil {
 		return nil, err
 	}
-	budget := &manifest.Budget{}
-	c, err := assemble(collected.files, budget)
-	if err != nil {
-		return nil, err
-	}
-	c.memory = budget.Used() + collected.kept
-	return c, nil
+	return assemble(collected.files, &manifest.Budget{})
 }

@@ -1,7 +1,6 @@
 package chart
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"io/fs"
@@ -12,16 +11,19 @@ import (
 )
 
 // Load returns a chart from a directory or a .tgz archive.
-func Load(ctx context.Context, path string) (*Chart, error) {
+func Load(path string) (*Chart, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading a chart: %w", err)
 	}
 	var c *Chart
 	if info.IsDir() {
-		c, err = loadDirectory(ctx, path)
+		c, err = loadDirectory(path)
 	} else {
-		c, err = loadFile(ctx, path)
+		err = withFile(path, func(file io.Reader) error {
+			c, err = unpack(file)
+			return err
+		})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading chart %s: %w", path, err)
@@ -29,36 +31,27 @@ func Load(ctx context.Context, path string) (*Chart, error) {
 	return c, nil
 }
 
-func loadFile(ctx context.Context, path string) (*Chart, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = file.Close() }()
-	collected := newCollector(ctx)
-	if err := collected.unpack(&limited{from: file, left: maxArchive}, ""); err != nil {
-		return nil, err
-	}
-	return assemble(collected.files, &manifest.Budget{})
-}
-
-func loadDirectory(ctx context.Context, root string) (*Chart, error) {
-	collected := newCollector(ctx)
+func loadDirectory(root string) (*Chart, error) {
+	collected := &collector{files: files{}}
 	err := fs.WalkDir(os.DirFS(root), ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || !isRelevant(name) {
 			return err
 		}
-		file, err := os.Open(filepath.Join(root, filepath.FromSlash(name)))
-		if err != nil {
-			return err
-		}
-		defer func() { _ = file.Close() }()
-		return collected.add(name, file)
+		return withFile(filepath.Join(root, filepath.FromSlash(name)), func(file io.Reader) error { return collected.add(name, file) })
 	})
 	if err != nil {
 		return nil, err
 	}
 	return assemble(collected.files, &manifest.Budget{})
+}
+
+func withFile(path string, read func(io.Reader) error) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	return read(file)
 }
 
 // readLimited reads everything. It fails if there are more than limit bytes.

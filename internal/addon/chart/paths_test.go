@@ -152,7 +152,7 @@ func karpenter(t *testing.T) *chart.Chart {
 	if err != nil {
 		t.Skipf("cannot download the module of Karpenter: %v", err)
 	}
-	c, err := chart.Load(t.Context(), filepath.Join(module.Dir, "charts", "karpenter"))
+	c, err := chart.Load(filepath.Join(module.Dir, "charts", "karpenter"))
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	return c
 }

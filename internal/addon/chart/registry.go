@@ -1,6 +1,8 @@
 package chart
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,14 +23,15 @@ import (
 // maxManifest limits the size of an OCI manifest.
 const maxManifest = 64 << 10
 
-// pull returns a chart from an OCI registry.
-func (s source) pull(ctx context.Context, f Fetcher, reference, version string) (*Chart, error) {
+// pull returns a chart from an OCI registry: the one that the reference names, or the version.
+func (s source) pull(ctx context.Context, f Fetcher, reference string) (*Chart, error) {
 	repository, err := remote.NewRepository(reference)
 	if err != nil {
 		return nil, fmt.Errorf("%s is not an OCI repository: write it as oci://HOST/PATH", reference)
 	}
 	repository.PlainHTTP = s.insecure
 	repository.Client = &auth.Client{Client: f.client(), Cache: auth.NewCache()}
+	version := cmp.Or(repository.Reference.Reference, s.version)
 	manifest, err := findManifest(ctx, repository, version)
 	if err != nil {
 		return nil, err
@@ -44,7 +47,7 @@ func (s source) pull(ctx context.Context, f Fetcher, reference, version string) 
 		if err != nil {
 			return nil, fmt.Errorf("reading the chart layer: %w", explain(err))
 		}
-		return f.unpack(ctx, data)
+		return unpack(bytes.NewReader(data))
 	}
 	return nil, fmt.Errorf("%s:%s is not a Helm chart", reference, version)
 }

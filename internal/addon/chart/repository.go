@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -34,21 +35,22 @@ func (s source) download(ctx context.Context, f Fetcher) (*Chart, error) {
 		return nil, err
 	}
 	if reference, isOCI := strings.CutPrefix(address, "oci://"); isOCI {
-		repository, tag := cutTag(reference)
-		if tag == "" {
-			tag = s.version
-		}
-		return s.pull(ctx, f, repository, tag)
+		return s.pull(ctx, f, reference)
 	}
-	data, err := f.get(ctx, address, maxArchive)
+	archive, err := f.open(ctx, address)
 	if err != nil {
 		return nil, err
+	}
+	defer archive.Close()
+	data, err := readLimited(archive, maxArchive)
+	if err != nil {
+		return nil, fmt.Errorf("reading the archive: %w", err)
 	}
 	sum := sha256.Sum256(data)
 	if want := strings.TrimPrefix(found.Digest, "sha256:"); want != "" && hex.EncodeToString(sum[:]) != want {
 		return nil, errors.New("the digest of the archive differs from that in index.yaml")
 	}
-	return f.unpack(ctx, data)
+	return unpack(bytes.NewReader(data))
 }
 
 // findVersion returns the entry of a version.
@@ -80,34 +82,11 @@ func resolve(repository, reference string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("parsing the URL of the repository: %w", err)
 	}
-	relative, err := url.Parse(reference)
+	resolved, err := base.Parse(reference)
 	if err != nil {
 		return "", fmt.Errorf("parsing the URL of the chart in index.yaml: %w", err)
 	}
-	return base.ResolveReference(relative).String(), nil
-}
-
-// cutTag splits an OCI reference into repository and tag.
-func cutTag(reference string) (repository, tag string) {
-	colon := strings.LastIndex(reference, ":")
-	if colon < strings.LastIndex(reference, "/") {
-		return reference, ""
-	}
-	return reference[:colon], reference[colon+1:]
-}
-
-// get returns the content at a URL.
-func (f Fetcher) get(ctx context.Context, address string, limit int64) ([]byte, error) {
-	body, err := f.open(ctx, address)
-	if err != nil {
-		return nil, err
-	}
-	defer body.Close()
-	data, err := readLimited(body, limit)
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", redacted(address), err)
-	}
-	return data, nil
+	return resolved.String(), nil
 }
 
 // open returns the content at a URL as a stream.
@@ -124,13 +103,4 @@ func (f Fetcher) open(ctx context.Context, address string) (io.ReadCloser, error
 		return nil, errors.Join(fmt.Errorf("%s returned %d %s", request.URL.Redacted(), response.StatusCode, http.StatusText(response.StatusCode)), response.Body.Close())
 	}
 	return response.Body, nil
-}
-
-// redacted returns a URL without its password.
-func redacted(address string) string {
-	parsed, err := url.Parse(address)
-	if err != nil {
-		return "the URL"
-	}
-	return parsed.Redacted()
 }

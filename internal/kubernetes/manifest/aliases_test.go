@@ -38,7 +38,7 @@ func TestCheck(t *testing.T) {
 		"invalid":       {"a: &a [\nb: *a", "invalid"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := manifest.Check([]byte(test.text))
+			err := new(manifest.Budget).Check([]byte(test.text))
 			if test.want == "" {
 				NewWithT(t).Expect(err).NotTo(HaveOccurred())
 				return

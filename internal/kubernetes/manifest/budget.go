@@ -25,12 +25,6 @@ var ErrInvalid = errors.New("the YAML is invalid")
 // Budget limits the memory that documents of users need together. The zero value is ready to use.
 type Budget struct{ used int }
 
-// Used estimates what the documents so far need.
-func (b *Budget) Used() int { return b.used }
-
-// Check returns an error if YAML of users must not be decoded. Only the first document is decoded.
-func Check(text []byte) error { return new(Budget).Check(text) }
-
 // Check returns an error if a document must not be decoded: it has too many elements, or the
 // documents so far need too much memory, with their aliases replaced.
 func (b *Budget) Check(document []byte) error {
