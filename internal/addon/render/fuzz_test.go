@@ -14,7 +14,7 @@ import (
 // the objects are the same.
 func FuzzOutput(f *testing.F) {
 	for _, seed := range []string{
-		"", "vpc-1", "a\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: x}", "\"}", "${CLUSTER_NAME}", "{{ .Values }}", "null", `{"kind":"List"}`, "\x00\xff", "&a [*a]", "2001-01-01", "1e999",
+		"", "vpc-1", "a\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: x}", "\"}", "${CLUSTER_NAME}", "{{ .Values }}", "null", `{"kind":"List"}`, "\x00\xff", "&a [*a]", "2001-01-01", "1e999", "\tall:\n\tmake",
 	} {
 		f.Add(seed)
 	}

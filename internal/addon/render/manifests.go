@@ -106,8 +106,9 @@ func (b *budget) decode(name string, values map[string]string) (any, error) {
 
 // unresolved returns the fault of a placeholder that cannot be resolved.
 func (in *Input) unresolved(where string, values map[string]string, err error) error {
-	if tooLong, found := errors.AsType[*expandedError](err); found {
-		return fault.Stall(addonsv1.TooLargeReason, "Add-on %s: %s: %w", in.Addon.Name, where, tooLong)
+	if tooLong, found := errors.AsType[*placeholder.TooLongError](err); found {
+		return fault.Stall(addonsv1.TooLargeReason, "Add-on %s: %s: with ${%s}, its strings have more than %d KiB, the limit: use shorter outputs, or use them less often",
+			in.Addon.Name, where, tooLong.Name, maxBytes>>10)
 	}
 	var missing *placeholder.UnresolvedError
 	if !errors.As(err, &missing) || len(missing.Names) == 0 {

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,7 +15,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/yaml"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	"github.com/appthrust/capt/internal/reconcile/fault"
@@ -33,10 +33,6 @@ type Rendered struct {
 	Secrets map[Object]map[string]string
 	// Release is nil if the add-on has no Helm release.
 	Release *Release
-
-	// size is that of the manifests so far, and budget what the others may need.
-	size   int
-	budget *budget
 }
 
 // Object identifies an object in a workload cluster.
@@ -71,14 +67,14 @@ func Render(in Input) (*Rendered, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &budget{addon: in.Addon.Name}
-	r := &Rendered{Data: map[string][]byte{}, Secrets: map[Object]map[string]string{}, budget: b}
+	b := &budget{}
+	r := &Rendered{Data: map[string][]byte{}, Secrets: map[Object]map[string]string{}}
 	for i, source := range in.Addon.Spec.Manifests {
 		objects, err := in.manifests(source, values, b)
 		if err != nil {
 			return nil, err
 		}
-		if err := r.add(fmt.Sprintf("m%02d-%s.yaml", i, source.Name), in.Addon, objects); err != nil {
+		if err := r.add(fmt.Sprintf("m%02d-%s.yaml", i, source.Name), in, objects, b); err != nil {
 			return nil, err
 		}
 	}
@@ -91,72 +87,47 @@ func Render(in Input) (*Rendered, error) {
 		objects = slices.DeleteFunc(objects, func(obj *unstructured.Unstructured) bool {
 			return slices.Contains(r.Objects, IdentityOf(obj))
 		})
-		if err := r.add("r-release.yaml", in.Addon, objects); err != nil {
+		if err := r.add("r-release.yaml", in, objects, b); err != nil {
 			return nil, err
 		}
 	}
-	r.budget = nil
-	return r, r.finish(in)
+	if len(r.Data) == 0 {
+		return nil, fault.Stall(addonsv1.EmptyReason, "Add-on %s: its manifests contain no objects", in.Addon.Name)
+	}
+	r.Hash = Hash(r.Data)
+	return r, nil
 }
 
-// add labels objects with the add-on and stores them under a key.
-func (r *Rendered) add(key string, addon *addonsv1.CAPTAddon, objects []*unstructured.Unstructured) error {
-	var text bytes.Buffer
+// add labels objects with the add-on and stores them under a key. The header makes the text longer
+// than the 32 bytes that Cluster API requires, and has the round: Cluster API applies content only
+// if its hash changed.
+func (r *Rendered) add(key string, in Input, objects []*unstructured.Unstructured, b *budget) error {
+	if len(objects) == 0 {
+		return nil
+	}
+	text := &limitedText{budget: b}
+	fmt.Fprintf(text, "# Rendered for Cluster %s by CAPTAddon %s, round %s.\n", in.Cluster.Name, in.Addon.Name, roundID(in))
 	for _, obj := range objects {
 		labels := obj.GetLabels()
 		if labels == nil {
 			labels = map[string]string{}
 		}
-		labels[addonsv1.AddonLabel] = addon.Name
+		labels[addonsv1.AddonLabel] = in.Addon.Name
 		obj.SetLabels(labels)
-		if err := r.budget.checkWritten(obj); err != nil {
-			return err
+		switch err := text.add(obj); {
+		case errors.Is(err, errTooLarge):
+			return fault.Stall(addonsv1.TooLargeReason, "Add-on %s: its manifests have more than %d KiB, which is what a Secret holds: split them into two add-ons with dependsOn, or nest them less deeply",
+				in.Addon.Name, maxBytes>>10)
+		case err != nil:
+			return fault.Stall(addonsv1.TooLargeReason, "Add-on %s: %s cannot be read again with the values of its placeholders: %v. Use shorter outputs", in.Addon.Name, key, err)
 		}
-		document, err := yaml.Marshal(obj.Object)
-		if err != nil {
-			return fmt.Errorf("encoding %s: %w", obj.GetName(), err)
-		}
-		if r.size += len(document); r.size > maxBytes {
-			return tooLarge(addon, r.size)
-		}
-		text.WriteString("---\n")
-		text.Write(document)
 		r.Objects = append(r.Objects, IdentityOf(obj))
 		if obj.GetKind() == "Secret" && obj.Object["stringData"] == nil {
 			r.Secrets[IdentityOf(obj)] = DataDigests(obj)
 		}
 	}
-	if len(objects) == 0 {
-		return nil
-	}
 	r.Data[key] = text.Bytes()
-	return r.budget.checkReadable(key, text.Bytes())
-}
-
-// finish adds a header to each text, checks the size and computes the hash. The
-// header makes each text longer than the 32 bytes that Cluster API requires, and
-// has the round: Cluster API applies content only if its hash changed.
-func (r *Rendered) finish(in Input) error {
-	header := fmt.Sprintf("# Rendered for Cluster %s by CAPTAddon %s, round %s.\n", in.Cluster.Name, in.Addon.Name, roundID(in))
-	size := 0
-	for key, text := range r.Data {
-		r.Data[key] = append([]byte(header), text...)
-		size += len(r.Data[key])
-	}
-	if len(r.Data) == 0 {
-		return fault.Stall(addonsv1.EmptyReason, "Add-on %s: its manifests contain no objects", in.Addon.Name)
-	}
-	if size > maxBytes {
-		return tooLarge(in.Addon, size)
-	}
-	r.Hash = Hash(r.Data)
 	return nil
-}
-
-// tooLarge returns the fault of an add-on with manifests of at least size bytes.
-func tooLarge(addon *addonsv1.CAPTAddon, size int) error {
-	return fault.Stall(addonsv1.TooLargeReason, "Add-on %s: its manifests are at least %d KiB, and a Secret holds at most %d KiB: split them into two add-ons with dependsOn",
-		addon.Name, size>>10, maxBytes>>10)
 }
 
 // SameContent reports whether two rendered contents differ in nothing but their headers.

@@ -221,8 +221,8 @@ func TestRender_reportsInvalidInput(t *testing.T) {
 		"not JSON":      {inline("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: '${json:cluster_nam}'\n", "cluster_nam"), "InvalidManifest: Add-on mine: manifests set: ConfigMap a: ${json:cluster_nam}: the value is not JSON: write ${cluster_nam} for a string"},
 		"no JSON":       {inline("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: '${json:cluster}'\n"), "MissingKey: Add-on mine: manifests set: ConfigMap a: ${cluster} has no value"},
 		"JSON in text":  {inline("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: 'x${json:cluster_nam}'\n", "cluster_nam"), "InvalidManifest: Add-on mine: manifests set: ConfigMap a: ${json:cluster_nam} (line 1) must be the whole string"},
-		"too much":      {inline("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: " + strings.Repeat("x", 1<<20) + "}\n"), "TooLarge: Add-on mine: its manifests are at least 1024 KiB"},
-		"deeply nested": {inline("apiVersion: v1\nkind: A\nmetadata: {name: a}\nspec: " + strings.Repeat("{a: ", 1_900) + "1" + strings.Repeat("}", 1_900) + "\n"), "TooLarge: Add-on mine: A a has more than 2048 KiB as YAML, and a Secret holds at most 900 KiB: write less, or nest it less deeply"},
+		"too much":      {inline("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: " + strings.Repeat("x", 1<<20) + "}\n"), "TooLarge: Add-on mine: its manifests have more than 900 KiB, which is what a Secret holds"},
+		"deeply nested": {inline("apiVersion: v1\nkind: A\nmetadata: {name: a}\nspec: " + strings.Repeat("{a: ", 1_900) + "1" + strings.Repeat("}", 1_900) + "\n"), "TooLarge: Add-on mine: its manifests have more than 900 KiB"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Render(input(test.addon, map[string]string{"cluster_nam": "hunter2"}))

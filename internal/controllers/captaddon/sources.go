@@ -10,11 +10,12 @@ import (
 	"github.com/appthrust/capt/internal/addon/render"
 	"github.com/appthrust/capt/internal/kubernetes/object"
 	"github.com/appthrust/capt/internal/reconcile"
+	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
 // renderData reads the sources of the add-on and renders it for a cluster, including the manifests.
 func (r *Reconciler) renderData(ctx context.Context, s *scope, in *installation, round int) (*render.Rendered, error) {
-	sources := &sourceReader{live: r.Live, addon: s.addon, size: render.NewSize(s.addon)}
+	sources := &sourceReader{live: r.Live, addon: s.addon}
 	input := render.Input{
 		Addon: s.addon, Cluster: in.renderCluster(), Round: round, Sources: map[string]map[string][]byte{}, ChartSecrets: map[string]map[string][]byte{},
 	}
@@ -52,7 +53,7 @@ func (r *Reconciler) renderData(ctx context.Context, s *scope, in *installation,
 type sourceReader struct {
 	live  client.Reader
 	addon *addonsv1.CAPTAddon
-	size  *render.Size
+	size  int
 }
 
 // connection returns the outputs of the connection Secret. Only those that the add-on uses have a
@@ -67,7 +68,7 @@ func (r *sourceReader) connection(ctx context.Context, name string) (map[string]
 			data[key] = nil
 		}
 	}
-	return data, r.add("Secret "+name, data)
+	return r.add("Secret "+name, data)
 }
 
 func (r *sourceReader) secret(ctx context.Context, namespace, name string) (map[string][]byte, error) {
@@ -75,7 +76,7 @@ func (r *sourceReader) secret(ctx context.Context, namespace, name string) (map[
 	if err != nil {
 		return nil, err
 	}
-	return data, r.add("Secret "+name, data)
+	return r.add("Secret "+name, data)
 }
 
 func (r *sourceReader) configMap(ctx context.Context, namespace, name string) (map[string][]byte, error) {
@@ -83,20 +84,22 @@ func (r *sourceReader) configMap(ctx context.Context, namespace, name string) (m
 	if err := r.live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &configMap); err != nil {
 		return nil, reconcile.WaitIfNotFound(err, addonsv1.SourceNotFoundReason, "ConfigMap "+name, "")
 	}
-	for key, text := range configMap.Data {
-		r.size.Add(key, len(text))
-	}
-	if err := r.add("ConfigMap "+name, configMap.BinaryData); err != nil {
-		return nil, err
-	}
-	return object.ConfigMapData(&configMap), nil
+	return r.add("ConfigMap "+name, object.ConfigMapData(&configMap))
 }
 
-func (r *sourceReader) add(name string, data map[string][]byte) error {
+// entrySize is what an entry needs beside its key and value.
+const entrySize = 64
+
+// add returns the data of an object, or a fault if there is too much of it.
+func (r *sourceReader) add(name string, data map[string][]byte) (map[string][]byte, error) {
 	for key, value := range data {
-		r.size.Add(key, len(value))
+		r.size += len(key) + len(value) + entrySize
 	}
-	return r.size.Check(name)
+	if r.size > render.MaxSources {
+		return nil, fault.Stall(addonsv1.TooLargeReason, "Add-on %s: with %s, it is made of more than %d KiB, the limit: split it into two add-ons with dependsOn, or remove keys that it does not need",
+			r.addon.Name, name, render.MaxSources>>10)
+	}
+	return data, nil
 }
 
 func secretData(ctx context.Context, live client.Reader, namespace, name, reason string) (map[string][]byte, error) {
