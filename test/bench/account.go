@@ -7,9 +7,7 @@ import (
 	"maps"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -55,41 +53,27 @@ func cpuOf(manager int) (cpuTimes, error) {
 		if err != nil {
 			return c, err
 		}
-		c.Manager = float64(own[statUser]+own[statSystem]) / ticks
+		c.Manager = own.CPUTime()
 	}
 	own, err := stat(parent)
 	if err != nil {
 		return c, err
 	}
-	c.Tool = float64(own[statChildrenUser]+own[statChildrenSystem]) / ticks
-	dirs, err := filepath.Glob("/proc/[0-9]*")
-	if err != nil {
-		return c, fmt.Errorf("listing processes: %w", err)
-	}
-	for _, dir := range dirs {
-		pid, err := strconv.Atoi(filepath.Base(dir))
-		if err != nil {
-			continue
-		}
-		// A process may end while it is read.
-		fields, err := stat(pid)
-		if err != nil || fields[statParent] != os.Getpid() {
-			continue
-		}
-		name, err := os.ReadFile(filepath.Join(dir, "comm"))
-		if err != nil {
-			continue
-		}
-		used := float64(fields[statUser]+fields[statSystem]) / ticks
-		switch strings.TrimSpace(string(name)) {
+	c.Tool = float64(own.CUTime+own.CSTime) / ticks
+	children, err := childrenOf(os.Getpid())
+	for _, child := range children {
+		switch child.Comm {
 		case "kube-apiserver":
-			c.APIServer += used
+			c.APIServer += child.CPUTime()
 		case "etcd":
-			c.Etcd += used
+			c.Etcd += child.CPUTime()
 		}
 	}
-	return c, nil
+	return c, err
 }
+
+// ticks is the number of clock ticks of /proc per second.
+const ticks = 100
 
 // requestRates are requests to the API server, by verb and resource.
 type requestRates map[string]float64

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/prometheus/common/model"
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -113,6 +115,16 @@ func (h *harness) createTemplate(ctx context.Context, namespace, text string, en
 	return nil
 }
 
+// forEach calls do with 0 to n-1, at most limit at a time. Its context ends with the first error.
+func forEach(ctx context.Context, n, limit int, do func(ctx context.Context, i int) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(limit)
+	for i := range n {
+		group.Go(func() error { return do(ctx, i) })
+	}
+	return group.Wait()
+}
+
 func (h *harness) createWorkspaces(ctx context.Context, namespace string, n int) error {
 	err := forEach(ctx, n, 4, func(ctx context.Context, i int) error {
 		name := workspaceName(i)
@@ -194,14 +206,15 @@ func (h *harness) requests(ctx context.Context) (map[string]int, error) {
 		return nil, fmt.Errorf("reading the API server's metrics: %w", err)
 	}
 	counts := map[string]int{}
-	for _, s := range parseMetrics(string(text)) {
-		if s.name != "apiserver_request_total" || s.labels["resource"] == "" {
+	samples, err := parseMetrics(text)
+	for _, s := range samples {
+		if s.Metric[model.MetricNameLabel] != "apiserver_request_total" || s.Metric["resource"] == "" {
 			continue
 		}
-		what := fmt.Sprintf("%s %s/%s", s.labels["verb"], s.labels["resource"], s.labels["subresource"])
-		counts[strings.TrimSuffix(what, "/")] += int(s.value)
+		what := fmt.Sprintf("%s %s/%s", s.Metric["verb"], s.Metric["resource"], s.Metric["subresource"])
+		counts[strings.TrimSuffix(what, "/")] += int(s.Value)
 	}
-	return counts, nil
+	return counts, err
 }
 
 // isWrite reports whether a request is a write. It ignores periodic Leases and events.

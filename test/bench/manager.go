@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prometheus/common/model"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -159,17 +160,18 @@ func (m *managerProcess) activity(ctx context.Context) (reconciles, busy int, er
 	if err != nil {
 		return 0, 0, fmt.Errorf("reading the manager's metrics: %w", err)
 	}
-	for _, s := range parseMetrics(string(text)) {
-		switch s.name {
+	samples, err := parseMetrics(text)
+	for _, s := range samples {
+		switch s.Metric[model.MetricNameLabel] {
 		case "controller_runtime_reconcile_total":
-			if s.labels["controller"] == workspaceController {
-				reconciles += int(s.value)
+			if s.Metric["controller"] == workspaceController {
+				reconciles += int(s.Value)
 			}
 		case "workqueue_depth", "controller_runtime_active_workers":
-			busy += int(s.value)
+			busy += int(s.Value)
 		}
 	}
-	return reconciles, busy, nil
+	return reconciles, busy, err
 }
 
 // waitSettled waits until at least the given number of reconciles of workspaces are

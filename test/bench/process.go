@@ -1,13 +1,9 @@
 package main
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
+
+	"github.com/prometheus/procfs"
 )
 
 // memory is the memory of a process, in MiB.
@@ -19,49 +15,22 @@ type memory struct {
 
 // memory returns the memory of the manager.
 func (m *managerProcess) memory() (memory, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", m.cmd.Process.Pid))
+	proc, err := procfs.NewProc(m.cmd.Process.Pid)
 	if err != nil {
 		return memory{}, fmt.Errorf("reading the manager's memory: %w", err)
 	}
-	var found memory
-	for line := range strings.Lines(string(text)) {
-		fields := strings.Fields(line)
-		if len(fields) < 2 {
-			continue
-		}
-		kib, _ := strconv.ParseFloat(fields[1], 64)
-		switch fields[0] {
-		case "VmRSS:":
-			found.now = kib / 1024
-		case "RssAnon:":
-			found.anonymous = kib / 1024
-		case "VmHWM:":
-			found.peak = kib / 1024
-		}
+	status, err := proc.NewStatus()
+	if err != nil {
+		return memory{}, fmt.Errorf("reading the manager's memory: %w", err)
 	}
-	return found, nil
+	mib := func(bytes uint64) float64 { return float64(bytes) / (1 << 20) }
+	return memory{now: mib(status.VmRSS), anonymous: mib(status.RssAnon), peak: mib(status.VmHWM)}, nil
 }
-
-// Fields of /proc/PID/stat after the name, counted from 0.
-const (
-	statParent         = 1
-	statChildrenPage   = 8
-	statUser           = 11
-	statSystem         = 12
-	statChildrenUser   = 13
-	statChildrenSystem = 14
-)
-
-// ticks is the number of clock ticks of /proc per second.
-const ticks = 100
 
 // cpu returns the CPU time of the manager itself, in seconds.
 func (m *managerProcess) cpu() (float64, error) {
-	fields, err := stat(m.cmd.Process.Pid)
-	if err != nil {
-		return 0, err
-	}
-	return float64(fields[statUser]+fields[statSystem]) / ticks, nil
+	own, err := stat(m.cmd.Process.Pid)
+	return own.CPUTime(), err
 }
 
 // children returns the number of the manager's child processes: those that exist, and
@@ -74,41 +43,34 @@ func (m *managerProcess) children() (int, error) {
 		return 0, err
 	}
 	count := 0
-	if own[statChildrenPage] > 0 {
+	if own.CMinFlt > 0 {
 		count++
 	}
-	dirs, err := filepath.Glob("/proc/[0-9]*")
-	if err != nil {
-		return 0, fmt.Errorf("listing processes: %w", err)
-	}
-	for _, dir := range dirs {
-		other, err := strconv.Atoi(filepath.Base(dir))
-		if err != nil {
-			continue
-		}
-		// A process may end while it is read.
-		if fields, err := stat(other); err == nil && fields[statParent] == pid {
-			count++
-		}
-	}
-	return count, nil
+	existing, err := childrenOf(pid)
+	return count + len(existing), err
 }
 
-// stat returns the fields of /proc/PID/stat after the name. Fields that are not
-// numbers are 0.
-func stat(pid int) ([]int, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+// stat returns what the kernel knows about a process.
+func stat(pid int) (procfs.ProcStat, error) {
+	proc, err := procfs.NewProc(pid)
 	if err != nil {
-		return nil, fmt.Errorf("reading process %d: %w", pid, err)
+		return procfs.ProcStat{}, fmt.Errorf("reading process %d: %w", pid, err)
 	}
-	_, rest, _ := bytes.Cut(text[bytes.LastIndexByte(text, ')'):], []byte(" "))
-	var numbers []int
-	for field := range strings.FieldsSeq(string(rest)) {
-		n, _ := strconv.Atoi(field)
-		numbers = append(numbers, n)
+	return proc.Stat()
+}
+
+// childrenOf returns the child processes of a process.
+func childrenOf(pid int) ([]procfs.ProcStat, error) {
+	all, err := procfs.AllProcs()
+	if err != nil {
+		return nil, fmt.Errorf("listing processes: %w", err)
 	}
-	if len(numbers) <= statChildrenSystem {
-		return nil, errors.New("reading a process: unexpected format")
+	var children []procfs.ProcStat
+	for _, proc := range all {
+		// A process may end while it is read.
+		if found, err := proc.Stat(); err == nil && found.PPID == pid {
+			children = append(children, found)
+		}
 	}
-	return numbers, nil
+	return children, nil
 }
