@@ -2,13 +2,12 @@ package captaddon
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	clusteraddonsv1 "sigs.k8s.io/cluster-api/api/addons/v1beta2"
@@ -17,7 +16,6 @@ import (
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	"github.com/appthrust/capt/internal/addon/render"
-	"github.com/appthrust/capt/internal/kubernetes/manifest"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
@@ -57,7 +55,7 @@ func (r *Reconciler) request(ctx context.Context, s *scope, in *installation, ro
 		return err
 	}
 	in.secret, in.rendered = secret, withoutData(rendered, inputs)
-	r.cacheRendering(s, in)
+	r.renderings.Store(in.renderingKey(s), in.rendered)
 	return nil
 }
 
@@ -67,11 +65,9 @@ func (r *Reconciler) labelCluster(ctx context.Context, in *installation) error {
 	if in.cluster.Labels[addonsv1.ClusterLabel] == in.name {
 		return nil
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]string{addonsv1.ClusterLabel: in.name}}})
-	if err != nil {
-		return fmt.Errorf("encoding a label: %w", err)
-	}
-	if err := r.Client.Patch(ctx, in.cluster.DeepCopy(), client.RawPatch("application/merge-patch+json", patch)); err != nil {
+	labelled := in.cluster.DeepCopy()
+	metav1.SetMetaDataLabel(&labelled.ObjectMeta, addonsv1.ClusterLabel, in.name)
+	if err := r.Client.Patch(ctx, labelled, client.MergeFrom(in.cluster)); err != nil {
 		return fmt.Errorf("labelling the Cluster: %w", err)
 	}
 	return nil
@@ -161,16 +157,14 @@ func (r *Reconciler) diagnose(ctx context.Context, s *scope, in *installation) s
 	if err != nil {
 		return unknown
 	}
-	for _, key := range slices.Sorted(maps.Keys(rendered.Data)) {
-		objects, err := manifest.Parse(rendered.Data[key])
+	objects, err := parseData(rendered.Data)
+	if err != nil {
+		return unknown
+	}
+	for _, obj := range objects {
+		err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.DryRunAll, client.FieldOwner(fieldManager), client.ForceOwnership)
 		if err != nil {
-			continue
-		}
-		for _, obj := range objects {
-			err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.DryRunAll, client.FieldOwner(fieldManager), client.ForceOwnership)
-			if err != nil {
-				return fmt.Sprintf("%s %s was rejected: %s", obj.GetKind(), obj.GetName(), withoutSecrets(obj, err))
-			}
+			return rejection(obj, err).Error()
 		}
 	}
 	return unknown + "; a dry run now accepts all of them"

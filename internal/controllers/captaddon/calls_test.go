@@ -38,7 +38,7 @@ func (m metadataCache) Get(ctx context.Context, key client.ObjectKey, obj client
 // replace calls of the client.
 func newReconciler(funcs interceptor.Funcs, objects ...client.Object) *Reconciler {
 	c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(objects...).WithInterceptorFuncs(funcs).Build()
-	return &Reconciler{Client: c, Live: c, Metadata: metadataCache{reader: c}, renderings: map[client.ObjectKey]map[string]*rendering{}}
+	return &Reconciler{Client: c, Live: c, Metadata: metadataCache{reader: c}}
 }
 
 func configMapManifest(name, text string) string {
@@ -69,7 +69,8 @@ func TestRequest_writesSecretAndResourceSet(t *testing.T) {
 	g.Expect(r.Client.Get(t.Context(), client.ObjectKeyFromObject(in.resourceSet), &clusteraddonsv1.ClusterResourceSet{})).To(Succeed())
 	g.Expect(r.Client.Get(t.Context(), client.ObjectKeyFromObject(in.cluster), in.cluster)).To(Succeed())
 	g.Expect(in.cluster.Labels).To(HaveKeyWithValue(addonsv1.ClusterLabel, "a"))
-	g.Expect(in.rendered).To(BeIdenticalTo(r.cachedRendering(s, in)))
+	cached, _ := r.renderings.Load(in.renderingKey(s))
+	g.Expect(in.rendered).To(BeIdenticalTo(cached))
 	first := in.rendered.Hash
 
 	// The resource set is written once. The Secret follows the content.

@@ -89,9 +89,8 @@ type Reconciler struct {
 	// noGrants is set if the API server has no CAPTReferenceGrants.
 	noGrants bool
 	watcher  clustercache.SourceWatcher[ctrl.Request]
-	mu       sync.Mutex
-	// renderings are the last renderings by add-on and cluster.
-	renderings map[client.ObjectKey]map[string]*rendering
+	// renderings has the last *rendering of each renderingKey.
+	renderings sync.Map
 }
 
 const (
@@ -105,7 +104,6 @@ const (
 // SetupWithManager adds the controller to a manager.
 func (r *Reconciler) SetupWithManager(_ context.Context, mgr ctrl.Manager, options controller.Options) error {
 	registerMetrics()
-	r.renderings = map[client.ObjectKey]map[string]*rendering{}
 	// The infrastructure provider has the kind, and may be older than this one.
 	_, err := mgr.GetRESTMapper().RESTMapping(infrav1.GroupVersion.WithKind("CAPTReferenceGrant").GroupKind(), infrav1.GroupVersion.Version)
 	if r.noGrants = meta.IsNoMatchError(err); err != nil && !r.noGrants {
@@ -127,8 +125,6 @@ func (r *Reconciler) SetupWithManager(_ context.Context, mgr ctrl.Manager, optio
 		Watches(&controlplanev1.CAPTControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.addonsOfControlPlane)).
 		WatchesRawSource(source.Kind(r.Metadata, client.Object(metadata("Secret")), handler.EnqueueRequestsFromMapFunc(r.addonsOfSource))).
 		WatchesRawSource(source.Kind(r.Metadata, client.Object(metadata("ConfigMap")), handler.EnqueueRequestsFromMapFunc(r.addonsOfSource))).
-		WatchesRawSource(source.Kind(r.Metadata, client.Object(metadata("Secret")), handler.EnqueueRequestsFromMapFunc(r.copiesOfSource))).
-		WatchesRawSource(source.Kind(r.Metadata, client.Object(metadata("ConfigMap")), handler.EnqueueRequestsFromMapFunc(r.copiesOfSource))).
 		WatchesRawSource(r.Clusters.GetClusterSource("captaddon", r.addonsOfCluster, clustercache.WatchForProbeFailure(probeFailure))).
 		WithOptions(options).
 		Named("captaddon").

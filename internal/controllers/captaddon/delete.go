@@ -2,8 +2,6 @@ package captaddon
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -16,14 +14,9 @@ func (r *Reconciler) uninstall(ctx context.Context, s *scope) error {
 	if err := r.recall(ctx, s); err != nil {
 		return err
 	}
-	var errs []error
-	for _, in := range s.installations {
-		if err := r.remove(ctx, s, in); err != nil {
-			errs = append(errs, fmt.Errorf("cluster %s: %w", in.name, err))
-		}
-	}
+	err := s.each(func(in *installation) error { return r.remove(ctx, s, in) })
 	r.publish(s)
-	if err := errors.Join(errs...); err != nil {
+	if err != nil {
 		return err
 	}
 	return s.summarizeRemoval()
@@ -53,6 +46,11 @@ func (r *Reconciler) cleanUp(_ context.Context, s *scope) error {
 // forget drops what is in memory about an add-on. It may not exist any more without a deletion
 // that ran the steps: clusterctl move removes the finalizer.
 func (r *Reconciler) forget(addon client.ObjectKey) {
-	r.forgetRenderings(addon)
+	r.renderings.Range(func(key, _ any) bool {
+		if key, _ := key.(renderingKey); key.addon == addon {
+			r.renderings.Delete(key)
+		}
+		return true
+	})
 	deleteMetrics(addon)
 }

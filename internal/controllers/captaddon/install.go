@@ -22,17 +22,23 @@ const maxListed = 3
 // install reconciles the add-on in each cluster.
 func (r *Reconciler) install(ctx context.Context, s *scope) error {
 	budget := s.rolloutBudget()
-	var errs []error
-	for _, in := range s.installations {
-		if err := r.installOne(ctx, s, in, &budget); err != nil {
-			errs = append(errs, fmt.Errorf("cluster %s: %w", in.name, err))
-		}
-	}
+	err := s.each(func(in *installation) error { return r.installOne(ctx, s, in, &budget) })
 	r.publish(s)
-	if err := errors.Join(errs...); err != nil {
+	if err != nil {
 		return err
 	}
 	return s.summarize()
+}
+
+// each calls do for each cluster, and returns all errors.
+func (s *scope) each(do func(*installation) error) error {
+	var errs []error
+	for _, in := range s.installations {
+		if err := do(in); err != nil {
+			errs = append(errs, fmt.Errorf("cluster %s: %w", in.name, err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // rolloutBudget returns how many clusters that have the add-on may start to
@@ -199,7 +205,7 @@ func (r *Reconciler) publish(s *scope) {
 	s.updateStatus()
 	for _, in := range s.installations {
 		if in.removed {
-			r.forgetRendering(s, in.name)
+			r.renderings.Delete(in.renderingKey(s))
 			continue
 		}
 		if event, changed := in.event(); changed {

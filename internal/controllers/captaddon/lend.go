@@ -2,7 +2,6 @@ package captaddon
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -191,19 +190,16 @@ func (r *Reconciler) withhold(ctx context.Context, s *scope) error {
 	if s.notLent == nil {
 		return nil
 	}
-	var errs []error
-	for _, in := range s.installations {
+	err := s.each(func(in *installation) error {
 		if in.cluster != nil && in.cluster.DeletionTimestamp.IsZero() {
-			continue
+			return nil
 		}
-		if err := r.remove(ctx, s, in); err != nil {
-			errs = append(errs, fmt.Errorf("cluster %s: %w", in.name, err))
-		}
-	}
+		return r.remove(ctx, s, in)
+	})
 	handled := s.addon.Status.HandledTrigger
 	r.publish(s)
 	s.addon.Status.HandledTrigger = handled
-	if err := errors.Join(errs...); err != nil {
+	if err != nil {
 		return err
 	}
 	if stalled, ok := fault.AsStalled(s.notLent); ok && s.requeueAfter > 0 {
@@ -234,13 +230,5 @@ func (r *Reconciler) copiesOf(ctx context.Context, obj client.Object) []ctrl.Req
 func (r *Reconciler) lentToCluster(ctx context.Context, obj client.Object) []ctrl.Request {
 	return r.requests(ctx, "", func(addon *addonsv1.CAPTAddon) bool {
 		return addon.Namespace != obj.GetNamespace() && lender(addon) == "" && addon.Selects(obj.GetLabels())
-	})
-}
-
-// copiesOfSource returns the copies of add-ons that use a Secret or ConfigMap beside the
-// add-on.
-func (r *Reconciler) copiesOfSource(ctx context.Context, obj client.Object) []ctrl.Request {
-	return r.requests(ctx, "", func(addon *addonsv1.CAPTAddon) bool {
-		return lender(addon) == obj.GetNamespace() && usesSource(addon, obj.GetName(), nil)
 	})
 }

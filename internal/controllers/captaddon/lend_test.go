@@ -76,7 +76,8 @@ func TestLend_reachesGrantedNamespacesWithClusters(t *testing.T) {
 		ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "platform", Name: "base"}}, ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "team-a", Name: "base"}}))
 	g.Expect(r.copiesOf(t.Context(), addon)).To(HaveLen(1))
 	g.Expect(r.lentToCluster(t.Context(), &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "team-b", Name: "new", Labels: map[string]string{"base": "true"}}})).To(HaveLen(1))
-	g.Expect(r.copiesOfSource(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "platform", Name: "manifests"}})).To(HaveLen(1))
+	g.Expect(r.addonsOfSource(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "platform", Name: "manifests"}})).To(ConsistOf(
+		ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "platform", Name: "base"}}, ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "team-a", Name: "base"}}))
 
 	t.Log("an add-on of the team with this name stays")
 	taken := addon.DeepCopy()

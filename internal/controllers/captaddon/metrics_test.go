@@ -226,9 +226,13 @@ func TestGone_deletesMetrics(t *testing.T) {
 	updateMetrics(s)
 	countFailure(s, s.installations[0])
 	key := client.ObjectKeyFromObject(s.addon)
-	r := &Reconciler{renderings: map[client.ObjectKey]map[string]*rendering{key: {}}}
+	r, other := &Reconciler{}, renderingKey{client.ObjectKey{Namespace: "fleet", Name: "other"}, "c"}
+	r.renderings.Store(renderingKey{key, "c"}, &rendering{})
+	r.renderings.Store(other, &rendering{})
 	r.frame().Gone(key)
-	g.Expect(r.renderings).To(BeEmpty())
+	var kept []any
+	r.renderings.Range(func(key, _ any) bool { kept = append(kept, key); return true })
+	g.Expect(kept).To(ConsistOf(other))
 	g.Expect(clusters.DeleteLabelValues("fleet", "moved", "false")).To(BeFalse())
 	g.Expect(failing.DeleteLabelValues("fleet", "moved", "c", addonsv1.ApplyFailedReason)).To(BeFalse())
 	g.Expect(failuresTotal.DeleteLabelValues("fleet", "moved", addonsv1.ApplyFailedReason)).To(BeFalse())

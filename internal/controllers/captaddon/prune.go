@@ -2,7 +2,6 @@ package captaddon
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -74,14 +73,10 @@ func (r *Reconciler) prune(ctx context.Context, s *scope, in *installation) erro
 			return err
 		}
 	}
-	// The resource version keeps the annotation of newer content.
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"resourceVersion": secret.ResourceVersion, "annotations": map[string]any{addonsv1.PruneAnnotation: nil},
-	}})
-	if err != nil {
-		return fmt.Errorf("encoding an annotation: %w", err)
-	}
-	if err := r.Client.Patch(ctx, secret.DeepCopy(), client.RawPatch("application/merge-patch+json", patch)); err != nil {
+	// The lock keeps the annotation of newer content.
+	pruned := secret.DeepCopy()
+	delete(pruned.Annotations, addonsv1.PruneAnnotation)
+	if err := r.Client.Patch(ctx, pruned, client.MergeFromWithOptions(&secret, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("removing the annotation %s: %w", addonsv1.PruneAnnotation, err)
 	}
 	delete(in.secret.Annotations, addonsv1.PruneAnnotation)

@@ -135,10 +135,17 @@ func (r *Reconciler) appliedObjects(ctx context.Context, s *scope, in *installat
 	if err != nil {
 		return nil, err
 	}
+	applied, err := parseData(data)
+	return append(objects, applied...), err
+}
+
+// parseData returns the objects of rendered data.
+func parseData(data map[string][]byte) ([]*unstructured.Unstructured, error) {
+	var objects []*unstructured.Unstructured
 	for _, key := range slices.Sorted(maps.Keys(data)) {
 		parsed, err := manifest.Parse(data[key])
 		if err != nil {
-			return nil, fmt.Errorf("reading the rendered Secret: %w", err)
+			return nil, fmt.Errorf("reading the rendered content: %w", err)
 		}
 		objects = append(objects, parsed...)
 	}

@@ -92,7 +92,8 @@ func (r *Reconciler) renderOne(ctx context.Context, s *scope, in *installation) 
 	if err != nil {
 		return err
 	}
-	if cached := r.cachedRendering(s, in); cached != nil && cached.inputs == inputs {
+	cached, _ := r.renderings.Load(in.renderingKey(s))
+	if cached, found := cached.(*rendering); found && cached.inputs == inputs {
 		in.rendered = cached
 		return nil
 	}
@@ -104,7 +105,7 @@ func (r *Reconciler) renderOne(ctx context.Context, s *scope, in *installation) 
 		return err
 	}
 	in.rendered = withoutData(rendered, inputs)
-	r.cacheRendering(s, in)
+	r.renderings.Store(in.renderingKey(s), in.rendered)
 	return nil
 }
 
@@ -199,30 +200,12 @@ func (r *Reconciler) inputVersions(ctx context.Context, s *scope, in *installati
 	return strings.Join(versions, "\x00"), nil
 }
 
-func (r *Reconciler) cachedRendering(s *scope, in *installation) *rendering {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.renderings[client.ObjectKeyFromObject(s.addon)][in.name]
+// renderingKey is the key of a rendering in Reconciler.renderings.
+type renderingKey struct {
+	addon   client.ObjectKey
+	cluster string
 }
 
-func (r *Reconciler) cacheRendering(s *scope, in *installation) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	key := client.ObjectKeyFromObject(s.addon)
-	if r.renderings[key] == nil {
-		r.renderings[key] = map[string]*rendering{}
-	}
-	r.renderings[key][in.name] = in.rendered
-}
-
-func (r *Reconciler) forgetRendering(s *scope, cluster string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.renderings[client.ObjectKeyFromObject(s.addon)], cluster)
-}
-
-func (r *Reconciler) forgetRenderings(addon client.ObjectKey) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.renderings, addon)
+func (in *installation) renderingKey(s *scope) renderingKey {
+	return renderingKey{client.ObjectKeyFromObject(s.addon), in.name}
 }

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
@@ -132,23 +131,6 @@ func TestRender_skipsClustersThatCannotHaveTheAddon(t *testing.T) {
 	g.Expect((&Reconciler{}).render(t.Context(), s)).To(Succeed())
 	g.Expect(removed.renderErr).NotTo(HaveOccurred())
 	g.Expect(uninitialized.renderErr).NotTo(HaveOccurred())
-}
-
-func TestRenderings_areCachedPerCluster(t *testing.T) {
-	g := NewWithT(t)
-	r := &Reconciler{}
-	s, a, b := &scope{addon: newAddon("flux")}, selected("a"), selected("b")
-	g.Expect(r.cachedRendering(s, a)).To(BeNil())
-	r.renderings = map[client.ObjectKey]map[string]*rendering{}
-	r.cacheRendering(s, a)
-	r.cacheRendering(s, b)
-	g.Expect(r.cachedRendering(s, a)).To(BeIdenticalTo(a.rendered))
-	g.Expect(r.cachedRendering(&scope{addon: newAddon("other")}, a)).To(BeNil())
-	r.forgetRendering(s, "a")
-	g.Expect(r.cachedRendering(s, a)).To(BeNil())
-	g.Expect(r.cachedRendering(s, b)).NotTo(BeNil())
-	r.forgetRenderings(client.ObjectKeyFromObject(s.addon))
-	g.Expect(r.cachedRendering(s, b)).To(BeNil())
 }
 
 func TestWithoutData_keepsTheOriginal(t *testing.T) {

@@ -6,8 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,7 +21,6 @@ import (
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	"github.com/appthrust/capt/internal/addon/render"
-	"github.com/appthrust/capt/internal/kubernetes/manifest"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
@@ -44,19 +42,17 @@ func (r *Reconciler) applyContent(ctx context.Context, s *scope, in *installatio
 	// An object that is rejected does not prevent the others, such as its CRD.
 	var errs []error
 	in.rendered.applied = map[render.Object]version{}
-	for _, key := range slices.Sorted(maps.Keys(rendered.Data)) {
-		objects, err := manifest.Parse(rendered.Data[key])
-		if err != nil {
-			return fmt.Errorf("reading the rendered content: %w", err)
+	objects, err := parseData(rendered.Data)
+	if err != nil {
+		return err
+	}
+	for _, obj := range objects {
+		identity := render.IdentityOf(obj)
+		if err := applyObject(ctx, c, obj, in.createdFromOtherContent()); err != nil {
+			errs = append(errs, err)
+			continue
 		}
-		for _, obj := range objects {
-			identity := render.IdentityOf(obj)
-			if err := applyObject(ctx, c, obj, in.createdFromOtherContent()); err != nil {
-				errs = append(errs, err)
-				continue
-			}
-			in.rendered.applied[identity] = version{uid: obj.GetUID(), generation: obj.GetGeneration()}
-		}
+		in.rendered.applied[identity] = version{uid: obj.GetUID(), generation: obj.GetGeneration()}
 	}
 	for _, err := range errs {
 		if rejected, found := errors.AsType[*problem](err); found {
@@ -87,9 +83,16 @@ func applyObject(ctx context.Context, c client.Client, obj *unstructured.Unstruc
 	if err == nil {
 		err = share(ctx, c, obj)
 	}
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil
+	}
+	return rejection(obj, err)
+}
+
+// rejection returns the problem of an object that the cluster rejects, and other errors without
+// what may be secret.
+func rejection(obj *unstructured.Unstructured, err error) error {
+	switch {
 	case apimeta.IsNoMatchError(err):
 		return &problem{
 			reason: addonsv1.ApplyFailedReason, failed: true,
@@ -121,8 +124,10 @@ func takeOver(ctx context.Context, c client.Client, object render.Object) error 
 	}
 	fields := current.GetManagedFields()
 	for i := range fields {
-		if fields[i].Manager == fieldManager && fields[i].Operation == metav1.ManagedFieldsOperationApply {
-			if err := releaseFinalizers(&fields[i]); err != nil {
+		if isApplied(fields[i]) {
+			// Content without a finalizer must not remove it: its owner would not clean up.
+			isFinalizer := func(path fieldpath.Path) bool { return strings.HasPrefix(path.String(), ".metadata.finalizers") }
+			if _, err := drop(&fields[i], isFinalizer); err != nil {
 				return err
 			}
 		}
@@ -140,53 +145,64 @@ func share(ctx context.Context, c client.Client, applied *unstructured.Unstructu
 	}
 	mine := &fieldpath.Set{}
 	for _, entry := range fields {
-		if entry.Manager == fieldManager && entry.Operation == metav1.ManagedFieldsOperationApply {
-			if err := mine.FromJSON(bytes.NewReader(entry.FieldsV1.GetRawBytes())); err != nil {
-				return fmt.Errorf("reading the managed fields: %w", err)
+		if isApplied(entry) {
+			var err error
+			if mine, err = fieldsOf(entry); err != nil {
+				return err
 			}
 		}
+	}
+	// A field is part of the content if it has the field, or one below it.
+	isMine := func(path fieldpath.Path) bool {
+		below := mine
+		for _, element := range path {
+			below = below.WithPrefix(element)
+		}
+		return !below.Empty() || mine.Has(path)
 	}
 	var kept []metav1.ManagedFieldsEntry
 	for _, entry := range fields {
 		if isUpdate(entry) && managers.Has(entry.Manager) {
-			rest, err := without(entry.FieldsV1, mine)
+			others, err := drop(&entry, isMine)
 			if err != nil {
 				return err
 			}
-			if rest == nil {
+			if !others {
 				continue
 			}
-			entry.FieldsV1 = rest
 		}
 		kept = append(kept, entry)
 	}
 	return patchManagedFields(ctx, c, applied.DeepCopy(), kept)
 }
 
-// without returns the managed fields that are neither in a set nor contain one of it, or
-// nil if there are none.
-func without(fields *metav1.FieldsV1, set *fieldpath.Set) (*metav1.FieldsV1, error) {
-	all, rest := &fieldpath.Set{}, &fieldpath.Set{}
-	if err := all.FromJSON(bytes.NewReader(fields.GetRawBytes())); err != nil {
+// fieldsOf returns the fields of a manager.
+func fieldsOf(entry metav1.ManagedFieldsEntry) (*fieldpath.Set, error) {
+	fields := &fieldpath.Set{}
+	if err := fields.FromJSON(bytes.NewReader(entry.FieldsV1.GetRawBytes())); err != nil {
 		return nil, fmt.Errorf("reading the managed fields: %w", err)
 	}
-	all.Iterate(func(path fieldpath.Path) {
-		below := set
-		for _, element := range path {
-			below = below.WithPrefix(element)
-		}
-		if below.Empty() && !set.Has(path) {
+	return fields, nil
+}
+
+// drop removes fields of a manager, and reports whether it has others.
+func drop(entry *metav1.ManagedFieldsEntry, isDropped func(fieldpath.Path) bool) (others bool, err error) {
+	fields, err := fieldsOf(*entry)
+	if err != nil {
+		return false, err
+	}
+	rest := &fieldpath.Set{}
+	fields.Iterate(func(path fieldpath.Path) {
+		if !isDropped(path) {
 			rest.Insert(path.Copy())
 		}
 	})
-	if rest.Empty() {
-		return nil, nil
-	}
 	text, err := rest.ToJSON()
 	if err != nil {
-		return nil, fmt.Errorf("encoding the managed fields: %w", err)
+		return false, fmt.Errorf("encoding the managed fields: %w", err)
 	}
-	return metav1.NewFieldsV1(string(text)), nil
+	entry.FieldsV1 = metav1.NewFieldsV1(string(text))
+	return !rest.Empty(), nil
 }
 
 // patchManagedFields writes the managed fields of an object. It fails if the object changed
@@ -208,6 +224,11 @@ func isUpdate(entry metav1.ManagedFieldsEntry) bool {
 	return entry.Operation == metav1.ManagedFieldsOperationUpdate && entry.Subresource == "" && entry.FieldsV1 != nil
 }
 
+// isApplied reports whether managed fields are those that this controller applied.
+func isApplied(entry metav1.ManagedFieldsEntry) bool {
+	return entry.Operation == metav1.ManagedFieldsOperationApply && entry.Manager == fieldManager
+}
+
 // labelManagers returns the managers that created or updated an object with the label
 // of the add-on: Cluster API. Others that changed the object did not set this label.
 func labelManagers(fields []metav1.ManagedFieldsEntry) sets.Set[string] {
@@ -216,40 +237,12 @@ func labelManagers(fields []metav1.ManagedFieldsEntry) sets.Set[string] {
 		if !isUpdate(entry) {
 			continue
 		}
-		var owned struct {
-			Metadata struct {
-				Labels map[string]json.RawMessage `json:"f:labels"`
-			} `json:"f:metadata"`
-		}
-		if err := json.Unmarshal(entry.FieldsV1.GetRawBytes(), &owned); err != nil {
-			continue
-		}
-		if _, found := owned.Metadata.Labels["f:"+addonsv1.AddonLabel]; found {
+		if owned, err := fieldsOf(entry); err == nil && owned.Has(addonLabel) {
 			managers.Insert(entry.Manager)
 		}
 	}
 	return managers
 }
 
-// releaseFinalizers removes the finalizers from managed fields: content without a
-// finalizer must not remove it, because its owner would not clean up.
-func releaseFinalizers(entry *metav1.ManagedFieldsEntry) error {
-	var owned, metadata map[string]json.RawMessage
-	if err := json.Unmarshal(entry.FieldsV1.GetRawBytes(), &owned); err != nil {
-		return fmt.Errorf("reading the managed fields: %w", err)
-	}
-	if err := json.Unmarshal(owned["f:metadata"], &metadata); err != nil {
-		return fmt.Errorf("reading the managed fields: %w", err)
-	}
-	delete(metadata, "f:finalizers")
-	var err error
-	if owned["f:metadata"], err = json.Marshal(metadata); err != nil {
-		return fmt.Errorf("encoding the managed fields: %w", err)
-	}
-	raw, err := json.Marshal(owned)
-	if err != nil {
-		return fmt.Errorf("encoding the managed fields: %w", err)
-	}
-	entry.FieldsV1 = metav1.NewFieldsV1(string(raw))
-	return nil
-}
+// addonLabel is the path of the label of the add-on.
+var addonLabel = fieldpath.MakePathOrDie("metadata", "labels", addonsv1.AddonLabel)

@@ -48,7 +48,8 @@ func (r *Reconciler) addonsOfClusterNamed(ctx context.Context, cluster client.Ob
 	return r.requests(ctx, cluster.Namespace, func(addon *addonsv1.CAPTAddon) bool { return addon.StatusIn(cluster.Name) != nil })
 }
 
-// addonsOfSource returns the add-ons that use a Secret or ConfigMap.
+// addonsOfSource returns the add-ons that use a Secret or ConfigMap, and the copies of those that
+// use one beside the add-on.
 func (r *Reconciler) addonsOfSource(ctx context.Context, obj client.Object) []ctrl.Request {
 	var controlPlanes controlplanev1.CAPTControlPlaneList
 	if err := r.Client.List(ctx, &controlPlanes, client.InNamespace(obj.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
@@ -61,7 +62,10 @@ func (r *Reconciler) addonsOfSource(ctx context.Context, obj client.Object) []ct
 		cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: obj.GetNamespace(), Name: name}}
 		clusters[name] = render.ClusterOf(cluster, &controlPlanes.Items[i])
 	}
-	return r.requests(ctx, obj.GetNamespace(), func(addon *addonsv1.CAPTAddon) bool { return usesSource(addon, obj.GetName(), clusters) })
+	return r.requests(ctx, "", func(addon *addonsv1.CAPTAddon) bool {
+		return addon.Namespace == obj.GetNamespace() && usesSource(addon, obj.GetName(), clusters) ||
+			lender(addon) == obj.GetNamespace() && usesSource(addon, obj.GetName(), nil)
+	})
 }
 
 func (r *Reconciler) requests(ctx context.Context, namespace string, match func(*addonsv1.CAPTAddon) bool) []ctrl.Request {
