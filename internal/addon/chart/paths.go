@@ -2,6 +2,7 @@ package chart
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,40 +12,10 @@ import (
 	"github.com/appthrust/capt/internal/message"
 )
 
-// PathError is a path that does not exist in a chart.
-type PathError struct {
-	// Chart and Version name the chart.
-	Chart, Version string
-	// Path is the checked path.
-	Path string
-	// Problem is what is wrong with it.
-	Problem string
-	// Nearest is the path that the user most likely meant, or empty.
-	Nearest string
-	// Parent is the longest prefix of Path that exists, and Known are its keys.
-	Parent string
-	Known  []string
-}
-
 // maxListed is the number of names in an error.
 const maxListed = 8
 
-// Error returns what is wrong and what to write instead.
-func (e *PathError) Error() string {
-	problem := fmt.Sprintf("%s %s in chart %s", e.Path, e.Problem, e.Chart)
-	if e.Version != "" {
-		problem += " " + e.Version
-	}
-	if e.Nearest != "" {
-		return problem + ": did you mean " + e.Nearest + "?"
-	}
-	if len(e.Known) == 0 {
-		return problem
-	}
-	return fmt.Sprintf("%s: %s has %s", problem, cmp.Or(e.Parent, "it"), message.List(e.Known, maxListed))
-}
-
-// CheckPath returns a *PathError unless the chart has a value at a path. The
+// CheckPath returns an error unless the chart has a value at a path. The
 // chart has it if the path is in its values, if its schema allows it, or if it
 // is inside an empty map, a list or a map that the chart passes to Kubernetes,
 // where users set keys of their own.
@@ -159,14 +130,22 @@ func describe(value any) string {
 	}
 }
 
-// pathError returns the error for a path of which the first segments exist.
+// pathError returns what is wrong with a path of which the first segments exist, and what to write
+// instead.
 func (c *Chart) pathError(path []targetpath.Segment, depth int, problem string) error {
-	e := &PathError{
-		Chart: c.Name, Version: c.Version, Path: targetpath.Format(path), Problem: problem,
-		Parent: targetpath.Format(path[:depth]), Known: c.children(path[:depth]),
+	text := fmt.Sprintf("%s %s in chart %s", targetpath.Format(path), problem, c.Name)
+	if c.Version != "" {
+		text += " " + c.Version
 	}
-	e.Nearest = c.nearest(path, depth, e.Known)
-	return e
+	known := c.children(path[:depth])
+	switch nearest := c.nearest(path, depth, known); {
+	case nearest != "":
+		return fmt.Errorf("%s: did you mean %s?", text, nearest)
+	case len(known) == 0:
+		return errors.New(text)
+	default:
+		return fmt.Errorf("%s: %s has %s", text, cmp.Or(targetpath.Format(path[:depth]), "it"), message.List(known, maxListed))
+	}
 }
 
 // nearest returns the path that the user most likely meant: a similar name with

@@ -6,18 +6,11 @@ import (
 	"maps"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/appthrust/capt/internal/kubernetes/manifest"
 )
-
-// reference is the JSON form of an Object.
-type reference struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	Namespace  string `json:"namespace,omitempty"`
-	Name       string `json:"name"`
-}
 
 // Dropped returns the objects of previous that are not in current. An object in
 // another version of its API is the same object.
@@ -56,9 +49,9 @@ func EncodeObjects(objects []Object) (string, error) {
 	if len(objects) == 0 {
 		return "", nil
 	}
-	references := make([]reference, 0, len(objects))
+	references := make([]corev1.ObjectReference, 0, len(objects))
 	for _, o := range objects {
-		references = append(references, reference{APIVersion: o.GroupVersion().String(), Kind: o.Kind, Namespace: o.Namespace, Name: o.Name})
+		references = append(references, corev1.ObjectReference{APIVersion: o.GroupVersion().String(), Kind: o.Kind, Namespace: o.Namespace, Name: o.Name})
 	}
 	text, err := json.Marshal(references)
 	if err != nil {
@@ -72,7 +65,7 @@ func DecodeObjects(text string) ([]Object, error) {
 	if text == "" {
 		return nil, nil
 	}
-	var references []reference
+	var references []corev1.ObjectReference
 	if err := json.Unmarshal([]byte(text), &references); err != nil {
 		return nil, fmt.Errorf("decoding object references: %w", err)
 	}

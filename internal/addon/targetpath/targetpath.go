@@ -27,20 +27,8 @@ type Segment struct {
 // IsIndex reports whether the segment is a list item.
 func (s Segment) IsIndex() bool { return s.Name == "" }
 
-// SyntaxError is a path that does not parse.
-type SyntaxError struct {
-	// Position is the number of the invalid character, counted from 1.
-	Position int
-	// Problem is what is wrong and what to write instead.
-	Problem string
-}
-
-// Error returns the position and the problem.
-func (e *SyntaxError) Error() string {
-	return fmt.Sprintf("at character %d: %s", e.Position, e.Problem)
-}
-
-// Parse returns the segments of a path. Its error is a *SyntaxError.
+// Parse returns the segments of a path. Its error has the number of the invalid character, counted
+// from 1, and says what to write instead.
 func Parse(path string) ([]Segment, error) {
 	p := &parser{rest: []rune(path)}
 	return p.parse()
@@ -183,7 +171,7 @@ func (p *parser) next() rune {
 }
 
 func (p *parser) fail(format string, args ...any) error {
-	return &SyntaxError{Position: p.position + 1, Problem: fmt.Sprintf(format, args...)}
+	return fmt.Errorf("at character %d: %s", p.position+1, fmt.Sprintf(format, args...))
 }
 
 func isNameRune(c rune) bool {

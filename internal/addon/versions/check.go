@@ -9,41 +9,15 @@ import (
 	"github.com/appthrust/capt/internal/message"
 )
 
-// UnsupportedError is a version that does not support a Kubernetes version, or
-// that is too old for another component.
-type UnsupportedError struct {
-	// Component and Version are what was checked.
-	Component, Version string
-	// Kubernetes is the version that is not supported. It is empty if another
-	// component is the cause.
-	Kubernetes string
-	// Sources are the URLs that document the support.
-	Sources []string
-
-	message string
-}
-
-// Error returns what is supported.
-func (e *UnsupportedError) Error() string { return e.message }
-
-// UnknownError is a component or version that the matrix does not contain. It
+// UnknownError reports a component or version that the matrix does not contain. It
 // may be supported or not.
-type UnknownError struct {
-	// Component and Version are what was checked. Version is empty if the
-	// component is unknown.
-	Component, Version string
-	// Nearest is the nearest name or version in the matrix.
-	Nearest string
-
-	message string
-}
+type UnknownError struct{ message string }
 
 // Error returns what the matrix contains.
 func (e *UnknownError) Error() string { return e.message }
 
 // Check returns an error unless a version of a component supports a version of
-// Kubernetes: an *UnsupportedError, an *UnknownError, or the error of a version
-// that does not parse.
+// Kubernetes. The error is an *UnknownError if it may.
 func (m *Matrix) Check(component, version, kubernetes string) error {
 	c, v, row, err := m.find(component, version)
 	if err != nil {
@@ -56,10 +30,7 @@ func (m *Matrix) Check(component, version, kubernetes string) error {
 	if row.Kubernetes.Contains(k) {
 		return nil
 	}
-	return &UnsupportedError{
-		Component: component, Version: version, Kubernetes: kubernetes, Sources: row.Sources,
-		message: fmt.Sprintf("%s %s supports Kubernetes %s, not %s: %s", c.Title, v, row.Kubernetes, k, c.advice(k)),
-	}
+	return fmt.Errorf("%s %s supports Kubernetes %s, not %s: %s", c.Title, v, row.Kubernetes, k, c.advice(k))
 }
 
 // Requires returns the components that a version of a component requires. The
@@ -73,8 +44,7 @@ func (m *Matrix) Requires(component, version string) ([]Requirement, error) {
 }
 
 // CheckDependency returns an error if an add-on that another one depends on installs a
-// version that is too old for it: an *UnsupportedError, an *UnknownError, or the error of
-// a version that does not parse. Add-ons without a component in the matrix pass.
+// version that is too old for it. Add-ons without a component in the matrix pass.
 func (m *Matrix) CheckDependency(addon, dependency *addonsv1.CAPTAddon) error {
 	installed, version := AddonVersion(dependency), AddonVersion(addon)
 	if matrixOf(addon) == "" || matrixOf(dependency) == "" || installed == "" || version == "" {
@@ -93,11 +63,8 @@ func (m *Matrix) CheckDependency(addon, dependency *addonsv1.CAPTAddon) error {
 			return err
 		}
 		if has.LessThan(r.From.Version) {
-			return &UnsupportedError{
-				Component: c.Name, Version: version, Sources: []string{r.Source},
-				message: fmt.Sprintf("%s %s requires %s %s or newer, and add-on %s installs %s: %s",
-					c.Title, v, m.component(r.Component).Title, r.From, dependency.Name, has, r.Why),
-			}
+			return fmt.Errorf("%s %s requires %s %s or newer, and add-on %s installs %s: %s",
+				c.Title, v, m.component(r.Component).Title, r.From, dependency.Name, has, r.Why)
 		}
 	}
 	return nil
@@ -106,12 +73,11 @@ func (m *Matrix) CheckDependency(addon, dependency *addonsv1.CAPTAddon) error {
 func (m *Matrix) find(component, version string) (*Component, Version, *Row, error) {
 	c := m.component(component)
 	if c == nil {
-		nearest, found := message.Nearest(component, m.Names())
 		text := fmt.Sprintf("the version matrix has no %q: it has %s", component, strings.Join(m.Names(), ", "))
-		if found {
+		if nearest, found := message.Nearest(component, m.Names()); found {
 			text = fmt.Sprintf("the version matrix has no %q: did you mean %s?", component, nearest)
 		}
-		return nil, Version{}, nil, &UnknownError{Component: component, Nearest: nearest, message: text}
+		return nil, Version{}, nil, &UnknownError{text}
 	}
 	v, err := ParseVersion(version)
 	if err != nil {
@@ -119,12 +85,8 @@ func (m *Matrix) find(component, version string) (*Component, Version, *Row, err
 	}
 	row := c.row(v)
 	if row == nil {
-		nearest := c.nearest(v)
-		return nil, Version{}, nil, &UnknownError{
-			Component: component, Version: version, Nearest: nearest.String(),
-			message: fmt.Sprintf("the version matrix has %s from %s until %s, not %s: the nearest known version is %s",
-				c.Title, c.Rows[0].From, c.Rows[len(c.Rows)-1].Until, v, nearest),
-		}
+		return nil, Version{}, nil, &UnknownError{fmt.Sprintf("the version matrix has %s from %s until %s, not %s: the nearest known version is %s",
+			c.Title, c.Rows[0].From, c.Rows[len(c.Rows)-1].Until, v, c.nearest(v))}
 	}
 	return c, v, row, nil
 }
