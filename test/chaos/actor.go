@@ -60,6 +60,17 @@ func (a *actor) key() client.ObjectKey {
 // workspace returns the namespace and name of the workspace.
 func (a *actor) workspace() string { return a.namespace + "/" + a.scenario.Name }
 
+// await reads the workspace and calls try with it until it succeeds, as the function await does.
+func (a *actor) await(ctx context.Context, try func(context.Context, *infrav1.WorkspaceTemplateApply) error) error {
+	return await(ctx, func(ctx context.Context) error {
+		observed := &infrav1.WorkspaceTemplateApply{}
+		if err := a.client.Get(ctx, a.key(), observed); err != nil {
+			return err
+		}
+		return try(ctx, observed)
+	})
+}
+
 // run performs the steps of the scenario.
 func (a *actor) run(ctx context.Context) error {
 	for _, s := range a.scenario.Steps {
@@ -193,11 +204,7 @@ func (a *actor) awaitAdoption(ctx context.Context) error {
 	if err != nil || len(retained) == 0 {
 		return err
 	}
-	return await(ctx, func(ctx context.Context) error {
-		observed := &infrav1.WorkspaceTemplateApply{}
-		if err := a.client.Get(ctx, a.key(), observed); err != nil {
-			return err
-		}
+	return a.await(ctx, func(ctx context.Context, observed *infrav1.WorkspaceTemplateApply) error {
 		if state := observed.Status.State; state != nil && state.Lineage != "" {
 			return nil
 		}
@@ -219,11 +226,7 @@ func (a *actor) change(ctx context.Context, unwanted []int) error {
 		return fmt.Errorf("encoding the items: %w", err)
 	}
 	// A merge patch would merge the items as well.
-	return await(ctx, func(ctx context.Context) error {
-		observed := &infrav1.WorkspaceTemplateApply{}
-		if err := a.client.Get(ctx, a.key(), observed); err != nil {
-			return err
-		}
+	return a.await(ctx, func(ctx context.Context, observed *infrav1.WorkspaceTemplateApply) error {
 		observed.Spec.Variables["items"] = items
 		return a.client.Update(ctx, observed)
 	})
@@ -300,11 +303,7 @@ func (a *actor) breakLock(ctx context.Context, id string) error {
 // waitForFinalizer waits until CAPT has added its finalizer: a workspace that is
 // deleted before CAPT observes it does not destroy the resources of its state.
 func (a *actor) waitForFinalizer(ctx context.Context) error {
-	return await(ctx, func(ctx context.Context) error {
-		observed := &infrav1.WorkspaceTemplateApply{}
-		if err := a.client.Get(ctx, a.key(), observed); err != nil {
-			return err
-		}
+	return a.await(ctx, func(_ context.Context, observed *infrav1.WorkspaceTemplateApply) error {
 		if !controllerutil.ContainsFinalizer(observed, infrav1.WorkspaceTemplateApplyFinalizer) {
 			return errors.New("it has no finalizer yet")
 		}

@@ -144,7 +144,7 @@ func (a *actor) leaveLock(ctx context.Context) error {
 	if after != before {
 		a.addViolation(a.scenario.Name, fmt.Sprintf("%d resources were created while the state was locked", after-before))
 	}
-	a.countUnlock()
+	a.count(&a.unlocks)
 	if err := a.breakLock(ctx, id); err != nil {
 		return err
 	}
@@ -176,11 +176,7 @@ func (a *actor) created() (int, error) {
 // awaitReason waits until the workspace is not applied for a reason, and the message
 // contains a text.
 func (a *actor) awaitReason(ctx context.Context, reason, text string) error {
-	return await(ctx, func(ctx context.Context) error {
-		observed := &infrav1.WorkspaceTemplateApply{}
-		if err := a.client.Get(ctx, a.key(), observed); err != nil {
-			return err
-		}
+	return a.await(ctx, func(ctx context.Context, observed *infrav1.WorkspaceTemplateApply) error {
 		c := meta.FindStatusCondition(observed.Status.Conditions, infrav1.AppliedCondition)
 		if c != nil && c.Reason == reason && strings.Contains(c.Message, text) {
 			return nil

@@ -99,7 +99,7 @@ func (a *actor) retryFailed(ctx context.Context, observed *infrav1.WorkspaceTemp
 	if !wasRefused && !wasFull {
 		return nil
 	}
-	a.countRequest()
+	a.count(&a.requests)
 	return a.requestRun(ctx)
 }
 
@@ -121,7 +121,7 @@ func (a *actor) forceUnlock(ctx context.Context, observed *infrav1.WorkspaceTemp
 	if !a.runProcesses().none() || !a.holderWasDeleted(found) {
 		return nil
 	}
-	a.countUnlock()
+	a.count(&a.unlocks)
 	return a.breakLock(ctx, found.ID)
 }
 
@@ -411,7 +411,7 @@ func (a *actor) adopt(ctx context.Context, observed *infrav1.WorkspaceTemplateAp
 		if !a.mayAdopt(observed) {
 			a.addViolation(a.scenario.Name, "the workspace does not recognize its own state: "+c.Message)
 		}
-		a.countAdoption()
+		a.count(&a.adoptions)
 		// The workspace may be deleted before it adopts the state.
 		a.adopted, _, _ = strings.Cut(version[1], "/")
 		return a.patch(ctx, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q,%q:%q}}}`,

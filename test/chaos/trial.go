@@ -66,22 +66,11 @@ func (t *trial) countOperation(o operation) {
 	t.operations[o]++
 }
 
-func (t *trial) countUnlock() {
+// count increments one of the counts.
+func (t *trial) count(n *int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.unlocks++
-}
-
-func (t *trial) countAdoption() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.adoptions++
-}
-
-func (t *trial) countRequest() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.requests++
+	*n++
 }
 
 func (t *trial) recordDeleted(run string) {
@@ -224,12 +213,13 @@ func (t *trial) runs(ctx context.Context) (map[string]int64, error) {
 		if !a.exists || a.stuck {
 			continue
 		}
-		observed := &infrav1.WorkspaceTemplateApply{}
-		err := await(ctx, func(ctx context.Context) error { return a.client.Get(ctx, a.key(), observed) })
+		err := a.await(ctx, func(_ context.Context, observed *infrav1.WorkspaceTemplateApply) error {
+			counted[a.scenario.Name] = observed.Status.Runs
+			return nil
+		})
 		if err != nil {
 			return nil, err
 		}
-		counted[a.scenario.Name] = observed.Status.Runs
 	}
 	return counted, nil
 }
