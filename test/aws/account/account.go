@@ -17,6 +17,9 @@ import (
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
+	"github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing"
+	"github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 )
 
@@ -25,6 +28,9 @@ import (
 type Account struct {
 	config aws.Config
 	ec2    *ec2.Client
+	eks    *eks.Client
+	elb    *elasticloadbalancing.Client
+	elbV2  *elasticloadbalancingv2.Client
 	iam    *iam.Client
 }
 
@@ -34,7 +40,10 @@ func Open(ctx context.Context, region string, options ...func(*config.LoadOption
 	if err != nil {
 		return nil, fmt.Errorf("loading the credentials of AWS: %w", err)
 	}
-	return &Account{config: cfg, ec2: ec2.NewFromConfig(cfg), iam: iam.NewFromConfig(cfg)}, nil
+	return &Account{
+		config: cfg, ec2: ec2.NewFromConfig(cfg), eks: eks.NewFromConfig(cfg), elb: elasticloadbalancing.NewFromConfig(cfg),
+		elbV2: elasticloadbalancingv2.NewFromConfig(cfg), iam: iam.NewFromConfig(cfg),
+	}, nil
 }
 
 // Environment returns the credentials as environment variables.
@@ -50,14 +59,6 @@ func (a *Account) Environment(ctx context.Context) (map[string]string, error) {
 	return env, nil
 }
 
-// plainCall is a call of a service without a client of the SDK.
-type plainCall struct {
-	service, method, path string
-	// target is the action of a service with a JSON protocol over POST.
-	target string
-	body   any
-}
-
 // maxAnswer limits the size of a response.
 const maxAnswer = 16 << 20
 
@@ -66,69 +67,52 @@ type notFoundError struct{ text string }
 
 func (e notFoundError) Error() string { return e.text }
 
-// call calls an action of a service whose protocol is JSON.
-func (a *Account) call(ctx context.Context, c plainCall, into any) error {
-	var body []byte
-	if c.body != nil {
-		var err error
-		if body, err = json.Marshal(c.body); err != nil {
-			return fmt.Errorf("encoding a request: %w", err)
-		}
-	}
-	kind := ""
-	switch {
-	case c.target != "" && c.service == "sqs":
-		kind = "application/x-amz-json-1.0"
-	case c.target != "":
-		kind = "application/x-amz-json-1.1"
-	}
-	answer, err := a.send(ctx, c, body, kind)
-	if err != nil || into == nil || len(answer) == 0 {
-		return err
-	}
-	if err := json.Unmarshal(answer, into); err != nil {
-		return fmt.Errorf("reading the response of %s: %w", c.service, err)
-	}
-	return nil
-}
-
-// send sends a signed request. A response with an error is an error.
-func (a *Account) send(ctx context.Context, c plainCall, body []byte, kind string) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, c.method, a.address(c.service)+c.path, bytes.NewReader(body))
+// post calls an action of a service with a JSON protocol, for which there is no client of the SDK.
+func (a *Account) post(ctx context.Context, service, target string, input map[string]any, into any) error {
+	body, err := json.Marshal(input)
 	if err != nil {
-		return nil, fmt.Errorf("calling %s: %w", c.service, err)
+		return fmt.Errorf("encoding a request: %w", err)
 	}
-	if kind != "" {
-		request.Header.Set("Content-Type", kind)
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, a.address(service)+"/", bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("calling %s: %w", service, err)
 	}
-	if c.target != "" {
-		request.Header.Set("X-Amz-Target", c.target)
+	request.Header.Set("Content-Type", "application/x-amz-json-1.1")
+	if service == "sqs" {
+		request.Header.Set("Content-Type", "application/x-amz-json-1.0")
 	}
+	request.Header.Set("X-Amz-Target", target)
 	keys, err := a.config.Credentials.Retrieve(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("reading the credentials: %w", err)
+		return fmt.Errorf("reading the credentials: %w", err)
 	}
 	hash := sha256.Sum256(body)
-	if err := v4.NewSigner().SignHTTP(ctx, keys, request, hex.EncodeToString(hash[:]), c.service, a.config.Region, time.Now()); err != nil {
-		return nil, fmt.Errorf("signing a request: %w", err)
+	if err := v4.NewSigner().SignHTTP(ctx, keys, request, hex.EncodeToString(hash[:]), service, a.config.Region, time.Now()); err != nil {
+		return fmt.Errorf("signing a request: %w", err)
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return nil, fmt.Errorf("calling %s: %w", c.service, err)
+		return fmt.Errorf("calling %s: %w", service, err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	if err != nil {
-		return nil, fmt.Errorf("reading the response of %s: %w", c.service, err)
+		return fmt.Errorf("reading the response of %s: %w", service, err)
 	}
-	if response.StatusCode < http.StatusBadRequest {
-		return answer, nil
+	if response.StatusCode >= http.StatusBadRequest {
+		text := fmt.Sprintf("%s %s: %s: %s", service, target, response.Status, answer)
+		if response.StatusCode == http.StatusNotFound || strings.Contains(string(answer), "NotFound") || strings.Contains(string(answer), "NonExistent") {
+			return notFoundError{text}
+		}
+		return errors.New(text)
 	}
-	text := fmt.Sprintf("%s %s%s: %s: %s", c.service, c.target, c.path, response.Status, answer)
-	if response.StatusCode == http.StatusNotFound || strings.Contains(string(answer), "NotFound") || strings.Contains(string(answer), "NonExistent") {
-		return nil, notFoundError{text}
+	if into == nil || len(answer) == 0 {
+		return nil
 	}
-	return nil, errors.New(text)
+	if err := json.Unmarshal(answer, into); err != nil {
+		return fmt.Errorf("reading the response of %s: %w", service, err)
+	}
+	return nil
 }
 
 // address returns the address of a service: that of the environment, or that of AWS.

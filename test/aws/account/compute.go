@@ -2,15 +2,14 @@ package account
 
 import (
 	"context"
-	"encoding/xml"
 	"fmt"
-	"net/http"
-	"net/url"
 	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing"
+	"github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
 )
 
 // instances returns the instances in the VPCs of a run, also those of Karpenter.
@@ -128,34 +127,29 @@ func (a *Account) loadBalancers(ctx context.Context, run Run) ([]resource, error
 	if err != nil || len(ids) == 0 {
 		return nil, err
 	}
+	balancers, err := a.elbV2.DescribeLoadBalancers(ctx, &elasticloadbalancingv2.DescribeLoadBalancersInput{})
+	if err != nil {
+		return nil, fmt.Errorf("listing load balancers: %w", err)
+	}
+	classic, err := a.elb.DescribeLoadBalancers(ctx, &elasticloadbalancing.DescribeLoadBalancersInput{})
+	if err != nil {
+		return nil, fmt.Errorf("listing classic load balancers: %w", err)
+	}
 	var found []resource
-	for _, kind := range []struct{ version, text, key string }{{"2015-12-01", "load balancer", "LoadBalancerArn"}, {"2012-06-01", "classic load balancer", "LoadBalancerName"}} {
-		var answer struct {
-			V2 []struct {
-				ARN string `xml:"LoadBalancerArn"`
-				VPC string `xml:"VpcId"`
-			} `xml:"DescribeLoadBalancersResult>LoadBalancers>member"`
-			Classic []struct {
-				Name string `xml:"LoadBalancerName"`
-				VPC  string `xml:"VPCId"`
-			} `xml:"DescribeLoadBalancersResult>LoadBalancerDescriptions>member"`
-		}
-		if err := a.query(ctx, kind.version, url.Values{"Action": {"DescribeLoadBalancers"}}, &answer); err != nil {
-			return nil, err
-		}
-		add := func(name, vpc string) {
-			if !slices.Contains(ids, vpc) {
-				return
-			}
-			found = append(found, resource{kind.text + " " + name, func(ctx context.Context) error {
-				return a.query(ctx, kind.version, url.Values{"Action": {"DeleteLoadBalancer"}, kind.key: {name}}, nil)
+	for _, balancer := range balancers.LoadBalancers {
+		if slices.Contains(ids, aws.ToString(balancer.VpcId)) {
+			found = append(found, resource{"load balancer " + *balancer.LoadBalancerArn, func(ctx context.Context) error {
+				_, err := a.elbV2.DeleteLoadBalancer(ctx, &elasticloadbalancingv2.DeleteLoadBalancerInput{LoadBalancerArn: balancer.LoadBalancerArn})
+				return err
 			}})
 		}
-		for _, balancer := range answer.V2 {
-			add(balancer.ARN, balancer.VPC)
-		}
-		for _, balancer := range answer.Classic {
-			add(balancer.Name, balancer.VPC)
+	}
+	for _, balancer := range classic.LoadBalancerDescriptions {
+		if slices.Contains(ids, aws.ToString(balancer.VPCId)) {
+			found = append(found, resource{"classic load balancer " + *balancer.LoadBalancerName, func(ctx context.Context) error {
+				_, err := a.elb.DeleteLoadBalancer(ctx, &elasticloadbalancing.DeleteLoadBalancerInput{LoadBalancerName: balancer.LoadBalancerName})
+				return err
+			}})
 		}
 	}
 	return sorted(found), nil
@@ -168,36 +162,18 @@ func (a *Account) targetGroups(ctx context.Context, run Run) ([]resource, error)
 	if err != nil || len(ids) == 0 {
 		return nil, err
 	}
-	const version = "2015-12-01"
-	var answer struct {
-		Groups []struct {
-			ARN string `xml:"TargetGroupArn"`
-			VPC string `xml:"VpcId"`
-		} `xml:"DescribeTargetGroupsResult>TargetGroups>member"`
-	}
-	if err := a.query(ctx, version, url.Values{"Action": {"DescribeTargetGroups"}}, &answer); err != nil {
-		return nil, err
+	out, err := a.elbV2.DescribeTargetGroups(ctx, &elasticloadbalancingv2.DescribeTargetGroupsInput{})
+	if err != nil {
+		return nil, fmt.Errorf("listing target groups: %w", err)
 	}
 	var found []resource
-	for _, group := range answer.Groups {
-		if slices.Contains(ids, group.VPC) {
-			found = append(found, resource{"target group " + group.ARN, func(ctx context.Context) error {
-				return a.query(ctx, version, url.Values{"Action": {"DeleteTargetGroup"}, "TargetGroupArn": {group.ARN}}, nil)
+	for _, group := range out.TargetGroups {
+		if slices.Contains(ids, aws.ToString(group.VpcId)) {
+			found = append(found, resource{"target group " + *group.TargetGroupArn, func(ctx context.Context) error {
+				_, err := a.elbV2.DeleteTargetGroup(ctx, &elasticloadbalancingv2.DeleteTargetGroupInput{TargetGroupArn: group.TargetGroupArn})
+				return err
 			}})
 		}
 	}
 	return sorted(found), nil
-}
-
-// query calls an action of Elastic Load Balancing, whose protocol is XML.
-func (a *Account) query(ctx context.Context, version string, form url.Values, into any) error {
-	form.Set("Version", version)
-	answer, err := a.send(ctx, plainCall{service: "elasticloadbalancing", method: http.MethodPost, path: "/"}, []byte(form.Encode()), "application/x-www-form-urlencoded; charset=utf-8")
-	if err != nil || into == nil {
-		return err
-	}
-	if err := xml.Unmarshal(answer, into); err != nil {
-		return fmt.Errorf("reading the response of elasticloadbalancing: %w", err)
-	}
-	return nil
 }

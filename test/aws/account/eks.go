@@ -2,63 +2,64 @@ package account
 
 import (
 	"context"
-	"net/http"
-	"net/url"
-	"strings"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/service/eks"
 )
 
-// eksPath returns the path of an object of the cluster of a run.
-func (r Run) eksPath(segments ...string) string {
-	path := []string{"/clusters", r.Cluster()}
-	for _, s := range segments {
-		path = append(path, url.PathEscape(s))
-	}
-	return strings.Join(path, "/")
-}
-
-// eksChildren returns the objects of one kind that a cluster has, and those that block its
-// deletion.
-func (a *Account) eksChildren(ctx context.Context, run Run, kind, list, text string) ([]resource, error) {
-	var answer map[string][]string
-	err := a.call(ctx, plainCall{service: "eks", method: http.MethodGet, path: run.eksPath(kind)}, &answer)
+func (a *Account) nodeGroups(ctx context.Context, run Run) ([]resource, error) {
+	cluster := run.Cluster()
+	out, err := a.eks.ListNodegroups(ctx, &eks.ListNodegroupsInput{ClusterName: &cluster})
 	if isGone(err) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("listing node groups: %w", err)
 	}
 	var found []resource
-	for _, name := range answer[list] {
-		found = append(found, resource{text + " " + name, func(ctx context.Context) error {
-			return a.call(ctx, plainCall{service: "eks", method: http.MethodDelete, path: run.eksPath(kind, name)}, nil)
+	for _, name := range out.Nodegroups {
+		found = append(found, resource{"node group " + name, func(ctx context.Context) error {
+			_, err := a.eks.DeleteNodegroup(ctx, &eks.DeleteNodegroupInput{ClusterName: &cluster, NodegroupName: &name})
+			return err
 		}})
 	}
 	return found, nil
 }
 
-func (a *Account) nodeGroups(ctx context.Context, run Run) ([]resource, error) {
-	return a.eksChildren(ctx, run, "node-groups", "nodegroups", "node group")
-}
-
 func (a *Account) fargateProfiles(ctx context.Context, run Run) ([]resource, error) {
-	return a.eksChildren(ctx, run, "fargate-profiles", "fargateProfileNames", "Fargate profile")
+	cluster := run.Cluster()
+	out, err := a.eks.ListFargateProfiles(ctx, &eks.ListFargateProfilesInput{ClusterName: &cluster})
+	if isGone(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing Fargate profiles: %w", err)
+	}
+	var found []resource
+	for _, name := range out.FargateProfileNames {
+		found = append(found, resource{"Fargate profile " + name, func(ctx context.Context) error {
+			_, err := a.eks.DeleteFargateProfile(ctx, &eks.DeleteFargateProfileInput{ClusterName: &cluster, FargateProfileName: &name})
+			return err
+		}})
+	}
+	return found, nil
 }
 
 // clusters returns the cluster of a run, unless another one has its name.
 func (a *Account) clusters(ctx context.Context, run Run) ([]resource, error) {
-	var answer struct {
-		Cluster struct {
-			Tags map[string]string `json:"tags"`
-		} `json:"cluster"`
-	}
-	err := a.call(ctx, plainCall{service: "eks", method: http.MethodGet, path: run.eksPath()}, &answer)
+	cluster := run.Cluster()
+	out, err := a.eks.DescribeCluster(ctx, &eks.DescribeClusterInput{Name: &cluster})
 	if isGone(err) {
 		return nil, nil
 	}
-	if err != nil || answer.Cluster.Tags[TagKey] != run.ID {
-		return nil, err
+	if err != nil {
+		return nil, fmt.Errorf("reading the cluster: %w", err)
 	}
-	return []resource{{"EKS cluster " + run.Cluster(), func(ctx context.Context) error {
-		return a.call(ctx, plainCall{service: "eks", method: http.MethodDelete, path: run.eksPath()}, nil)
+	if out.Cluster.Tags[TagKey] != run.ID {
+		return nil, nil
+	}
+	return []resource{{"EKS cluster " + cluster, func(ctx context.Context) error {
+		_, err := a.eks.DeleteCluster(ctx, &eks.DeleteClusterInput{Name: &cluster})
+		return err
 	}}}, nil
 }

@@ -3,7 +3,6 @@ package account
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -186,11 +185,6 @@ func (a *Account) identityProviders(ctx context.Context, run Run) ([]resource, e
 		}
 	}
 	return sorted(found), nil
-}
-
-// post calls an action of a service with a JSON protocol.
-func (a *Account) post(ctx context.Context, service, target string, body map[string]any, into any) error {
-	return a.call(ctx, plainCall{service: service, method: http.MethodPost, path: "/", target: target, body: body}, into)
 }
 
 func (a *Account) logGroups(ctx context.Context, run Run) ([]resource, error) {
