@@ -3,6 +3,7 @@ package account
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -22,10 +23,7 @@ func (a *Account) instances(ctx context.Context, run Run) ([]resource, error) {
 		var found []resource
 		for _, reservation := range out.Reservations {
 			for _, instance := range reservation.Instances {
-				found = append(found, resource{"instance " + *instance.InstanceId, func(ctx context.Context) error {
-					_, err := a.ec2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{*instance.InstanceId}})
-					return err
-				}})
+				found = append(found, resource{"instance " + *instance.InstanceId, calling(a.ec2.TerminateInstances, &ec2.TerminateInstancesInput{InstanceIds: []string{*instance.InstanceId}})})
 			}
 		}
 		return found, nil
@@ -42,10 +40,7 @@ func (a *Account) interfaces(ctx context.Context, run Run) ([]resource, error) {
 		}
 		var found []resource
 		for _, each := range out.NetworkInterfaces {
-			found = append(found, resource{"network interface " + *each.NetworkInterfaceId, func(ctx context.Context) error {
-				_, err := a.ec2.DeleteNetworkInterface(ctx, &ec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: each.NetworkInterfaceId})
-				return err
-			}})
+			found = append(found, resource{"network interface " + *each.NetworkInterfaceId, calling(a.ec2.DeleteNetworkInterface, &ec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: each.NetworkInterfaceId})})
 		}
 		return found, nil
 	})
@@ -86,21 +81,10 @@ func (a *Account) launchTemplates(ctx context.Context, run Run) ([]resource, err
 			return nil, fmt.Errorf("listing launch templates: %w", err)
 		}
 		for _, template := range out.LaunchTemplates {
-			found[*template.LaunchTemplateId] = resource{"launch template " + *template.LaunchTemplateId, func(ctx context.Context) error {
-				_, err := a.ec2.DeleteLaunchTemplate(ctx, &ec2.DeleteLaunchTemplateInput{LaunchTemplateId: template.LaunchTemplateId})
-				return err
-			}}
+			found[*template.LaunchTemplateId] = resource{"launch template " + *template.LaunchTemplateId, calling(a.ec2.DeleteLaunchTemplate, &ec2.DeleteLaunchTemplateInput{LaunchTemplateId: template.LaunchTemplateId})}
 		}
 	}
-	return sorted(values(found)), nil
-}
-
-func values(of map[string]resource) []resource {
-	var all []resource
-	for _, r := range of {
-		all = append(all, r)
-	}
-	return all
+	return sorted(slices.Collect(maps.Values(found))), nil
 }
 
 // volumes returns the volumes of nodes and of PersistentVolumes.
@@ -112,13 +96,10 @@ func (a *Account) volumes(ctx context.Context, run Run) ([]resource, error) {
 			return nil, fmt.Errorf("listing volumes: %w", err)
 		}
 		for _, volume := range out.Volumes {
-			found[*volume.VolumeId] = resource{"volume " + *volume.VolumeId, func(ctx context.Context) error {
-				_, err := a.ec2.DeleteVolume(ctx, &ec2.DeleteVolumeInput{VolumeId: volume.VolumeId})
-				return err
-			}}
+			found[*volume.VolumeId] = resource{"volume " + *volume.VolumeId, calling(a.ec2.DeleteVolume, &ec2.DeleteVolumeInput{VolumeId: volume.VolumeId})}
 		}
 	}
-	return sorted(values(found)), nil
+	return sorted(slices.Collect(maps.Values(found))), nil
 }
 
 // loadBalancers returns the load balancers in the VPCs of a run.
@@ -138,18 +119,12 @@ func (a *Account) loadBalancers(ctx context.Context, run Run) ([]resource, error
 	var found []resource
 	for _, balancer := range balancers.LoadBalancers {
 		if slices.Contains(ids, aws.ToString(balancer.VpcId)) {
-			found = append(found, resource{"load balancer " + *balancer.LoadBalancerArn, func(ctx context.Context) error {
-				_, err := a.elbV2.DeleteLoadBalancer(ctx, &elasticloadbalancingv2.DeleteLoadBalancerInput{LoadBalancerArn: balancer.LoadBalancerArn})
-				return err
-			}})
+			found = append(found, resource{"load balancer " + *balancer.LoadBalancerArn, calling(a.elbV2.DeleteLoadBalancer, &elasticloadbalancingv2.DeleteLoadBalancerInput{LoadBalancerArn: balancer.LoadBalancerArn})})
 		}
 	}
 	for _, balancer := range classic.LoadBalancerDescriptions {
 		if slices.Contains(ids, aws.ToString(balancer.VPCId)) {
-			found = append(found, resource{"classic load balancer " + *balancer.LoadBalancerName, func(ctx context.Context) error {
-				_, err := a.elb.DeleteLoadBalancer(ctx, &elasticloadbalancing.DeleteLoadBalancerInput{LoadBalancerName: balancer.LoadBalancerName})
-				return err
-			}})
+			found = append(found, resource{"classic load balancer " + *balancer.LoadBalancerName, calling(a.elb.DeleteLoadBalancer, &elasticloadbalancing.DeleteLoadBalancerInput{LoadBalancerName: balancer.LoadBalancerName})})
 		}
 	}
 	return sorted(found), nil
@@ -169,10 +144,7 @@ func (a *Account) targetGroups(ctx context.Context, run Run) ([]resource, error)
 	var found []resource
 	for _, group := range out.TargetGroups {
 		if slices.Contains(ids, aws.ToString(group.VpcId)) {
-			found = append(found, resource{"target group " + *group.TargetGroupArn, func(ctx context.Context) error {
-				_, err := a.elbV2.DeleteTargetGroup(ctx, &elasticloadbalancingv2.DeleteTargetGroupInput{TargetGroupArn: group.TargetGroupArn})
-				return err
-			}})
+			found = append(found, resource{"target group " + *group.TargetGroupArn, calling(a.elbV2.DeleteTargetGroup, &elasticloadbalancingv2.DeleteTargetGroupInput{TargetGroupArn: group.TargetGroupArn})})
 		}
 	}
 	return sorted(found), nil

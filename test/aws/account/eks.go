@@ -18,10 +18,7 @@ func (a *Account) nodeGroups(ctx context.Context, run Run) ([]resource, error) {
 	}
 	var found []resource
 	for _, name := range out.Nodegroups {
-		found = append(found, resource{"node group " + name, func(ctx context.Context) error {
-			_, err := a.eks.DeleteNodegroup(ctx, &eks.DeleteNodegroupInput{ClusterName: &cluster, NodegroupName: &name})
-			return err
-		}})
+		found = append(found, resource{"node group " + name, calling(a.eks.DeleteNodegroup, &eks.DeleteNodegroupInput{ClusterName: &cluster, NodegroupName: &name})})
 	}
 	return found, nil
 }
@@ -37,10 +34,7 @@ func (a *Account) fargateProfiles(ctx context.Context, run Run) ([]resource, err
 	}
 	var found []resource
 	for _, name := range out.FargateProfileNames {
-		found = append(found, resource{"Fargate profile " + name, func(ctx context.Context) error {
-			_, err := a.eks.DeleteFargateProfile(ctx, &eks.DeleteFargateProfileInput{ClusterName: &cluster, FargateProfileName: &name})
-			return err
-		}})
+		found = append(found, resource{"Fargate profile " + name, calling(a.eks.DeleteFargateProfile, &eks.DeleteFargateProfileInput{ClusterName: &cluster, FargateProfileName: &name})})
 	}
 	return found, nil
 }
@@ -58,8 +52,5 @@ func (a *Account) clusters(ctx context.Context, run Run) ([]resource, error) {
 	if out.Cluster.Tags[TagKey] != run.ID {
 		return nil, nil
 	}
-	return []resource{{"EKS cluster " + cluster, func(ctx context.Context) error {
-		_, err := a.eks.DeleteCluster(ctx, &eks.DeleteClusterInput{Name: &cluster})
-		return err
-	}}}, nil
+	return []resource{{"EKS cluster " + cluster, calling(a.eks.DeleteCluster, &eks.DeleteClusterInput{Name: &cluster})}}, nil
 }

@@ -177,10 +177,7 @@ func (a *Account) identityProviders(ctx context.Context, run Run) ([]resource, e
 		}
 		for _, tag := range tags.Tags {
 			if aws.ToString(tag.Key) == TagKey && aws.ToString(tag.Value) == run.ID {
-				found = append(found, resource{"OIDC provider " + *provider.Arn, func(ctx context.Context) error {
-					_, err := a.iam.DeleteOpenIDConnectProvider(ctx, &iam.DeleteOpenIDConnectProviderInput{OpenIDConnectProviderArn: provider.Arn})
-					return err
-				}})
+				found = append(found, resource{"OIDC provider " + *provider.Arn, calling(a.iam.DeleteOpenIDConnectProvider, &iam.DeleteOpenIDConnectProviderInput{OpenIDConnectProviderArn: provider.Arn})})
 			}
 		}
 	}

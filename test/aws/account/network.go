@@ -3,6 +3,8 @@ package account
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -45,10 +47,7 @@ func (a *Account) vpcs(ctx context.Context, run Run) ([]resource, error) {
 	ids, err := a.vpcIDs(ctx, run)
 	var found []resource
 	for _, id := range ids {
-		found = append(found, resource{"VPC " + id, func(ctx context.Context) error {
-			_, err := a.ec2.DeleteVpc(ctx, &ec2.DeleteVpcInput{VpcId: &id})
-			return err
-		}})
+		found = append(found, resource{"VPC " + id, calling(a.ec2.DeleteVpc, &ec2.DeleteVpcInput{VpcId: &id})})
 	}
 	return found, err
 }
@@ -61,10 +60,7 @@ func (a *Account) subnets(ctx context.Context, run Run) ([]resource, error) {
 		}
 		var found []resource
 		for _, s := range out.Subnets {
-			found = append(found, resource{"subnet " + *s.SubnetId, func(ctx context.Context) error {
-				_, err := a.ec2.DeleteSubnet(ctx, &ec2.DeleteSubnetInput{SubnetId: s.SubnetId})
-				return err
-			}})
+			found = append(found, resource{"subnet " + *s.SubnetId, calling(a.ec2.DeleteSubnet, &ec2.DeleteSubnetInput{SubnetId: s.SubnetId})})
 		}
 		return found, nil
 	})
@@ -135,7 +131,7 @@ func (a *Account) internetGateways(ctx context.Context, run Run) ([]resource, er
 	for _, r := range append(attached, tagged...) {
 		all[r.text] = r
 	}
-	return sorted(values(all)), nil
+	return sorted(slices.Collect(maps.Values(all))), nil
 }
 
 func (a *Account) egressGateways(ctx context.Context, run Run) ([]resource, error) {
@@ -148,10 +144,7 @@ func (a *Account) egressGateways(ctx context.Context, run Run) ([]resource, erro
 		if !run.has(gateway.Tags) {
 			continue
 		}
-		found = append(found, resource{"egress-only gateway " + *gateway.EgressOnlyInternetGatewayId, func(ctx context.Context) error {
-			_, err := a.ec2.DeleteEgressOnlyInternetGateway(ctx, &ec2.DeleteEgressOnlyInternetGatewayInput{EgressOnlyInternetGatewayId: gateway.EgressOnlyInternetGatewayId})
-			return err
-		}})
+		found = append(found, resource{"egress-only gateway " + *gateway.EgressOnlyInternetGatewayId, calling(a.ec2.DeleteEgressOnlyInternetGateway, &ec2.DeleteEgressOnlyInternetGatewayInput{EgressOnlyInternetGatewayId: gateway.EgressOnlyInternetGatewayId})})
 	}
 	return sorted(found), nil
 }
@@ -177,10 +170,7 @@ func (a *Account) natGateways(ctx context.Context, run Run) ([]resource, error) 
 			if gateway.State == types.NatGatewayStateDeleted {
 				continue
 			}
-			found = append(found, resource{"NAT gateway " + *gateway.NatGatewayId, func(ctx context.Context) error {
-				_, err := a.ec2.DeleteNatGateway(ctx, &ec2.DeleteNatGatewayInput{NatGatewayId: gateway.NatGatewayId})
-				return err
-			}})
+			found = append(found, resource{"NAT gateway " + *gateway.NatGatewayId, calling(a.ec2.DeleteNatGateway, &ec2.DeleteNatGatewayInput{NatGatewayId: gateway.NatGatewayId})})
 		}
 		return found, nil
 	})
@@ -197,10 +187,7 @@ func (a *Account) endpoints(ctx context.Context, run Run) ([]resource, error) {
 			if endpoint.State == types.StateDeleted || endpoint.State == "deleted" {
 				continue
 			}
-			found = append(found, resource{"VPC endpoint " + *endpoint.VpcEndpointId, func(ctx context.Context) error {
-				_, err := a.ec2.DeleteVpcEndpoints(ctx, &ec2.DeleteVpcEndpointsInput{VpcEndpointIds: []string{*endpoint.VpcEndpointId}})
-				return err
-			}})
+			found = append(found, resource{"VPC endpoint " + *endpoint.VpcEndpointId, calling(a.ec2.DeleteVpcEndpoints, &ec2.DeleteVpcEndpointsInput{VpcEndpointIds: []string{*endpoint.VpcEndpointId}})})
 		}
 		return found, nil
 	})
@@ -215,10 +202,7 @@ func (a *Account) addresses(ctx context.Context, run Run) ([]resource, error) {
 	}
 	var found []resource
 	for _, address := range out.Addresses {
-		found = append(found, resource{"address " + *address.AllocationId, func(ctx context.Context) error {
-			_, err := a.ec2.ReleaseAddress(ctx, &ec2.ReleaseAddressInput{AllocationId: address.AllocationId})
-			return err
-		}})
+		found = append(found, resource{"address " + *address.AllocationId, calling(a.ec2.ReleaseAddress, &ec2.ReleaseAddressInput{AllocationId: address.AllocationId})})
 	}
 	return sorted(found), nil
 }

@@ -40,6 +40,14 @@ type resource struct {
 	delete func(ctx context.Context) error
 }
 
+// calling returns a function that calls an action of the SDK.
+func calling[In, Out, Option any](action func(context.Context, *In, ...Option) (*Out, error), in *In) func(context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := action(ctx, in)
+		return err
+	}
+}
+
 // finder returns the resources of one kind that belong to a run.
 type finder func(ctx context.Context, run Run) ([]resource, error)
 
