@@ -204,16 +204,7 @@ func (r *engineReport) applyCAPT(ctx context.Context, h *harness, round int) (se
 	if err := h.createTemplate(ctx, namespace, r.module(round), r.env, nil); err != nil {
 		return 0, err
 	}
-	started := time.Now()
-	ready := make(chan error, 1)
-	go func() { ready <- h.waitReady(ctx, namespace, r.Applies, r.Applies) }()
-	if err := h.createWorkspaces(ctx, namespace, r.Applies); err != nil {
-		return 0, err
-	}
-	if err := <-ready; err != nil {
-		return 0, err
-	}
-	return time.Since(started).Seconds(), nil
+	return h.apply(ctx, namespace, r.Applies, r.Applies)
 }
 
 // applyBare returns the time of init and apply of the plain tool.
@@ -224,13 +215,8 @@ func (r *engineReport) applyBare(ctx context.Context, h *harness, round int) (se
 	}
 	dirs := make([]string, r.Applies)
 	for i := range dirs {
-		dirs[i] = filepath.Join(h.env.Dir, "bare", namespace, workspaceName(i))
-		if err := os.MkdirAll(dirs[i], 0o700); err != nil {
-			return 0, fmt.Errorf("creating a directory: %w", err)
-		}
-		text := r.module(round) + backend(h.env.Kubeconfig, namespace, workspaceName(i))
-		if err := os.WriteFile(filepath.Join(dirs[i], "main.tf"), []byte(text), 0o600); err != nil {
-			return 0, fmt.Errorf("writing a module: %w", err)
+		if dirs[i], err = h.writeBare(r.module(round), namespace, workspaceName(i)); err != nil {
+			return 0, err
 		}
 	}
 	started := time.Now()
@@ -241,6 +227,19 @@ func (r *engineReport) applyBare(ctx context.Context, h *harness, round int) (se
 		return 0, err
 	}
 	return time.Since(started).Seconds(), nil
+}
+
+// writeBare writes a module with the same backend as CAPT's, and returns its directory.
+func (h *harness) writeBare(module, namespace, name string) (string, error) {
+	dir := filepath.Join(h.env.Dir, "bare", namespace, name)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("creating a directory: %w", err)
+	}
+	text := module + backend(h.env.Kubeconfig, namespace, name)
+	if err := os.WriteFile(filepath.Join(dir, "main.tf"), []byte(text), 0o600); err != nil {
+		return "", fmt.Errorf("writing a module: %w", err)
+	}
+	return dir, nil
 }
 
 // applyBare applies a module as a user would, with the setting of the garbage collector that

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/prometheus/common/model"
 	"golang.org/x/sync/errgroup"
@@ -141,6 +142,18 @@ func (h *harness) createWorkspaces(ctx context.Context, namespace string, n int)
 		return fmt.Errorf("creating workspaces: %w", err)
 	}
 	return nil
+}
+
+// apply creates n workspaces, and returns the time from then until all are ready.
+func (h *harness) apply(ctx context.Context, namespace string, n, each int) (seconds float64, err error) {
+	started := time.Now()
+	ready := make(chan error, 1)
+	go func() { ready <- h.waitReady(ctx, namespace, n, each) }()
+	if err := h.createWorkspaces(ctx, namespace, n); err != nil {
+		return 0, err
+	}
+	err = <-ready
+	return time.Since(started).Seconds(), err
 }
 
 // waitReady watches until n workspaces are ready, and logs the progress. A failed run is

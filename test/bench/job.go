@@ -291,16 +291,10 @@ func (b *jobBench) job(ctx context.Context, image string, results *[]float64) er
 	if err := b.createTemplate(ctx, namespace, b.provider.text(), nil, runner); err != nil {
 		return err
 	}
-	started := time.Now()
-	ready := make(chan error, 1)
-	go func() { ready <- b.waitReady(ctx, namespace, 1, 1) }()
-	if err := b.createWorkspaces(ctx, namespace, 1); err != nil {
+	seconds, err := b.apply(ctx, namespace, 1, 1)
+	if err != nil {
 		return err
 	}
-	if err := <-ready; err != nil {
-		return err
-	}
-	seconds := time.Since(started).Seconds()
 	*results = append(*results, seconds)
 	logf("job: %s: %.2fs", image, seconds)
 	return nil
@@ -312,13 +306,9 @@ func (b *jobBench) bare(ctx context.Context, results *[]float64) error {
 	if err != nil {
 		return err
 	}
-	dir := filepath.Join(b.env.Dir, "bare", namespace)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("creating a directory: %w", err)
-	}
-	text := b.provider.text() + backend(b.env.Kubeconfig, namespace, "job")
-	if err := os.WriteFile(filepath.Join(dir, "main.tf"), []byte(text), 0o600); err != nil {
-		return fmt.Errorf("writing a module: %w", err)
+	dir, err := b.writeBare(b.provider.text(), namespace, "job")
+	if err != nil {
+		return err
 	}
 	started := time.Now()
 	if err := b.applyBare(ctx, dir, "bare", nil); err != nil {

@@ -113,16 +113,9 @@ func (h *harness) applyAll(ctx context.Context, o options, r *restartReport) (st
 		return "", err
 	}
 	logf("restart: applying %d workspaces", o.workspaces)
-	started := time.Now()
-	ready := make(chan error, 1)
-	go func() { ready <- h.waitReady(ctx, namespace, o.workspaces, max(o.workspaces/10, 1)) }()
-	if err := h.createWorkspaces(ctx, namespace, o.workspaces); err != nil {
+	if r.ApplySeconds, err = h.apply(ctx, namespace, o.workspaces, max(o.workspaces/10, 1)); err != nil {
 		return "", err
 	}
-	if err := <-ready; err != nil {
-		return "", err
-	}
-	r.ApplySeconds = time.Since(started).Seconds()
 	if _, err := m.waitSettled(ctx, o.workspaces); err != nil {
 		return "", err
 	}
