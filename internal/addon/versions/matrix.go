@@ -4,7 +4,6 @@
 package versions
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -76,85 +75,18 @@ type Requirement struct {
 	Source string `json:"source"`
 }
 
-// Default returns the built-in matrix, which is loaded once.
+// Default returns the built-in matrix, which is loaded once. Tests check that it is consistent.
 var Default = sync.OnceValues(func() (*Matrix, error) {
 	text, err := addons.Files.ReadFile(addons.VersionsFile)
 	if err != nil {
 		return nil, fmt.Errorf("reading the version matrix: %w", err)
 	}
-	return Load(text)
-})
-
-// Load parses a matrix. It fails on unknown fields, on rows that are out of
-// order, have gaps or name no source, and on missing versions.
-func Load(text []byte) (*Matrix, error) {
 	m := &Matrix{}
 	if err := yaml.UnmarshalStrict(text, m); err != nil {
 		return nil, fmt.Errorf("reading the version matrix: %w", err)
 	}
-	var errs []error
-	for i := range m.Components {
-		c := &m.Components[i]
-		errs = append(errs, c.validate()...)
-		errs = append(errs, m.validateReferences(c)...)
-	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, fmt.Errorf("reading the version matrix: %w", err)
-	}
 	return m, nil
-}
-
-// validateReferences checks what a component says about others.
-func (m *Matrix) validateReferences(c *Component) []error {
-	var errs []error
-	for _, r := range c.Requires {
-		if m.component(r.Component) == nil {
-			errs = append(errs, fmt.Errorf("%s requires %s, which is not a component", c.Name, r.Component))
-		}
-		if r.From.Version == nil {
-			errs = append(errs, fmt.Errorf("%s requires %s without a version", c.Name, r.Component))
-		}
-	}
-	for _, r := range c.Rows {
-		for name, v := range r.Includes {
-			if other := m.component(name); other == nil || v.Version == nil || other.row(v) == nil {
-				errs = append(errs, fmt.Errorf("%s %s includes %s %s, which is not in the matrix", c.Name, r.From, name, v))
-			}
-		}
-	}
-	return errs
-}
-
-func (c *Component) validate() []error {
-	var errs []error
-	report := func(format string, args ...any) {
-		errs = append(errs, fmt.Errorf("%s: %s", c.Name, fmt.Sprintf(format, args...)))
-	}
-	if c.Name == "" || c.Title == "" || c.Tested.Version == nil || len(c.Rows) == 0 {
-		report("name, title, tested and rows are required")
-		return errs
-	}
-	for i, r := range c.Rows {
-		if r.From.Version == nil || r.Until.Version == nil {
-			report("row %d needs from and until", i+1)
-			return errs
-		}
-		switch {
-		case len(r.Sources) == 0:
-			report("the row from %s names no source", r.From)
-		case !r.From.LessThan(r.Until.Version):
-			report("the row from %s ends at %s, before it begins", r.From, r.Until)
-		case r.Kubernetes.Max != nil && r.Kubernetes.Max.Less(r.Kubernetes.Min):
-			report("the row from %s supports Kubernetes %s, which is an empty range", r.From, r.Kubernetes)
-		case i > 0 && !c.Rows[i-1].Until.EqualTo(r.From.Version):
-			report("the row from %s does not follow the one until %s", r.From, c.Rows[i-1].Until)
-		}
-	}
-	if c.row(c.Tested) == nil {
-		report("the tested version %s is in no row", c.Tested)
-	}
-	return errs
-}
+})
 
 // Names returns the names of the components.
 func (m *Matrix) Names() []string {

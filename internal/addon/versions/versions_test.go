@@ -47,18 +47,33 @@ func TestDefault_supportsTheKubernetesVersionsOfEachRowOnly(t *testing.T) {
 	}
 }
 
-func TestDefault_hasContiguousRowsWithSources(t *testing.T) {
-	for _, c := range builtIn(t).Components {
+func TestDefault_isConsistent(t *testing.T) {
+	m := builtIn(t)
+	for _, c := range m.Components {
+		g := NewWithT(t)
+		g.Expect(c.Name).NotTo(BeEmpty())
+		g.Expect(c.Title).NotTo(BeEmpty(), c.Name)
+		g.Expect(c.Rows).NotTo(BeEmpty(), c.Name)
 		for i, r := range c.Rows {
-			g := NewWithT(t)
 			g.Expect(r.From.LessThan(r.Until.Version)).To(BeTrue(), "%s: row %s is empty", c.Name, r.From)
 			if i > 0 {
 				g.Expect(c.Rows[i-1].Until).To(Equal(r.From), "%s: gap or overlap before %s", c.Name, r.From)
 			}
+			g.Expect(r.Kubernetes.Contains(r.Kubernetes.Min)).To(BeTrue(), "%s: row %s has an empty range", c.Name, r.From)
 			g.Expect(r.Sources).NotTo(BeEmpty())
 			for _, source := range r.Sources {
 				g.Expect(source).To(HavePrefix("https://"))
 			}
+			for name, v := range r.Includes {
+				_, err := m.Requires(name, v.String())
+				g.Expect(err).NotTo(HaveOccurred(), "what %s %s includes is in the matrix", c.Name, r.From)
+			}
+		}
+		requires, err := m.Requires(c.Name, c.Tested.String())
+		g.Expect(err).NotTo(HaveOccurred(), "the tested version is in the matrix")
+		for _, r := range requires {
+			g.Expect(m.Names()).To(ContainElement(r.Component))
+			g.Expect(r.From.Version).NotTo(BeNil())
 		}
 	}
 }
@@ -254,43 +269,4 @@ func fitting(m *versions.Matrix, component string, kubernetes kubeversion.Minor)
 		}
 	}
 	return rows
-}
-
-func TestLoad_refusesAnInconsistentMatrix(t *testing.T) {
-	const row = "{from: %s, until: %s, kubernetes: {min: '1.30', max: '1.31'}, sources: [https://example.com]}"
-	matrix := func(rows ...string) string {
-		return "components:\n- {name: a, title: A, tested: 1.0.0, rows: [" + strings.Join(rows, ", ") + "]}\n"
-	}
-	tests := map[string]struct{ text, want string }{
-		"gap":               {matrix(fmt.Sprintf(row, "1.0.0", "1.1.0"), fmt.Sprintf(row, "1.2.0", "1.3.0")), "the row from 1.2.0 does not follow the one until 1.1.0"},
-		"overlap":           {matrix(fmt.Sprintf(row, "1.0.0", "1.2.0"), fmt.Sprintf(row, "1.1.0", "1.3.0")), "the row from 1.1.0 does not follow the one until 1.2.0"},
-		"empty":             {matrix(fmt.Sprintf(row, "1.0.0", "1.0.0")), "ends at 1.0.0, before it begins"},
-		"turned":            {matrix("{from: 1.0.0, until: 1.1.0, kubernetes: {min: '1.32', max: '1.31'}, sources: [x]}"), "supports Kubernetes 1.32 to 1.31, which is an empty range"},
-		"source":            {matrix("{from: 1.0.0, until: 1.1.0, kubernetes: {min: '1.32'}}"), "the row from 1.0.0 names no source"},
-		"tested":            {matrix(fmt.Sprintf(row, "1.1.0", "1.2.0")), "the tested version 1.0.0 is in no row"},
-		"no tested version": {"components:\n- {name: a, title: A, rows: [" + fmt.Sprintf(row, "1.0.0", "1.1.0") + "]}\n", "name, title, tested and rows are required"},
-		"no name":           {"components:\n- {title: A, tested: 1.0.0, rows: [" + fmt.Sprintf(row, "1.0.0", "1.1.0") + "]}\n", "name, title, tested and rows are required"},
-		"no title":          {"components:\n- {name: a, tested: 1.0.0, rows: [" + fmt.Sprintf(row, "1.0.0", "1.1.0") + "]}\n", "name, title, tested and rows are required"},
-		"no rows":           {"components:\n- {name: a, title: A, tested: 1.0.0}\n", "name, title, tested and rows are required"},
-		"no end":            {matrix("{from: 1.0.0, kubernetes: {min: '1.32'}, sources: [x]}"), "row 1 needs from and until"},
-		"no minimum": {
-			"components:\n- {name: a, title: A, tested: 1.0.0, requires: [{component: a}], rows: [" + fmt.Sprintf(row, "1.0.0", "1.1.0") + "]}\n",
-			"a requires a without a version",
-		},
-		"included": {
-			matrix("{from: 1.0.0, until: 1.1.0, kubernetes: {min: '1.32'}, includes: {a: 2.0.0}, sources: [x]}"),
-			"a 1.0.0 includes a 2.0.0, which is not in the matrix",
-		},
-		"field": {"componenst: []\n", `unknown field "componenst"`},
-		"other": {
-			"components:\n- {name: a, title: A, tested: 1.0.0, requires: [{component: b, from: 1.0.0}], rows: [" + fmt.Sprintf(row, "1.0.0", "1.1.0") + "]}\n",
-			"a requires b, which is not a component",
-		},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			_, err := versions.Load([]byte(tt.text))
-			NewWithT(t).Expect(err).To(MatchError(ContainSubstring(tt.want)))
-		})
-	}
 }
