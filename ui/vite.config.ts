@@ -23,7 +23,7 @@ const licence = {
 export default defineConfig({
   plugins: [reasons, licence],
   build: {
-    outDir: "../internal/cli/web/assets/dist",
+    outDir: "../internal/web/assets/dist",
     emptyOutDir: true,
     target: "es2022",
     modulePreload: { polyfill: false },

@@ -21,8 +21,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 
-	"github.com/appthrust/capt/internal/cli/web"
 	"github.com/appthrust/capt/internal/version"
+	"github.com/appthrust/capt/internal/web"
 )
 
 func main() {

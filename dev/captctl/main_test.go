@@ -19,7 +19,7 @@ func newTree(t *testing.T) string {
 		"go.mod":                   "module github.com/appthrust/capt\n\ngo 1.26\n",
 		"LICENSE":                  "licence\n",
 		"internal/version/VERSION": "v0.2.0\n",
-		"internal/cli/web/assets/dist/index.html": "<!doctype html>\n",
+		"internal/web/assets/dist/index.html": "<!doctype html>\n",
 		"internal/version/version.go":             "package version\n\nvar Commit, Date string\n",
 		"cmd/captctl/main.go":                     "package main\n\nimport (\n\t\"fmt\"\n\n\t\"github.com/appthrust/capt/internal/version\"\n)\n\nfunc main() { fmt.Println(version.Commit, version.Date) }\n",
 	} {

@@ -24,7 +24,7 @@ func Environment(goos, goarch string) []string {
 }
 
 // page is the file that exists if the page of captctl ui is built.
-const page = "internal/cli/web/assets/dist/index.html"
+const page = "internal/web/assets/dist/index.html"
 
 // CheckPage returns an error if the page of captctl ui is not built. A development version
 // works without it, and says so.

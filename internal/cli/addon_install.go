@@ -16,7 +16,7 @@ import (
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	addonfile "github.com/appthrust/capt/internal/addon/file"
-	"github.com/appthrust/capt/internal/cli/text"
+	"github.com/appthrust/capt/internal/client/text"
 )
 
 // fieldManager is the field manager of captctl's server-side apply.

@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/appthrust/capt/internal/cli/describe"
-	"github.com/appthrust/capt/internal/cli/text"
+	"github.com/appthrust/capt/internal/client/describe"
+	"github.com/appthrust/capt/internal/client/text"
 	"github.com/appthrust/capt/internal/cluster/workload"
 	"github.com/appthrust/capt/internal/local/demo"
 	"github.com/appthrust/capt/internal/local/environment"

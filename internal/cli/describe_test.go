@@ -11,7 +11,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/cli/describe"
+	"github.com/appthrust/capt/internal/client/describe"
 )
 
 // network creates a Cluster with a CAPTCluster and its workspace.

@@ -11,8 +11,8 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cli/changes"
-	"github.com/appthrust/capt/internal/cli/operate"
-	"github.com/appthrust/capt/internal/cli/text"
+	"github.com/appthrust/capt/internal/client/operate"
+	"github.com/appthrust/capt/internal/client/text"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/template"
 )

@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/appthrust/capt/internal/cli/text"
-	"github.com/appthrust/capt/internal/cli/web"
+	"github.com/appthrust/capt/internal/client/text"
 	"github.com/appthrust/capt/internal/local/environment"
+	"github.com/appthrust/capt/internal/web"
 )
 
 // environmentHelp describes the argument of the commands for local environments.

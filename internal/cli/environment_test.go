@@ -13,7 +13,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"github.com/appthrust/capt/internal/cli/text"
+	"github.com/appthrust/capt/internal/client/text"
 	"github.com/appthrust/capt/internal/local/controlplane"
 	"github.com/appthrust/capt/internal/local/demo"
 	"github.com/appthrust/capt/internal/local/environment"

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/appthrust/capt/internal/cli/flavor"
-	"github.com/appthrust/capt/internal/cli/text"
+	"github.com/appthrust/capt/internal/client/text"
 	"github.com/appthrust/capt/internal/kubernetes/kubeversion"
 )
 

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/cli/text"
+	"github.com/appthrust/capt/internal/client/text"
 	"github.com/appthrust/capt/internal/message"
 )
 

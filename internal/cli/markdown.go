@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/appthrust/capt/internal/cli/changes"
-	"github.com/appthrust/capt/internal/cli/operate"
-	"github.com/appthrust/capt/internal/cli/text"
+	"github.com/appthrust/capt/internal/client/operate"
+	"github.com/appthrust/capt/internal/client/text"
 	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/terraform/change"
 )

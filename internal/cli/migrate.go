@@ -17,7 +17,7 @@ import (
 
 	"github.com/appthrust/capt/internal/addon/versions"
 	"github.com/appthrust/capt/internal/cli/migrate"
-	"github.com/appthrust/capt/internal/cli/text"
+	"github.com/appthrust/capt/internal/client/text"
 	"github.com/appthrust/capt/internal/cluster/workload"
 	"github.com/appthrust/capt/internal/kubernetes/scheme"
 	"github.com/appthrust/capt/internal/local/environment"

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/appthrust/capt/internal/cli/text"
+	"github.com/appthrust/capt/internal/client/text"
 )
 
 // addOutput adds the --output flag for JSON and YAML to a command.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/appthrust/capt/internal/cli/text"
+	"github.com/appthrust/capt/internal/client/text"
 )
 
 // progress prints a status line to stderr. On a terminal the line changes in

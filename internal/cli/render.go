@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/appthrust/capt/internal/cli/render"
-	"github.com/appthrust/capt/internal/cli/text"
 	"github.com/appthrust/capt/internal/cli/validate"
+	"github.com/appthrust/capt/internal/client/text"
 )
 
 type renderFlags struct {

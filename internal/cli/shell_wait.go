@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/appthrust/capt/internal/cli/text"
+	"github.com/appthrust/capt/internal/client/text"
 	"github.com/appthrust/capt/internal/message"
 )
 

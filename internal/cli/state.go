@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/cli/operate"
-	"github.com/appthrust/capt/internal/cli/text"
+	"github.com/appthrust/capt/internal/client/operate"
+	"github.com/appthrust/capt/internal/client/text"
 )
 
 func newStateCommand(o *Options) *cobra.Command {

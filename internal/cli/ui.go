@@ -16,8 +16,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/appthrust/capt/internal/cli/text"
-	"github.com/appthrust/capt/internal/cli/web"
+	"github.com/appthrust/capt/internal/client/text"
+	"github.com/appthrust/capt/internal/web"
 )
 
 const (

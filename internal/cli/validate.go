@@ -12,8 +12,8 @@ import (
 
 	"github.com/appthrust/capt/internal/addon/chart"
 	"github.com/appthrust/capt/internal/addon/versions"
-	"github.com/appthrust/capt/internal/cli/text"
 	"github.com/appthrust/capt/internal/cli/validate"
+	"github.com/appthrust/capt/internal/client/text"
 )
 
 type validateFlags struct {

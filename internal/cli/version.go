@@ -10,7 +10,7 @@ import (
 	appsclient "k8s.io/client-go/kubernetes/typed/apps/v1"
 
 	"github.com/appthrust/capt/internal/cli/doctor"
-	"github.com/appthrust/capt/internal/cli/text"
+	"github.com/appthrust/capt/internal/client/text"
 	"github.com/appthrust/capt/internal/version"
 )
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/cli/text"
+	"github.com/appthrust/capt/internal/client/text"
 	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/terraform"
 )

@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/cli/describe"
-	"github.com/appthrust/capt/internal/cli/operate"
+	"github.com/appthrust/capt/internal/client/describe"
+	"github.com/appthrust/capt/internal/client/operate"
 	"github.com/appthrust/capt/internal/message"
 )
 

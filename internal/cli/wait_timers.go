@@ -8,7 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/appthrust/capt/internal/cli/operate"
+	"github.com/appthrust/capt/internal/client/operate"
 	"github.com/appthrust/capt/internal/message"
 )
 

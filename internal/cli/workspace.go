@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/cli/operate"
+	"github.com/appthrust/capt/internal/client/operate"
 )
 
 // nameHelp describes the argument of the commands for workspaces.

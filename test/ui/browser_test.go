@@ -19,7 +19,7 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/client-go/rest"
 
-	"github.com/appthrust/capt/internal/cli/web"
+	"github.com/appthrust/capt/internal/web"
 )
 
 // browser is a tab.

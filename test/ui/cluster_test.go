@@ -20,7 +20,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/appthrust/capt/internal/cli/web"
+	"github.com/appthrust/capt/internal/web"
 )
 
 // serveCluster serves the page to the users of the management cluster, and returns its

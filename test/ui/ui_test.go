@@ -19,8 +19,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/cli/web"
 	"github.com/appthrust/capt/internal/testenv"
+	"github.com/appthrust/capt/internal/web"
 )
 
 const (

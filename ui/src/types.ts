@@ -1,4 +1,4 @@
-// What internal/cli/web/types.go sends; a Go test compares the fields.
+// What internal/web/types.go sends; a Go test compares the fields.
 
 export type State = "Ready" | "Waiting" | "Attention" | "Failed" | "Unknown" | "";
 

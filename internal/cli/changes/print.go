@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/appthrust/capt/internal/cli/text"
+	"github.com/appthrust/capt/internal/client/text"
 	"github.com/appthrust/capt/internal/terraform/change"
 )
 

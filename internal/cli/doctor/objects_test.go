@@ -22,7 +22,7 @@ import (
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/cli/operate"
+	"github.com/appthrust/capt/internal/client/operate"
 	"github.com/appthrust/capt/internal/cluster/grant"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 	"github.com/appthrust/capt/internal/terraform/record"

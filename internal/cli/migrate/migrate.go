@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
-	"github.com/appthrust/capt/internal/cli/operate"
+	"github.com/appthrust/capt/internal/client/operate"
 )
 
 // The defaults of a migration.

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/appthrust/capt/internal/cli/text"
+	"github.com/appthrust/capt/internal/client/text"
 )
 
 // Formats are the output formats. The first is the default.

@@ -6,7 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/cli/describe"
+	"github.com/appthrust/capt/internal/client/describe"
 )
 
 // The types below are what the page reads; ui/src/types.ts repeats them.

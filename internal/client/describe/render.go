@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/appthrust/capt/internal/cli/text"
+	"github.com/appthrust/capt/internal/client/text"
 	"github.com/appthrust/capt/internal/message"
 )
 

@@ -14,7 +14,7 @@ import (
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/cli/describe"
+	"github.com/appthrust/capt/internal/client/describe"
 )
 
 // key is the namespace and name of an object.

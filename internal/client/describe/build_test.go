@@ -19,8 +19,8 @@ import (
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/cli/describe"
-	"github.com/appthrust/capt/internal/cli/text"
+	"github.com/appthrust/capt/internal/client/describe"
+	"github.com/appthrust/capt/internal/client/text"
 )
 
 var now = time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)

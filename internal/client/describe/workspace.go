@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/cli/text"
+	"github.com/appthrust/capt/internal/client/text"
 )
 
 // WorkspaceNode returns the node of a workspace with its run. With all, it includes

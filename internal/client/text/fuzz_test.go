@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/appthrust/capt/internal/cli/text"
+	"github.com/appthrust/capt/internal/client/text"
 )
 
 // Modules write logs and messages.

@@ -8,7 +8,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"github.com/appthrust/capt/internal/cli/text"
+	"github.com/appthrust/capt/internal/client/text"
 )
 
 func TestTable_alignsColumnsAndShortensTheLast(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/cli/describe"
+	"github.com/appthrust/capt/internal/client/describe"
 	"github.com/appthrust/capt/internal/kubernetes/object"
 )
 

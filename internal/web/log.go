@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/appthrust/capt/internal/cli/operate"
-	"github.com/appthrust/capt/internal/cli/text"
+	"github.com/appthrust/capt/internal/client/operate"
+	"github.com/appthrust/capt/internal/client/text"
 	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/terraform/record"
 )
