@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -144,18 +143,8 @@ func (o *Options) addon(ctx context.Context, name string) (client.WithWatch, *ad
 		return nil, nil, err
 	}
 	addon := &addonsv1.CAPTAddon{}
-	err = c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, addon)
-	if apierrors.IsNotFound(err) {
-		names, err := addonNames(ctx, c, namespace)
-		if err != nil {
-			return nil, nil, fmt.Errorf("listing add-ons: %w", err)
-		}
-		return nil, nil, operate.NotFound("add-on", namespace, name, names)
-	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("reading add-on %s: %w", name, err)
-	}
-	return c, addon, nil
+	err = operate.Get(ctx, c, "add-on", client.ObjectKey{Namespace: namespace, Name: name}, addon, &addonsv1.CAPTAddonList{})
+	return c, addon, err
 }
 
 // statusIn returns the status of an add-on in all clusters, or in the given one.
@@ -177,7 +166,7 @@ func newAddonStatusCommand(o *Options) *cobra.Command {
 		Short:             "Show the status of an add-on in each cluster",
 		Example:           "  captctl addon status karpenter\n  captctl addon status karpenter --cluster demo -o json",
 		Args:              oneName("add-on"),
-		ValidArgsFunction: o.complete(addonNames, false),
+		ValidArgsFunction: o.complete(operate.Names(&addonsv1.CAPTAddonList{}), false),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			_, addon, err := o.addon(cmd.Context(), args[0])
 			if err != nil {

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
@@ -28,7 +28,7 @@ With --cluster, wait only for that cluster. The exit code is 1 if the add-on
 fails.`,
 		Example:           "  captctl addon trigger karpenter\n  captctl addon trigger karpenter --cluster demo --no-wait",
 		Args:              oneName("add-on"),
-		ValidArgsFunction: o.complete(addonNames, false),
+		ValidArgsFunction: o.complete(operate.Names(&addonsv1.CAPTAddonList{}), false),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			c, addon, err := o.addon(ctx, args[0])
@@ -40,14 +40,9 @@ fails.`,
 					return err
 				}
 			}
-			trigger := time.Now().UTC().Format(time.RFC3339Nano)
-			before := addon.DeepCopy()
-			if addon.Annotations == nil {
-				addon.Annotations = map[string]string{}
-			}
-			addon.Annotations[addonsv1.TriggerAnnotation] = trigger
-			if err := c.Patch(ctx, addon, client.MergeFrom(before)); err != nil {
-				return fmt.Errorf("triggering %s: %w", addon.Name, err)
+			trigger, err := operate.Trigger(ctx, c, addon)
+			if err != nil {
+				return err
 			}
 			fmt.Fprintf(o.Out, "Triggered %s\n", addon.Name)
 			if noWait {
@@ -65,7 +60,7 @@ fails.`,
 // of the same name, which selects a cluster of the kubeconfig.
 func (o *Options) addClusterFlag(cmd *cobra.Command, cluster *string, usage string) {
 	cmd.Flags().StringVar(cluster, "cluster", "", usage)
-	_ = cmd.RegisterFlagCompletionFunc("cluster", o.completeFlag(operate.ClusterNames))
+	_ = cmd.RegisterFlagCompletionFunc("cluster", o.completeFlag(operate.Names(&clusterv1.ClusterList{})))
 }
 
 // waitForAddon shows the progress of an add-on until the trigger is handled and the

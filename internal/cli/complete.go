@@ -10,9 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/client/operate"
 	"github.com/appthrust/capt/internal/local/environment"
 )
@@ -47,47 +48,23 @@ func (o *Options) complete(names namesOf, several bool) cobra.CompletionFunc {
 
 // workspaceNames returns all names that operate.Find accepts.
 func workspaceNames(ctx context.Context, c client.Reader, namespace string) ([]string, error) {
-	names, err := operate.WorkspaceNames(ctx, c, namespace)
+	names, err := operate.Names(&infrav1.WorkspaceTemplateApplyList{})(ctx, c, namespace)
 	if err != nil {
 		return nil, err
 	}
 	// Workspaces may exist without Cluster API.
-	clusters, _ := operate.ClusterNames(ctx, c, namespace)
+	clusters, _ := operate.Names(&clusterv1.ClusterList{})(ctx, c, namespace)
 	for _, cluster := range clusters {
 		names = append(names, "cluster/"+cluster, "cluster/"+cluster+"/vpc")
 	}
 	return names, nil
 }
 
-// addonNames returns the names of the add-ons in a namespace.
-func addonNames(ctx context.Context, c client.Reader, namespace string) ([]string, error) {
-	var list addonsv1.CAPTAddonList
-	if err := c.List(ctx, &list, client.InNamespace(namespace)); err != nil {
-		return nil, err
-	}
-	var names []string
-	for _, item := range list.Items {
-		names = append(names, item.Name)
-	}
-	return names, nil
-}
-
-// namespaceNames returns the names of all namespaces.
-func namespaceNames(ctx context.Context, c client.Reader, _ string) ([]string, error) {
-	var list corev1.NamespaceList
-	if err := c.List(ctx, &list); err != nil {
-		return nil, err
-	}
-	var names []string
-	for _, item := range list.Items {
-		names = append(names, item.Name)
-	}
-	return names, nil
-}
-
 // completeFlags adds completions for --namespace and --context.
 func (o *Options) completeFlags(root *cobra.Command) {
-	_ = root.RegisterFlagCompletionFunc("namespace", o.completeFlag(namespaceNames))
+	_ = root.RegisterFlagCompletionFunc("namespace", o.completeFlag(func(ctx context.Context, c client.Reader, _ string) ([]string, error) {
+		return operate.Names(&corev1.NamespaceList{})(ctx, c, "")
+	}))
 	_ = root.RegisterFlagCompletionFunc("context", func(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		config, err := o.Kube.ToRawKubeConfigLoader().RawConfig()
 		if err != nil {

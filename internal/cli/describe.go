@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/appthrust/capt/internal/client/describe"
@@ -48,7 +49,7 @@ their progress, add-ons, and the nodes of the workload cluster.
   captctl describe cluster demo --watch
   captctl describe cluster demo -o json | jq .state`,
 		Args:              oneName("cluster"),
-		ValidArgsFunction: o.complete(operate.ClusterNames, false),
+		ValidArgsFunction: o.complete(operate.Names(&clusterv1.ClusterList{}), false),
 		RunE:              func(cmd *cobra.Command, args []string) error { return d.run(cmd.Context(), args[0]) },
 	}
 	cmd.Flags().BoolVarP(&d.watch, "watch", "w", false, "Show each change until Ctrl-C.")
@@ -65,7 +66,7 @@ func (d *describeOptions) run(ctx context.Context, name string) error {
 	key := client.ObjectKey{Namespace: namespace, Name: name}
 	objects, err := describe.Read(ctx, c, key, d.all)
 	if apierrors.IsNotFound(err) {
-		names, listErr := operate.ClusterNames(ctx, c, namespace)
+		names, listErr := operate.Names(&clusterv1.ClusterList{})(ctx, c, namespace)
 		if listErr != nil {
 			return listErr
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/client/describe"
 	"github.com/appthrust/capt/internal/client/text"
 	"github.com/appthrust/capt/internal/message"
 )
@@ -115,10 +116,10 @@ func historySummary(run *infrav1.RunRecord) string {
 }
 
 func outcomeColour(outcome infrav1.RunOutcome) text.Colour {
-	switch outcome {
-	case "Succeeded", "NoChanges":
+	switch describe.OutcomeState(outcome) {
+	case describe.StateReady:
 		return text.Green
-	case "Failed", "TimedOut", "Lost":
+	case describe.StateFailed:
 		return text.Red
 	default:
 		return text.Yellow

@@ -12,8 +12,7 @@ import (
 
 // addOutput adds the --output flag for JSON and YAML to a command.
 func addOutput(cmd *cobra.Command, output *text.Output) {
-	cmd.Flags().VarP(output, "output", "o", "Output format: json or yaml.")
-	completeWords(cmd, "output", []string{string(text.JSON), string(text.YAML)})
+	addFormat(cmd, (*string)(output), string(text.JSON), string(text.YAML))
 }
 
 // addFormat adds the --output flag for the given formats to a command. The value

@@ -3,9 +3,9 @@ package web
 import (
 	"context"
 	"fmt"
+	"github.com/appthrust/capt/internal/client/operate"
 	"slices"
 	"sync"
-	"weak"
 
 	"golang.org/x/sync/errgroup"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -35,28 +35,13 @@ const (
 	maxReviews = 10
 )
 
-// watchedKind is a kind that is watched.
-type watchedKind struct {
-	// object is an empty object of the kind.
-	object client.Object
-	// newPool returns what users share of the kind.
-	newPool func() sharer
-}
-
-func watched[T any, P interface {
-	*T
-	client.Object
-}]() watchedKind {
-	return watchedKind{object: P(new(T)), newPool: func() sharer { return &pool[T, P]{copies: map[version]weak.Pointer[T]{}} }}
-}
-
-// kinds returns the kinds that are watched.
-func kinds() []watchedKind {
-	return []watchedKind{
-		watched[clusterv1.Cluster](), watched[infrav1.CAPTCluster](), watched[controlplanev1.CAPTControlPlane](), watched[infrav1.WorkspaceTemplateApply](),
-		watched[addonsv1.CAPTAddon](), watched[infrav1.CAPTMachineDeployment](), watched[infrav1.CAPTMachineSet](), watched[infrav1.CAPTMachine](),
-		watched[infrav1.CAPTMachinePool](), watched[clusterv1.MachineDeployment](), watched[clusterv1.MachineSet](), watched[clusterv1.Machine](),
-		watched[clusterv1.MachinePool](), watched[corev1.Event](),
+// kinds returns an empty object of each kind that is watched.
+func kinds() []client.Object {
+	return []client.Object{
+		&clusterv1.Cluster{}, &infrav1.CAPTCluster{}, &controlplanev1.CAPTControlPlane{}, &infrav1.WorkspaceTemplateApply{},
+		&addonsv1.CAPTAddon{}, &infrav1.CAPTMachineDeployment{}, &infrav1.CAPTMachineSet{}, &infrav1.CAPTMachine{},
+		&infrav1.CAPTMachinePool{}, &clusterv1.MachineDeployment{}, &clusterv1.MachineSet{}, &clusterv1.Machine{},
+		&clusterv1.MachinePool{}, &corev1.Event{},
 	}
 }
 
@@ -104,7 +89,7 @@ func (w *watch) findScopes(ctx context.Context, scopes []*scope) error {
 			}
 			group.Go(func() (err error) {
 				for _, verb := range []string{"list", "watch"} {
-					s.all, err = allowed(ctx, w.client, authorizationv1.ResourceAttributes{Verb: verb, Group: s.resource.Group, Resource: s.resource.Resource})
+					s.all, err = operate.Allowed(ctx, w.client, authorizationv1.ResourceAttributes{Verb: verb, Group: s.resource.Group, Resource: s.resource.Resource})
 					if err != nil || !s.all {
 						return err
 					}
@@ -179,13 +164,4 @@ func listAllowed(rules []authorizationv1.ResourceRule, resource schema.GroupReso
 		return len(rule.ResourceNames) == 0 && has(rule.APIGroups, resource.Group) && has(rule.Resources, resource.Resource) &&
 			has(rule.Verbs, "list") && has(rule.Verbs, "watch")
 	})
-}
-
-// allowed reports whether the user may do something.
-func allowed(ctx context.Context, c client.Client, attributes authorizationv1.ResourceAttributes) (bool, error) {
-	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &attributes}}
-	if err := c.Create(ctx, review); err != nil {
-		return false, fmt.Errorf("reviewing the user's access: %w", err)
-	}
-	return review.Status.Allowed, nil
 }

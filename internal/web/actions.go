@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -230,7 +229,7 @@ func (s *Server) can(w http.ResponseWriter, r *http.Request) {
 		if check.attributes.Resource == "secrets" {
 			check.attributes.Name = ""
 		}
-		ok, err := allowed(r.Context(), identityOf(r).client, check.attributes)
+		ok, err := operate.Allowed(r.Context(), identityOf(r).client, check.attributes)
 		if err != nil {
 			failWith(w, err, "", "")
 			return
@@ -247,18 +246,12 @@ func (s *Server) trigger(w http.ResponseWriter, r *http.Request) {
 	}
 	namespace := r.PathValue("namespace")
 	addon := &addonsv1.CAPTAddon{}
-	missing := "patch captaddons in " + namespace
 	if err := identityOf(r).client.Get(r.Context(), key{Namespace: namespace, Name: r.PathValue("name")}, addon); err != nil {
 		failWith(w, err, "get captaddons in "+namespace, viewerRole)
 		return
 	}
-	before := addon.DeepCopy()
-	if addon.Annotations == nil {
-		addon.Annotations = map[string]string{}
-	}
-	addon.Annotations[addonsv1.TriggerAnnotation] = time.Now().UTC().Format(time.RFC3339Nano)
-	if err := identityOf(r).client.Patch(r.Context(), addon, client.MergeFrom(before)); err != nil {
-		failWith(w, err, missing, platformRole)
+	if _, err := operate.Trigger(r.Context(), identityOf(r).client, addon); err != nil {
+		failWith(w, err, "patch captaddons in "+namespace, platformRole)
 		return
 	}
 	respond(w, struct{}{})

@@ -61,9 +61,7 @@ func NewCluster(options ClusterOptions) (*Server, error) {
 	address.Host = normalHost(address.Host)
 	c := &cluster{options: options, address: address, logins: newLogins(options)}
 	if options.OIDC != nil {
-		if c.oidc, err = newOIDCLogin(*options.OIDC, "https://"+address.Host+callbackPath); err != nil {
-			return nil, err
-		}
+		c.oidc = &oidcLogin{options: *options.OIDC, redirect: "https://" + address.Host + callbackPath}
 	}
 	return newServer(c), nil
 }

@@ -159,6 +159,9 @@ func TestCluster_actsAsTheUserOfTheToken(t *testing.T) {
 	s := startCluster(t, ClusterOptions{Config: env.Config})
 	anna, ben := s.visitor(), s.visitor()
 	s.Expect(anna.login(tokenOf(t, a, "anna", readAll)).User).To(Equal("system:serviceaccount:" + a + ":anna"))
+	for _, session := range s.logins().sessions {
+		s.Expect(session.owner).To(Equal("system:serviceaccount:"+a), "service accounts of a namespace count as one user")
+	}
 	ben.login(tokenOf(t, b, "ben", readAll))
 	annas, _ := anna.stream("fleet")
 	bens, _ := ben.stream("fleet")
@@ -261,7 +264,6 @@ func TestCluster_streamsEndWithTheSession(t *testing.T) {
 	first, second := s.visitor(), s.visitor()
 	first.login(token)
 	second.login(token)
-	s.Expect(s.logins().users).To(HaveLen(1), "sessions of a token share its watches")
 	_, firstEnded := first.stream("fleet")
 	stream, secondEnded := second.stream("fleet")
 	s.Eventually(stream.all).Should(ContainSubstring("synced"))
@@ -282,58 +284,43 @@ func TestCluster_streamsEndWithTheSession(t *testing.T) {
 		return response.StatusCode
 	}).Should(Equal(http.StatusUnauthorized))
 	s.Eventually(secondEnded).Should(BeClosed())
-	s.Expect(s.logins().users).To(BeEmpty(), "the watches end")
+	s.Expect(s.logins().sessions).To(BeEmpty(), "the watches end")
 }
 
 func TestLogins_expireAndAreBounded(t *testing.T) {
 	t.Parallel()
-	g := NewWithT(t)
-	now := time.Now()
-	l := newLogins(ClusterOptions{Config: env.Config, Idle: time.Hour, Lifetime: 3 * time.Hour})
-	l.now = func() time.Time { return now }
-	number := 0
-	add := func(token string) (*userSession, string, error) {
-		number++
-		cookie := fmt.Sprint("cookie", number)
-		session := &userSession{id: hashOf(cookie), token: hashOf(token), used: now, ends: now.Add(3 * time.Hour)}
-		session.ctx, session.cancel = context.WithCancel(t.Context())
-		return session, cookie, l.add(session, Options{Config: env.Config})
-	}
-	idle, cookie, err := add("a")
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(l.find(cookie)).To(Equal(idle))
-	now = now.Add(time.Hour + time.Second)
-	g.Expect(l.find(cookie)).To(BeNil(), "idle")
-	g.Expect(idle.ctx.Err()).To(HaveOccurred())
+	c := newCrowd(t)
+	idle, cookie := c.mustEnter("a")
+	c.Expect(c.find(cookie)).To(Equal(idle))
+	c.now = c.now.Add(time.Hour + time.Second)
+	c.Expect(c.find(cookie)).To(BeNil(), "idle")
+	c.Expect(idle.ctx.Err()).To(HaveOccurred())
 
-	used, cookie, err := add("a")
-	g.Expect(err).NotTo(HaveOccurred())
-	granted := l.use(used)
-	now = now.Add(2 * time.Hour)
-	l.expire()
-	g.Expect(l.find(cookie)).To(Equal(used), "a page is open")
-	now = now.Add(time.Hour)
-	l.expire()
-	g.Expect(l.find(cookie)).To(BeNil(), "its time is over")
+	used, cookie := c.mustEnter("a")
+	granted := c.use(used)
+	c.now = c.now.Add(2 * time.Hour)
+	c.expire()
+	c.Expect(c.find(cookie)).To(Equal(used), "a page is open")
+	c.now = c.now.Add(time.Hour)
+	c.expire()
+	c.Expect(c.find(cookie)).To(BeNil(), "its time is over")
 	granted.done()
-	g.Expect(l.use(used)).To(BeNil())
-	g.Expect(l.users).To(BeEmpty())
+	c.Expect(c.use(used)).To(BeNil())
+	c.Expect(c.sessions).To(BeEmpty())
 
-	for i := range maxUsers {
-		session, _, err := add(fmt.Sprint("user", i))
-		g.Expect(err).NotTo(HaveOccurred())
+	for i := range maxUserSessions {
+		session, _ := c.mustEnter(fmt.Sprint("user", i))
 		if i > 0 {
-			l.use(session)
+			c.use(session)
 		}
 	}
-	_, _, err = add("one more")
-	g.Expect(err).NotTo(HaveOccurred(), "the idle user makes room")
-	l.use(l.sessions[hashOf(fmt.Sprint("cookie", number))])
-	_, _, err = add("too many")
-	g.Expect(err).To(MatchError(errBusy))
-	g.Expect(l.users).To(HaveLen(maxUsers))
-	l.stop()
-	g.Expect(l.sessions).To(BeEmpty())
+	last, _ := c.mustEnter("one more, for whom the idle user makes room")
+	c.use(last)
+	_, _, err := c.enter("too many")
+	c.Expect(err).To(MatchError(errBusy))
+	c.Expect(c.sessions).To(HaveLen(maxUserSessions))
+	c.stop()
+	c.Expect(c.sessions).To(BeEmpty())
 }
 
 func TestCluster_neverUsesItsOwnCredentials(t *testing.T) {

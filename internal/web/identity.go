@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"golang.org/x/sync/semaphore"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/appthrust/capt/internal/cluster/workload"
@@ -18,6 +19,8 @@ type identity struct {
 	// workloads reads the kubeconfigs of workload clusters, and connector connects to them.
 	workloads client.Reader
 	connector workload.Connector
+	// logs limits the logs that are open.
+	logs *semaphore.Weighted
 }
 
 // newIdentity returns an identity. It sends no requests.
@@ -26,7 +29,7 @@ func newIdentity(options Options) (*identity, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the management cluster: %w", err)
 	}
-	return &identity{client: c, watch: newWatch(options, c), workloads: c}, nil
+	return &identity{client: c, watch: newWatch(options, c), workloads: c, logs: semaphore.NewWeighted(maxUserLogs)}, nil
 }
 
 // grant is the permission to answer a request with an identity.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/appthrust/capt/internal/client/operate"
 	"io"
 	"net/http"
 	"sync/atomic"
@@ -50,7 +51,7 @@ func (w *watch) open(ctx context.Context, s *scope, mapper meta.RESTMapper, http
 // are stored.
 func (w *watch) load(ctx context.Context, k *kindWatch, mapper meta.RESTMapper, httpClient *http.Client) error {
 	options := cache.Options{
-		Scheme: w.client.Scheme(), Mapper: mapper, HTTPClient: httpClient, DefaultTransform: w.options.pools.transform,
+		Scheme: w.client.Scheme(), Mapper: mapper, HTTPClient: httpClient, DefaultTransform: transform,
 		DefaultWatchErrorHandler: func(ctx context.Context, _ *toolscache.Reflector, err error) { w.failed(ctx, k, err) },
 	}
 	if !k.scope.all {
@@ -122,7 +123,7 @@ func (w *watch) lost(ctx context.Context, err error) {
 func (w *watch) waitUntilListed(ctx context.Context, k *kindWatch, err error) {
 	defer k.failing.Store(false)
 	for ctx.Err() == nil {
-		if _, unreachable := allowed(ctx, w.client, reachableCheck); unreachable != nil {
+		if _, unreachable := operate.Allowed(ctx, w.client, reachableCheck); unreachable != nil {
 			if ctx.Err() == nil {
 				w.lost(k.all, unreachable) //nolint:contextcheck // It concerns all kinds.
 			}

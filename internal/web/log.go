@@ -13,14 +13,26 @@ import (
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
+const (
+	// maxUserLogs limits the logs that a user has open at a time, and maxLogs those of all
+	// users: each is a watch of a Secret, with a copy of the log.
+	maxUserLogs = 10
+	maxLogs     = 100
+)
+
 // log streams the log of a run, and what is added to it until the run ends.
 func (s *Server) log(w http.ResponseWriter, r *http.Request) {
 	user := identityOf(r)
-	if refused := s.logs.acquire(user); refused != "" {
-		failBusy(w, refused)
+	if !user.logs.TryAcquire(1) {
+		failBusy(w, "You have too many logs open: close one in another tab, and this one is shown.")
 		return
 	}
-	defer s.logs.release(user)
+	defer user.logs.Release(1)
+	if !s.logs.TryAcquire(1) {
+		failBusy(w, "Too many users have logs open: this one is shown when another is closed.")
+		return
+	}
+	defer s.logs.Release(1)
 	apply := s.workspace(w, r)
 	if apply == nil {
 		return

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -19,13 +20,8 @@ import (
 )
 
 const (
-	// maxUsers limits the tokens, which have watches, and maxUserSessions the sessions.
-	maxUsers        = 50
-	maxUserSessions = 500
-	// maxNameTokens and maxNameSessions limit those of one user name. Its own that were not
-	// used for the longest time make room.
-	maxNameTokens   = 5
-	maxNameSessions = 20
+	// maxUserSessions limits the sessions, which have watches.
+	maxUserSessions = 50
 	// maxLogins limits the logins at a time, and slotTimeout is how long others wait.
 	maxLogins   = 10
 	slotTimeout = 5 * time.Second
@@ -48,30 +44,24 @@ var (
 type logins struct {
 	options ClusterOptions
 	now     func() time.Time
-	// pools are the objects that users share.
-	pools pools
 	// slots limits the logins at a time.
 	slots       chan struct{}
 	slotTimeout time.Duration
 
 	mu sync.Mutex
-	// sessions are by the hash of their key, users by the hash of their token.
+	// sessions are by the hash of their cookie.
 	sessions map[digest]*userSession
-	users    map[digest]*user
 }
 
-// user is an identity that the sessions with the same token share, with its watches.
-type user struct {
-	*identity
-	sessions int
-}
-
-// userSession is the session of a browser.
+// userSession is the session of a browser, with its watches.
 type userSession struct {
-	id, token digest
+	*identity
+	id digest
 	// key is what the requests of the page carry.
-	key  string
-	user string
+	key string
+	// user is the name of the user, and empty if he may not ask for it. owner is who has that
+	// name: a user of a namespace has as many service accounts as he creates.
+	user, owner string
 	// ends is when the session ends at the latest, used when it was used last, and active
 	// the number of requests in progress.
 	ends, used time.Time
@@ -83,8 +73,7 @@ type userSession struct {
 
 func newLogins(options ClusterOptions) *logins {
 	return &logins{
-		options: options, now: time.Now, pools: newPools(), slots: make(chan struct{}, maxLogins), slotTimeout: slotTimeout,
-		sessions: map[digest]*userSession{}, users: map[digest]*user{},
+		options: options, now: time.Now, slots: make(chan struct{}, maxLogins), slotTimeout: slotTimeout, sessions: map[digest]*userSession{},
 	}
 }
 
@@ -98,24 +87,32 @@ func (l *logins) open(ctx context.Context, token string) (*userSession, string, 
 		return nil, "", errLogins
 	}
 	defer func() { <-l.slots }()
-	hash := hashOf(token)
-	options := Options{Config: l.options.configFor(token, func() { l.reject(hash) }), Context: l.options.Context, Namespace: "default", Namespaces: l.options.Namespaces, pools: l.pools}
-	name, err := l.verify(ctx, options)
-	if err != nil {
-		return nil, "", err
-	}
-	if namespace, _, found := strings.Cut(strings.TrimPrefix(name, serviceAccount), ":"); found && strings.HasPrefix(name, serviceAccount) {
-		options.Namespace = namespace
-	}
 	cookie := rand.Text() + rand.Text()
 	now := l.now()
-	session := &userSession{id: hashOf(cookie), token: hash, key: rand.Text() + rand.Text(), user: name, used: now, ends: now.Add(l.options.Lifetime)}
+	session := &userSession{id: hashOf(cookie), key: rand.Text() + rand.Text(), used: now, ends: now.Add(l.options.Lifetime)}
+	options := Options{Config: l.options.configFor(token, func() { l.end(session) }), Context: l.options.Context, Namespace: "default", Namespaces: l.options.Namespaces}
+	var err error
+	if session.user, err = verify(ctx, options); err != nil {
+		return nil, "", err
+	}
+	hash := hashOf(token)
+	session.owner = cmp.Or(session.user, string(hash[:]))
+	if account, found := strings.CutPrefix(session.user, serviceAccount); found {
+		options.Namespace, _, _ = strings.Cut(account, ":")
+		session.owner = serviceAccount + options.Namespace
+	}
+	if session.identity, err = newIdentity(options); err != nil {
+		return nil, "", err
+	}
+	// A user who writes a kubeconfig must not reach what only this program can.
+	session.workloads = workload.Reader{Reader: session.client, Policy: &dial.Policy{}}
+	session.connector = workload.Connector{Policy: &dial.Policy{}}
 	if expiry := expiryOf(token); !expiry.IsZero() && expiry.Before(session.ends) {
 		session.ends = expiry
 	}
 	// The session outlives the request that opens it.
 	session.ctx, session.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	return session, cookie, l.add(session, options)
+	return session, cookie, l.add(session)
 }
 
 // wait waits for a slot for a login. It returns false if there is none in time.
@@ -131,7 +128,7 @@ func (l *logins) wait(ctx context.Context) bool {
 }
 
 // verify returns the name of the user of a token.
-func (l *logins) verify(ctx context.Context, options Options) (string, error) {
+func verify(ctx context.Context, options Options) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, loginTimeout)
 	defer cancel()
 	user, err := newIdentity(options)
@@ -154,29 +151,45 @@ func (l *logins) verify(ctx context.Context, options Options) (string, error) {
 }
 
 // add stores a session.
-func (l *logins) add(session *userSession, options Options) error {
+func (l *logins) add(session *userSession) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.makeRoom(session) {
-		session.cancel()
-		return errBusy
-	}
-	shared := l.users[session.token]
-	if shared == nil {
-		created, err := newIdentity(options)
-		if err != nil {
+	if len(l.sessions) >= maxUserSessions {
+		victim := l.victim()
+		if victim == nil {
 			session.cancel()
-			return err
+			return errBusy
 		}
-		// A user who writes a kubeconfig must not reach what only this program can.
-		created.workloads = workload.Reader{Reader: created.client, Policy: &dial.Policy{}}
-		created.connector = workload.Connector{Policy: &dial.Policy{}}
-		shared = &user{identity: created}
-		l.users[session.token] = shared
+		l.endLocked(victim)
 	}
-	shared.sessions++
 	l.sessions[session.id] = session
 	return nil
+}
+
+// victim returns a session that makes room for another one, or nil: of an owner with several,
+// used or not, so that no user can lock the others out, else one that is not in use.
+func (l *logins) victim() *userSession {
+	owned, most := map[string]int{}, 1
+	for _, s := range l.sessions {
+		owned[s.owner]++
+		most = max(most, owned[s.owner])
+	}
+	var victim *userSession
+	for _, s := range l.sessions {
+		if owned[s.owner] == most && (most > 1 || s.active == 0) && (victim == nil || before(s, victim)) {
+			victim = s
+		}
+	}
+	return victim
+}
+
+// before reports whether a session ends before another one: those with a page come last, and
+// those that were used last.
+func before(a, b *userSession) bool {
+	if inUse := b.active > 0; inUse != (a.active > 0) {
+		return inUse
+	}
+	return a.used.Before(b.used)
 }
 
 // find returns the session of a cookie, or nil if it does not exist or has ended.
@@ -208,13 +221,12 @@ func (l *logins) ended(session *userSession) bool {
 func (l *logins) use(session *userSession) *grant {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	shared := l.users[session.token]
-	if l.sessions[session.id] != session || shared == nil {
+	if l.sessions[session.id] != session {
 		return nil
 	}
 	session.active++
 	session.used = l.now()
-	return &grant{user: shared.identity, ctx: session.ctx, done: func() {
+	return &grant{user: session.identity, ctx: session.ctx, done: func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		session.active--
@@ -222,41 +234,22 @@ func (l *logins) use(session *userSession) *grant {
 	}}
 }
 
-// end ends a session.
+// end ends a session, for example because the management cluster does not accept its token any
+// more.
 func (l *logins) end(session *userSession) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.endLocked(session)
 }
 
-// endLocked ends a session. The watches of its user end with the last one.
+// endLocked ends a session with its watches.
 func (l *logins) endLocked(session *userSession) {
 	if l.sessions[session.id] != session {
 		return
 	}
 	delete(l.sessions, session.id)
 	session.cancel()
-	shared := l.users[session.token]
-	if shared.sessions--; shared.sessions == 0 {
-		delete(l.users, session.token)
-		shared.watch.stop()
-	}
-}
-
-// reject ends the sessions of a token that the management cluster does not accept any more.
-func (l *logins) reject(token digest) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.endToken(token)
-}
-
-// endToken ends the sessions of a token.
-func (l *logins) endToken(token digest) {
-	for _, session := range l.sessions {
-		if session.token == token {
-			l.endLocked(session)
-		}
-	}
+	session.watch.stop()
 }
 
 // expire ends the sessions whose time is over.

@@ -3,8 +3,6 @@ package web
 import (
 	"cmp"
 	"context"
-	"crypto/aes"
-	"crypto/cipher"
 	"crypto/rand"
 	"crypto/subtle"
 	"encoding/base64"
@@ -55,39 +53,18 @@ func (o OIDC) name() string { return cmp.Or(o.Name, o.Issuer) }
 type oidcLogin struct {
 	options  OIDC
 	redirect string
-	now      func() time.Time
-	// seal seals the logins that were started, in the cookies of their browsers: without
-	// memory here, no client can fill it.
-	seal cipher.AEAD
-
 	provider atomic.Pointer[oidc.Provider]
-	// turn is taken by the one who reads the configuration of the provider.
-	turn chan struct{}
 }
 
-// pendingLogin is a login that the identity provider has not finished.
+// pendingLogin is a login that the identity provider has not finished. It is in a cookie of the
+// browser that started it: without memory here, no client can fill it.
 type pendingLogin struct {
 	State, Verifier, Nonce string
 	// To is the page that is opened after it.
-	To      string
-	Expires time.Time
+	To string
 	// Previous is the session that the browser had, if any. Browsers do not send its cookie
 	// when the provider leads back.
 	Previous digest
-}
-
-func newOIDCLogin(options OIDC, redirect string) (*oidcLogin, error) {
-	key := make([]byte, 32)
-	_, _ = rand.Read(key)
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		return nil, fmt.Errorf("creating the key of logins: %w", err)
-	}
-	seal, err := cipher.NewGCMWithRandomNonce(block)
-	if err != nil {
-		return nil, fmt.Errorf("creating the key of logins: %w", err)
-	}
-	return &oidcLogin{options: options, redirect: redirect, now: time.Now, seal: seal, turn: make(chan struct{}, 1)}, nil
 }
 
 // context returns a context with the client for the provider.
@@ -98,23 +75,13 @@ func (o *oidcLogin) context(ctx context.Context) context.Context {
 	return oidc.ClientContext(ctx, o.options.Client)
 }
 
-// discover reads the configuration of the provider, once. One login at a time asks, and
-// the others wait no longer than for an answer.
+// discover reads the configuration of the provider until that has worked once.
 func (o *oidcLogin) discover(ctx context.Context) (*oidc.Provider, error) {
 	if provider := o.provider.Load(); provider != nil {
 		return provider, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, loginTimeout)
 	defer cancel()
-	select {
-	case o.turn <- struct{}{}:
-		defer func() { <-o.turn }()
-	case <-ctx.Done():
-		return nil, fmt.Errorf("waiting for the configuration of %s: %w", o.options.Issuer, ctx.Err())
-	}
-	if provider := o.provider.Load(); provider != nil {
-		return provider, nil
-	}
 	provider, err := oidc.NewProvider(o.context(ctx), o.options.Issuer)
 	if err != nil {
 		return nil, fmt.Errorf("reading the configuration of %s: %w", o.options.Issuer, err)
@@ -137,7 +104,7 @@ func (o *oidcLogin) begin(ctx context.Context, to string, previous *userSession)
 	if err != nil {
 		return "", "", err
 	}
-	login := pendingLogin{State: rand.Text(), Verifier: oauth2.GenerateVerifier(), Nonce: rand.Text(), To: localPath(to), Expires: o.now().Add(pendingTime)}
+	login := pendingLogin{State: rand.Text(), Verifier: oauth2.GenerateVerifier(), Nonce: rand.Text(), To: to}
 	if previous != nil {
 		login.Previous = previous.id
 	}
@@ -145,22 +112,19 @@ func (o *oidcLogin) begin(ctx context.Context, to string, previous *userSession)
 	if err != nil {
 		return "", "", fmt.Errorf("encoding the login: %w", err)
 	}
-	cookie = base64.RawURLEncoding.EncodeToString(o.seal.Seal(nil, nil, content, []byte(loginCookie))) //nolint:gosec // The cipher adds a random nonce.
-	return o.config(provider).AuthCodeURL(login.State, oidc.Nonce(login.Nonce), oauth2.S256ChallengeOption(login.Verifier)), cookie, nil
+	address = o.config(provider).AuthCodeURL(login.State, oidc.Nonce(login.Nonce), oauth2.S256ChallengeOption(login.Verifier))
+	return address, base64.RawURLEncoding.EncodeToString(content), nil
 }
 
 // take returns the login of a state, which works in the browser that started it. It works
 // once, because the provider accepts a code once.
-func (o *oidcLogin) take(state, cookie string) (pendingLogin, error) {
+func take(state, cookie string) (pendingLogin, error) {
 	var login pendingLogin
-	sealed, err := base64.RawURLEncoding.DecodeString(cookie)
+	content, err := base64.RawURLEncoding.DecodeString(cookie)
 	if err == nil {
-		sealed, err = o.seal.Open(nil, nil, sealed, []byte(loginCookie))
+		err = json.Unmarshal(content, &login)
 	}
-	if err == nil {
-		err = json.Unmarshal(sealed, &login)
-	}
-	if err != nil || o.now().After(login.Expires) || subtle.ConstantTimeCompare([]byte(login.State), []byte(state)) != 1 {
+	if err != nil || login.State == "" || subtle.ConstantTimeCompare([]byte(login.State), []byte(state)) != 1 {
 		return pendingLogin{}, errors.New("the login has expired, or was started elsewhere")
 	}
 	return login, nil
@@ -229,7 +193,7 @@ func (c *cluster) finishOIDC(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	query := r.URL.Query()
-	login, err := c.oidc.take(query.Get("state"), cookie.Value)
+	login, err := take(query.Get("state"), cookie.Value)
 	if err == nil {
 		setLoginCookie(w, "", -time.Second)
 	}
@@ -251,7 +215,7 @@ func (c *cluster) finishOIDC(w http.ResponseWriter, r *http.Request) {
 	c.replace(c.session(r))
 	c.replace(c.logins.get(login.Previous))
 	setCookie(w, key)
-	http.Redirect(w, r, login.To, http.StatusFound)
+	http.Redirect(w, r, localPath(login.To), http.StatusFound)
 }
 
 // loginFailed opens the page, which asks again. The cause is for administrators.

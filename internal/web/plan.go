@@ -63,7 +63,7 @@ func (s *Server) plan(w http.ResponseWriter, r *http.Request) {
 // missingSecrets returns the permission that the user needs to read plans and logs,
 // or an empty string if he has it.
 func (s *Server) missingSecrets(r *http.Request, namespace string) string {
-	ok, err := allowed(r.Context(), identityOf(r).client, authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "get", Resource: "secrets"})
+	ok, err := operate.Allowed(r.Context(), identityOf(r).client, authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "get", Resource: "secrets"})
 	if err != nil || ok {
 		return ""
 	}

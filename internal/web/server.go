@@ -18,6 +18,7 @@ import (
 	"strconv"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	"k8s.io/client-go/rest"
 
 	"github.com/appthrust/capt/internal/message"
@@ -49,15 +50,14 @@ type Options struct {
 	OnlyNamespace bool
 	// Namespaces are tried, too, if the user may not list namespaces.
 	Namespaces []string
-	// pools are what users share. They are optional.
-	pools pools
 }
 
 // Server serves the page.
 type Server struct {
 	access  access
 	handler http.Handler
-	logs    *openLogs
+	// logs limits the logs that are open.
+	logs *semaphore.Weighted
 	// states holds a value for each request that reads states.
 	states chan struct{}
 	// local is set if the server has one user.
@@ -99,7 +99,7 @@ func New(options Options) (*Server, error) {
 }
 
 func newServer(a access) *Server {
-	s := &Server{access: a, logs: newOpenLogs(), states: make(chan struct{}, maxStates), writeTimeout: 20 * time.Second, bodyTimeout: bodyTimeout, pingInterval: pingInterval}
+	s := &Server{access: a, logs: semaphore.NewWeighted(maxLogs), states: make(chan struct{}, maxStates), writeTimeout: 20 * time.Second, bodyTimeout: bodyTimeout, pingInterval: pingInterval}
 	s.handler = s.secure(s.routes())
 	return s
 }

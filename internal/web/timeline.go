@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
@@ -111,7 +110,7 @@ func (t *timeline) findPeriods(parts []client.Object) {
 	}
 	for _, obj := range parts {
 		t.periods.add(obj.GetCreationTimestamp().Time, obj.GetCreationTimestamp().Time)
-		for _, c := range conditionsIn(obj) {
+		for _, c := range describe.ConditionsOf(obj) {
 			t.periods.add(c.LastTransitionTime.Time, c.LastTransitionTime.Time)
 		}
 	}
@@ -121,7 +120,7 @@ func (t *timeline) findPeriods(parts []client.Object) {
 // addObject adds the creation of an object, and what its conditions report since then:
 // that it was ready again after a change, is not ready, or is being deleted.
 func (t *timeline) addObject(obj client.Object, summary string) {
-	all := conditionsIn(obj)
+	all := describe.ConditionsOf(obj)
 	c := meta.FindStatusCondition(all, summary)
 	created := obj.GetCreationTimestamp()
 	creation := Span{Lane: laneOf(obj), Start: created, Label: "Creating", State: describe.StateWaiting}
@@ -239,14 +238,6 @@ func (t *timeline) addDeletion(obj client.Object, all []metav1.Condition) {
 	}
 }
 
-// conditionsIn returns the conditions of an object.
-func conditionsIn(obj client.Object) []metav1.Condition {
-	if getter, ok := obj.(conditions.Getter); ok {
-		return getter.GetConditions()
-	}
-	return nil
-}
-
 // pauseBetweenPeriods separates what belongs together from what happened later. The page
 // splits a timeline in the same way.
 const pauseBetweenPeriods = time.Hour
@@ -321,25 +312,11 @@ func runSpans(apply *infrav1.WorkspaceTemplateApply) []Span {
 	for _, run := range slices.Backward(apply.Status.History) {
 		spans = append(spans, Span{
 			Lane: lane, Label: fmt.Sprintf("%s %s", run.Operation, run.Outcome), Start: run.StartedAt,
-			End: metav1.NewTime(run.StartedAt.Add(run.Duration.Duration)), State: outcomeState(string(run.Outcome)), Workspace: apply.Name,
+			End: metav1.NewTime(run.StartedAt.Add(run.Duration.Duration)), State: describe.OutcomeState(run.Outcome), Workspace: apply.Name,
 		})
 	}
 	if run := apply.Status.Run; run != nil {
 		spans = append(spans, Span{Lane: lane, Label: string(run.Operation), Start: run.StartedAt, State: describe.StateWaiting, Workspace: apply.Name})
 	}
 	return spans
-}
-
-// outcomeState returns the state that the outcome of a run leads to.
-func outcomeState(outcome string) describe.State {
-	switch outcome {
-	case "Failed", "TimedOut", "Lost":
-		return describe.StateFailed
-	case "Planned", "Blocked", "Denied", "Canceled":
-		return describe.StateAttention
-	case "Interrupted":
-		return describe.StateWaiting
-	default:
-		return describe.StateReady
-	}
 }

@@ -10,6 +10,15 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 )
 
+// transform trims the objects of an informer. client-go passes some of them twice, and others
+// may read these already.
+func transform(obj any) (any, error) {
+	if object, found := obj.(client.Object); found && len(object.GetManagedFields()) > 0 {
+		trim(object)
+	}
+	return obj, nil
+}
+
 // trim removes what no view shows from an object.
 func trim(obj client.Object) {
 	obj.SetManagedFields(nil)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"github.com/appthrust/capt/internal/client/operate"
 	"net/http"
 	"slices"
 	"sync"
@@ -217,11 +218,11 @@ func (w *watch) installedKinds(httpClient *http.Client) ([]*scope, meta.RESTMapp
 	}
 	var scopes []*scope
 	for _, kind := range kinds() {
-		gvk, err := apiutil.GVKForObject(kind.object, w.client.Scheme())
+		gvk, err := apiutil.GVKForObject(kind, w.client.Scheme())
 		if err != nil {
-			return nil, nil, fmt.Errorf("finding the kind of %T: %w", kind.object, err)
+			return nil, nil, fmt.Errorf("finding the kind of %T: %w", kind, err)
 		}
-		s := &scope{object: kind.object, kind: gvk.Kind, gvk: gvk}
+		s := &scope{object: kind, kind: gvk.Kind, gvk: gvk}
 		mapping, err := mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 		_, s.absent = scheme.NotInstalled(err)
 		switch {
@@ -241,7 +242,7 @@ func (w *watch) waitUntilReachable(ctx context.Context) {
 	for ctx.Err() == nil {
 		pause(ctx, retryInterval)
 		// Users without any role may do this.
-		if _, err := allowed(ctx, w.client, reachableCheck); err == nil {
+		if _, err := operate.Allowed(ctx, w.client, reachableCheck); err == nil {
 			w.objects.setLost("")
 			return
 		} else if ctx.Err() == nil {

@@ -11,13 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/duration"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	bootstrapv1 "github.com/appthrust/capt/api/bootstrap/v1beta1"
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/client/describe"
 	"github.com/appthrust/capt/internal/kubernetes/object"
 )
 
@@ -89,12 +89,8 @@ func deletionProblem(obj client.Object, resource string, now time.Time) *Result 
 // deletionMessage returns the message of the Destroyed condition, else that of the
 // Ready condition, if the condition is not True.
 func deletionMessage(obj client.Object) string {
-	c, ok := obj.(conditions.Getter)
-	if !ok {
-		return ""
-	}
 	for _, name := range []string{infrav1.DestroyedCondition, infrav1.ReadyCondition} {
-		if condition := meta.FindStatusCondition(c.GetConditions(), name); condition != nil && condition.Status != metav1.ConditionTrue && condition.Message != "" {
+		if condition := meta.FindStatusCondition(describe.ConditionsOf(obj), name); condition != nil && condition.Status != metav1.ConditionTrue && condition.Message != "" {
 			return condition.Message
 		}
 	}

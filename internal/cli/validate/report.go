@@ -1,7 +1,6 @@
 package validate
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -24,12 +23,9 @@ func Write(w io.Writer, format string, findings []Finding) error {
 		}
 		return nil
 	case "json":
-		if findings == nil {
-			findings = []Finding{}
-		}
-		return writeJSON(w, map[string]any{"findings": findings})
+		return text.PrintJSON(w, map[string]any{"findings": text.NonNil(findings)})
 	case "sarif":
-		return writeJSON(w, sarif(findings))
+		return text.PrintJSON(w, sarif(findings))
 	case "github":
 		for _, f := range findings {
 			fmt.Fprintln(w, annotation(f))
@@ -40,26 +36,16 @@ func Write(w io.Writer, format string, findings []Finding) error {
 	}
 }
 
-func writeJSON(w io.Writer, value any) error {
-	encoder := json.NewEncoder(text.Raw(w))
-	encoder.SetIndent("", "  ")
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(value); err != nil {
-		return fmt.Errorf("writing findings: %w", err)
-	}
-	return nil
-}
-
 // annotation returns the workflow command that makes GitHub show a finding at its line.
 func annotation(f Finding) string {
 	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
 	message := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
-	text := f.Message
+	content := f.Message
 	if f.Path != "" {
-		text = f.Path + ": " + text
+		content = f.Path + ": " + content
 	}
 	if f.Object != "" {
-		text = f.Object + ": " + text
+		content = f.Object + ": " + content
 	}
 	at := "file=" + property.Replace(filepath.ToSlash(f.File))
 	if f.Line > 0 {
@@ -68,81 +54,34 @@ func annotation(f Finding) string {
 	if f.Column > 0 {
 		at += fmt.Sprintf(",col=%d", f.Column)
 	}
-	return fmt.Sprintf("::%s %s,title=%s::%s", f.Severity, at, property.Replace("captctl "+string(f.Rule)), message.Replace(text))
+	return fmt.Sprintf("::%s %s,title=%s::%s", f.Severity, at, property.Replace("captctl "+string(f.Rule)), message.Replace(content))
 }
 
-// The used subset of SARIF 2.1.0.
-type (
-	sarifLog struct {
-		Schema  string     `json:"$schema"`
-		Version string     `json:"version"`
-		Runs    []sarifRun `json:"runs"`
-	}
-	sarifRun struct {
-		Tool    sarifTool     `json:"tool"`
-		Results []sarifResult `json:"results"`
-	}
-	sarifTool struct {
-		Driver sarifDriver `json:"driver"`
-	}
-	sarifDriver struct {
-		Name           string      `json:"name"`
-		InformationURI string      `json:"informationUri"`
-		Rules          []sarifRule `json:"rules"`
-	}
-	sarifRule struct {
-		ID               string    `json:"id"`
-		ShortDescription sarifText `json:"shortDescription"`
-	}
-	sarifText struct {
-		Text string `json:"text"`
-	}
-	sarifResult struct {
-		RuleID    string          `json:"ruleId"`
-		Level     string          `json:"level"`
-		Message   sarifText       `json:"message"`
-		Locations []sarifLocation `json:"locations"`
-	}
-	sarifLocation struct {
-		PhysicalLocation sarifPhysical  `json:"physicalLocation"`
-		LogicalLocations []sarifLogical `json:"logicalLocations,omitempty"`
-	}
-	sarifLogical struct {
-		FullyQualifiedName string `json:"fullyQualifiedName"`
-	}
-	sarifPhysical struct {
-		ArtifactLocation sarifArtifact `json:"artifactLocation"`
-		Region           *sarifRegion  `json:"region,omitempty"`
-	}
-	sarifArtifact struct {
-		URI string `json:"uri"`
-	}
-	sarifRegion struct {
-		StartLine   int `json:"startLine"`
-		StartColumn int `json:"startColumn,omitempty"`
-	}
-)
-
-func sarif(findings []Finding) sarifLog {
-	driver := sarifDriver{Name: "captctl", InformationURI: "https://github.com/appthrust/capt"}
+// sarif returns findings in the used subset of SARIF 2.1.0.
+func sarif(findings []Finding) map[string]any {
+	type object = map[string]any
+	rules, results := []object{}, []object{}
 	for _, rule := range slices.Sorted(maps.Keys(Descriptions)) {
-		driver.Rules = append(driver.Rules, sarifRule{ID: string(rule), ShortDescription: sarifText{Text: Descriptions[rule]}})
+		rules = append(rules, object{"id": rule, "shortDescription": object{"text": Descriptions[rule]}})
 	}
-	results := []sarifResult{}
 	for _, f := range findings {
-		location := sarifLocation{PhysicalLocation: sarifPhysical{ArtifactLocation: sarifArtifact{URI: filepath.ToSlash(f.File)}}}
+		physical := object{"artifactLocation": object{"uri": filepath.ToSlash(f.File)}}
 		if f.Line > 0 {
-			location.PhysicalLocation.Region = &sarifRegion{StartLine: f.Line, StartColumn: f.Column}
+			region := object{"startLine": f.Line}
+			if f.Column > 0 {
+				region["startColumn"] = f.Column
+			}
+			physical["region"] = region
 		}
+		location := object{"physicalLocation": physical}
 		if f.Object != "" {
-			location.LogicalLocations = []sarifLogical{{FullyQualifiedName: strings.TrimSuffix(f.Object+"/"+f.Path, "/")}}
+			location["logicalLocations"] = []object{{"fullyQualifiedName": strings.TrimSuffix(f.Object+"/"+f.Path, "/")}}
 		}
-		results = append(results, sarifResult{
-			RuleID: string(f.Rule), Level: string(f.Severity), Message: sarifText{Text: f.Message}, Locations: []sarifLocation{location},
-		})
+		results = append(results, object{"ruleId": f.Rule, "level": f.Severity, "message": object{"text": f.Message}, "locations": []object{location}})
 	}
-	return sarifLog{
-		Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0",
-		Runs: []sarifRun{{Tool: sarifTool{Driver: driver}, Results: results}},
+	driver := object{"name": "captctl", "informationUri": "https://github.com/appthrust/capt", "rules": rules}
+	return object{
+		"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0",
+		"runs": []object{{"tool": object{"driver": driver}, "results": results}},
 	}
 }

@@ -308,7 +308,7 @@ func (b *builder) addMissing(root *Node, ref clusterv1.ContractVersionedObjectRe
 func conditionNodes(obj client.Object) []*Node {
 	var nodes []*Node
 	summary := summaryCondition(obj)
-	for _, c := range conditionsOf(obj) {
+	for _, c := range ConditionsOf(obj) {
 		if summary != nil && c.Type == summary.Type {
 			continue
 		}

@@ -24,7 +24,7 @@ var summaryConditions = []string{clusterv1.ReadyCondition, clusterv1.AvailableCo
 
 // summaryCondition returns the condition that summarises an object, or nil.
 func summaryCondition(obj client.Object) *metav1.Condition {
-	all := conditionsOf(obj)
+	all := ConditionsOf(obj)
 	for _, name := range summaryConditions {
 		if c := meta.FindStatusCondition(all, name); c != nil {
 			return c
@@ -34,7 +34,8 @@ func summaryCondition(obj client.Object) *metav1.Condition {
 	return conditionWith(obj, clusterv1.ClusterTopologyReconciledCondition, metav1.ConditionFalse)
 }
 
-func conditionsOf(obj client.Object) []metav1.Condition {
+// ConditionsOf returns the conditions of an object.
+func ConditionsOf(obj client.Object) []metav1.Condition {
 	if c, ok := obj.(conditions.Getter); ok {
 		return c.GetConditions()
 	}
@@ -123,7 +124,7 @@ func setStatus(n *Node, obj client.Object) {
 
 // conditionWith returns the condition of a type if it has a status, else nil.
 func conditionWith(obj client.Object, name string, status metav1.ConditionStatus) *metav1.Condition {
-	if c := meta.FindStatusCondition(conditionsOf(obj), name); c != nil && c.Status == status {
+	if c := meta.FindStatusCondition(ConditionsOf(obj), name); c != nil && c.Status == status {
 		return c
 	}
 	return nil

@@ -153,8 +153,6 @@ type nodeWatcher struct {
 	stop       context.CancelFunc
 	store      cache.Cache
 	err        error
-	// tooLarge is set when the watch was stopped because of the size of the nodes.
-	tooLarge bool
 }
 
 // current returns the nodes that are known now, or nil. It does not wait for the
@@ -170,13 +168,10 @@ func (n *nodeWatcher) current(ctx context.Context, w *Watcher, o *Objects) *Node
 		}
 		var inner context.Context
 		inner, n.stop = context.WithCancel(ctx)
-		n.started, n.kubeconfig, n.tooLarge = true, kubeconfig, false
+		n.started, n.kubeconfig = true, kubeconfig
 		go n.start(inner, w)
 	}
 	store, err := n.store, n.err
-	if n.tooLarge {
-		err = errTooLarge
-	}
 	n.mu.Unlock()
 	if err != nil {
 		return &Nodes{Err: err}
@@ -202,14 +197,6 @@ func (n *nodeWatcher) start(ctx context.Context, w *Watcher) {
 	w.notify()
 }
 
-// exceeded stops the watch of nodes that are too large.
-func (n *nodeWatcher) exceeded() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.stop()
-	n.store, n.tooLarge = nil, true
-}
-
 func watchNodes(ctx context.Context, w *Watcher) (cache.Cache, error) {
 	// A cache does not report the error of a watch: list once before.
 	if nodes := ReadNodes(ctx, w.Reader, w.Connector, w.Key); nodes.Err != nil {
@@ -232,7 +219,7 @@ func watchNodes(ctx context.Context, w *Watcher) (cache.Cache, error) {
 	if err != nil {
 		return nil, fmt.Errorf("watching nodes: %w", err)
 	}
-	if _, err := informer.AddEventHandler(&limitedNodes{next: w.handler(), exceeded: w.nodes.exceeded}); err != nil {
+	if _, err := informer.AddEventHandler(w.handler()); err != nil {
 		return nil, fmt.Errorf("watching nodes: %w", err)
 	}
 	return store, nil

@@ -56,17 +56,22 @@ func RunNode(run *infrav1.RunStatus) *Node {
 
 // recordNode returns the node of a finished run.
 func recordNode(record infrav1.RunRecord) *Node {
-	n := &Node{
-		Kind: "Run", Name: record.ID, State: StateReady, Reason: string(record.Outcome), Message: record.Summary,
+	return &Node{
+		Kind: "Run", Name: record.ID, State: OutcomeState(record.Outcome), Reason: string(record.Outcome), Message: record.Summary,
 		Since: metav1.NewTime(record.StartedAt.Add(record.Duration.Duration)),
 	}
-	switch record.Outcome {
+}
+
+// OutcomeState returns the state that the outcome of a run leads to.
+func OutcomeState(outcome infrav1.RunOutcome) State {
+	switch outcome {
 	case "Failed", "TimedOut", "Lost":
-		n.State = StateFailed
+		return StateFailed
 	case "Planned", "Blocked", "Denied", "Canceled":
-		n.State = StateAttention
+		return StateAttention
 	case "Interrupted":
-		n.State = StateWaiting
+		return StateWaiting
+	default:
+		return StateReady
 	}
-	return n
 }

@@ -9,13 +9,26 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/template"
 )
+
+// Trigger requests that an add-on is applied again. It returns the value of the request, which
+// status.handledTrigger has once the request is handled.
+func Trigger(ctx context.Context, c client.Client, addon *addonsv1.CAPTAddon) (string, error) {
+	request, before := newRequest(), addon.DeepCopy()
+	metav1.SetMetaDataAnnotation(&addon.ObjectMeta, addonsv1.TriggerAnnotation, request)
+	if err := c.Patch(ctx, addon, client.MergeFrom(before)); err != nil {
+		return "", fmt.Errorf("triggering %s: %w", addon.Name, err)
+	}
+	return request, nil
+}
 
 // patch edits a workspace and writes the difference.
 func patch(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, edit func()) error {

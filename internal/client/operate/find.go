@@ -10,7 +10,9 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -69,18 +71,24 @@ func Find(ctx context.Context, c client.Reader, namespace, name string) (*infrav
 		return findForCluster(ctx, c, namespace, rest)
 	}
 	apply := &infrav1.WorkspaceTemplateApply{}
-	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, apply)
+	return apply, Get(ctx, c, "workspace", client.ObjectKey{Namespace: namespace, Name: name}, apply, &infrav1.WorkspaceTemplateApplyList{})
+}
+
+// Get reads an object by a name that a user gave. Of one that does not exist, the error is a
+// NotFoundError with the nearest name in the list.
+func Get(ctx context.Context, c client.Reader, kind string, key client.ObjectKey, obj client.Object, list client.ObjectList) error {
+	err := c.Get(ctx, key, obj)
 	if apierrors.IsNotFound(err) {
-		names, err := WorkspaceNames(ctx, c, namespace)
+		names, err := Names(list)(ctx, c, key.Namespace)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		return nil, NotFound("workspace", namespace, name, names)
+		return NotFound(kind, key.Namespace, key.Name, names)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading workspace %s: %w", name, err)
+		return fmt.Errorf("reading %s %s: %w", kind, key.Name, err)
 	}
-	return apply, nil
+	return nil
 }
 
 func findForCluster(ctx context.Context, c client.Reader, namespace, rest string) (*infrav1.WorkspaceTemplateApply, error) {
@@ -89,16 +97,9 @@ func findForCluster(ctx context.Context, c client.Reader, namespace, rest string
 		return nil, fmt.Errorf("cluster/%s is not a workspace: use cluster/%s for the control plane, or cluster/%s/vpc for the VPC", rest, name, name)
 	}
 	cluster := &clusterv1.Cluster{}
-	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, cluster)
-	if apierrors.IsNotFound(err) {
-		names, err := ClusterNames(ctx, c, namespace)
-		if err != nil {
-			return nil, err
-		}
-		return nil, NotFound("cluster", namespace, name, names)
-	}
+	err := Get(ctx, c, "cluster", client.ObjectKey{Namespace: namespace, Name: name}, cluster, &clusterv1.ClusterList{})
 	if err != nil {
-		return nil, fmt.Errorf("reading Cluster %s: %w", name, err)
+		return nil, err
 	}
 	var owner client.Object = &controlplanev1.CAPTControlPlane{}
 	ref, what := cluster.Spec.ControlPlaneRef, "control plane"
@@ -132,30 +133,22 @@ func findOwned(ctx context.Context, c client.Reader, owner client.Object, notFou
 	return nil, errors.New(notFound)
 }
 
-// WorkspaceNames returns the names of the workspaces in a namespace.
-func WorkspaceNames(ctx context.Context, c client.Reader, namespace string) ([]string, error) {
-	var list infrav1.WorkspaceTemplateApplyList
-	if err := c.List(ctx, &list, client.InNamespace(namespace)); err != nil {
-		return nil, fmt.Errorf("listing workspaces: %w", err)
+// Names returns a function that returns the names of the objects in a namespace, or in all if it
+// is empty. The list is an empty one of their kind.
+func Names(list client.ObjectList) func(ctx context.Context, c client.Reader, namespace string) ([]string, error) {
+	return func(ctx context.Context, c client.Reader, namespace string) ([]string, error) {
+		if err := c.List(ctx, list, client.InNamespace(namespace)); err != nil {
+			return nil, fmt.Errorf("listing names: %w", err)
+		}
+		var names []string
+		err := meta.EachListItem(list, func(item runtime.Object) error {
+			if obj, ok := item.(client.Object); ok {
+				names = append(names, obj.GetName())
+			}
+			return nil
+		})
+		return names, err
 	}
-	var names []string
-	for _, item := range list.Items {
-		names = append(names, item.Name)
-	}
-	return names, nil
-}
-
-// ClusterNames returns the names of the Clusters in a namespace.
-func ClusterNames(ctx context.Context, c client.Reader, namespace string) ([]string, error) {
-	var list clusterv1.ClusterList
-	if err := c.List(ctx, &list, client.InNamespace(namespace)); err != nil {
-		return nil, fmt.Errorf("listing Clusters: %w", err)
-	}
-	var names []string
-	for _, item := range list.Items {
-		names = append(names, item.Name)
-	}
-	return names, nil
 }
 
 // Policy returns the approval and drift settings of a workspace, with the

@@ -35,18 +35,10 @@ func WithTemplate(ctx context.Context, c client.Reader, namespace, name string) 
 	if len(found) > 0 {
 		return found, nil
 	}
-	var templates infrav1.WorkspaceTemplateList
-	if err := c.List(ctx, &templates, client.InNamespace(namespace)); err != nil {
-		return nil, fmt.Errorf("listing templates: %w", err)
+	if err := Get(ctx, c, "template", client.ObjectKey{Namespace: namespace, Name: name}, &infrav1.WorkspaceTemplate{}, &infrav1.WorkspaceTemplateList{}); err != nil {
+		return nil, err
 	}
-	var names []string
-	for _, t := range templates.Items {
-		if t.Name == name {
-			return nil, fmt.Errorf("no workspace in namespace %s uses template %s", namespace, name)
-		}
-		names = append(names, t.Name)
-	}
-	return nil, NotFound("template", namespace, name, names)
+	return nil, fmt.Errorf("no workspace in namespace %s uses template %s", namespace, name)
 }
 
 // SpeculativeRequest returns the request of a run of a workspace with another module: that

@@ -135,25 +135,14 @@ var ErrNoSecrets = errors.New("you may not get Secrets")
 // that is not available: the plan is an old one or destroyed the workspace, or it could not
 // be stored.
 func PlanChanges(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply, planID string, emit func(change.Entry) error) (bool, error) {
-	var secrets []*corev1.Secret
-	for count := 1; len(secrets) < count; {
-		secret := &corev1.Secret{}
-		name := record.ChunkName(record.ChangesName(planID), len(secrets))
-		err := c.Get(ctx, client.ObjectKey{Namespace: apply.Namespace, Name: name}, secret)
-		switch {
-		case apierrors.IsNotFound(err):
-			return false, nil
-		case apierrors.IsForbidden(err):
-			return false, ErrNoSecrets
-		case err != nil:
-			return false, fmt.Errorf("reading the changes of %s: %w", planID, err)
-		}
-		if len(secrets) == 0 {
-			if count, err = record.ChunkCount(secret); err != nil {
-				return false, err
-			}
-		}
-		secrets = append(secrets, secret)
+	secrets, err := chunks(ctx, c, apply, record.ChangesName(planID))
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case apierrors.IsForbidden(err):
+		return false, ErrNoSecrets
+	case err != nil:
+		return false, fmt.Errorf("reading the changes of %s: %w", planID, err)
 	}
 	content, err := record.JoinUpTo(secrets, maxChanges)
 	if err != nil {

@@ -10,7 +10,6 @@ import (
 	"github.com/google/uuid"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
@@ -28,17 +27,24 @@ func CheckShell(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTe
 		return err
 	}
 	// Otherwise a changed state could not be saved.
-	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: apply.Namespace, Resource: "secrets", Subresource: "capt", Verb: "manage"},
-	}}
-	if err := c.Create(ctx, review); err != nil {
-		return fmt.Errorf("checking your permissions: %w", err)
+	allowed, err := Allowed(ctx, c, authorizationv1.ResourceAttributes{Namespace: apply.Namespace, Resource: "secrets", Subresource: "capt", Verb: "manage"})
+	if err != nil {
+		return err
 	}
-	if !review.Status.Allowed {
+	if !allowed {
 		return fmt.Errorf("a shell needs the permission to manage secrets/capt in namespace %s, because it writes the state: use captctl run and captctl state instead, or ask an administrator", apply.Namespace)
 	}
-	_, err := ShellLock(ctx, c, apply)
+	_, err = ShellLock(ctx, c, apply)
 	return err
+}
+
+// Allowed reports whether the user may do something.
+func Allowed(ctx context.Context, c client.Client, attributes authorizationv1.ResourceAttributes) (bool, error) {
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &attributes}}
+	if err := c.Create(ctx, review); err != nil {
+		return false, fmt.Errorf("reviewing the user's access: %w", err)
+	}
+	return review.Status.Allowed, nil
 }
 
 // checkNoShell returns an error if a user has a shell with the state.
@@ -97,23 +103,15 @@ func OpenShell(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTem
 	if err != nil {
 		return "", fmt.Errorf("encoding the shell: %w", err)
 	}
-	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		var live infrav1.WorkspaceTemplateApply
-		if err := c.Get(ctx, client.ObjectKeyFromObject(apply), &live); err != nil {
-			return fmt.Errorf("reading workspace %s: %w", apply.Name, err)
-		}
+	err = patchLive(ctx, c, apply, func(live *infrav1.WorkspaceTemplateApply) error {
 		if live.UID != apply.UID {
 			return fmt.Errorf("workspace %s was replaced by another one: open the shell again", apply.Name)
 		}
 		// Another user may open a shell at the same time.
-		if err := checkNoShell(&live); err != nil {
+		if err := checkNoShell(live); err != nil {
 			return err
 		}
-		before := live.DeepCopy()
 		metav1.SetMetaDataAnnotation(&live.ObjectMeta, infrav1.ShellAnnotation, string(text))
-		if err := c.Patch(ctx, &live, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-			return fmt.Errorf("updating workspace %s: %w", apply.Name, err)
-		}
 		return nil
 	})
 	if err != nil {
@@ -124,22 +122,10 @@ func OpenShell(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTem
 
 // CloseShell says that a shell has ended. Another one that was opened since stays open.
 func CloseShell(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, id string) error {
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		var live infrav1.WorkspaceTemplateApply
-		if err := c.Get(ctx, client.ObjectKeyFromObject(apply), &live); err != nil {
-			return client.IgnoreNotFound(err)
-		}
-		if shell, err := terraform.ParseShell(live.Annotations[infrav1.ShellAnnotation]); live.UID != apply.UID || err == nil && shell.ID != id {
-			return nil
-		}
-		before := live.DeepCopy()
-		delete(live.Annotations, infrav1.ShellAnnotation)
-		return c.Patch(ctx, &live, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	return removeAnnotation(ctx, c, apply, infrav1.ShellAnnotation, func(live *infrav1.WorkspaceTemplateApply) bool {
+		shell, err := terraform.ParseShell(live.Annotations[infrav1.ShellAnnotation])
+		return live.UID == apply.UID && (err != nil || shell.ID == id)
 	})
-	if err != nil {
-		return fmt.Errorf("updating workspace %s: %w", apply.Name, err)
-	}
-	return nil
 }
 
 // ShellRequest returns the request for a shell with the module and the inputs of a

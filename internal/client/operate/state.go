@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -160,19 +161,32 @@ func WithdrawCommand(ctx context.Context, c client.Client, apply *infrav1.Worksp
 
 // removeAnnotation removes an annotation of a workspace that has the expected value.
 func removeAnnotation(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, name string, expected func(live *infrav1.WorkspaceTemplateApply) bool) error {
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+	err := patchLive(ctx, c, apply, func(live *infrav1.WorkspaceTemplateApply) error {
+		if expected(live) {
+			delete(live.Annotations, name)
+		}
+		return nil
+	})
+	return client.IgnoreNotFound(err)
+}
+
+// patchLive edits the current version of a workspace and writes the difference, again if another
+// client has changed it meanwhile.
+func patchLive(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, edit func(live *infrav1.WorkspaceTemplateApply) error) error {
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		live := &infrav1.WorkspaceTemplateApply{}
-		if err := c.Get(ctx, client.ObjectKeyFromObject(apply), live); err != nil || !expected(live) {
-			return err
+		if err := c.Get(ctx, client.ObjectKeyFromObject(apply), live); err != nil {
+			return fmt.Errorf("reading workspace %s: %w", apply.Name, err)
 		}
 		before := live.DeepCopy()
-		delete(live.Annotations, name)
-		return c.Patch(ctx, live, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		if err := edit(live); err != nil || equality.Semantic.DeepEqual(before, live) {
+			return err
+		}
+		if err := c.Patch(ctx, live, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+			return fmt.Errorf("updating workspace %s: %w", apply.Name, err)
+		}
+		return nil
 	})
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("removing the annotation %s: %w", name, err)
-	}
-	return nil
 }
 
 // Output returns the output of a command, which is decrypted with the key. Any pod of
@@ -190,21 +204,28 @@ func Output(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTempla
 
 // transfer returns what a command stored.
 func transfer(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply, name string) ([]byte, error) {
+	secrets, err := chunks(ctx, c, apply, name)
+	if err != nil {
+		return nil, fmt.Errorf("reading the state: %w", err)
+	}
+	return record.Join(secrets)
+}
+
+// chunks returns the Secrets of a value that is stored in several.
+func chunks(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply, name string) ([]*corev1.Secret, error) {
 	var secrets []*corev1.Secret
 	for count := 1; len(secrets) < count; {
 		secret := &corev1.Secret{}
-		if err := c.Get(ctx, client.ObjectKey{Namespace: apply.Namespace, Name: record.ChunkName(name, len(secrets))}, secret); err != nil {
-			return nil, fmt.Errorf("reading the state: %w", err)
+		err := c.Get(ctx, client.ObjectKey{Namespace: apply.Namespace, Name: record.ChunkName(name, len(secrets))}, secret)
+		if err == nil && len(secrets) == 0 {
+			count, err = record.ChunkCount(secret)
 		}
-		if len(secrets) == 0 {
-			var err error
-			if count, err = record.ChunkCount(secret); err != nil {
-				return nil, err
-			}
+		if err != nil {
+			return nil, err
 		}
 		secrets = append(secrets, secret)
 	}
-	return record.Join(secrets)
+	return secrets, nil
 }
 
 // CommandExecuted reports whether a state command was executed. It returns an error
@@ -263,7 +284,7 @@ func RequestMove(ctx context.Context, c client.Client, apply *infrav1.WorkspaceT
 	if config != "" {
 		err := c.Get(ctx, client.ObjectKey{Namespace: apply.Namespace, Name: config}, &infrav1.WorkspaceProviderConfig{})
 		if apierrors.IsNotFound(err) {
-			names, _ := ProviderConfigNames(ctx, c, apply.Namespace)
+			names, _ := Names(&infrav1.WorkspaceProviderConfigList{})(ctx, c, apply.Namespace)
 			return nil, fmt.Errorf("namespace %s has no WorkspaceProviderConfig %s%s", apply.Namespace, config, message.Suggestion(config, names))
 		}
 		if err != nil {
@@ -352,17 +373,4 @@ func notMoved(apply *infrav1.WorkspaceTemplateApply, move *terraform.Move, reaso
 	}
 	return fmt.Errorf("the state was not moved and is still in %s: %s: %s. Fix the cause and run captctl retry %s, or give up with captctl state move %s %s",
 		backend, reason, strings.TrimSuffix(message, "."), apply.Name, apply.Name, back)
-}
-
-// ProviderConfigNames returns the names of the provider configs in a namespace.
-func ProviderConfigNames(ctx context.Context, c client.Reader, namespace string) ([]string, error) {
-	var list infrav1.WorkspaceProviderConfigList
-	if err := c.List(ctx, &list, client.InNamespace(namespace)); err != nil {
-		return nil, fmt.Errorf("listing WorkspaceProviderConfigs: %w", err)
-	}
-	var names []string
-	for i := range list.Items {
-		names = append(names, list.Items[i].Name)
-	}
-	return names, nil
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // Output is the value of the --output flag: json, yaml, or empty for
-// human-readable text. It implements pflag.Value.
+// human-readable text.
 type Output string
 
 // The structured output formats.
@@ -17,23 +17,6 @@ const (
 	JSON Output = "json"
 	YAML Output = "yaml"
 )
-
-// String returns the format.
-func (o *Output) String() string { return string(*o) }
-
-// Type returns the placeholder that help shows for the flag's value.
-func (o *Output) Type() string { return "format" }
-
-// Set parses a format.
-func (o *Output) Set(value string) error {
-	switch Output(value) {
-	case JSON, YAML:
-		*o = Output(value)
-		return nil
-	default:
-		return fmt.Errorf("unknown output format %q: use json or yaml", value)
-	}
-}
 
 // Structured reports whether JSON or YAML was requested.
 func (o *Output) Structured() bool { return *o != "" }

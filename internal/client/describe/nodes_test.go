@@ -7,14 +7,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"strings"
 	"sync/atomic"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	toolscache "k8s.io/client-go/tools/cache"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -86,26 +84,4 @@ func TestWatchNodes_doesNotFollowRedirects(t *testing.T) {
 	current(&Objects{Cluster: &clusterv1.Cluster{Status: clusterv1.ClusterStatus{Initialization: clusterv1.ClusterInitializationStatus{ControlPlaneInitialized: &initialized}}}})
 	g.Eventually(lists.Load).Should(BeNumerically(">", 2), "the watch tries again")
 	g.Expect(reached.Load()).To(BeZero())
-}
-
-func TestWatchNodes_stopsIfTheNodesAreTooLarge(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	exceeded := 0
-	l := &limitedNodes{next: toolscache.ResourceEventHandlerFuncs{}, exceeded: func() { exceeded++ }}
-	node := func(size int) *corev1.Node {
-		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"a": strings.Repeat("x", size)}}}
-	}
-	large := node(maxNodes / 2)
-	for range 3 {
-		l.OnAdd(large, false)
-		l.OnUpdate(large, node(1))
-		l.OnUpdate(node(1), large)
-		l.OnDelete(toolscache.DeletedFinalStateUnknown{Obj: large})
-	}
-	g.Expect(exceeded).To(BeZero(), "one at a time")
-	for range 3 {
-		l.OnAdd(large, false)
-	}
-	g.Expect(exceeded).To(Equal(1))
 }

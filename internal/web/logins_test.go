@@ -34,33 +34,36 @@ func newCrowd(t *testing.T) *crowd {
 	return c
 }
 
-func (c *crowd) enter(user, token string) *userSession {
+// enter adds a session of an owner a second later. It returns its cookie and why there is no room.
+func (c *crowd) enter(owner string) (*userSession, string, error) {
 	c.t.Helper()
 	c.now = c.now.Add(time.Second)
-	session := &userSession{id: hashOf(fmt.Sprint(c.now)), token: hashOf(token), user: user, used: c.now, ends: c.now.Add(time.Hour)}
+	cookie := fmt.Sprint(c.now)
+	user, err := newIdentity(Options{Config: env.Config})
+	c.Expect(err).NotTo(HaveOccurred())
+	session := &userSession{identity: user, id: hashOf(cookie), owner: owner, used: c.now, ends: c.now.Add(c.options.Lifetime)}
 	session.ctx, session.cancel = context.WithCancel(c.t.Context())
-	c.Expect(c.add(session, Options{Config: env.Config})).To(Succeed())
-	return session
+	return session, cookie, c.add(session)
+}
+
+// mustEnter adds a session for which there is room.
+func (c *crowd) mustEnter(owner string) (*userSession, string) {
+	c.t.Helper()
+	session, cookie, err := c.enter(owner)
+	c.Expect(err).NotTo(HaveOccurred())
+	return session, cookie
 }
 
 func TestLogins_oneUserDoesNotLogOthersOut(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t)
-	anna := c.enter("anna", "annas")
-	for i := range 2 * maxUsers {
-		c.use(c.enter("mallory", fmt.Sprint(i)))
-	}
-	c.Expect(c.users).To(HaveLen(1 + maxNameTokens))
+	anna, _ := c.mustEnter("anna")
 	for range 2 * maxUserSessions {
-		c.enter("mallory", "one")
+		mallory, _ := c.mustEnter("mallory")
+		c.use(mallory)
 	}
-	c.Expect(len(c.sessions)).To(BeNumerically("<=", 1+maxNameSessions))
-	// He creates service accounts, and keeps a page open for each.
-	for i := range 2 * maxUsers {
-		c.use(c.enter(fmt.Sprint(serviceAccount, "team:", i), fmt.Sprint("account", i)))
-	}
-	c.Expect(c.users).To(HaveLen(maxUsers))
-	ben := c.enter("ben", "bens")
+	c.Expect(c.sessions).To(HaveLen(maxUserSessions))
+	ben, _ := c.mustEnter("ben")
 	c.Expect(anna.ctx.Err()).NotTo(HaveOccurred())
 	c.Expect(ben.ctx.Err()).NotTo(HaveOccurred())
 }
@@ -121,39 +124,26 @@ func TestOIDC_startedLoginsDoNotBlockOthers(t *testing.T) {
 	s.Expect(response.Header.Get("Location")).To(Equal("/events"), "a link of another site does not end the login")
 }
 
-func TestOIDC_loginsExpire(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	p := newProvider(t)
-	o, err := newOIDCLogin(OIDC{Issuer: p.URL, Client: p.Client()}, "https://capt.example.com"+callbackPath)
-	g.Expect(err).NotTo(HaveOccurred())
-	address, cookie, err := o.begin(t.Context(), "/events", nil)
-	g.Expect(err).NotTo(HaveOccurred())
-	parsed, err := url.Parse(address)
-	g.Expect(err).NotTo(HaveOccurred())
-	state := parsed.Query().Get("state")
-	login, err := o.take(state, cookie)
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(login.To).To(Equal("/events"))
-	_, err = o.take(state, cookie+"x")
-	g.Expect(err).To(HaveOccurred(), "the cookie was changed")
-	o.now = func() time.Time { return time.Now().Add(2 * pendingTime) }
-	_, err = o.take(state, cookie)
-	g.Expect(err).To(HaveOccurred())
-}
-
 func TestOIDC_waitsForTheProviderOnlyAsLongAsItsClient(t *testing.T) {
 	t.Parallel()
-	g := NewWithT(t)
-	o, err := newOIDCLogin(OIDC{Issuer: "https://id.example.com"}, "https://capt.example.com"+callbackPath)
-	g.Expect(err).NotTo(HaveOccurred())
-	o.turn <- struct{}{}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, _, err = o.begin(ctx, "/", nil)
-	g.Expect(err).To(MatchError(context.Canceled))
+	_, _, err := (&oidcLogin{options: OIDC{Issuer: "https://id.example.com"}}).begin(ctx, "/", nil)
+	NewWithT(t).Expect(err).To(MatchError(context.Canceled))
 }
 
+func TestOIDC_aLoginNeedsItsState(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	cookie := encodePart(pendingLogin{State: "s", To: "/events"})
+	login, err := take("s", cookie)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(login.To).To(Equal("/events"))
+	for _, wrong := range [][2]string{{"other", cookie}, {"s", cookie + "x"}, {"s", ""}, {"", encodePart(pendingLogin{})}} {
+		_, err := take(wrong[0], wrong[1])
+		g.Expect(err).To(HaveOccurred(), "%q", wrong)
+	}
+}
 func TestCluster_normalisesItsHost(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
