@@ -14,11 +14,10 @@ type progress struct {
 	style text.Style
 	live  bool
 
-	mu   sync.Mutex
-	last string
-	// interrupted is set while a line of interrupt covers the current line, covered.
-	interrupted bool
-	covered     string
+	mu sync.Mutex
+	// line is the status, and shown the line that is printed: that of an outage covers the status.
+	line, shown string
+	covered     bool
 }
 
 func (o *Options) progress() *progress {
@@ -29,22 +28,19 @@ func (o *Options) progress() *progress {
 func (p *progress) show(line string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.interrupted {
-		if line != "" {
-			p.covered = line
-		}
-		return
+	if line != "" {
+		p.line = line
 	}
-	p.print(line)
+	if !p.covered {
+		p.print(p.line)
+	}
 }
 
 // interrupt covers the line with another one until resume is called.
 func (p *progress) interrupt(line string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.interrupted {
-		p.interrupted, p.covered = true, p.last
-	}
+	p.covered = true
 	p.print(line)
 }
 
@@ -52,41 +48,28 @@ func (p *progress) interrupt(line string) {
 func (p *progress) resume() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.interrupted {
-		return
-	}
-	p.interrupted = false
-	if p.covered == "" {
-		p.clear()
-		p.last = ""
-	}
-	p.print(p.covered)
-}
-
-// print replaces the line. An empty one leaves it as it is.
-func (p *progress) print(line string) {
-	if line == "" || line == p.last {
-		return
-	}
-	p.last = line
-	if p.live {
-		fmt.Fprint(p.o.Err, text.Return+text.Escape+"[K"+p.style.Fit(line, 1))
-		return
-	}
-	fmt.Fprintln(p.o.Err, line)
+	p.covered = false
+	p.print(p.line)
 }
 
 // end removes the line from a terminal.
 func (p *progress) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.clear()
+	p.line = ""
+	p.print("")
 }
 
-// clear removes the line from a terminal.
-func (p *progress) clear() {
-	if p.live && p.last != "" {
-		fmt.Fprint(p.o.Err, text.Return+text.Escape+"[K")
-		p.last = ""
+// print replaces the line that is shown. An empty one removes it from a terminal.
+func (p *progress) print(line string) {
+	if line == p.shown {
+		return
+	}
+	p.shown = line
+	switch {
+	case p.live:
+		fmt.Fprint(p.o.Err, text.Return+text.Escape+"[K"+p.style.Fit(line, 1))
+	case line != "":
+		fmt.Fprintln(p.o.Err, line)
 	}
 }

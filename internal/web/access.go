@@ -49,7 +49,6 @@ func kinds() []client.Object {
 type scope struct {
 	object   client.Object
 	kind     string
-	gvk      schema.GroupVersionKind
 	resource schema.GroupResource
 	// absent is set if the management cluster does not have the kind, err if it cannot
 	// describe it.

@@ -17,9 +17,6 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 )
 
-// reachableCheck is a request that every user may send.
-var reachableCheck = authorizationv1.ResourceAttributes{Verb: "list", Group: infrav1.GroupVersion.Group, Resource: workspaceResource}
-
 const workspaceResource = "workspacetemplateapplies"
 
 // failWith answers a request with an error of the management cluster or of operate.
@@ -178,12 +175,10 @@ func unlock(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTempla
 // snapshots answers with the snapshots of a workspace. A few requests are answered at a time,
 // because each reads whole states.
 func (s *Server) snapshots(w http.ResponseWriter, r *http.Request) {
-	select {
-	case s.states <- struct{}{}:
-		defer func() { <-s.states }()
-	case <-r.Context().Done():
+	if s.states.Acquire(r.Context(), 1) != nil {
 		return
 	}
+	defer s.states.Release(1)
 	apply := s.workspace(w, r)
 	if apply == nil {
 		return

@@ -112,9 +112,7 @@ func TestSnapshots_areReadAFewAtATime(t *testing.T) {
 	namespace := env.Namespace(t)
 	createWorkspace(t, namespace, "demo", "net")
 	p := start(t, Options{Config: env.Config, Namespace: namespace})
-	for range maxStates {
-		p.server.states <- struct{}{}
-	}
+	p.Expect(p.server.states.TryAcquire(maxStates)).To(BeTrue())
 	answered := make(chan string, 1)
 	go func() {
 		_, body := p.send(http.MethodGet, "/api/v1/workspaces/"+namespace+"/net/snapshots", "")
@@ -122,7 +120,7 @@ func TestSnapshots_areReadAFewAtATime(t *testing.T) {
 	}()
 	// Nothing shows that a request waits, so no event can replace this time.
 	p.Consistently(answered, "300ms").ShouldNot(Receive(), "it waits for one of the others")
-	<-p.server.states
+	p.server.states.Release(1)
 	p.Eventually(answered).Should(Receive(MatchJSON(`[]`)))
 }
 

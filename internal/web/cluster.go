@@ -200,23 +200,27 @@ func (o ClusterOptions) configFor(token string, rejected func()) *rest.Config {
 	// Neither the identity of this program nor a file of it is ever used.
 	config := rest.AnonymousClientConfig(o.Config)
 	config.BearerToken = token
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return observer{next, rejected} })
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return observer{next, func(response *http.Response, err error) {
+			if err == nil && response.StatusCode == http.StatusUnauthorized {
+				rejected()
+			}
+		}}
+	})
 	return config
 }
 
-// observer reports that the management cluster rejects the credentials of a user.
+// observer observes the answers to requests.
 type observer struct {
-	next     http.RoundTripper
-	rejected func()
+	next    http.RoundTripper
+	observe func(*http.Response, error)
 }
 
 // RoundTrip implements http.RoundTripper.
 func (o observer) RoundTrip(r *http.Request) (*http.Response, error) {
 	response, err := o.next.RoundTrip(r)
-	if err == nil && response.StatusCode == http.StatusUnauthorized {
-		o.rejected()
-	}
-	return response, err
+	o.observe(response, err)
+	return response, err //nolint:wrapcheck // Callers match it.
 }
 
 // hashOf returns the hash of a token or key.

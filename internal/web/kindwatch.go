@@ -1,21 +1,20 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"github.com/appthrust/capt/internal/client/operate"
 	"io"
 	"net/http"
 	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/appthrust/capt/internal/message"
 )
@@ -25,20 +24,16 @@ import (
 type kindWatch struct {
 	scope  *scope
 	cancel context.CancelFunc
-	// all is the context of the watches of all kinds.
-	all context.Context
 	// loaded is set when the objects of the first list are stored.
 	loaded atomic.Bool
 	// closed is set if the kind cannot be listed any more.
 	closed atomic.Bool
-	// failing is set while the API server answers requests for the kind with an error.
-	failing atomic.Bool
 }
 
 // open starts the watch of a kind. It does not wait for its first list.
 func (w *watch) open(ctx context.Context, s *scope, mapper meta.RESTMapper, httpClient *http.Client) *kindWatch {
 	own, cancel := context.WithCancel(ctx)
-	k := &kindWatch{scope: s, cancel: cancel, all: ctx}
+	k := &kindWatch{scope: s, cancel: cancel}
 	go func() {
 		if err := w.load(own, k, mapper, httpClient); err != nil && own.Err() == nil {
 			w.objects.setProblem(k.scope.failed(err))
@@ -50,8 +45,11 @@ func (w *watch) open(ctx context.Context, s *scope, mapper meta.RESTMapper, http
 // load starts the informer of a kind, and waits until the objects of its first list
 // are stored.
 func (w *watch) load(ctx context.Context, k *kindWatch, mapper meta.RESTMapper, httpClient *http.Client) error {
+	// The client may be the default one, which others use too.
+	observing := *httpClient
+	observing.Transport = observer{cmp.Or(httpClient.Transport, http.DefaultTransport), func(response *http.Response, err error) { w.observe(ctx, k, response, err) }}
 	options := cache.Options{
-		Scheme: w.client.Scheme(), Mapper: mapper, HTTPClient: httpClient, DefaultTransform: transform,
+		Scheme: w.client.Scheme(), Mapper: mapper, HTTPClient: &observing, DefaultTransform: transform,
 		DefaultWatchErrorHandler: func(ctx context.Context, _ *toolscache.Reflector, err error) { w.failed(ctx, k, err) },
 	}
 	if !k.scope.all {
@@ -95,11 +93,25 @@ func (w *watch) failed(ctx context.Context, k *kindWatch, err error) {
 		// The CRD was removed.
 		w.close(k, Denied{Kind: k.scope.kind, Absent: true})
 	case answered && !apierrors.IsUnauthorized(err):
-		if k.failing.CompareAndSwap(false, true) {
-			go w.waitUntilListed(ctx, k, err)
-		}
+		w.objects.setProblem(k.scope.failed(err))
 	default:
-		w.lost(k.all, err) //nolint:contextcheck // It concerns all kinds.
+		w.objects.setLost(lostText(err))
+	}
+}
+
+// observe records what a request for a kind shows: whether the management cluster responds, and
+// that the kind can be listed again. The reflector of client-go reports neither a success nor, if
+// it had a watch before, a connection that is refused.
+func (w *watch) observe(ctx context.Context, k *kindWatch, response *http.Response, err error) {
+	switch {
+	case ctx.Err() != nil || err == nil && response.StatusCode == http.StatusUnauthorized:
+	case utilnet.IsConnectionRefused(err):
+		w.objects.setLost(lostText(err))
+	case err == nil:
+		w.objects.setLost("")
+		if response.StatusCode == http.StatusOK && k.loaded.Load() {
+			w.objects.clearProblem(k.scope.kind)
+		}
 	}
 }
 
@@ -109,49 +121,6 @@ func (w *watch) close(k *kindWatch, problem Denied) {
 	k.cancel()
 	w.objects.drop(k.scope.kind)
 	w.objects.setProblem(problem)
-}
-
-// lost records that the management cluster is unreachable until it responds.
-func (w *watch) lost(ctx context.Context, err error) {
-	if w.objects.setLost(lostText(err)) {
-		go w.waitUntilReachable(ctx)
-	}
-}
-
-// waitUntilListed records why a kind cannot be listed until that works. The other kinds
-// are not affected if the management cluster responds otherwise.
-func (w *watch) waitUntilListed(ctx context.Context, k *kindWatch, err error) {
-	defer k.failing.Store(false)
-	for ctx.Err() == nil {
-		if _, unreachable := operate.Allowed(ctx, w.client, reachableCheck); unreachable != nil {
-			if ctx.Err() == nil {
-				w.lost(k.all, unreachable) //nolint:contextcheck // It concerns all kinds.
-			}
-			return
-		}
-		w.objects.setProblem(k.scope.failed(err))
-		pause(ctx, retryInterval)
-		if err = w.try(ctx, k.scope); err == nil {
-			if k.loaded.Load() {
-				w.objects.clearProblem(k.scope.kind)
-			}
-			return
-		}
-	}
-}
-
-// try lists an object of a kind.
-func (w *watch) try(ctx context.Context, s *scope) error {
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(s.gvk.GroupVersion().WithKind(s.kind + "List"))
-	options := []client.ListOption{client.Limit(1)}
-	if !s.all {
-		options = append(options, client.InNamespace(s.namespaces[0]))
-	}
-	if err := w.client.List(ctx, list, options...); err != nil {
-		return fmt.Errorf("listing %s: %w", s.resource.Resource, err)
-	}
-	return nil
 }
 
 // denied returns the permission that the user lacks.

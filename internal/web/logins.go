@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -45,7 +46,7 @@ type logins struct {
 	options ClusterOptions
 	now     func() time.Time
 	// slots limits the logins at a time.
-	slots       chan struct{}
+	slots       *semaphore.Weighted
 	slotTimeout time.Duration
 
 	mu sync.Mutex
@@ -73,7 +74,7 @@ type userSession struct {
 
 func newLogins(options ClusterOptions) *logins {
 	return &logins{
-		options: options, now: time.Now, slots: make(chan struct{}, maxLogins), slotTimeout: slotTimeout, sessions: map[digest]*userSession{},
+		options: options, now: time.Now, slots: semaphore.NewWeighted(maxLogins), slotTimeout: slotTimeout, sessions: map[digest]*userSession{},
 	}
 }
 
@@ -86,7 +87,7 @@ func (l *logins) open(ctx context.Context, token string) (*userSession, string, 
 	if !l.wait(ctx) {
 		return nil, "", errLogins
 	}
-	defer func() { <-l.slots }()
+	defer l.slots.Release(1)
 	cookie := rand.Text() + rand.Text()
 	now := l.now()
 	session := &userSession{id: hashOf(cookie), key: rand.Text() + rand.Text(), used: now, ends: now.Add(l.options.Lifetime)}
@@ -119,12 +120,7 @@ func (l *logins) open(ctx context.Context, token string) (*userSession, string, 
 func (l *logins) wait(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, l.slotTimeout)
 	defer cancel()
-	select {
-	case l.slots <- struct{}{}:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return l.slots.Acquire(ctx, 1) == nil
 }
 
 // verify returns the name of the user of a token.

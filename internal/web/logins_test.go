@@ -80,7 +80,7 @@ func TestLogins_waitForASlot(t *testing.T) {
 	c.slotTimeout = waits.Timeout
 	waited := make(chan bool)
 	go func() { waited <- c.wait(t.Context()) }()
-	<-c.slots
+	c.slots.Release(1)
 	c.Eventually(waited).Should(Receive(BeTrue()))
 }
 

@@ -131,17 +131,14 @@ func hasMoved(before, after client.Object) bool {
 	return owned && from != to
 }
 
-// setLost sets why the management cluster cannot be read. It reports whether it
-// could be read before.
-func (o *objects) setLost(why string) bool {
+// setLost sets why the management cluster cannot be read.
+func (o *objects) setLost(why string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	before := o.session.Lost
-	if before != why {
+	if o.session.Lost != why {
 		o.session.Lost = why
 		o.mark(topic{kind: topicSession})
 	}
-	return before == ""
 }
 
 // clusterOf returns the Cluster that an object belongs to.

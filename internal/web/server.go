@@ -58,8 +58,8 @@ type Server struct {
 	handler http.Handler
 	// logs limits the logs that are open.
 	logs *semaphore.Weighted
-	// states holds a value for each request that reads states.
-	states chan struct{}
+	// states limits the requests that read states.
+	states *semaphore.Weighted
 	// local is set if the server has one user.
 	local     *local
 	listeners []net.Listener
@@ -99,7 +99,7 @@ func New(options Options) (*Server, error) {
 }
 
 func newServer(a access) *Server {
-	s := &Server{access: a, logs: semaphore.NewWeighted(maxLogs), states: make(chan struct{}, maxStates), writeTimeout: 20 * time.Second, bodyTimeout: bodyTimeout, pingInterval: pingInterval}
+	s := &Server{access: a, logs: semaphore.NewWeighted(maxLogs), states: semaphore.NewWeighted(maxStates), writeTimeout: 20 * time.Second, bodyTimeout: bodyTimeout, pingInterval: pingInterval}
 	s.handler = s.secure(s.routes())
 	return s
 }

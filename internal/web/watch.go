@@ -1,10 +1,8 @@
 package web
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"github.com/appthrust/capt/internal/client/operate"
 	"net/http"
 	"slices"
 	"sync"
@@ -13,7 +11,6 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -170,10 +167,6 @@ func (w *watch) update(ctx context.Context, open map[string]*kindWatch, reopen b
 	if err != nil {
 		return fmt.Errorf("connecting to the management cluster: %w", err)
 	}
-	// It may be the default client, which others use too.
-	own := *httpClient
-	httpClient = &own
-	own.Transport = refusals{cmp.Or(own.Transport, http.DefaultTransport), func(err error) { w.lost(ctx, err) }}
 	scopes, mapper, err := w.installedKinds(httpClient)
 	if err != nil {
 		return err
@@ -222,7 +215,7 @@ func (w *watch) installedKinds(httpClient *http.Client) ([]*scope, meta.RESTMapp
 		if err != nil {
 			return nil, nil, fmt.Errorf("finding the kind of %T: %w", kind, err)
 		}
-		s := &scope{object: kind, kind: gvk.Kind, gvk: gvk}
+		s := &scope{object: kind, kind: gvk.Kind}
 		mapping, err := mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 		_, s.absent = scheme.NotInstalled(err)
 		switch {
@@ -235,36 +228,6 @@ func (w *watch) installedKinds(httpClient *http.Client) ([]*scope, meta.RESTMapp
 		scopes = append(scopes, s)
 	}
 	return scopes, mapper, nil
-}
-
-// waitUntilReachable tries to reach the management cluster until it responds.
-func (w *watch) waitUntilReachable(ctx context.Context) {
-	for ctx.Err() == nil {
-		pause(ctx, retryInterval)
-		// Users without any role may do this.
-		if _, err := operate.Allowed(ctx, w.client, reachableCheck); err == nil {
-			w.objects.setLost("")
-			return
-		} else if ctx.Err() == nil {
-			w.objects.setLost(lostText(err))
-		}
-	}
-}
-
-// refusals reports connections that are refused. The reflector of client-go tries again
-// without an error when the watch that it had has ended.
-type refusals struct {
-	next   http.RoundTripper
-	report func(error)
-}
-
-// RoundTrip implements http.RoundTripper.
-func (r refusals) RoundTrip(request *http.Request) (*http.Response, error) {
-	response, err := r.next.RoundTrip(request)
-	if err != nil && request.Context().Err() == nil && utilnet.IsConnectionRefused(err) {
-		r.report(err)
-	}
-	return response, err //nolint:wrapcheck // Callers match it.
 }
 
 // lostText returns why the management cluster cannot be read.

@@ -1,11 +1,13 @@
 package web
 
 import (
+	"context"
 	"io"
+	"net"
 	"net/http"
-	"net/http/httptest"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -71,23 +73,40 @@ func TestWatch_sendsNoRequestsAtRest(t *testing.T) {
 	}).Should(BeTrue())
 }
 
-// The reflector of client-go reports nothing while connections are refused.
-func TestRefusals_areReported(t *testing.T) {
+func TestWatch_noticesWhetherTheManagementClusterResponds(t *testing.T) {
 	t.Parallel()
-	g := NewWithT(t)
-	server := httptest.NewServer(http.NotFoundHandler())
-	var reported []error
-	c := &http.Client{Transport: refusals{http.DefaultTransport, func(err error) { reported = append(reported, err) }}}
-	get := func() {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil)
-		g.Expect(err).NotTo(HaveOccurred())
-		if response, err := c.Do(request); err == nil {
-			_ = response.Body.Close()
-		}
+	namespace := env.Namespace(t)
+	createCluster(t, namespace, "demo")
+	var refused atomic.Bool
+	ctx, cut := context.WithCancel(t.Context())
+	config := rest.CopyConfig(env.Config)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return refusing{next, &refused, ctx} })
+	p := start(t, Options{Config: config, Namespace: namespace, OnlyNamespace: true})
+	s := p.stream("/api/v1/stream?view=fleet")
+	p.Eventually(s.rows).Should(HaveLen(1))
+	refused.Store(true)
+	cut()
+	p.Eventually(func() string { return s.session().Lost }).Should(ContainSubstring("connection refused"))
+	refused.Store(false)
+	p.Eventually(func() string { return s.session().Lost }).Should(BeEmpty())
+	createCluster(t, namespace, "later")
+	p.Eventually(s.rows).Should(HaveLen(2))
+}
+
+// refusing refuses connections, and ends the watches that were opened before with its context.
+type refusing struct {
+	next    http.RoundTripper
+	refused *atomic.Bool
+	ctx     context.Context
+}
+
+func (r refusing) RoundTrip(request *http.Request) (*http.Response, error) {
+	if r.refused.Load() {
+		return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
 	}
-	get()
-	g.Expect(reported).To(BeEmpty())
-	server.Close()
-	get()
-	g.Expect(reported).To(HaveLen(1))
+	response, err := r.next.RoundTrip(request)
+	if err == nil && r.ctx.Err() == nil && request.URL.Query().Has("watch") {
+		context.AfterFunc(r.ctx, func() { _ = response.Body.Close() })
+	}
+	return response, err
 }

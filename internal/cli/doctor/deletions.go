@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/duration"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -49,20 +48,13 @@ var deletable = []struct {
 func (d *Doctor) deletions(ctx context.Context) ([]Result, error) {
 	var problems []Result
 	for _, kind := range deletable {
-		list := kind.list()
-		if err := d.list(ctx, list); err != nil {
-			return nil, err
-		}
-		err := meta.EachListItem(list, func(item runtime.Object) error {
-			if obj, ok := item.(client.Object); ok {
-				if problem := deletionProblem(obj, kind.resource, d.Now()); problem != nil {
-					problems = append(problems, *problem)
-				}
+		err := d.each(ctx, kind.list(), func(obj client.Object) {
+			if problem := deletionProblem(obj, kind.resource, d.Now()); problem != nil {
+				problems = append(problems, *problem)
 			}
-			return nil
 		})
 		if err != nil {
-			return nil, fmt.Errorf("listing objects of kind %s: %w", kind.resource, err)
+			return nil, err
 		}
 	}
 	return orOK(problems, "no deletion takes longer than %s", duration.HumanDuration(maxDeletion)), nil

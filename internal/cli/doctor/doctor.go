@@ -166,6 +166,19 @@ func (d *Doctor) list(ctx context.Context, into client.ObjectList, options ...cl
 	return nil
 }
 
+// each calls visit for the objects of a kind, of which list is an empty list.
+func (d *Doctor) each(ctx context.Context, list client.ObjectList, visit func(obj client.Object)) error {
+	if err := d.list(ctx, list); err != nil {
+		return err
+	}
+	return meta.EachListItem(list, func(item runtime.Object) error {
+		if obj, ok := item.(client.Object); ok {
+			visit(obj)
+		}
+		return nil
+	})
+}
+
 // workspaces returns the workspaces of the namespace.
 func (d *Doctor) workspaces(ctx context.Context) ([]infrav1.WorkspaceTemplateApply, error) {
 	var applies infrav1.WorkspaceTemplateApplyList

@@ -5,14 +5,13 @@ import (
 	"fmt"
 	"regexp"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/client/describe"
 )
 
 // granted are the kinds that refer to objects of other namespaces.
@@ -32,36 +31,24 @@ var granted = []struct {
 func (d *Doctor) grants(ctx context.Context) ([]Result, error) {
 	var problems []Result
 	for _, kind := range granted {
-		list := kind.list()
-		if err := d.list(ctx, list); err != nil {
-			return nil, err
-		}
-		err := meta.EachListItem(list, func(item runtime.Object) error {
-			if obj, ok := item.(conditioned); ok {
-				if problem := grantProblem(kind.kind, obj); problem != nil {
-					problems = append(problems, *problem)
-				}
+		err := d.each(ctx, kind.list(), func(obj client.Object) {
+			if problem := grantProblem(kind.kind, obj); problem != nil {
+				problems = append(problems, *problem)
 			}
-			return nil
 		})
 		if err != nil {
-			return nil, fmt.Errorf("listing objects of kind %s: %w", kind.kind, err)
+			return nil, err
 		}
 	}
 	return orOK(problems, "all references to other namespaces are granted"), nil
-}
-
-type conditioned interface {
-	client.Object
-	GetConditions() []metav1.Condition
 }
 
 // notGranted matches the messages of the reason NotGranted.
 var notGranted = regexp.MustCompile(`^(\w+) ([^/ ]+)/(\S+) is in another namespace and not granted to namespace ([^: ]+)`)
 
 // grantProblem returns a result for an object that waits for a grant, else nil.
-func grantProblem(kind string, obj conditioned) *Result {
-	for _, c := range obj.GetConditions() {
+func grantProblem(kind string, obj client.Object) *Result {
+	for _, c := range describe.ConditionsOf(obj) {
 		if c.Reason != infrav1.NotGrantedReason || c.Status == metav1.ConditionTrue || c.Type == infrav1.ReadyCondition && kind == "WorkspaceTemplateApply" {
 			continue
 		}

@@ -42,25 +42,12 @@ func (m *Migration) startFlux(ctx context.Context, s *clusterState) (string, err
 
 // labelCluster sets the labels by which an add-on selects the cluster.
 func (m *Migration) labelCluster(ctx context.Context, s *clusterState, addon *addonsv1.CAPTAddon) error {
-	return m.editCluster(ctx, s, func(cluster *clusterv1.Cluster) {
+	return edit(ctx, m.Client, s.key, func(cluster *clusterv1.Cluster) {
 		if cluster.Labels == nil {
 			cluster.Labels = map[string]string{}
 		}
 		maps.Copy(cluster.Labels, addon.Spec.ClusterSelector.MatchLabels)
 	})
-}
-
-func (m *Migration) editCluster(ctx context.Context, s *clusterState, edit func(*clusterv1.Cluster)) error {
-	cluster := &clusterv1.Cluster{}
-	if err := m.Client.Get(ctx, s.key, cluster); err != nil {
-		return fmt.Errorf("reading Cluster %s: %w", s.key.Name, err)
-	}
-	before := cluster.DeepCopy()
-	edit(cluster)
-	if err := m.Client.Patch(ctx, cluster, client.MergeFrom(before)); err != nil {
-		return fmt.Errorf("changing Cluster %s: %w", s.key.Name, err)
-	}
-	return nil
 }
 
 // waitForAddon waits until an add-on is ready in the cluster.

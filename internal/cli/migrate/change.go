@@ -13,6 +13,7 @@ import (
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/workspace"
+	"github.com/appthrust/capt/internal/kubernetes/object"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
@@ -127,20 +128,14 @@ func waitingPlan(ws *infrav1.WorkspaceTemplateApply) *infrav1.PlanStatus {
 // editControlPlane writes the change to the control plane or, if Cluster API
 // manages the template, to the topology of the Cluster.
 func (m *Migration) editControlPlane(ctx context.Context, s *clusterState, c change) error {
-	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		cp := &controlplanev1.CAPTControlPlane{}
-		if err := m.Client.Get(ctx, client.ObjectKeyFromObject(s.controlPlane), cp); err != nil {
-			return err
-		}
-		before := cp.DeepCopy()
+	err := edit(ctx, m.Client, client.ObjectKeyFromObject(s.controlPlane), func(cp *controlplanev1.CAPTControlPlane) {
 		c.edit(cp)
 		if s.class == nil {
 			cp.Spec.WorkspaceTemplateRef.Name = c.template
 		}
-		return m.Client.Patch(ctx, cp, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	})
 	if err != nil {
-		return fmt.Errorf("changing CAPTControlPlane %s: %w", s.controlPlane.Name, err)
+		return err
 	}
 	if s.class != nil && s.templateName() != c.template {
 		return m.setVariable(ctx, s.key, s.class.variable, c.template)
@@ -151,7 +146,7 @@ func (m *Migration) editControlPlane(ctx context.Context, s *clusterState, c cha
 // requireApproval makes the workspace's plans wait for approval, and records the
 // previous approval mode.
 func (m *Migration) requireApproval(ctx context.Context, s *clusterState) error {
-	return m.editWorkspace(ctx, s, func(ws *infrav1.WorkspaceTemplateApply) {
+	return edit(ctx, m.Client, client.ObjectKeyFromObject(s.workspace), func(ws *infrav1.WorkspaceTemplateApply) {
 		if _, recorded := ws.Annotations[approvalAnnotation]; recorded {
 			return
 		}
@@ -168,7 +163,7 @@ func (m *Migration) requireApproval(ctx context.Context, s *clusterState) error 
 
 // restoreApproval restores the approval mode from before the migration.
 func (m *Migration) restoreApproval(ctx context.Context, s *clusterState) error {
-	return m.editWorkspace(ctx, s, func(ws *infrav1.WorkspaceTemplateApply) {
+	return edit(ctx, m.Client, client.ObjectKeyFromObject(s.workspace), func(ws *infrav1.WorkspaceTemplateApply) {
 		before, recorded := ws.Annotations[approvalAnnotation]
 		if !recorded {
 			return
@@ -181,18 +176,23 @@ func (m *Migration) restoreApproval(ctx context.Context, s *clusterState) error 
 	})
 }
 
-func (m *Migration) editWorkspace(ctx context.Context, s *clusterState, edit func(*infrav1.WorkspaceTemplateApply)) error {
-	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		ws := &infrav1.WorkspaceTemplateApply{}
-		if err := m.Client.Get(ctx, client.ObjectKeyFromObject(s.workspace), ws); err != nil {
+// edit reads an object, changes it and writes the difference, again if another client has changed
+// it meanwhile.
+func edit[T any, P interface {
+	*T
+	client.Object
+}](ctx context.Context, c client.Client, key client.ObjectKey, change func(P)) error {
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		obj := P(new(T))
+		if err := c.Get(ctx, key, obj); err != nil {
 			return err
 		}
-		before := ws.DeepCopy()
-		edit(ws)
-		return m.Client.Patch(ctx, ws, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		before, _ := obj.DeepCopyObject().(client.Object)
+		change(obj)
+		return c.Patch(ctx, obj, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	})
 	if err != nil {
-		return fmt.Errorf("changing the approval of workspace %s: %w", s.workspace.Name, err)
+		return fmt.Errorf("changing %s %s: %w", object.Kind(P(new(T))), key.Name, err)
 	}
 	return nil
 }

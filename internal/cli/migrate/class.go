@@ -4,9 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/client-go/util/retry"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -65,26 +65,12 @@ func (m *Migration) setVariable(ctx context.Context, key client.ObjectKey, name,
 	if err != nil {
 		return fmt.Errorf("encoding variable %s: %w", name, err)
 	}
-	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		cluster := &clusterv1.Cluster{}
-		if err := m.Client.Get(ctx, key, cluster); err != nil {
-			return err
+	return edit(ctx, m.Client, key, func(cluster *clusterv1.Cluster) {
+		variables, variable := cluster.Spec.Topology.Variables, clusterv1.ClusterVariable{Name: name, Value: apiextensionsv1.JSON{Raw: text}}
+		if i := slices.IndexFunc(variables, func(v clusterv1.ClusterVariable) bool { return v.Name == name }); i >= 0 {
+			variables[i].Value = variable.Value
+		} else {
+			cluster.Spec.Topology.Variables = append(variables, variable)
 		}
-		before := cluster.DeepCopy()
-		variables := cluster.Spec.Topology.Variables
-		set := false
-		for i := range variables {
-			if variables[i].Name == name {
-				variables[i].Value, set = apiextensionsv1.JSON{Raw: text}, true
-			}
-		}
-		if !set {
-			cluster.Spec.Topology.Variables = append(variables, clusterv1.ClusterVariable{Name: name, Value: apiextensionsv1.JSON{Raw: text}})
-		}
-		return m.Client.Patch(ctx, cluster, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	})
-	if err != nil {
-		return fmt.Errorf("setting variable %s of Cluster %s: %w", name, key.Name, err)
-	}
-	return nil
 }

@@ -141,7 +141,7 @@ func (m *Migration) releaseFromFlux(ctx context.Context, s *clusterState) (strin
 	names := m.deselectedAddons(s)
 	// A single write: CAPT must not observe the removed labels without the
 	// annotation that keeps the add-ons' objects.
-	err := m.editCluster(ctx, s, func(cluster *clusterv1.Cluster) {
+	err := edit(ctx, m.Client, s.key, func(cluster *clusterv1.Cluster) {
 		if cluster.Annotations == nil {
 			cluster.Annotations = map[string]string{}
 		}
@@ -163,7 +163,7 @@ func (m *Migration) releaseFromFlux(ctx context.Context, s *clusterState) (strin
 			return "", err
 		}
 	}
-	err = m.editCluster(ctx, s, func(cluster *clusterv1.Cluster) { delete(cluster.Annotations, addonsv1.LeaveAddonsAnnotation) })
+	err = edit(ctx, m.Client, s.key, func(cluster *clusterv1.Cluster) { delete(cluster.Annotations, addonsv1.LeaveAddonsAnnotation) })
 	return "Flux no longer manages the release, which is still running", err
 }
 

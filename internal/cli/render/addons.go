@@ -16,6 +16,7 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	addonrender "github.com/appthrust/capt/internal/addon/render"
 	"github.com/appthrust/capt/internal/kubernetes/manifest"
+	"github.com/appthrust/capt/internal/kubernetes/object"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
@@ -122,25 +123,25 @@ func (r *renderer) version(namespace string) string {
 
 // source returns the content of the ConfigMap or Secret with manifests.
 func (r *renderer) source(namespace string, m addonsv1.ManifestSource) (map[string][]byte, bool) {
-	data := map[string][]byte{}
 	switch {
 	case m.ConfigMapRef != nil:
-		found := find[*corev1.ConfigMap](r, namespace, m.ConfigMapRef.Name)
-		if found == nil {
-			return nil, false
-		}
-		for key, text := range found.Data {
-			data[key] = []byte(text)
+		if found := find[*corev1.ConfigMap](r, namespace, m.ConfigMapRef.Name); found != nil {
+			return object.ConfigMapData(found), true
 		}
 	case m.SecretRef != nil:
-		found := find[*corev1.Secret](r, namespace, m.SecretRef.Name)
-		if found == nil {
-			return nil, false
+		if found := find[*corev1.Secret](r, namespace, m.SecretRef.Name); found != nil {
+			return SecretData(found), true
 		}
-		for key, text := range found.StringData {
-			data[key] = []byte(text)
-		}
-		maps.Copy(data, found.Data)
 	}
-	return data, true
+	return nil, false
+}
+
+// SecretData returns the data of a Secret as the API server would store it.
+func SecretData(secret *corev1.Secret) map[string][]byte {
+	data := map[string][]byte{}
+	maps.Copy(data, secret.Data)
+	for key, text := range secret.StringData {
+		data[key] = []byte(text)
+	}
+	return data
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
@@ -16,12 +15,7 @@ import (
 func Outputs(text []byte) (map[string][]byte, error) {
 	var secret corev1.Secret
 	if err := yaml.Unmarshal(text, &secret); err == nil && secret.Kind == "Secret" {
-		outputs := map[string][]byte{}
-		maps.Copy(outputs, secret.Data)
-		for name, value := range secret.StringData {
-			outputs[name] = []byte(value)
-		}
-		return outputs, nil
+		return SecretData(&secret), nil
 	}
 	var values map[string]json.RawMessage
 	if err := yaml.Unmarshal(text, &values); err != nil || values == nil {

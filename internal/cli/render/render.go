@@ -16,6 +16,7 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/workspace"
+	"github.com/appthrust/capt/internal/kubernetes/object"
 	"github.com/appthrust/capt/internal/kubernetes/scheme"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 	"github.com/appthrust/capt/internal/terraform/template"
@@ -218,11 +219,7 @@ func (r *renderer) run(w rendered) {
 	sources := template.Sources{Apply: w.owned, Template: t, ConfigMaps: map[string]map[string][]byte{}, Future: futureVariables(w)}
 	for _, c := range all[*corev1.ConfigMap](r) {
 		if c.Namespace == apply.Namespace {
-			data := map[string][]byte{}
-			for name, value := range c.Data {
-				data[name] = []byte(value)
-			}
-			sources.ConfigMaps[c.Name] = data
+			sources.ConfigMaps[c.Name] = object.ConfigMapData(c)
 		}
 	}
 	if ref := apply.ProviderConfig(t); ref != nil {

@@ -1,7 +1,6 @@
 package validate
 
 import (
-	"maps"
 	"strings"
 
 	yaml3 "go.yaml.in/yaml/v3"
@@ -9,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cli/render"
 	"github.com/appthrust/capt/internal/kubernetes/object"
 	"github.com/appthrust/capt/internal/terraform/inspect"
 	"github.com/appthrust/capt/internal/terraform/template"
@@ -132,12 +132,7 @@ func (c *checker) sources(apply *infrav1.WorkspaceTemplateApply) (template.Sourc
 func collect(sources *template.Sources, typed client.Object) {
 	switch v := typed.(type) {
 	case *corev1.Secret:
-		data := map[string][]byte{}
-		maps.Copy(data, v.Data)
-		for name, value := range v.StringData {
-			data[name] = []byte(value)
-		}
-		sources.Secrets[v.Name] = data
+		sources.Secrets[v.Name] = render.SecretData(v)
 	case *corev1.ConfigMap:
 		sources.ConfigMaps[v.Name] = object.ConfigMapData(v)
 	}
