@@ -23,15 +23,13 @@ import (
 )
 
 func newAddonCommand(o *Options) *cobra.Command {
-	cmd := group(&cobra.Command{
+	return group(&cobra.Command{
 		Use:   "addon",
 		Short: "List, install and update add-ons of clusters",
 		Long: `List, install and update add-ons of clusters. An add-on (CAPTAddon) installs
 manifests or a Helm release in all clusters of its namespace that have certain
 labels.`,
-	})
-	cmd.AddCommand(newAddonListCommand(o), newAddonStatusCommand(o), newAddonTriggerCommand(o), newAddonInstallCommand(o))
-	return cmd
+	}, newAddonListCommand(o), newAddonStatusCommand(o), newAddonTriggerCommand(o), newAddonInstallCommand(o))
 }
 
 // addonSummary is the structured output of captctl addon list.

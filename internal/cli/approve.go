@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -13,27 +14,6 @@ import (
 	"github.com/appthrust/capt/internal/client/operate"
 	"github.com/appthrust/capt/internal/terraform"
 )
-
-// pendingDecision is a plan that waits for approval.
-type pendingDecision struct {
-	client client.WithWatch
-	apply  *infrav1.WorkspaceTemplateApply
-	plan   *infrav1.PlanStatus
-}
-
-// pendingDecision returns the waiting plan of a workspace. If planID is not empty,
-// the plan must have that ID.
-func (o *Options) pendingDecision(cmd *cobra.Command, name, planID string) (*pendingDecision, error) {
-	c, apply, err := o.workspace(cmd, name)
-	if err != nil {
-		return nil, err
-	}
-	plan, err := operate.WaitingPlan(apply, planID)
-	if err != nil {
-		return nil, err
-	}
-	return &pendingDecision{client: c, apply: apply, plan: plan}, nil
-}
 
 func newApproveCommand(o *Options) *cobra.Command {
 	var planID, comment string
@@ -52,44 +32,42 @@ set.`,
 		Example: `  captctl approve cluster/demo
   captctl approve network-a --plan plan-0123456789abcdef --wait
   captctl approve network-a --allow-destroy module.vpc.aws_vpc.this --comment "Agreed with the network team"`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx := cmd.Context()
-			d, err := o.pendingDecision(cmd, args[0], planID)
+	}, func(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, args []string) error {
+		plan, err := operate.WaitingPlan(apply, planID)
+		if err != nil {
+			return err
+		}
+		addresses := terraform.ParseAddresses(strings.Join(allowDestroy, ","))
+		if err := operate.CheckProtected(apply, plan, addresses); err != nil {
+			return err
+		}
+		if planID == "" && !yes {
+			whole, err := operate.PlanOf(ctx, c, apply)
 			if err != nil {
 				return err
 			}
-			addresses := terraform.ParseAddresses(strings.Join(allowDestroy, ","))
-			if err := operate.CheckProtected(d.apply, d.plan, addresses); err != nil {
+			if err := printPlan(o.Out, whole, changesOf(ctx, c, apply, whole), o.style(), time.Now()); err != nil {
 				return err
 			}
-			if planID == "" && !yes {
-				plan, err := operate.PlanOf(ctx, d.client, d.apply)
-				if err != nil {
-					return err
-				}
-				if err := printPlan(o.Out, plan, changesOf(ctx, d.client, d.apply, plan), o.style(), time.Now()); err != nil {
-					return err
-				}
-			}
-			if err := o.confirm(ctx, yes || planID != "", question(d)); err != nil {
+		}
+		if err := o.confirm(ctx, yes || planID != "", question(apply, plan)); err != nil {
+			return err
+		}
+		if err := operate.Approve(ctx, c, apply, plan, addresses, comment); err != nil {
+			return err
+		}
+		fmt.Fprintf(o.Out, "Approved plan %s of %s\n", plan.ID, apply.Name)
+		if !wait {
+			return nil
+		}
+		if plan.Request != nil {
+			result, err := o.waitForOneShot(ctx, c, apply, *plan.Request, planApproved, func(a *infrav1.WorkspaceTemplateApply) (bool, error) { return operate.OneShotDecided(a, plan) })
+			if err != nil {
 				return err
 			}
-			if err := operate.Approve(ctx, d.client, d.apply, d.plan, addresses, comment); err != nil {
-				return err
-			}
-			fmt.Fprintf(o.Out, "Approved plan %s of %s\n", d.plan.ID, d.apply.Name)
-			if !wait {
-				return nil
-			}
-			if d.plan.Request != nil {
-				result, err := o.waitForOneShot(ctx, d.client, d.apply, *d.plan.Request, planApproved, func(a *infrav1.WorkspaceTemplateApply) (bool, error) { return operate.OneShotDecided(a, d.plan) })
-				if err != nil {
-					return err
-				}
-				return o.printOneShot(ctx, d.client, d.apply, result, "")
-			}
-			return o.waitForResult(ctx, d.client, d.apply, planApproved, func(a *infrav1.WorkspaceTemplateApply) bool { return decided(a, d.plan.ID) })
-		},
+			return o.printOneShot(ctx, c, apply, result, "")
+		}
+		return o.waitForResult(ctx, c, apply, planApproved, func(a *infrav1.WorkspaceTemplateApply) bool { return decided(a, plan.ID) })
 	})
 	cmd.Flags().StringVar(&planID, "plan", "", "ID of the plan to approve. The command fails if another plan is waiting, and does not ask for confirmation.")
 	// A string slice would parse the quotes of an address as CSV.
@@ -105,11 +83,11 @@ func addComment(cmd *cobra.Command, comment *string) {
 }
 
 // question returns what the user confirms.
-func question(d *pendingDecision) string {
-	if d.plan.Operation == infrav1.PlanDestroy {
-		return fmt.Sprintf("Destroy %d resources of %s, which is being deleted, with plan %s?", d.plan.Destroy, d.apply.Name, d.plan.ID)
+func question(apply *infrav1.WorkspaceTemplateApply, plan *infrav1.PlanStatus) string {
+	if plan.Operation == infrav1.PlanDestroy {
+		return fmt.Sprintf("Destroy %d resources of %s, which is being deleted, with plan %s?", plan.Destroy, apply.Name, plan.ID)
 	}
-	return fmt.Sprintf("Apply plan %s to %s?", d.plan.ID, d.apply.Name)
+	return fmt.Sprintf("Apply plan %s to %s?", plan.ID, apply.Name)
 }
 
 // decided reports whether an approved plan is applied, failed or replaced.
@@ -130,17 +108,16 @@ func newRejectCommand(o *Options) *cobra.Command {
 or a new plan is requested with captctl retry. If the workspace is being deleted, its
 resources stay until then.`,
 		Example: `  captctl reject network-a --plan plan-0123456789abcdef --comment "Wait for the maintenance window"`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			d, err := o.pendingDecision(cmd, args[0], planID)
-			if err != nil {
-				return err
-			}
-			if err := operate.Reject(cmd.Context(), d.client, d.apply, d.plan, comment); err != nil {
-				return err
-			}
-			fmt.Fprintf(o.Out, "Rejected plan %s of %s: change the inputs, or request a new plan with %s\n", d.plan.ID, d.apply.Name, o.hints("captctl retry "+args[0]))
-			return nil
-		},
+	}, func(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, args []string) error {
+		plan, err := operate.WaitingPlan(apply, planID)
+		if err != nil {
+			return err
+		}
+		if err := operate.Reject(ctx, c, apply, plan, comment); err != nil {
+			return err
+		}
+		fmt.Fprintf(o.Out, "Rejected plan %s of %s: change the inputs, or request a new plan with %s\n", plan.ID, apply.Name, o.hints("captctl retry "+args[0]))
+		return nil
 	})
 	cmd.Flags().StringVar(&planID, "plan", "", "ID of the plan to reject. The command fails if another plan is waiting.")
 	addComment(cmd, &comment)

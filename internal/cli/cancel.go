@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/client/operate"
@@ -19,34 +21,28 @@ func newCancelCommand(o *Options) *cobra.Command {
 current operations and saves the state. The workspace has no new run until its
 inputs change or a run is requested with captctl retry.`,
 		Example: "  captctl cancel cluster/demo --wait",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx := cmd.Context()
-			c, apply, err := o.workspace(cmd, args[0])
-			if err != nil {
-				return err
-			}
-			run, err := operate.CurrentRun(apply, runID)
-			if err != nil {
-				return err
-			}
-			if err := o.confirm(ctx, yes, fmt.Sprintf("Cancel run %s (%s)?", run.ID, run.Operation)); err != nil {
-				return err
-			}
-			if err := operate.Cancel(ctx, c, apply, run); err != nil {
-				return err
-			}
-			fmt.Fprintf(o.Out, "Requested cancellation of run %s\n", run.ID)
-			if !wait {
-				return nil
-			}
-			_, err = o.waitUntil(ctx, c, apply, func(a *infrav1.WorkspaceTemplateApply) bool {
-				return a.Status.Run == nil || a.Status.Run.ID != run.ID
-			})
-			if err != nil {
-				return o.stillRequested(err, cancelRequested)
-			}
+	}, func(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, args []string) error {
+		run, err := operate.CurrentRun(apply, runID)
+		if err != nil {
+			return err
+		}
+		if err := o.confirm(ctx, yes, fmt.Sprintf("Cancel run %s (%s)?", run.ID, run.Operation)); err != nil {
+			return err
+		}
+		if err := operate.Cancel(ctx, c, apply, run); err != nil {
+			return err
+		}
+		fmt.Fprintf(o.Out, "Requested cancellation of run %s\n", run.ID)
+		if !wait {
 			return nil
-		},
+		}
+		_, err = o.waitUntil(ctx, c, apply, func(a *infrav1.WorkspaceTemplateApply) bool {
+			return a.Status.Run == nil || a.Status.Run.ID != run.ID
+		})
+		if err != nil {
+			return o.stillRequested(err, cancelRequested)
+		}
+		return nil
 	})
 	cmd.Flags().StringVar(&runID, "run", "", "ID of the run to cancel. The command fails if another run is in progress.")
 	addYes(cmd, &yes)

@@ -22,12 +22,10 @@ import (
 )
 
 func newDescribeCommand(o *Options) *cobra.Command {
-	cmd := group(&cobra.Command{
+	return group(&cobra.Command{
 		Use:   "describe",
 		Short: "Show the status of a cluster",
-	})
-	cmd.AddCommand(newDescribeClusterCommand(o))
-	return cmd
+	}, newDescribeClusterCommand(o))
 }
 
 type describeOptions struct {

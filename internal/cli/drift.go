@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cli/changes"
@@ -50,44 +52,38 @@ changes nothing unless drift.action is Repair.
 The exit code is 1 if there is drift.`,
 		Example: `  captctl drift cluster/demo
   captctl drift cluster/demo --now`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx := cmd.Context()
-			c, apply, err := o.workspace(cmd, args[0])
+	}, func(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, _ []string) (err error) {
+		if checkNow {
+			if apply, err = o.waitUntil(ctx, c, apply, func(a *infrav1.WorkspaceTemplateApply) bool { return a.Status.Run == nil }); err != nil {
+				return err
+			}
+			request, err := operate.CheckDrift(ctx, c, apply)
 			if err != nil {
 				return err
 			}
-			if checkNow {
-				if apply, err = o.waitUntil(ctx, c, apply, func(a *infrav1.WorkspaceTemplateApply) bool { return a.Status.Run == nil }); err != nil {
-					return err
-				}
-				request, err := operate.CheckDrift(ctx, c, apply)
-				if err != nil {
-					return err
-				}
-				if apply, err = o.waitUntil(ctx, c, apply, func(a *infrav1.WorkspaceTemplateApply) bool {
-					return a.Status.Drift != nil && a.Status.Drift.Request == request
-				}); err != nil {
-					return o.stillRequested(err, checkRequested)
-				}
-				if last := apply.Status.History; len(last) > 0 && last[0].Operation == infrav1.RunOperation(terraform.OperationCheckDrift) && last[0].Outcome != "Succeeded" && last[0].Outcome != "NoChanges" {
-					return fmt.Errorf("checking drift: %s", last[0].Summary)
-				}
+			if apply, err = o.waitUntil(ctx, c, apply, func(a *infrav1.WorkspaceTemplateApply) bool {
+				return a.Status.Drift != nil && a.Status.Drift.Request == request
+			}); err != nil {
+				return o.stillRequested(err, checkRequested)
 			}
-			policy, err := operate.Policy(ctx, c, apply)
-			if err != nil {
-				return err
+			if last := apply.Status.History; len(last) > 0 && last[0].Operation == infrav1.RunOperation(terraform.OperationCheckDrift) && last[0].Outcome != "Succeeded" && last[0].Outcome != "NoChanges" {
+				return fmt.Errorf("checking drift: %s", last[0].Summary)
 			}
-			d := driftOf(apply, policy)
-			if output.Structured() {
-				err = output.Print(o.Out, d)
-			} else {
-				err = printDrift(o.Out, d, o.style(), time.Now())
-			}
-			if err == nil && len(d.Resources) > 0 {
-				err = &Exit{Code: 1}
-			}
+		}
+		policy, err := operate.Policy(ctx, c, apply)
+		if err != nil {
 			return err
-		},
+		}
+		d := driftOf(apply, policy)
+		if output.Structured() {
+			err = output.Print(o.Out, d)
+		} else {
+			err = printDrift(o.Out, d, o.style(), time.Now())
+		}
+		if err == nil && len(d.Resources) > 0 {
+			err = &Exit{Code: 1}
+		}
+		return err
 	})
 	cmd.Flags().BoolVar(&checkNow, "now", false, "Run a drift check now and wait for its result.")
 	addOutput(cmd, &output)

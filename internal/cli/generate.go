@@ -25,9 +25,7 @@ type generateFlags struct {
 }
 
 func newGenerateCommand(o *Options) *cobra.Command {
-	c := group(&cobra.Command{Use: "generate", Short: "Generate manifests from templates"})
-	c.AddCommand(newGenerateClusterCommand(o))
-	return c
+	return group(&cobra.Command{Use: "generate", Short: "Generate manifests from templates"}, newGenerateClusterCommand(o))
 }
 
 func newGenerateClusterCommand(o *Options) *cobra.Command {

@@ -43,9 +43,10 @@ func renameExamples(cmd *cobra.Command, name string) {
 	}
 }
 
-// group turns a command into a parent of subcommands. It prints its help if it is
+// group turns a command into a parent of others. It prints its help if it is
 // called without a subcommand, and an error for an unknown one.
-func group(cmd *cobra.Command) *cobra.Command {
+func group(cmd *cobra.Command, children ...*cobra.Command) *cobra.Command {
+	cmd.AddCommand(children...)
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return nil

@@ -2,11 +2,13 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/client/describe"
@@ -21,16 +23,11 @@ func newHistoryCommand(o *Options) *cobra.Command {
 		Short: "List the runs and the shells of a workspace",
 		Example: `  captctl history cluster/demo
   captctl history network-a -o json`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			_, apply, err := o.workspace(cmd, args[0])
-			if err != nil {
-				return err
-			}
-			if output.Structured() {
-				return output.Print(o.Out, historyOf(apply))
-			}
-			return o.printHistory(apply)
-		},
+	}, func(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, args []string) error {
+		if output.Structured() {
+			return output.Print(o.Out, historyOf(apply))
+		}
+		return o.printHistory(apply)
 	})
 	addOutput(cmd, &output)
 	return cmd

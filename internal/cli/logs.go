@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/client/operate"
 	"github.com/appthrust/capt/internal/terraform/record"
 )
@@ -22,17 +23,12 @@ func newLogsCommand(o *Options) *cobra.Command {
 the command keeps printing until the run ends.`,
 		Example: `  captctl logs -f cluster/demo
   captctl logs network-a --run network-a-r7`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, apply, err := o.workspace(cmd, args[0])
-			if err != nil {
-				return err
-			}
-			secret, err := operate.RunSecret(cmd.Context(), c, apply, runID)
-			if err != nil {
-				return err
-			}
-			return o.printLog(cmd.Context(), c, secret, follow)
-		},
+	}, func(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, args []string) error {
+		secret, err := operate.RunSecret(ctx, c, apply, runID)
+		if err != nil {
+			return err
+		}
+		return o.printLog(ctx, c, secret, follow)
 	})
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "Keep printing until the run ends.")
 	cmd.Flags().StringVar(&runID, "run", "", "ID of the run, as captctl history lists it.")

@@ -24,13 +24,11 @@ import (
 )
 
 func newMigrateCommand(o *Options) *cobra.Command {
-	cmd := group(&cobra.Command{
+	return group(&cobra.Command{
 		Use:     "migrate",
 		Short:   "Move running software from Terraform to Flux",
 		Example: "  captctl migrate karpenter --cluster demo",
-	})
-	cmd.AddCommand(newMigrateKarpenterCommand(o))
-	return cmd
+	}, newMigrateKarpenterCommand(o))
 }
 
 // migrateFlags are the flags of captctl migrate karpenter.

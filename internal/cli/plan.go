@@ -99,7 +99,7 @@ func newPlanCommand(o *Options) *cobra.Command {
 			format := text.Output(output)
 			return format.Print(o.Out, plan)
 		},
-	})
+	}, nil)
 	addFormat(cmd, &output, string(text.JSON), string(text.YAML), markdown)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "Print JSON, like -o json.")
 	cmd.Flags().StringVar(&run, "run", "", "Show the plan of this run instead of the latest plan. captctl history lists the runs.")

@@ -21,14 +21,12 @@ import (
 )
 
 func newPolicyCommand(o *Options) *cobra.Command {
-	cmd := group(&cobra.Command{
+	return group(&cobra.Command{
 		Use:   "policy",
 		Short: "Test policies with a plan",
 		Long: `Test policies with a plan. A policy (WorkspacePolicy or ClusterWorkspacePolicy)
 denies plans, requires their approval, or warns about them.`,
-	})
-	cmd.AddCommand(newPolicyTestCommand(o))
-	return cmd
+	}, newPolicyTestCommand(o))
 }
 
 type policyTestFlags struct {

@@ -75,7 +75,7 @@ To import, you need the permission of an approver where approval is enforced.`,
 			}
 			return o.printOneShot(ctx, c, apply, result, output)
 		},
-	})
+	}, nil)
 	// String slices would parse the quotes of an address as CSV.
 	cmd.Flags().StringArrayVar(&operation.Replace, "replace", nil, "Address of a resource instance to replace. Can be repeated.")
 	cmd.Flags().StringArrayVar(&operation.Target, "target", nil, "Address of a resource or module to limit the plan to, with what it depends on. Can be repeated.")

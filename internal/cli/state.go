@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/client/operate"
@@ -13,15 +15,10 @@ import (
 )
 
 func newStateCommand(o *Options) *cobra.Command {
-	cmd := group(&cobra.Command{
+	return group(&cobra.Command{
 		Use:   "state",
 		Short: "Read, change, move and restore the state of a workspace",
-	})
-	cmd.AddCommand(
-		newStateListCommand(o), newStateShowCommand(o), newStatePullCommand(o), newStatePushCommand(o), newStateMvCommand(o), newStateRmCommand(o),
-		newStateMoveCommand(o), newSnapshotsCommand(o), newRestoreCommand(o),
-	)
-	return cmd
+	}, newStateListCommand(o), newStateShowCommand(o), newStatePullCommand(o), newStatePushCommand(o), newStateMvCommand(o), newStateRmCommand(o), newStateMoveCommand(o), newSnapshotsCommand(o), newRestoreCommand(o))
 }
 
 func newSnapshotsCommand(o *Options) *cobra.Command {
@@ -32,36 +29,31 @@ func newSnapshotsCommand(o *Options) *cobra.Command {
 		Long: `List the state snapshots of a workspace: the states from before each run that made
 changes, and the states that a run could not save.`,
 		Example: "  captctl state snapshots cluster/demo",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, apply, err := o.workspace(cmd, args[0])
-			if err != nil {
-				return err
+	}, func(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, args []string) error {
+		snapshots, err := operate.Snapshots(ctx, c, apply)
+		if err != nil {
+			return err
+		}
+		if output.Structured() {
+			return output.Print(o.Out, text.NonNil(snapshots))
+		}
+		if len(snapshots) == 0 {
+			fmt.Fprintf(o.Err, "%s has no snapshots: a snapshot is taken before each run that changes the state\n", apply.Name)
+			return nil
+		}
+		now := time.Now()
+		table := text.NewTable("SNAPSHOT", "BEFORE RUN", "AGE", "SERIAL", "RESOURCES", "")
+		for _, s := range snapshots {
+			serial, resources, note := "encrypted", "", ""
+			if s.Serial != nil && s.Resources != nil {
+				serial, resources = strconv.FormatUint(*s.Serial, 10), strconv.Itoa(*s.Resources)
 			}
-			snapshots, err := operate.Snapshots(cmd.Context(), c, apply)
-			if err != nil {
-				return err
+			if s.Restored {
+				note = "restored last"
 			}
-			if output.Structured() {
-				return output.Print(o.Out, text.NonNil(snapshots))
-			}
-			if len(snapshots) == 0 {
-				fmt.Fprintf(o.Err, "%s has no snapshots: a snapshot is taken before each run that changes the state\n", apply.Name)
-				return nil
-			}
-			now := time.Now()
-			table := text.NewTable("SNAPSHOT", "BEFORE RUN", "AGE", "SERIAL", "RESOURCES", "")
-			for _, s := range snapshots {
-				serial, resources, note := "encrypted", "", ""
-				if s.Serial != nil && s.Resources != nil {
-					serial, resources = strconv.FormatUint(*s.Serial, 10), strconv.Itoa(*s.Resources)
-				}
-				if s.Restored {
-					note = "restored last"
-				}
-				table.Add(text.Cells(s.Name, s.Run, text.Age(now, s.Taken.Time), serial, resources, note)...)
-			}
-			return table.Print(o.Out, o.style())
-		},
+			table.Add(text.Cells(s.Name, s.Run, text.Age(now, s.Taken.Time), serial, resources, note)...)
+		}
+		return table.Print(o.Out, o.style())
 	})
 	addOutput(cmd, &output)
 	return cmd
@@ -86,28 +78,22 @@ let it wait for approval.`,
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx := cmd.Context()
-			c, apply, err := o.workspace(cmd, args[0])
-			if err != nil {
-				return err
-			}
-			snapshot, err := operate.FindSnapshot(ctx, c, apply, args[1])
-			if err != nil {
-				return err
-			}
-			if err := o.confirmStateChange(ctx, c, apply, yes, hold, fmt.Sprintf("Restore the state of %s to %s?", apply.Name, snapshot.Name)); err != nil {
-				return err
-			}
-			if err := operate.Restore(ctx, c, apply, snapshot, hold); err != nil {
-				return err
-			}
-			fmt.Fprintf(o.Out, "Requested to restore the state of %s to %s\n", apply.Name, snapshot.Name)
-			if !wait {
-				return nil
-			}
-			return o.waitForResult(ctx, c, apply, restoreRequested, func(a *infrav1.WorkspaceTemplateApply) bool { return restored(a, snapshot.Name) })
-		},
+	}, func(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, args []string) error {
+		snapshot, err := operate.FindSnapshot(ctx, c, apply, args[1])
+		if err != nil {
+			return err
+		}
+		if err := o.confirmStateChange(ctx, c, apply, yes, hold, fmt.Sprintf("Restore the state of %s to %s?", apply.Name, snapshot.Name)); err != nil {
+			return err
+		}
+		if err := operate.Restore(ctx, c, apply, snapshot, hold); err != nil {
+			return err
+		}
+		fmt.Fprintf(o.Out, "Requested to restore the state of %s to %s\n", apply.Name, snapshot.Name)
+		if !wait {
+			return nil
+		}
+		return o.waitForResult(ctx, c, apply, restoreRequested, func(a *infrav1.WorkspaceTemplateApply) bool { return restored(a, snapshot.Name) })
 	})
 	addHold(cmd, &hold)
 	addYes(cmd, &yes)

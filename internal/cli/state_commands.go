@@ -78,7 +78,7 @@ func newStateListCommand(o *Options) *cobra.Command {
 			_, err = o.Out.Write(addresses)
 			return err
 		},
-	})
+	}, nil)
 	addOutput(cmd, &output)
 	return cmd
 }
@@ -107,7 +107,7 @@ unless --show-sensitive is set.
 			_, err = o.Out.Write(shown)
 			return err
 		},
-	})
+	}, nil)
 	cmd.Flags().BoolVar(&sensitive, "show-sensitive", false, "Show sensitive values.")
 	addOutput(cmd, &output)
 	return cmd
@@ -137,7 +137,7 @@ encrypted state is decrypted. The state may contain secrets.
 			_, err = text.Raw(o.Out).Write(append(state, '\n'))
 			return err
 		},
-	})
+	}, nil)
 	cmd.Flags().StringVar(&file, "out", "", "Write the state to this file, with mode 0600.")
 	return cmd
 }
@@ -231,12 +231,7 @@ has them.
 // name of the workspace.
 func (o *Options) writeCommand(cmd *cobra.Command, addFlags func(*cobra.Command), request func(args []string) (*terraform.StateCommand, []byte, string, error)) *cobra.Command {
 	var yes, hold, wait bool
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ctx := cmd.Context()
-		c, apply, err := o.workspace(cmd, args[0])
-		if err != nil {
-			return err
-		}
+	o.workspaceCommand(cmd, func(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, args []string) error {
 		command, input, question, err := request(args)
 		if err != nil {
 			return err
@@ -256,12 +251,12 @@ func (o *Options) writeCommand(cmd *cobra.Command, addFlags func(*cobra.Command)
 			return nil
 		}
 		return o.waitForResult(ctx, c, apply, planFollows, planned)
-	}
+	})
 	addFlags(cmd)
 	addHold(cmd, &hold)
 	addYes(cmd, &yes)
 	addWait(cmd, &wait)
-	return o.workspaceCommand(cmd)
+	return cmd
 }
 
 // planned reports whether the run after a change of the state is finished.

@@ -59,7 +59,7 @@ once; use --hold to let it wait for approval.`,
 			}
 			return o.waitForResult(ctx, c, apply, planFollows, planned)
 		},
-	})
+	}, nil)
 	cmd.Flags().StringVar(&to, "to", "", "WorkspaceProviderConfig with the new backend.")
 	cmd.Flags().BoolVar(&toDefault, "to-default", false, "Move the state to the backend of the template's config, or to the default backend.")
 	_ = cmd.RegisterFlagCompletionFunc("to", o.completeFlag(operate.Names(&infrav1.WorkspaceProviderConfigList{})))

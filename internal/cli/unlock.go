@@ -23,40 +23,34 @@ func newUnlockCommand(o *Options) *cobra.Command {
 a run that takes the lock. The command refuses to break the lock of a run that is
 still active. It also ends the wait for a shell (captctl shell) that was killed.`,
 		Example: "  captctl unlock cluster/demo",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx := cmd.Context()
-			c, apply, err := o.workspace(cmd, args[0])
-			if err != nil {
-				return err
-			}
-			lock, err := operate.FindLock(ctx, c, apply)
-			if err != nil {
-				return err
-			}
-			if text := apply.Annotations[infrav1.ShellAnnotation]; lock == nil && text != "" {
-				return o.closeShell(ctx, c, apply, text, yes)
-			}
-			if lock == nil {
-				fmt.Fprintf(o.Out, "The state of %s is not locked\n", apply.Name)
-				return nil
-			}
-			question, err := unlockQuestion(lock, args[0])
-			if err != nil {
-				return err
-			}
-			if err := o.confirm(ctx, yes, question); err != nil {
-				return err
-			}
-			request, err := operate.Unlock(ctx, c, apply, lock)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(o.Out, "Requested a run that breaks lock %s\n", lock.ID)
-			if noWait {
-				return nil
-			}
-			return o.waitForUnlock(ctx, c, apply, lock.ID, request)
-		},
+	}, func(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, args []string) error {
+		lock, err := operate.FindLock(ctx, c, apply)
+		if err != nil {
+			return err
+		}
+		if text := apply.Annotations[infrav1.ShellAnnotation]; lock == nil && text != "" {
+			return o.closeShell(ctx, c, apply, text, yes)
+		}
+		if lock == nil {
+			fmt.Fprintf(o.Out, "The state of %s is not locked\n", apply.Name)
+			return nil
+		}
+		question, err := unlockQuestion(lock, args[0])
+		if err != nil {
+			return err
+		}
+		if err := o.confirm(ctx, yes, question); err != nil {
+			return err
+		}
+		request, err := operate.Unlock(ctx, c, apply, lock)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(o.Out, "Requested a run that breaks lock %s\n", lock.ID)
+		if noWait {
+			return nil
+		}
+		return o.waitForUnlock(ctx, c, apply, lock.ID, request)
 	})
 	addYes(cmd, &yes)
 	cmd.Flags().BoolVar(&noWait, "no-wait", false, "Do not wait for the run that takes the lock.")

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,8 +17,17 @@ const nameHelp = `NAME is the name of a WorkspaceTemplateApply. Use cluster/NAME
 of a cluster's control plane, and cluster/NAME/vpc for the workspace of its VPC.`
 
 // workspaceCommand adds the help, the arguments and the completion that commands
-// for one workspace share.
-func (o *Options) workspaceCommand(cmd *cobra.Command) *cobra.Command {
+// for one workspace share. Run is called with the workspace, unless the command has RunE.
+func (o *Options) workspaceCommand(cmd *cobra.Command, run func(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, args []string) error) *cobra.Command {
+	if cmd.RunE == nil {
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			c, apply, err := o.workspace(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			return run(cmd.Context(), c, apply, args)
+		}
+	}
 	cmd.Long = strings.TrimSpace(cmp.Or(cmd.Long, cmd.Short+".") + "\n\n" + nameHelp)
 	if cmd.Args == nil {
 		cmd.Args = oneName("workspace")

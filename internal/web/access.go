@@ -3,9 +3,10 @@ package web
 import (
 	"context"
 	"fmt"
-	"github.com/appthrust/capt/internal/client/operate"
 	"slices"
 	"sync"
+
+	"github.com/appthrust/capt/internal/client/operate"
 
 	"golang.org/x/sync/errgroup"
 	authorizationv1 "k8s.io/api/authorization/v1"

@@ -22,34 +22,18 @@ import (
 	"github.com/appthrust/capt/internal/terraform/template"
 )
 
-// NotFoundError reports an object that does not exist.
-type NotFoundError struct {
-	// Kind is the name of the kind in messages, such as workspace.
-	Kind, Name, Namespace string
-	// Nearest is the existing name that was probably meant, or empty.
-	Nearest string
-	// Others reports whether the namespace has other objects of the kind.
-	Others bool
-}
-
-// Error returns a sentence with the next step.
-func (e *NotFoundError) Error() string {
-	text := fmt.Sprintf("%s %q not found in namespace %q", e.Kind, e.Name, e.Namespace)
-	switch {
-	case e.Nearest != "":
-		return text + fmt.Sprintf(": did you mean %q?", e.Nearest)
-	case !e.Others:
-		return text + fmt.Sprintf(", which has no %ss: choose another namespace with -n", e.Kind)
-	default:
-		return text + ": press TAB to complete a name, or choose another namespace with -n"
-	}
-}
-
-// NotFound returns a NotFoundError for a name that is not among the existing
-// names.
+// NotFound returns the error for a name that is not among the existing names, with the next step.
 func NotFound(kind, namespace, name string, existing []string) error {
-	nearest, _ := message.Nearest(name, existing)
-	return &NotFoundError{Kind: kind, Name: name, Namespace: namespace, Nearest: nearest, Others: len(existing) > 0}
+	problem := fmt.Sprintf("%s %q not found in namespace %q", kind, name, namespace)
+	nearest, found := message.Nearest(name, existing)
+	switch {
+	case found:
+		return fmt.Errorf("%s: did you mean %q?", problem, nearest)
+	case len(existing) == 0:
+		return fmt.Errorf("%s, which has no %ss: choose another namespace with -n", problem, kind)
+	default:
+		return errors.New(problem + ": press TAB to complete a name, or choose another namespace with -n")
+	}
 }
 
 // notFoundOf returns the error for a run or snapshot that a workspace does not
@@ -74,8 +58,8 @@ func Find(ctx context.Context, c client.Reader, namespace, name string) (*infrav
 	return apply, Get(ctx, c, "workspace", client.ObjectKey{Namespace: namespace, Name: name}, apply, &infrav1.WorkspaceTemplateApplyList{})
 }
 
-// Get reads an object by a name that a user gave. Of one that does not exist, the error is a
-// NotFoundError with the nearest name in the list.
+// Get reads an object by a name that a user gave. The error for one that does not exist
+// names the nearest of its kind, of which list is an empty list.
 func Get(ctx context.Context, c client.Reader, kind string, key client.ObjectKey, obj client.Object, list client.ObjectList) error {
 	err := c.Get(ctx, key, obj)
 	if apierrors.IsNotFound(err) {
