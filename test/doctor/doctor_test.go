@@ -251,23 +251,28 @@ func TestExamine_webhookThatBlocksEveryChange(t *testing.T) {
 
 func TestExamine_credentials(t *testing.T) {
 	p := newHarness(t)
+	notReady := func(reason, message string) []metav1.Condition {
+		return []metav1.Condition{{Type: infrav1.ReadyCondition, Status: metav1.ConditionFalse, Reason: reason, Message: message, LastTransitionTime: metav1.Now(), ObservedGeneration: 1}}
+	}
+	workspace := func(name, reason, message string) *infrav1.WorkspaceTemplateApply {
+		return &infrav1.WorkspaceTemplateApply{
+			ObjectMeta: p.meta(name), Spec: infrav1.WorkspaceTemplateApplySpec{TemplateRef: infrav1.TemplateReference{Name: "network"}},
+			Status: infrav1.WorkspaceTemplateApplyStatus{ObservedGeneration: 1, Conditions: notReady(reason, message)},
+		}
+	}
 	p.create(
-		&corev1.Secret{ObjectMeta: p.meta("there"), Data: map[string][]byte{"other": []byte("x")}},
-		&infrav1.WorkspaceProviderConfig{ObjectMeta: p.meta("aws"), Spec: infrav1.WorkspaceProviderConfigSpec{Credentials: []infrav1.ProviderCredential{
-			{Env: "A", SecretRef: infrav1.KeyReference{Name: "absent", Key: "a"}},
-			{Env: "B", SecretRef: infrav1.KeyReference{Name: "there", Key: "b"}},
-		}}},
-		template(p.meta("network"), "gcp"),
-		&infrav1.WorkspaceTemplateApply{ObjectMeta: p.meta("without-config"), Spec: infrav1.WorkspaceTemplateApplySpec{TemplateRef: infrav1.TemplateReference{Name: "network"}}},
-		&infrav1.WorkspaceTemplateApply{ObjectMeta: p.meta("without-template"), Spec: infrav1.WorkspaceTemplateApplySpec{TemplateRef: infrav1.TemplateReference{Name: "missing"}}},
+		&infrav1.WorkspaceProviderConfig{ObjectMeta: p.meta("aws"), Status: infrav1.WorkspaceProviderConfigStatus{Conditions: notReady(infrav1.WaitingForSecretReason, "Secret absent does not exist")}},
+		&infrav1.WorkspaceProviderConfig{ObjectMeta: p.meta("s3"), Status: infrav1.WorkspaceProviderConfigStatus{Conditions: notReady(infrav1.ConfigurationInvalidReason, "no bucket")}},
+		workspace("without-config", infrav1.WaitingForProviderConfigReason, "WorkspaceProviderConfig gcp does not exist"),
+		workspace("without-template", infrav1.WaitingForTemplateReason, "WorkspaceTemplate missing does not exist"),
 	)
 
 	results := p.examine()
 
-	p.g.Expect(results).To(problem("credentials", doctor.Fail, "WorkspaceProviderConfig "+p.namespace+"/aws", "Secret absent does not exist", "kubectl create secret generic -n "+p.namespace+" absent"))
-	p.g.Expect(results).To(problem("credentials", doctor.Fail, "aws", "Secret there has no key b", "kubectl edit secret"))
-	p.g.Expect(results).To(problem("credentials", doctor.Fail, "without-config", "needs WorkspaceProviderConfig gcp", "provider-config-aws.yaml"))
-	p.g.Expect(results).To(problem("credentials", doctor.Fail, "without-template", "WorkspaceTemplate "+p.namespace+"/missing does not exist", "spec.templateRef"))
+	p.g.Expect(results).To(problem("credentials", doctor.Fail, "WorkspaceProviderConfig "+p.namespace+"/aws", "Secret absent does not exist", "kubectl create secret generic -n "+p.namespace))
+	p.g.Expect(results).To(problem("credentials", doctor.Fail, "/s3", "ConfigurationInvalid: no bucket", "kubectl edit -n "+p.namespace+" workspaceproviderconfig/s3"))
+	p.g.Expect(results).To(problem("credentials", doctor.Fail, "/without-config", "WorkspaceProviderConfig gcp does not exist", "provider-config-aws.yaml"))
+	p.g.Expect(results).To(problem("credentials", doctor.Fail, "/without-template", "WorkspaceTemplate missing does not exist", "spec.templateRef"))
 }
 
 func TestExamine_failedAddons(t *testing.T) {
@@ -303,7 +308,7 @@ func TestExamine_runsThatNeedAction(t *testing.T) {
 		}
 	}
 	p.create(
-		template(p.meta("network"), ""),
+		template(p.meta("network")),
 		waiting("failed", infrav1.RunFailedReason, "access denied", 10*time.Minute),
 		waiting("approval", infrav1.WaitingForApprovalReason, "plan-1 waits", 3*time.Hour),
 		waiting("soon", infrav1.WaitingForApprovalReason, "plan-2 waits", time.Minute),
@@ -393,7 +398,7 @@ func TestExamine_leftovers(t *testing.T) {
 	addon := p.meta("old-addon")
 	addon.Labels = map[string]string{addonsv1.AddonLabel: "flux"}
 	p.create(
-		template(p.meta("network"), ""),
+		template(p.meta("network")),
 		&infrav1.WorkspaceTemplateApply{ObjectMeta: p.meta("here"), Spec: infrav1.WorkspaceTemplateApplySpec{TemplateRef: infrav1.TemplateReference{Name: "network"}}},
 		secret("tfstate-here", "here", record.ComponentState, `{"resources": [{}]}`),
 		secret("tfstate-full", "old", record.ComponentState, `{"resources": [{}]}`),
@@ -418,12 +423,9 @@ func TestExamine_leftovers(t *testing.T) {
 	p.g.Expect(results).NotTo(problem("leftovers", doctor.Warn, "tfstate-here", "", ""))
 }
 
-func template(meta metav1.ObjectMeta, config string) *infrav1.WorkspaceTemplate {
+func template(meta metav1.ObjectMeta) *infrav1.WorkspaceTemplate {
 	t := &infrav1.WorkspaceTemplate{ObjectMeta: meta}
 	t.Spec.Template.Spec.ForProvider = infrav1.ModuleParameters{Source: infrav1.ModuleSourceInline, Module: `output "a" { value = 1 }`}
-	if config != "" {
-		t.Spec.Template.Spec.ProviderConfigRef = &infrav1.LocalReference{Name: config}
-	}
 	return t
 }
 

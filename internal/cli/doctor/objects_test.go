@@ -3,8 +3,6 @@ package doctor
 import (
 	"bytes"
 	"compress/gzip"
-	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -13,12 +11,9 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
@@ -90,64 +85,6 @@ func TestAddonProblems(t *testing.T) {
 	g.Expect(problems[0].Fix).To(Equal("kubectl edit captaddon -n team karpenter: change valuesKey, or set a default"))
 }
 
-func TestMissingReferences(t *testing.T) {
-	template := func(namespace, name, config string) infrav1.WorkspaceTemplate {
-		t := infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-		if config != "" {
-			t.Spec.Template.Spec.ProviderConfigRef = &infrav1.LocalReference{Name: config}
-		}
-		return t
-	}
-	templates := []infrav1.WorkspaceTemplate{template("team", "plain", ""), template("team", "aws", "aws"), template("shared", "aws", "aws"), template("shared", "gcp", "gcp"), template("team", "gcp", "gcp")}
-	configs := []infrav1.WorkspaceProviderConfig{{ObjectMeta: named("aws")}, {ObjectMeta: metav1.ObjectMeta{Namespace: "shared", Name: "gcp"}}}
-	for name, tc := range map[string]struct {
-		ref  infrav1.TemplateReference
-		want []string
-	}{
-		"no config":                    {infrav1.TemplateReference{Name: "plain"}, nil},
-		"config":                       {infrav1.TemplateReference{Name: "aws"}, nil},
-		"template of other namespace":  {infrav1.TemplateReference{Namespace: "shared", Name: "aws"}, nil},
-		"config in template namespace": {infrav1.TemplateReference{Namespace: "shared", Name: "gcp"}, nil},
-		"no config at all":             {infrav1.TemplateReference{Name: "gcp"}, []string{"fail: template gcp needs WorkspaceProviderConfig gcp, which does not exist in namespace team"}},
-		"no template":                  {infrav1.TemplateReference{Name: "none"}, []string{"fail: WorkspaceTemplate team/none does not exist"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			apply := infrav1.WorkspaceTemplateApply{ObjectMeta: named("net")}
-			apply.Spec.TemplateRef = tc.ref
-			problems := missingReferences([]infrav1.WorkspaceTemplateApply{apply}, templates, configs)
-			NewWithT(t).Expect(messages(problems)).To(Equal(tc.want))
-		})
-	}
-}
-
-// With -n, what a workspace uses of other namespaces exists nevertheless.
-func TestCredentials_ofANamespaceFindWhatIsLent(t *testing.T) {
-	template := &infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "platform", Name: "vpc"}}
-	template.Spec.Template.Spec.ProviderConfigRef = &infrav1.LocalReference{Name: "aws"}
-	config := &infrav1.WorkspaceProviderConfig{ObjectMeta: metav1.ObjectMeta{Namespace: "platform", Name: "aws"}}
-	config.Spec.Credentials = []infrav1.ProviderCredential{{Env: "A", SecretRef: infrav1.KeyReference{Name: "of-the-platform-team", Key: "a"}}}
-	apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: named("net")}
-	apply.Spec.TemplateRef = infrav1.TemplateReference{Namespace: "platform", Name: "vpc"}
-	examine := func(hidden bool, objects ...client.Object) []string {
-		c := fake.NewClientBuilder().WithScheme(Scheme()).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
-			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-				if hidden && key.Namespace == "platform" {
-					return apierrors.NewForbidden(schema.GroupResource{Resource: "workspacetemplates"}, key.Name, errors.New("no"))
-				}
-				return c.Get(ctx, key, obj, opts...)
-			},
-		}).Build()
-		results, err := (&Doctor{Client: c, Namespace: "team"}).credentials(t.Context())
-		NewWithT(t).Expect(err).NotTo(HaveOccurred())
-		return messages(results)
-	}
-	g := NewWithT(t)
-	g.Expect(examine(false, apply, template, config)).To(HaveExactElements(HavePrefix("ok: ")))
-	g.Expect(examine(true, apply, template, config)).To(HaveExactElements(HavePrefix("ok: ")), "the user must not read what is lent")
-	g.Expect(examine(false, apply, template)).To(HaveExactElements(ContainSubstring("needs WorkspaceProviderConfig aws")))
-	g.Expect(examine(false, apply)).To(HaveExactElements(ContainSubstring("WorkspaceTemplate platform/vpc does not exist")))
-}
-
 func TestGrantProblem_namesTheMissingGrant(t *testing.T) {
 	g := NewWithT(t)
 	apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: named("net")}
@@ -161,17 +98,6 @@ func TestGrantProblem_namesTheMissingGrant(t *testing.T) {
 		Status: Fail, Object: "WorkspaceTemplateApply team/net", Message: "WorkspaceTemplate platform/vpc is not granted to namespace team",
 		Fix: "create a CAPTReferenceGrant in namespace platform with from: [{namespaces: [team]}] and to: [{kind: WorkspaceTemplate, name: vpc}]; see docs/catalogue.md",
 	}))
-}
-
-func TestSecretReferences(t *testing.T) {
-	g := NewWithT(t)
-	config := &infrav1.WorkspaceProviderConfig{}
-	g.Expect(secretReferences(config)).To(BeEmpty())
-	config.Spec.Credentials = []infrav1.ProviderCredential{{SecretRef: infrav1.KeyReference{Name: "a", Key: "1"}}}
-	config.Spec.StateEncryption = &infrav1.StateEncryption{ConfigurationSecretRef: &infrav1.KeyReference{Name: "c", Key: "3"}}
-	g.Expect(secretReferences(config)).To(Equal([]infrav1.KeyReference{{Name: "a", Key: "1"}, {Name: "c", Key: "3"}}))
-	config.Spec.StateEncryption.PassphraseSecretRef = &infrav1.KeyReference{Name: "b", Key: "2"}
-	g.Expect(secretReferences(config)).To(HaveLen(3))
 }
 
 func TestOwners_isLeftover(t *testing.T) {

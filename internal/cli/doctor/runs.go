@@ -23,19 +23,17 @@ type limit struct {
 // waitLimits are the reasons of workspaces that normally stop waiting by
 // themselves.
 var waitLimits = map[string]limit{
-	infrav1.WaitingForApprovalReason:       {time.Hour, "captctl plan -n NS NAME, then captctl approve -n NS NAME"},
-	infrav1.QueuedReason:                   {15 * time.Minute, "raise --max-runs of the manager, or maxConcurrentRuns of the provider config"},
-	infrav1.RunInProgressReason:            {2 * time.Hour, "captctl logs -f -n NS NAME"},
-	infrav1.LockHeldReason:                 {10 * time.Minute, "captctl unlock -n NS NAME"},
-	infrav1.RetryingReason:                 {time.Hour, "captctl logs -n NS NAME"},
-	infrav1.RunInterruptedReason:           {time.Hour, "captctl logs -n NS NAME; if the pods of its runs are killed or evicted, raise spec.runner.resources of the WorkspaceProviderConfig"},
-	infrav1.WaitingForTemplateReason:       {10 * time.Minute, "create the template of its spec.templateRef with kubectl apply"},
-	infrav1.WaitingForProviderConfigReason: {10 * time.Minute, "create the WorkspaceProviderConfig of its template with kubectl apply"},
-	infrav1.WaitingForSecretReason:         {30 * time.Minute, "kubectl describe workspacetemplateapply -n NS NAME"},
-	infrav1.WaitingForSourceReason:         {10 * time.Minute, "kubectl describe workspacetemplateapply -n NS NAME"},
-	infrav1.WaitingForConfigMapReason:      {10 * time.Minute, "kubectl describe workspacetemplateapply -n NS NAME"},
-	infrav1.WaitingForWorkspaceReason:      {time.Hour, "kubectl describe workspacetemplateapply -n NS NAME"},
-	infrav1.ShellOpenReason:                {time.Hour, "close the shell; if it does not exist any more, captctl unlock -n NS NAME"},
+	infrav1.WaitingForApprovalReason:  {time.Hour, "captctl plan -n NS NAME, then captctl approve -n NS NAME"},
+	infrav1.QueuedReason:              {15 * time.Minute, "raise --max-runs of the manager, or maxConcurrentRuns of the provider config"},
+	infrav1.RunInProgressReason:       {2 * time.Hour, "captctl logs -f -n NS NAME"},
+	infrav1.LockHeldReason:            {10 * time.Minute, "captctl unlock -n NS NAME"},
+	infrav1.RetryingReason:            {time.Hour, "captctl logs -n NS NAME"},
+	infrav1.RunInterruptedReason:      {time.Hour, "captctl logs -n NS NAME; if the pods of its runs are killed or evicted, raise spec.runner.resources of the WorkspaceProviderConfig"},
+	infrav1.WaitingForSecretReason:    {30 * time.Minute, "kubectl describe workspacetemplateapply -n NS NAME"},
+	infrav1.WaitingForSourceReason:    {10 * time.Minute, "kubectl describe workspacetemplateapply -n NS NAME"},
+	infrav1.WaitingForConfigMapReason: {10 * time.Minute, "kubectl describe workspacetemplateapply -n NS NAME"},
+	infrav1.WaitingForWorkspaceReason: {time.Hour, "kubectl describe workspacetemplateapply -n NS NAME"},
+	infrav1.ShellOpenReason:           {time.Hour, "close the shell; if it does not exist any more, captctl unlock -n NS NAME"},
 }
 
 // failureFixes are the reasons of workspaces that stay until a user acts, with the
