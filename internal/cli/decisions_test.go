@@ -9,6 +9,7 @@ import (
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/client/text"
 	"github.com/appthrust/capt/internal/local/controlplane"
 	"github.com/appthrust/capt/internal/local/environment"
 )
@@ -145,10 +146,10 @@ func TestPartState(t *testing.T) {
 
 func TestFormat(t *testing.T) {
 	g := NewWithT(t)
-	value := "text"
+	value := text.Output("text")
 	f := &format{value: &value, formats: []string{"text", "json", "sarif"}}
 	g.Expect(f.Set("xml")).To(MatchError(`unknown output format "xml": use text, json or sarif`))
-	g.Expect(value).To(Equal("text"))
+	g.Expect(value).To(BeEquivalentTo("text"))
 	g.Expect(f.Set("json")).To(Succeed())
 	g.Expect(f.String()).To(Equal("json"))
 	g.Expect((&format{formats: []string{"json"}}).list()).To(Equal("json"))

@@ -14,7 +14,7 @@ import (
 )
 
 func newDoctorCommand(o *Options) *cobra.Command {
-	output := "text"
+	output := text.Output("text")
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check a management cluster and show how to fix problems",
@@ -37,7 +37,7 @@ The exit code is 1 if a check fails.`,
 	return cmd
 }
 
-func (o *Options) doctor(ctx context.Context, output string) error {
+func (o *Options) doctor(ctx context.Context, output text.Output) error {
 	config, err := o.Config()
 	if err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 
 func newEnvCommand(o *Options) *cobra.Command {
 	var flags environmentFlags
-	var output string
+	var output text.Output
 	cmd := &cobra.Command{
 		Use:   "env [NAME]",
 		Short: "Print how a shell connects to a local management cluster",

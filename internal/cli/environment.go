@@ -164,7 +164,7 @@ deleted: delete the clusters that own them first.` + environmentHelp,
 
 func newStatusCommand(o *Options) *cobra.Command {
 	var flags environmentFlags
-	var output string
+	var output text.Output
 	cmd := &cobra.Command{
 		Use:   "status [NAME]",
 		Short: "Show the processes of a local management cluster",

@@ -33,7 +33,8 @@ func newMigrateCommand(o *Options) *cobra.Command {
 
 // migrateFlags are the flags of captctl migrate karpenter.
 type migrateFlags struct {
-	cluster, selector, output, addons        string
+	cluster, selector, addons                string
+	output                                   text.Output
 	all, dryRun, apply, rollback, yes, allow bool
 	from, to, flux, addon                    string
 	timeout                                  time.Duration

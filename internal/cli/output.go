@@ -11,26 +11,27 @@ import (
 )
 
 // addOutput adds the --output flag for JSON and YAML to a command.
-func addOutput(cmd *cobra.Command, output *text.Output) {
-	addFormat(cmd, (*string)(output), string(text.JSON), string(text.YAML))
-}
+func addOutput(cmd *cobra.Command, output *text.Output) { addFormat(cmd, output, text.JSON, text.YAML) }
 
 // addFormat adds the --output flag for the given formats to a command. The value
 // of output is the default.
-func addFormat(cmd *cobra.Command, output *string, formats ...string) {
-	f := &format{value: output, formats: formats}
+func addFormat(cmd *cobra.Command, output *text.Output, formats ...text.Output) {
+	f := &format{value: output}
+	for _, name := range formats {
+		f.formats = append(f.formats, string(name))
+	}
 	cmd.Flags().VarP(f, "output", "o", "Output format: "+f.list()+".")
-	completeWords(cmd, "output", formats)
+	completeWords(cmd, "output", f.formats)
 }
 
 // format is the value of a flag that accepts one of several formats. It
 // implements pflag.Value.
 type format struct {
-	value   *string
+	value   *text.Output
 	formats []string
 }
 
-func (f *format) String() string { return *f.value }
+func (f *format) String() string { return string(*f.value) }
 
 func (f *format) Type() string { return "format" }
 
@@ -38,7 +39,7 @@ func (f *format) Set(value string) error {
 	if !slices.Contains(f.formats, value) {
 		return fmt.Errorf("unknown output format %q: use %s", value, f.list())
 	}
-	*f.value = value
+	*f.value = text.Output(value)
 	return nil
 }
 

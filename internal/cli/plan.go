@@ -22,7 +22,7 @@ import (
 	"github.com/appthrust/capt/internal/terraform/change"
 )
 
-const markdown = "markdown"
+const markdown text.Output = "markdown"
 
 // planHelp describes captctl plan.
 const planHelp = `Show the latest plan of a workspace in the format of Terraform: what it creates (+),
@@ -47,7 +47,7 @@ fails, or a policy or protected resources would refuse it; 2 for wrong usage; an
 --detailed-exitcode, 3 if there are changes.`
 
 func newPlanCommand(o *Options) *cobra.Command {
-	var output string
+	var output text.Output
 	var run string
 	var short, asJSON bool
 	var speculation speculateFlags
@@ -67,7 +67,7 @@ func newPlanCommand(o *Options) *cobra.Command {
 		Args: func(cmd *cobra.Command, args []string) error { return speculation.check(cmd, args) },
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if asJSON {
-				output = string(text.JSON)
+				output = text.JSON
 			}
 			if speculation.dir != "" {
 				return o.speculate(cmd.Context(), args, &speculation, output, short)
@@ -96,11 +96,10 @@ func newPlanCommand(o *Options) *cobra.Command {
 			}); err != nil && !errors.Is(err, operate.ErrNoSecrets) {
 				return err
 			}
-			format := text.Output(output)
-			return format.Print(o.Out, plan)
+			return output.Print(o.Out, plan)
 		},
 	}, nil)
-	addFormat(cmd, &output, string(text.JSON), string(text.YAML), markdown)
+	addFormat(cmd, &output, text.JSON, text.YAML, markdown)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "Print JSON, like -o json.")
 	cmd.Flags().StringVar(&run, "run", "", "Show the plan of this run instead of the latest plan. captctl history lists the runs.")
 	cmd.Flags().BoolVar(&short, "short", false, "List the changed resources without values.")

@@ -30,7 +30,7 @@ denies plans, requires their approval, or warns about them.`,
 }
 
 type policyTestFlags struct {
-	output  string
+	output  text.Output
 	plan    string
 	destroy bool
 	// refreshOnly is set if the plan is one that only refreshes the state.
@@ -69,7 +69,7 @@ cannot be read.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return o.testPolicies(cmd.Context(), args, flags) },
 	}
-	addFormat(c, &flags.output, "text", string(text.JSON), string(text.YAML), markdown)
+	addFormat(c, &flags.output, "text", text.JSON, text.YAML, markdown)
 	c.Flags().StringVar(&flags.plan, "plan", "", "Output of tofu show -json PLAN, or - for stdin.")
 	c.Flags().BoolVar(&flags.destroy, "destroy", false, "The plan destroys the workspace: plan.destroy is true.")
 	c.Flags().BoolVar(&flags.refreshOnly, "refresh-only", false, "The plan is that of tofu plan -refresh-only: plan.refreshOnly is true, and rules see what drifted.")
@@ -213,13 +213,12 @@ func (o *Options) openPlan(path string) (*os.File, error) {
 	return file, nil
 }
 
-func (o *Options) printViolations(violations []terraform.PolicyViolation, output string) error {
+func (o *Options) printViolations(violations []terraform.PolicyViolation, output text.Output) error {
 	shown := apiViolations(violations)
-	switch output {
-	case string(text.JSON), string(text.YAML):
-		format := text.Output(output)
-		return format.Print(o.Out, text.NonNil(shown))
-	case markdown:
+	switch {
+	case output.Structured():
+		return output.Print(o.Out, text.NonNil(shown))
+	case output == markdown:
 		fmt.Fprint(o.Out, markdownViolations(shown))
 	default:
 		fmt.Fprint(o.Out, listViolations(shown, o.style()))

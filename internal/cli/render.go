@@ -15,8 +15,9 @@ import (
 )
 
 type renderFlags struct {
-	output, cluster, outputs string
-	runs                     bool
+	output           text.Output
+	cluster, outputs string
+	runs             bool
 }
 
 func newRenderCommand(o *Options) *cobra.Command {

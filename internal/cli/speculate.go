@@ -67,7 +67,7 @@ type speculative struct {
 
 // speculate plans the module of a directory for one workspace, or for all that use a
 // template, and prints the plans.
-func (o *Options) speculate(ctx context.Context, args []string, flags *speculateFlags, output string, short bool) (err error) {
+func (o *Options) speculate(ctx context.Context, args []string, flags *speculateFlags, output text.Output, short bool) (err error) {
 	ctx, stop := untilHangup(ctx)
 	defer stop()
 	top, root, err := speculate.Locate(flags.dir)
@@ -108,13 +108,12 @@ func (o *Options) speculate(ctx context.Context, args []string, flags *speculate
 	if err := page.end(o.Out); err != nil {
 		return err
 	}
-	if output == string(text.JSON) || output == string(text.YAML) {
+	if output.Structured() {
 		var shown any = plans
 		if flags.template == "" {
 			shown = plans[0]
 		}
-		format := text.Output(output)
-		if err := format.Print(o.Out, shown); err != nil {
+		if err := output.Print(o.Out, shown); err != nil {
 			return err
 		}
 	}
@@ -196,13 +195,13 @@ func (s *speculator) run(ctx context.Context, apply *infrav1.WorkspaceTemplateAp
 }
 
 // printSpeculative prints a plan, or collects its changes for a structured output.
-func (o *Options) printSpeculative(plan *speculative, output string, short bool, page *comment) error {
+func (o *Options) printSpeculative(plan *speculative, output text.Output, short bool, page *comment) error {
 	read := plan.changes
 	if short || read == nil {
 		read = func(func(change.Entry) error) (bool, error) { return false, nil }
 	}
 	switch {
-	case output != "" && output != markdown:
+	case output.Structured():
 		_, err := read(func(entry change.Entry) error {
 			plan.Details = append(plan.Details, entry)
 			return nil

@@ -17,7 +17,7 @@ import (
 )
 
 type validateFlags struct {
-	output      string
+	output      text.Output
 	strict      bool
 	charts      []string
 	modules     []string
@@ -114,7 +114,7 @@ func (o *Options) validate(ctx context.Context, paths []string, flags *validateF
 
 // summarize prints the number of findings in the text format, and returns an error
 // if there are errors among them.
-func (o *Options) summarize(output string, objects int, findings []validate.Finding) error {
+func (o *Options) summarize(output text.Output, objects int, findings []validate.Finding) error {
 	failures := 0
 	for _, f := range findings {
 		if f.Severity == validate.Error {

@@ -44,12 +44,12 @@ func (s *Server) plan(w http.ResponseWriter, r *http.Request) {
 		_ = control.SetWriteDeadline(time.Now().Add(s.writeTimeout))
 		return lines.Encode(line)
 	}
-	if write(PlanLine{Plan: encode(plan)}) != nil {
+	if write(PlanLine{Plan: plan}) != nil {
 		return
 	}
 	end := &PlanEnd{}
 	end.Details, err = operate.PlanChanges(r.Context(), identityOf(r).client, apply, plan.ID, func(entry change.Entry) error {
-		return write(PlanLine{Entry: encode(entry)})
+		return write(PlanLine{Entry: &entry})
 	})
 	if err != nil && !errors.Is(err, operate.ErrNoSecrets) {
 		end.Error = message.OneLine(err.Error())
@@ -68,13 +68,4 @@ func (s *Server) missingSecrets(r *http.Request, namespace string) string {
 		return ""
 	}
 	return "get secrets in " + namespace
-}
-
-// encode returns the JSON of a value that can always be encoded.
-func encode(value any) json.RawMessage {
-	content, err := json.Marshal(value)
-	if err != nil {
-		return json.RawMessage("null")
-	}
-	return content
 }

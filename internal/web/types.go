@@ -1,12 +1,12 @@
 package web
 
 import (
-	"encoding/json"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/client/describe"
+	"github.com/appthrust/capt/internal/client/operate"
+	"github.com/appthrust/capt/internal/terraform/change"
 )
 
 // The types below are what the page reads; ui/src/types.ts repeats them.
@@ -240,9 +240,9 @@ type Span struct {
 // PlanLine is a line of the answer to a request for a plan: first the plan, then
 // its changes with values, then the end.
 type PlanLine struct {
-	Plan  json.RawMessage `json:"plan,omitempty"`
-	Entry json.RawMessage `json:"entry,omitempty"`
-	End   *PlanEnd        `json:"end,omitempty"`
+	Plan  *operate.Plan `json:"plan,omitempty"`
+	Entry *change.Entry `json:"entry,omitempty"`
+	End   *PlanEnd      `json:"end,omitempty"`
 }
 
 // PlanEnd is the last line of a plan.

@@ -67,17 +67,13 @@ func (p *harness) create(objects ...client.Object) {
 	for _, obj := range objects {
 		status := obj.DeepCopyObject().(client.Object)
 		p.g.Expect(p.client.Create(context.Background(), obj)).To(Succeed())
-		if _, isWorkspace := obj.(*infrav1.WorkspaceTemplateApply); isWorkspace || isAddon(obj) {
+		switch obj.(type) {
+		case *infrav1.WorkspaceTemplateApply, *infrav1.WorkspaceProviderConfig, *addonsv1.CAPTAddon:
 			status.SetResourceVersion(obj.GetResourceVersion())
 			status.SetUID(obj.GetUID())
 			p.g.Expect(p.client.Status().Update(context.Background(), status)).To(Succeed())
 		}
 	}
-}
-
-func isAddon(obj client.Object) bool {
-	_, ok := obj.(*addonsv1.CAPTAddon)
-	return ok
 }
 
 func (p *harness) meta(name string) metav1.ObjectMeta {

@@ -2,7 +2,6 @@ package render
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -156,21 +155,20 @@ func (r *renderer) unstructured(namespace string, ref clusterv1.ClusterClassTemp
 // names; here the suffix is the name of the worker topology.
 func (r *renderer) collect(desired *topologyscope.ClusterState) (*topology, error) {
 	result := &topology{cluster: desired.Cluster}
-	add := func(obj client.Object, name string) error {
-		typed, err := r.typed(obj)
-		if err != nil {
-			return err
+	add := func(name string, objects ...client.Object) error {
+		for _, obj := range objects {
+			typed, err := r.typed(obj)
+			if err != nil {
+				return err
+			}
+			typed.SetName(name)
+			typed.SetOwnerReferences(nil)
+			result.objects = append(result.objects, typed)
 		}
-		typed.SetName(name)
-		typed.SetOwnerReferences(nil)
-		result.objects = append(result.objects, typed)
 		return nil
 	}
 	name := desired.Cluster.Name
-	if err := add(desired.InfrastructureCluster, name); err != nil {
-		return nil, err
-	}
-	if err := add(desired.ControlPlane.Object, name); err != nil {
+	if err := add(name, desired.InfrastructureCluster, desired.ControlPlane.Object); err != nil {
 		return nil, err
 	}
 	result.cluster.Spec.InfrastructureRef.Name, result.cluster.Spec.ControlPlaneRef.Name = name, name
@@ -178,20 +176,16 @@ func (r *renderer) collect(desired *topologyscope.ClusterState) (*topology, erro
 		d := desired.MachineDeployments[topologyName]
 		member := name + "-" + topologyName
 		d.Object.Spec.Template.Spec.InfrastructureRef.Name, d.Object.Spec.Template.Spec.Bootstrap.ConfigRef.Name = member, member
-		for _, obj := range []client.Object{d.Object, d.InfrastructureMachineTemplate, d.BootstrapTemplate} {
-			if err := add(obj, member); err != nil {
-				return nil, err
-			}
+		if err := add(member, d.Object, d.InfrastructureMachineTemplate, d.BootstrapTemplate); err != nil {
+			return nil, err
 		}
 	}
 	for _, topologyName := range slices.Sorted(maps.Keys(desired.MachinePools)) {
 		p := desired.MachinePools[topologyName]
 		member := name + "-" + topologyName
 		p.Object.Spec.Template.Spec.InfrastructureRef.Name, p.Object.Spec.Template.Spec.Bootstrap.ConfigRef.Name = member, member
-		for _, obj := range []client.Object{p.Object, p.InfrastructureMachinePoolObject, p.BootstrapObject} {
-			if err := add(obj, member); err != nil {
-				return nil, err
-			}
+		if err := add(member, p.Object, p.InfrastructureMachinePoolObject, p.BootstrapObject); err != nil {
+			return nil, err
 		}
 	}
 	return result, nil
@@ -210,11 +204,7 @@ func (r *renderer) typed(obj client.Object) (client.Object, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", content.GetKind(), err)
 	}
-	text, err := json.Marshal(content.Object)
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", content.GetKind(), err)
-	}
-	if err := json.Unmarshal(text, empty); err != nil {
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content.Object, empty); err != nil {
 		return nil, fmt.Errorf("reading %s: %w", content.GetKind(), err)
 	}
 	typed, ok := empty.(client.Object)

@@ -1,12 +1,14 @@
 package render
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
+
+	"github.com/appthrust/capt/internal/client/text"
 )
 
 // WriteYAML writes a document for each object, followed by a document for each run.
@@ -29,11 +31,11 @@ func (r *Rendering) WriteYAML(w io.Writer) error {
 }
 
 func writeDocument(w io.Writer, comment string, content any) error {
-	text, err := yaml.Marshal(content)
+	document, err := yaml.Marshal(content)
 	if err != nil {
 		return fmt.Errorf("writing YAML: %w", err)
 	}
-	if _, err := fmt.Fprintf(w, "---\n%s%s", comment, text); err != nil {
+	if _, err := fmt.Fprintf(w, "---\n%s%s", comment, document); err != nil {
 		return fmt.Errorf("writing YAML: %w", err)
 	}
 	return nil
@@ -49,28 +51,17 @@ func (r *Rendering) WriteJSON(w io.Writer) error {
 		}
 		objects = append(objects, content)
 	}
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	encoder.SetEscapeHTML(false)
-	err := encoder.Encode(struct {
+	return text.PrintJSON(w, struct {
 		Objects []map[string]any `json:"objects"`
 		Runs    []Run            `json:"runs,omitempty"`
 		Notes   []string         `json:"notes,omitempty"`
 	}{objects, r.Runs, r.Notes})
-	if err != nil {
-		return fmt.Errorf("writing JSON: %w", err)
-	}
-	return nil
 }
 
 // clean returns an object without the fields that only the API server sets.
 func clean(obj client.Object) (map[string]any, error) {
-	text, err := json.Marshal(obj)
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 	if err != nil {
-		return nil, fmt.Errorf("writing %s: %w", obj.GetName(), err)
-	}
-	content := map[string]any{}
-	if err := json.Unmarshal(text, &content); err != nil {
 		return nil, fmt.Errorf("writing %s: %w", obj.GetName(), err)
 	}
 	delete(content, "status")

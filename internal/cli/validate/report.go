@@ -12,16 +12,11 @@ import (
 )
 
 // Formats are the output formats. The first is the default.
-var Formats = []string{"text", "json", "sarif", "github"}
+var Formats = []text.Output{"text", "json", "sarif", "github"}
 
 // Write writes findings in a format.
-func Write(w io.Writer, format string, findings []Finding) error {
+func Write(w io.Writer, format text.Output, findings []Finding) error {
 	switch format {
-	case "text", "":
-		for _, f := range findings {
-			fmt.Fprintf(w, "%s (%s)\n", f, f.Rule)
-		}
-		return nil
 	case "json":
 		return text.PrintJSON(w, map[string]any{"findings": text.NonNil(findings)})
 	case "sarif":
@@ -32,7 +27,10 @@ func Write(w io.Writer, format string, findings []Finding) error {
 		}
 		return nil
 	default:
-		return fmt.Errorf("unknown output format %q: use %s", format, strings.Join(Formats, ", "))
+		for _, f := range findings {
+			fmt.Fprintf(w, "%s (%s)\n", f, f.Rule)
+		}
+		return nil
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Output is the value of the --output flag: json, yaml, or empty for
+// Output is the value of the --output flag: json, yaml, or empty or another format for
 // human-readable text.
 type Output string
 
@@ -19,7 +19,7 @@ const (
 )
 
 // Structured reports whether JSON or YAML was requested.
-func (o *Output) Structured() bool { return *o != "" }
+func (o *Output) Structured() bool { return *o == JSON || *o == YAML }
 
 // NonNil returns items, or an empty list for nil: JSON then has [] instead of
 // null.
