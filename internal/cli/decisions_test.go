@@ -14,59 +14,60 @@ import (
 	"github.com/appthrust/capt/internal/local/environment"
 )
 
-func TestDecided_waitsForTheRunOfTheApprovedPlan(t *testing.T) {
+func TestWaits_endWithTheRunOfTheRequest(t *testing.T) {
+	type status = infrav1.WorkspaceTemplateApplyStatus
 	plan := func(id string, waiting *bool) *infrav1.PlanStatus {
 		return &infrav1.PlanStatus{ID: id, Waiting: waiting}
 	}
-	for name, tc := range map[string]struct {
-		status infrav1.WorkspaceTemplateApplyStatus
-		want   bool
+	for name, tests := range map[string]struct {
+		done  func(*infrav1.WorkspaceTemplateApply) bool
+		waits map[string]status
+		ends  map[string]status
 	}{
-		"still waiting":      {infrav1.WorkspaceTemplateApplyStatus{Plan: plan("plan-1", new(true))}, false},
-		"running":            {infrav1.WorkspaceTemplateApplyStatus{Plan: plan("plan-1", nil), Run: &infrav1.RunStatus{}}, false},
-		"applied":            {infrav1.WorkspaceTemplateApplyStatus{Plan: plan("plan-1", new(false))}, true},
-		"applied and pruned": {infrav1.WorkspaceTemplateApplyStatus{}, true},
-		"replaced":           {infrav1.WorkspaceTemplateApplyStatus{Plan: plan("plan-2", new(true))}, true},
-		"failed":             {infrav1.WorkspaceTemplateApplyStatus{Plan: plan("plan-1", new(true)), Failure: &infrav1.FailureStatus{}}, true},
+		"approved": {
+			func(a *infrav1.WorkspaceTemplateApply) bool { return decided(a, "plan-1") },
+			map[string]status{
+				"still waiting": {Plan: plan("plan-1", new(true))},
+				"running":       {Plan: plan("plan-1", nil), Run: &infrav1.RunStatus{}},
+			},
+			map[string]status{
+				"applied":            {Plan: plan("plan-1", new(false))},
+				"applied and pruned": {},
+				"replaced":           {Plan: plan("plan-2", new(true))},
+				"failed":             {Plan: plan("plan-1", new(true)), Failure: &infrav1.FailureStatus{}},
+			},
+		},
+		"requested": {
+			func(a *infrav1.WorkspaceTemplateApply) bool { return handled(a, "new") },
+			map[string]status{
+				"not handled":   {},
+				"other request": {HandledRequest: "old"},
+				"running":       {HandledRequest: "new", Run: &infrav1.RunStatus{}},
+			},
+			map[string]status{"finished": {HandledRequest: "new"}},
+		},
+		"restored": {
+			func(a *infrav1.WorkspaceTemplateApply) bool { return restored(a, "s-0") },
+			map[string]status{
+				"other snapshot":  {HandledRestore: "s-1", AppliedInputs: "a"},
+				"no run yet":      {HandledRestore: "s-0"},
+				"running":         {HandledRestore: "s-0", AppliedInputs: "a", Run: &infrav1.RunStatus{}},
+				"nothing handled": {AppliedInputs: "a"},
+			},
+			map[string]status{
+				"applied": {HandledRestore: "s-0", AppliedInputs: "a"},
+				"planned": {HandledRestore: "s-0", Plan: &infrav1.PlanStatus{}},
+				"failed":  {HandledRestore: "s-0", Failure: &infrav1.FailureStatus{}},
+			},
+		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			NewWithT(t).Expect(decided(&infrav1.WorkspaceTemplateApply{Status: tc.status}, "plan-1")).To(Equal(tc.want))
-		})
-	}
-}
-
-func TestHandled_waitsForTheRunOfTheRequest(t *testing.T) {
-	for name, tc := range map[string]struct {
-		status infrav1.WorkspaceTemplateApplyStatus
-		want   bool
-	}{
-		"not handled":   {infrav1.WorkspaceTemplateApplyStatus{}, false},
-		"other request": {infrav1.WorkspaceTemplateApplyStatus{HandledRequest: "old"}, false},
-		"running":       {infrav1.WorkspaceTemplateApplyStatus{HandledRequest: "new", Run: &infrav1.RunStatus{}}, false},
-		"finished":      {infrav1.WorkspaceTemplateApplyStatus{HandledRequest: "new"}, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			NewWithT(t).Expect(handled(&infrav1.WorkspaceTemplateApply{Status: tc.status}, "new")).To(Equal(tc.want))
-		})
-	}
-}
-
-func TestRestored_waitsForTheRunAfterTheRestore(t *testing.T) {
-	for name, tc := range map[string]struct {
-		status infrav1.WorkspaceTemplateApplyStatus
-		want   bool
-	}{
-		"other snapshot":  {infrav1.WorkspaceTemplateApplyStatus{HandledRestore: "s-1", AppliedInputs: "a"}, false},
-		"no run yet":      {infrav1.WorkspaceTemplateApplyStatus{HandledRestore: "s-0"}, false},
-		"running":         {infrav1.WorkspaceTemplateApplyStatus{HandledRestore: "s-0", AppliedInputs: "a", Run: &infrav1.RunStatus{}}, false},
-		"applied":         {infrav1.WorkspaceTemplateApplyStatus{HandledRestore: "s-0", AppliedInputs: "a"}, true},
-		"planned":         {infrav1.WorkspaceTemplateApplyStatus{HandledRestore: "s-0", Plan: &infrav1.PlanStatus{}}, true},
-		"failed":          {infrav1.WorkspaceTemplateApplyStatus{HandledRestore: "s-0", Failure: &infrav1.FailureStatus{}}, true},
-		"nothing handled": {infrav1.WorkspaceTemplateApplyStatus{AppliedInputs: "a"}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			NewWithT(t).Expect(restored(&infrav1.WorkspaceTemplateApply{Status: tc.status}, "s-0")).To(Equal(tc.want))
-		})
+		g := NewWithT(t)
+		for what, s := range tests.waits {
+			g.Expect(tests.done(&infrav1.WorkspaceTemplateApply{Status: s})).To(BeFalse(), "%s: %s", name, what)
+		}
+		for what, s := range tests.ends {
+			g.Expect(tests.done(&infrav1.WorkspaceTemplateApply{Status: s})).To(BeTrue(), "%s: %s", name, what)
+		}
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/appthrust/capt/internal/client/text"
-	"github.com/appthrust/capt/internal/local/environment"
 )
 
 func newEnvCommand(o *Options) *cobra.Command {
@@ -32,18 +31,13 @@ and PATH with the kubectl, captctl and tofu of the environment first.` + environ
 			if output == "json" {
 				return text.PrintJSON(o.Out, map[string]string{"kubeconfig": env.Kubeconfig(), "bin": env.BinDir()})
 			}
-			fmt.Fprint(o.Out, exports(env))
+			fmt.Fprintf(o.Out, "export KUBECONFIG=%s\nexport PATH=%s:\"$PATH\"\n", shellWord(env.Kubeconfig()), shellWord(env.BinDir()))
 			return nil
 		},
 	}
 	flags.add(cmd)
 	addFormat(cmd, &output, "json")
 	return cmd
-}
-
-// exports returns the commands of a POSIX shell that select an environment.
-func exports(env *environment.Environment) string {
-	return fmt.Sprintf("export KUBECONFIG=%s\nexport PATH=%s:\"$PATH\"\n", shellWord(env.Kubeconfig()), shellWord(env.BinDir()))
 }
 
 // shellWord quotes a word for a POSIX shell, if it needs quotes.

@@ -25,7 +25,7 @@ func newHistoryCommand(o *Options) *cobra.Command {
   captctl history network-a -o json`,
 	}, func(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, args []string) error {
 		if output.Structured() {
-			return output.Print(o.Out, historyOf(apply))
+			return output.Print(o.Out, history{Workspace: apply.Name, Current: apply.Status.Run, Finished: text.NonNil(apply.Status.History), Shells: shellsOf(apply)})
 		}
 		return o.printHistory(apply)
 	})
@@ -40,10 +40,6 @@ type history struct {
 	Finished  []infrav1.RunRecord `json:"finished"`
 	// Shells are those of captctl shell, the newest first.
 	Shells []infrav1.ShellStatus `json:"shells,omitempty"`
-}
-
-func historyOf(apply *infrav1.WorkspaceTemplateApply) history {
-	return history{Workspace: apply.Name, Current: apply.Status.Run, Finished: text.NonNil(apply.Status.History), Shells: shellsOf(apply)}
 }
 
 func (o *Options) printHistory(apply *infrav1.WorkspaceTemplateApply) error {

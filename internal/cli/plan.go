@@ -76,7 +76,7 @@ func newPlanCommand(o *Options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			plan, err := planOf(cmd.Context(), c, apply, run)
+			plan, err := operate.PlanOfRun(cmd.Context(), c, apply, run)
 			if err != nil {
 				return err
 			}
@@ -107,14 +107,6 @@ func newPlanCommand(o *Options) *cobra.Command {
 	cmd.MarkFlagsMutuallyExclusive("json", "output")
 	cmd.MarkFlagsMutuallyExclusive("run", "dir")
 	return cmd
-}
-
-// planOf returns the plan of a run, or the latest plan of the workspace.
-func planOf(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply, run string) (*operate.Plan, error) {
-	if run == "" {
-		return operate.PlanOf(ctx, c, apply)
-	}
-	return operate.PlanOfRun(ctx, c, apply, run)
 }
 
 // changeReader passes the changes of a plan with values to emit. It returns false if

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -78,7 +77,13 @@ func (o *Options) speculate(ctx context.Context, args []string, flags *speculate
 	if err != nil {
 		return err
 	}
-	workspaces, err := speculatedWorkspaces(ctx, c, namespace, args, flags.template)
+	var workspaces []*infrav1.WorkspaceTemplateApply
+	if flags.template != "" {
+		workspaces, err = operate.WithTemplate(ctx, c, namespace, flags.template)
+	} else {
+		workspaces = make([]*infrav1.WorkspaceTemplateApply, 1)
+		workspaces[0], err = operate.Find(ctx, c, namespace, args[0])
+	}
 	if err != nil {
 		return err
 	}
@@ -118,15 +123,6 @@ func (o *Options) speculate(ctx context.Context, args []string, flags *speculate
 		}
 	}
 	return speculativeExit(plans, flags.detailed)
-}
-
-// speculatedWorkspaces returns the workspaces to plan.
-func speculatedWorkspaces(ctx context.Context, c client.Reader, namespace string, args []string, template string) ([]*infrav1.WorkspaceTemplateApply, error) {
-	if template != "" {
-		return operate.WithTemplate(ctx, c, namespace, template)
-	}
-	apply, err := operate.Find(ctx, c, namespace, args[0])
-	return []*infrav1.WorkspaceTemplateApply{apply}, err
 }
 
 // untilHangup returns a context that also ends when the terminal is closed, so that the
@@ -212,14 +208,10 @@ func (o *Options) printSpeculative(plan *speculative, output text.Output, short 
 	case plan.Error != "":
 		return nil
 	default:
-		return errors.Join(printPlan(o.Out, &plan.Plan, read, o.style(), time.Now()), endSection(o.Out))
+		err := printPlan(o.Out, &plan.Plan, read, o.style(), time.Now())
+		fmt.Fprintln(o.Out)
+		return err
 	}
-}
-
-// endSection separates a plan from the next one.
-func endSection(w io.Writer) error {
-	_, err := io.WriteString(w, "\n")
-	return err
 }
 
 // speculativeExit returns the error for plans that failed or that a run would refuse.

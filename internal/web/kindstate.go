@@ -30,13 +30,16 @@ func (o *objects) setSession(session Session, scopes []*scope) {
 	o.kindsChanged()
 }
 
-// setLoaded records that the objects of a kind are stored.
+// setLoaded records that a kind can be listed, and that its objects are stored.
 func (o *objects) setLoaded(kind string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	delete(o.problems, kind)
-	delete(o.loading, kind)
-	o.kindsChanged()
+	_, failed := o.problems[kind]
+	if _, loading := o.loading[kind]; failed || loading {
+		delete(o.problems, kind)
+		delete(o.loading, kind)
+		o.kindsChanged()
+	}
 }
 
 // setProblem records why a kind cannot be listed. The other kinds do not wait for it.
@@ -49,16 +52,6 @@ func (o *objects) setProblem(problem Denied) {
 	o.problems[problem.Kind] = problem
 	delete(o.loading, problem.Kind)
 	o.kindsChanged()
-}
-
-// clearProblem records that a kind can be listed.
-func (o *objects) clearProblem(kind string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if _, found := o.problems[kind]; found {
-		delete(o.problems, kind)
-		o.kindsChanged()
-	}
 }
 
 func (o *objects) hasProblems() bool {

@@ -110,7 +110,7 @@ func (w *watch) observe(ctx context.Context, k *kindWatch, response *http.Respon
 	case err == nil:
 		w.objects.setLost("")
 		if response.StatusCode == http.StatusOK && k.loaded.Load() {
-			w.objects.clearProblem(k.scope.kind)
+			w.objects.setLoaded(k.scope.kind)
 		}
 	}
 }

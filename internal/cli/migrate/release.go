@@ -72,15 +72,6 @@ func decodeRelease(data []byte) (*helmRelease, error) {
 	return release, nil
 }
 
-// findReleases returns the installed releases of a chart.
-func findReleases(ctx context.Context, c client.Client, chart string) ([]*helmRelease, error) {
-	var secrets corev1.SecretList
-	if err := c.List(ctx, &secrets, client.MatchingLabels{"owner": "helm"}); err != nil {
-		return nil, fmt.Errorf("listing Helm releases: %w", err)
-	}
-	return latestReleases(secrets.Items, chart)
-}
-
 // latestReleases returns the latest revision of each release of a chart, sorted by
 // namespace and name. Releases that are uninstalled are not among them.
 func latestReleases(secrets []corev1.Secret, chart string) ([]*helmRelease, error) {

@@ -246,7 +246,11 @@ func (m *Migration) readWorkload(ctx context.Context, s *clusterState) error {
 		return nil
 	}
 	helm := s.addon.Spec.Helm
-	if s.releases, err = findReleases(ctx, c, helm.Chart.Name); err != nil {
+	var secrets corev1.SecretList
+	if err = c.List(ctx, &secrets, client.MatchingLabels{"owner": "helm"}); err == nil {
+		s.releases, err = latestReleases(secrets.Items, helm.Chart.Name)
+	}
+	if err != nil {
 		s.unreachable = err
 		return nil
 	}

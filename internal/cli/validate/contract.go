@@ -45,7 +45,7 @@ func contractKind(object, path string) (kind string, known bool) {
 // whether it has reported one.
 func (c *checker) checkContract(o *Object, r reference) bool {
 	group, isCAPT := groupOfKind(r.kind)
-	if o.GroupVersionKind().Group != clusterv1.GroupVersion.Group || !isCAPT || !isProviderGroup(r.group) {
+	if o.GroupVersionKind().Group != clusterv1.GroupVersion.Group || !isCAPT || !slices.Contains(providerGroups, r.group) {
 		return false
 	}
 	switch want, known := contractKind(o.GetKind(), index.ReplaceAllString(r.path, "[]")); {
@@ -63,8 +63,6 @@ func (c *checker) checkContract(o *Object, r reference) bool {
 
 // providerGroups are the groups of the providers of Cluster API.
 var providerGroups = []string{"addons.cluster.x-k8s.io", "bootstrap.cluster.x-k8s.io", "controlplane.cluster.x-k8s.io", "infrastructure.cluster.x-k8s.io"}
-
-func isProviderGroup(group string) bool { return slices.Contains(providerGroups, group) }
 
 // groupOfKind returns the group of a kind of CAPT.
 func groupOfKind(kind string) (group string, isCAPT bool) {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
 	yaml3 "go.yaml.in/yaml/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -67,7 +68,7 @@ func unquoted(value any, at reflect.Type, node *yaml3.Node, path string) []unquo
 			types = fields(at)
 		}
 		for _, name := range slices.Sorted(maps.Keys(v)) {
-			childPath := joinPath(path, name)
+			childPath := strings.TrimPrefix(path+"."+name, ".")
 			childType, known := types[name]
 			if at.Kind() == reflect.Map {
 				childType, known, childPath = at.Elem(), true, path+"["+name+"]"
@@ -85,13 +86,6 @@ func unquoted(value any, at reflect.Type, node *yaml3.Node, path string) []unquo
 		}
 	}
 	return found
-}
-
-func joinPath(path, name string) string {
-	if path == "" {
-		return name
-	}
-	return path + "." + name
 }
 
 // descendFrom is descend for a node that may not be known.

@@ -79,7 +79,11 @@ func requestOf(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTem
 	if state := apply.Status.State; state != nil && state.Resources > 0 && state.Backend != "" && state.Backend != request.Backend.Type {
 		return nil, nil, fmt.Errorf("the state of %s is in backend %s, and not yet in %s: see kubectl describe wsta %s", apply.Name, state.Backend, request.Backend.Type, apply.Name)
 	}
-	request.LockFile, err = lockFile(ctx, c, apply)
+	// The providers have the versions that runs use.
+	result, err := newestResult(ctx, c, apply, func(result *terraform.Result) bool { return len(result.LockFile) > 0 })
+	if result != nil {
+		request.LockFile = result.LockFile
+	}
 	return request, sources.Template, err
 }
 
@@ -140,16 +144,6 @@ func policiesOf(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTe
 		sources.Namespaced = append(sources.Namespaced, list.Items...)
 	}
 	return template.PoliciesOf(sources)
-}
-
-// lockFile returns the dependency lock file with the provider versions that runs use, or
-// nil if no run has one.
-func lockFile(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply) ([]byte, error) {
-	result, err := newestResult(ctx, c, apply, func(result *terraform.Result) bool { return len(result.LockFile) > 0 })
-	if err != nil || result == nil {
-		return nil, err
-	}
-	return result.LockFile, nil
 }
 
 // newestResult returns the result of the newest run that matches, or nil.

@@ -2,7 +2,6 @@ package operate
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -25,11 +24,7 @@ func RequestOneShot(ctx context.Context, c client.Client, apply *infrav1.Workspa
 	if err := operation.Validate(); err != nil {
 		return err
 	}
-	text, err := json.Marshal(operation)
-	if err != nil {
-		return fmt.Errorf("encoding the operation: %w", err)
-	}
-	return patch(ctx, c, apply, func() { apply.Annotations[infrav1.OneShotAnnotation] = string(text) })
+	return patch(ctx, c, apply, func() { apply.Annotations[infrav1.OneShotAnnotation] = encoded(operation) })
 }
 
 // CheckOneShot returns an error if the workspace cannot execute a one-shot operation now.

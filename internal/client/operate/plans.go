@@ -63,9 +63,9 @@ func PlanOf(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTempla
 	return plan, nil
 }
 
-// PlanOfRun returns the plan that a run made.
+// PlanOfRun returns the plan that a run made, or the latest plan if run is empty.
 func PlanOfRun(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply, run string) (*Plan, error) {
-	if status := apply.Status.Plan; status != nil && status.Run == run {
+	if status := apply.Status.Plan; run == "" || status != nil && status.Run == run {
 		return PlanOf(ctx, c, apply)
 	}
 	secret, err := RunSecret(ctx, c, apply, run)

@@ -2,7 +2,6 @@ package operate
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -99,11 +98,7 @@ func OpenShell(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTem
 		return "", err
 	}
 	shell := terraform.Shell{ID: "shell-" + strings.ReplaceAll(uuid.NewString(), "-", "")[:12], UID: string(apply.UID), Host: host, Reason: reason}
-	text, err := json.Marshal(shell)
-	if err != nil {
-		return "", fmt.Errorf("encoding the shell: %w", err)
-	}
-	err = patchLive(ctx, c, apply, func(live *infrav1.WorkspaceTemplateApply) error {
+	err := patchLive(ctx, c, apply, func(live *infrav1.WorkspaceTemplateApply) error {
 		if live.UID != apply.UID {
 			return fmt.Errorf("workspace %s was replaced by another one: open the shell again", apply.Name)
 		}
@@ -111,7 +106,7 @@ func OpenShell(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTem
 		if err := checkNoShell(live); err != nil {
 			return err
 		}
-		metav1.SetMetaDataAnnotation(&live.ObjectMeta, infrav1.ShellAnnotation, string(text))
+		metav1.SetMetaDataAnnotation(&live.ObjectMeta, infrav1.ShellAnnotation, encoded(shell))
 		return nil
 	})
 	if err != nil {

@@ -42,10 +42,6 @@ func RequestCommand(ctx context.Context, c client.Client, apply *infrav1.Workspa
 	if err := command.Validate(); err != nil {
 		return err
 	}
-	text, err := json.Marshal(command)
-	if err != nil {
-		return fmt.Errorf("encoding the command: %w", err)
-	}
 	if input != nil {
 		if err := upload(ctx, c, apply, command.Input, input); err != nil {
 			return err
@@ -55,8 +51,15 @@ func RequestCommand(ctx context.Context, c client.Client, apply *infrav1.Workspa
 		if hold {
 			apply.Spec.Approval = infrav1.ApprovalManual
 		}
-		apply.Annotations[infrav1.StateCommandAnnotation] = string(text)
+		apply.Annotations[infrav1.StateCommandAnnotation] = encoded(command)
 	})
+}
+
+// encoded returns a request as the value of an annotation. Requests have only strings, numbers and
+// times, which can always be encoded.
+func encoded(request any) string {
+	content, _ := json.Marshal(request)
+	return string(content)
 }
 
 // checkPending returns an error if another command was not executed yet.
@@ -292,10 +295,6 @@ func RequestMove(ctx context.Context, c client.Client, apply *infrav1.WorkspaceT
 		}
 	}
 	move := moveTo(apply, t, config)
-	text, err := json.Marshal(move)
-	if err != nil {
-		return nil, fmt.Errorf("encoding the request: %w", err)
-	}
 	return move, patch(ctx, c, apply, func() {
 		if hold {
 			apply.Spec.Approval = infrav1.ApprovalManual
@@ -304,7 +303,7 @@ func RequestMove(ctx context.Context, c client.Client, apply *infrav1.WorkspaceT
 		if config != "" {
 			apply.Spec.ProviderConfigRef = &infrav1.LocalReference{Name: config}
 		}
-		apply.Annotations[infrav1.MoveStateAnnotation] = string(text)
+		apply.Annotations[infrav1.MoveStateAnnotation] = encoded(move)
 	})
 }
 
