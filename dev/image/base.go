@@ -18,20 +18,24 @@ const user = 65532
 
 var passwd = fmt.Appendf(nil, "root:x:0:0:root:/root:/sbin/nologin\ncapt:x:%d:%d:capt:/tmp:/sbin/nologin\n", user, user)
 
-// Debian's release that packages come from, and its suites.
+// Debian's release that packages come from, its suites, and the archive of security updates.
 const (
-	debianRelease = "13"
-	debianSuites  = "debian/trixie,debian-security/trixie-security"
+	debianRelease   = "13"
+	securityArchive = "debian-security"
 )
 
-// Packages of the images. Only what they depend on is added, without the excluded
-// packages: maintainer scripts never run in an image, and git clones and fetches without
-// Perl.
+var debianSuites = []string{"debian/trixie", securityArchive + "/trixie-security"}
+
+// Packages of the images. The runner has all pinned packages: those that are named here and
+// what they depend on. The manager has only those that are named: they need no others.
+// Left out is what maintainer scripts need, which never run in an image, and Perl, without
+// which git clones and fetches, and its manual, on whose version git depends.
 var (
-	managerPackages  = []string{"base-files", "ca-certificates"}
-	runnerPackages   = append(slices.Clone(managerPackages), "busybox-static", "git", "openssh-client")
-	excludedPackages = []string{
-		"adduser", "awk", "debconf", "git-man", "init-system-helpers", "liberror-perl", "libsasl2-modules-db", "openssl",
+	managerPackages   = []string{"base-files", "ca-certificates"}
+	runnerPackages    = append(slices.Clone(managerPackages), "busybox-static", "git", "openssh-client")
+	omittedPackages   = []string{"git-man"}
+	installedPackages = []string{
+		"adduser", "awk", "debconf", "init-system-helpers", "liberror-perl", "libsasl2-modules-db", "openssl",
 		"openssl-provider-legacy", "passwd", "perl",
 	}
 )
@@ -75,45 +79,21 @@ func keep(name string) bool {
 	return true
 }
 
-// selectPackages returns the pinned packages of an image: those that it names and their
-// dependencies, as the packages themselves declare them.
-func selectPackages(pinned []debian.Package, debs map[string]*debian.Deb, names []string) ([]debian.Package, error) {
-	wanted, err := debian.Closure(debs, names, excludedPackages)
-	if err != nil {
-		return nil, err
-	}
-	var selected []debian.Package
-	for _, p := range pinned {
-		if slices.Contains(wanted, p.Name) {
-			selected = append(selected, p)
-		}
-	}
-	return selected, nil
-}
-
-// openPackages downloads the pinned packages of an architecture.
-func openPackages(ctx context.Context, cache debian.Cache, lock debian.Lock, architecture string) (map[string]*debian.Deb, error) {
-	debs := map[string]*debian.Deb{}
-	for _, p := range lock.Packages[architecture] {
-		name, err := cache.Fetch(ctx, p, lock.Date)
+// baseTree returns the files of packages, and those that their maintainer scripts would
+// generate.
+func baseTree(ctx context.Context, packages []debian.Package, cache debian.Cache, at time.Time) (tree, error) {
+	t := tree{}
+	for _, p := range packages {
+		path, err := cache.Fetch(ctx, p, at)
 		if err != nil {
 			return nil, err
 		}
-		if debs[p.Name], err = debian.Open(name); err != nil {
+		deb, err := debian.Open(ctx, path)
+		if err != nil {
 			return nil, err
 		}
-	}
-	return debs, nil
-}
-
-// baseTree returns the files of packages, and those that their maintainer scripts would
-// generate.
-func baseTree(packages []debian.Package, debs map[string]*debian.Deb, at time.Time) (tree, error) {
-	t := tree{}
-	for _, p := range packages {
-		deb := debs[p.Name]
-		if err := deb.Files(func(header *tar.Header, r io.Reader) error { return t.unpack(header, r) }); err != nil {
-			return nil, fmt.Errorf("unpacking %s: %w", p.Name, err)
+		if err := deb.Files(ctx, t.unpack); err != nil {
+			return nil, err
 		}
 		// Scanners find the packages here, as in other images without dpkg.
 		t.add("var/lib/dpkg/status.d/"+p.Name, deb.Control, at)

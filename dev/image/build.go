@@ -1,6 +1,7 @@
 package main
 
 import (
+	"compress/gzip"
 	"context"
 	"fmt"
 	"io"
@@ -8,12 +9,14 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"github.com/appthrust/capt/dev/image/debian"
@@ -30,26 +33,26 @@ type definition struct {
 	program string
 	// parts are the third-party programs, in /usr/local/bin.
 	parts []string
-	// packages are the packages of Debian.
-	packages []string
+	// allPackages reports whether the image has all pinned packages of Debian.
+	allPackages bool
 }
 
 // uiProgram is the program that contains the page of captctl ui.
 const uiProgram = "ui"
 
 var definitions = []definition{
-	{name: "capt", description: "Manager of Cluster API Provider Terraform", program: "manager", packages: managerPackages},
+	{name: "capt", description: "Manager of Cluster API Provider Terraform", program: "manager"},
 	{
 		name: "capt-runner", description: "Runs OpenTofu for Cluster API Provider Terraform", program: "runner",
-		parts: []string{"tofu"}, packages: runnerPackages,
+		parts: []string{"tofu"}, allPackages: true,
 	},
-	{name: "capt-ui", description: "Web page of Cluster API Provider Terraform", program: uiProgram, packages: managerPackages},
+	{name: "capt-ui", description: "Web page of Cluster API Provider Terraform", program: uiProgram},
 }
 
 // builder builds images.
 type builder struct {
 	programs programs
-	// cache is the directory of downloads and layers.
+	// cache is the directory of downloads.
 	cache  string
 	mirror string
 	// pageLock is the lock file of the packages of the page.
@@ -59,8 +62,6 @@ type builder struct {
 	source   revision.Source
 	lock     debian.Lock
 	progress io.Writer
-
-	debs map[string]map[string]*debian.Deb
 }
 
 // built is a finished image with its attestations.
@@ -169,7 +170,7 @@ func (b *builder) buildPlatform(ctx context.Context, d definition, platform v1.P
 	}
 	program.addParents(b.source.Time)
 	image, err := assemble(platform, append(trees, namedTree{d.program, program}), imageConfig{
-		entrypoint: "/" + d.program, labels: b.annotations(d), created: b.source.Time, cache: filepath.Join(b.cache, "layers"),
+		entrypoint: "/" + d.program, labels: b.annotations(d), created: b.source.Time,
 	})
 	return image, append(components, modules...), err
 }
@@ -186,20 +187,12 @@ func (b *builder) addLicences(ctx context.Context, t tree, program, path string,
 
 // base returns the packages of an image and their files.
 func (b *builder) base(ctx context.Context, d definition, platform v1.Platform) ([]debian.Package, tree, error) {
-	architecture := architectures[platform.Architecture]
-	if b.debs[architecture] == nil {
-		cache := debian.Cache{Dir: filepath.Join(b.cache, "debian"), Mirror: b.mirror, Client: http.DefaultClient}
-		debs, err := openPackages(ctx, cache, b.lock, architecture)
-		if err != nil {
-			return nil, nil, err
-		}
-		b.debs[architecture] = debs
+	packages := b.lock.Packages[architectures[platform.Architecture]]
+	if !d.allPackages {
+		packages = slices.DeleteFunc(slices.Clone(packages), func(p debian.Package) bool { return !slices.Contains(managerPackages, p.Name) })
 	}
-	packages, err := selectPackages(b.lock.Packages[architecture], b.debs[architecture], d.packages)
-	if err != nil {
-		return nil, nil, err
-	}
-	base, err := baseTree(packages, b.debs[architecture], b.lock.Date)
+	cache := debian.Cache{Dir: filepath.Join(b.cache, "debian"), Mirror: b.mirror, Client: http.DefaultClient}
+	base, err := baseTree(ctx, packages, cache, b.lock.Date)
 	return packages, base, err
 }
 
@@ -229,8 +222,6 @@ type imageConfig struct {
 	entrypoint string
 	labels     map[string]string
 	created    time.Time
-	// cache is the directory of compressed layers.
-	cache string
 }
 
 // assemble returns an image of layers.
@@ -252,12 +243,14 @@ func assemble(platform v1.Platform, trees []namedTree, c imageConfig) (v1.Image,
 		return nil, err
 	}
 	for _, t := range trees {
-		layer, err := newLayer(t.tree, c.cache)
+		layer, err := tarball.LayerFromOpener(t.tree.open, tarball.WithMediaType(types.OCILayer),
+			tarball.WithCompressionLevel(gzip.DefaultCompression), tarball.WithCompressedCaching)
 		if err != nil {
 			return nil, err
 		}
 		image, err = mutate.Append(image, mutate.Addendum{
-			Layer: layer, MediaType: types.OCILayer, History: v1.History{Created: v1.Time{Time: c.created}, CreatedBy: "dev/image", Comment: t.name},
+			// Without the layer's own descriptor, whose empty annotations do not equal those of a manifest that is read.
+			Layer: struct{ v1.Layer }{layer}, MediaType: types.OCILayer, History: v1.History{Created: v1.Time{Time: c.created}, CreatedBy: "dev/image", Comment: t.name},
 		})
 		if err != nil {
 			return nil, err
@@ -282,7 +275,7 @@ func compressedSize(image v1.Image) (int64, error) {
 	return total, nil
 }
 
-// defaultCache returns the directory of downloads and layers.
+// defaultCache returns the directory of downloads.
 func defaultCache() string {
 	if dir := os.Getenv("CAPT_IMAGE_CACHE"); dir != "" {
 		return dir

@@ -79,7 +79,7 @@ type debFile struct{ name, content, link string }
 func writeDeb(t *testing.T, dir, control string, files []debFile) string {
 	t.Helper()
 	var archive bytes.Buffer
-	archive.WriteString("!<arch>\n")
+	fmt.Fprintf(&archive, "!<arch>\n%-16s%-12d%-6d%-6d%-8s%-10d`\n2.0\n", "debian-binary", 0, 0, 0, "100644", 4)
 	for _, member := range []struct {
 		name  string
 		files []debFile
@@ -122,11 +122,14 @@ func writeDeb(t *testing.T, dir, control string, files []debFile) string {
 // the cache, so that it needs no network.
 func newBuilder(t *testing.T, programs programs) *builder {
 	t.Helper()
+	if _, err := exec.LookPath("dpkg-deb"); err != nil {
+		t.Skip("dpkg-deb is not installed")
+	}
 	b := &builder{
 		programs: programs, cache: t.TempDir(), mirror: "http://invalid.invalid", version: "v1.2.3",
 		source:   revision.Source{Version: "v1.2.3", Commit: "0123", Time: time.Unix(1000, 0).UTC()},
 		lock:     debian.Lock{Release: "13", Date: time.Unix(2000, 0).UTC(), Packages: map[string][]debian.Package{}},
-		progress: io.Discard, debs: map[string]map[string]*debian.Deb{}, pageLock: filepath.Join(t.TempDir(), "package-lock.json"),
+		progress: io.Discard, pageLock: filepath.Join(t.TempDir(), "package-lock.json"),
 	}
 	const packages = `{"packages": {
 		"": {"version": "0.0.0"}, "node_modules/preact": {"version": "1.2.3"}, "node_modules/@scope/part": {"version": "4.5.6"},
@@ -532,10 +535,10 @@ func TestPack_isReproducible(t *testing.T) {
 		t.Fatal(err)
 	}
 	var archives [][]byte
-	for _, cache := range []string{"one", "two"} {
-		out := filepath.Join(dir, cache+".tar")
+	for _, name := range []string{"one", "two"} {
+		out := filepath.Join(dir, name+".tar")
 		err := run(t.Context(), []string{
-			"pack", "-tag", "example.com/thing:v1", "-entrypoint", "/usr/local/bin/program", "-cache", filepath.Join(dir, cache),
+			"pack", "-tag", "example.com/thing:v1", "-entrypoint", "/usr/local/bin/program",
 			"-o", out, "/usr/local/bin/program=" + program,
 		})
 		if err != nil {

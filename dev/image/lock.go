@@ -3,11 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/appthrust/capt/dev/image/debian"
 )
@@ -15,34 +13,17 @@ import (
 // lockFile pins the packages of the images.
 const lockFile = "image/debian.lock"
 
-// locker resolves the packages of architectures in the current indexes of suites.
-type locker struct {
-	source        debian.Source
-	suites        []debian.Suite
-	architectures []string
-}
-
-// write updates the lock in a file. Other architectures in it stay as they are.
-func (l locker) write(ctx context.Context, out string) error {
-	lock := debian.Lock{Packages: map[string][]debian.Package{}}
-	if text, err := os.ReadFile(out); err == nil {
-		if lock, err = debian.ReadLock(bytes.NewReader(text)); err != nil {
-			return fmt.Errorf("reading %s: %w", out, err)
-		}
-	} else if !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("reading the lock: %w", err)
-	}
-	lock.Release = debianRelease
-	for _, architecture := range l.architectures {
-		universe, err := l.source.Index(ctx, l.suites, architecture)
+// writeLock pins the current packages of all architectures.
+func writeLock(ctx context.Context, source debian.Source, out string) error {
+	lock := debian.Lock{Release: debianRelease, Packages: map[string][]debian.Package{}}
+	for _, architecture := range architectures {
+		packages, date, err := source.Resolve(ctx, architecture, runnerPackages, installedPackages)
 		if err != nil {
 			return err
 		}
-		if lock.Packages[architecture], err = universe.Resolve(runnerPackages, excludedPackages); err != nil {
-			return fmt.Errorf("resolving the packages for %s: %w", architecture, err)
-		}
-		if universe.Date.After(lock.Date) {
-			lock.Date = universe.Date
+		lock.Packages[architecture] = slices.DeleteFunc(packages, func(p debian.Package) bool { return slices.Contains(omittedPackages, p.Name) })
+		if date.After(lock.Date) {
+			lock.Date = date
 		}
 	}
 	var text bytes.Buffer
@@ -53,19 +34,6 @@ func (l locker) write(ctx context.Context, out string) error {
 		return fmt.Errorf("writing the lock: %w", err)
 	}
 	return nil
-}
-
-// parseSuites parses a list of ARCHIVE/SUITE.
-func parseSuites(list string) ([]debian.Suite, error) {
-	var parsed []debian.Suite
-	for text := range strings.SplitSeq(list, ",") {
-		archive, name, found := strings.Cut(text, "/")
-		if !found {
-			return nil, fmt.Errorf("suite %q is not of the form ARCHIVE/SUITE", text)
-		}
-		parsed = append(parsed, debian.Suite{Archive: archive, Name: name})
-	}
-	return parsed, nil
 }
 
 // readLock reads the lock and checks that it has packages for the architectures.
@@ -87,21 +55,21 @@ func readLock(path string, wanted []string) (debian.Lock, error) {
 	return lock, nil
 }
 
-// outdated returns the packages that are older than those of another architecture,
-// because the mirror had no consistent index of security updates for theirs.
+// outdated returns the packages that lack a security update which another architecture
+// has, because Debian has not built it yet.
 func outdated(lock debian.Lock, architecture string) []string {
-	newest := map[string]debian.Package{}
+	updated := map[string]string{}
 	for _, packages := range lock.Packages {
 		for _, p := range packages {
-			if known, found := newest[p.Name]; !found || debian.CompareVersions(p.Version, known.Version) > 0 {
-				newest[p.Name] = p
+			if p.Archive == securityArchive {
+				updated[p.Name] = p.Version
 			}
 		}
 	}
 	var list []string
 	for _, p := range lock.Packages[architecture] {
-		if n := newest[p.Name]; n.Archive != p.Archive && debian.CompareVersions(p.Version, n.Version) < 0 {
-			list = append(list, fmt.Sprintf("%s %s (others have %s)", p.Name, p.Version, n.Version))
+		if newer := updated[p.Name]; newer != "" && p.Archive != securityArchive && p.Version != newer {
+			list = append(list, fmt.Sprintf("%s %s (others have %s)", p.Name, p.Version, newer))
 		}
 	}
 	return list

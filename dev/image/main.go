@@ -6,9 +6,10 @@
 //	image pack -tag NAME:TAG -o FILE.tar [-entrypoint /PROGRAM] /IN/IMAGE=FILE...
 //
 // "build" builds the images of a release: programs that are cross-compiled here, on a
-// base of pinned Debian packages. The same commit, built with the same version of Go,
-// results in the same images, byte for byte. "push" pushes what was built. "lock" pins the current packages. "pack"
-// packs static programs into an image without a base, for tests.
+// base of pinned Debian packages, which dpkg-deb unpacks. The same commit, built with the
+// same version of Go, results in the same images, byte for byte. "push" pushes what was
+// built. "lock" pins the current packages with apt-get. "pack" packs static programs into an
+// image without a base, for tests.
 package main
 
 import (
@@ -16,7 +17,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"net/http"
 	"os"
 	"os/signal"
 	"path"
@@ -65,19 +65,11 @@ func mirrorFlag(flags *flag.FlagSet) *string {
 func runLock(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("image lock", flag.ContinueOnError)
 	mirror := mirrorFlag(flags)
-	keyring := flags.String("keyring", "/usr/share/keyrings/debian-archive-keyring.gpg", "keys that sign Debian's archives")
-	suites := flags.String("suites", debianSuites, "suites, separated by commas")
-	list := flags.String("architectures", "amd64,arm64,ppc64el,s390x", "architectures of Debian to pin, separated by commas; the others stay as they are")
-	out := flags.String("o", lockFile, "file to write")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	parsed, err := parseSuites(*suites)
-	if err != nil {
-		return err
-	}
-	source := debian.Source{Mirror: strings.TrimSuffix(*mirror, "/"), Keyring: *keyring, Client: http.DefaultClient, Now: time.Now()}
-	return locker{source: source, suites: parsed, architectures: strings.Split(*list, ",")}.write(ctx, *out)
+	source := debian.Source{Mirror: strings.TrimSuffix(*mirror, "/"), Keyring: "/usr/share/keyrings/debian-archive-keyring.gpg", Suites: debianSuites}
+	return writeLock(ctx, source, lockFile)
 }
 
 // buildOptions are the flags of "build".
@@ -91,7 +83,7 @@ func runBuild(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("image build", flag.ContinueOnError)
 	flags.StringVar(&o.root, "root", "..", "directory of the repository")
 	flags.StringVar(&o.out, "o", "../dist/images", "directory of the OCI layout, which is replaced")
-	flags.StringVar(&o.cache, "cache", defaultCache(), "directory of downloads and layers (CAPT_IMAGE_CACHE)")
+	flags.StringVar(&o.cache, "cache", defaultCache(), "directory of downloads (CAPT_IMAGE_CACHE)")
 	mirror := mirrorFlag(flags)
 	flags.StringVar(&o.registry, "registry", publicRegistry, "registry and namespace of the images")
 	flags.StringVar(&o.platforms, "platforms", "linux/"+runtime.GOARCH, "platforms, separated by commas")
@@ -146,7 +138,7 @@ func (o buildOptions) run(ctx context.Context) error {
 	defer func() { _ = os.RemoveAll(work) }()
 	b := &builder{
 		programs: toolchain{root: root, work: work, source: commit}, cache: o.cache, mirror: o.mirror, pageLock: filepath.Join(root, "ui", "package-lock.json"), version: commit.Version, source: commit,
-		lock: lock, progress: os.Stderr, debs: map[string]map[string]*debian.Deb{},
+		lock: lock, progress: os.Stderr,
 	}
 	var outputs []output
 	for _, d := range chosen {
@@ -231,7 +223,6 @@ func runPack(_ context.Context, args []string) error {
 	tag := flags.String("tag", "", "name and tag of the image")
 	out := flags.String("o", "", "file to write")
 	entrypoint := flags.String("entrypoint", "", "program that the image starts")
-	cache := flags.String("cache", defaultCache(), "directory of layers (CAPT_IMAGE_CACHE)")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -256,8 +247,7 @@ func runPack(_ context.Context, args []string) error {
 	}
 	files.addParents(epoch)
 	platform := v1.Platform{OS: "linux", Architecture: runtime.GOARCH}
-	config := imageConfig{entrypoint: *entrypoint, created: epoch, cache: filepath.Join(*cache, "layers")}
-	image, err := assemble(platform, []namedTree{{"programs", files}}, config)
+	image, err := assemble(platform, []namedTree{{"programs", files}}, imageConfig{entrypoint: *entrypoint, created: epoch})
 	if err != nil {
 		return err
 	}

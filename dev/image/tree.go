@@ -73,6 +73,13 @@ func (t tree) write(w io.Writer) error {
 	return archive.Close()
 }
 
+// open returns the tar archive.
+func (t tree) open() (io.ReadCloser, error) {
+	r, w := io.Pipe()
+	go func() { w.CloseWithError(t.write(w)) }()
+	return r, nil
+}
+
 func (f file) write(archive *tar.Writer, name string) error {
 	header := &tar.Header{
 		Typeflag: f.kind, Name: name, Mode: f.mode, ModTime: f.time.UTC().Truncate(time.Second), Linkname: f.link, Format: tar.FormatPAX,

@@ -3,56 +3,28 @@ package debian
 import (
 	"archive/tar"
 	"bytes"
-	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"os/exec"
 	"path"
-	"strconv"
 	"strings"
-
-	"github.com/klauspost/compress/zstd"
-	"github.com/ulikunitz/xz"
 )
 
-// Deb is the content of a package's file.
+// Deb is the file of a package.
 type Deb struct {
 	// Control is the control file, MD5Sums the checksums of the files.
 	Control, MD5Sums []byte
-	data             []byte
-	compression      string
+	path             string
 }
 
-// Open reads a package's file.
-func Open(name string) (*Deb, error) {
-	content, err := os.ReadFile(name)
-	if err != nil {
-		return nil, err
-	}
-	d := &Deb{}
-	err = readArchive(content, func(member string, body []byte) error {
-		switch {
-		case strings.HasPrefix(member, "control.tar"):
-			return d.readControl(member, body)
-		case strings.HasPrefix(member, "data.tar"):
-			d.data, d.compression = body, path.Ext(member)
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", name, err)
-	}
-	if d.data == nil || d.Control == nil {
-		return nil, fmt.Errorf("reading %s: not a Debian package", name)
-	}
-	return d, nil
-}
-
-func (d *Deb) readControl(member string, body []byte) error {
-	return readTar(body, path.Ext(member), func(header *tar.Header, r io.Reader) error {
+// Open reads the control files of a package.
+func Open(ctx context.Context, name string) (*Deb, error) {
+	d := &Deb{path: name}
+	err := d.read(ctx, "--ctrl-tarfile", func(header *tar.Header, r io.Reader) error {
 		var err error
-		switch path.Clean(header.Name) {
+		switch header.Name {
 		case "control":
 			d.Control, err = io.ReadAll(r)
 		case "md5sums":
@@ -60,81 +32,36 @@ func (d *Deb) readControl(member string, body []byte) error {
 		}
 		return err
 	})
+	return d, err
 }
 
 // Files calls use for each file of the package. Names have no leading slash.
-func (d *Deb) Files(use func(header *tar.Header, r io.Reader) error) error {
-	return readTar(d.data, d.compression, func(header *tar.Header, r io.Reader) error {
-		if header.Name = strings.TrimPrefix(path.Clean("/"+header.Name), "/"); header.Name == "" {
-			return nil
-		}
-		return use(header, r)
-	})
+func (d *Deb) Files(ctx context.Context, use func(header *tar.Header, r io.Reader) error) error {
+	return d.read(ctx, "--fsys-tarfile", use)
 }
 
-func readTar(body []byte, compression string, use func(*tar.Header, io.Reader) error) error {
-	var r io.Reader = bytes.NewReader(body)
-	var err error
-	switch compression {
-	case ".xz":
-		r, err = xz.NewReader(r)
-	case ".gz":
-		r, err = gzip.NewReader(r)
-	case ".zst":
-		var z *zstd.Decoder
-		if z, err = zstd.NewReader(r); err == nil {
-			defer z.Close()
-		}
-		r = z
-	case ".tar":
-	default:
-		err = fmt.Errorf("unknown compression %q", compression)
-	}
+// read calls use for each file of the tar archive that dpkg-deb writes.
+func (d *Deb) read(ctx context.Context, option string, use func(*tar.Header, io.Reader) error) error {
+	var failure bytes.Buffer
+	cmd := exec.CommandContext(ctx, "dpkg-deb", option, d.path)
+	cmd.Stderr = &failure
+	out, err := cmd.Output()
 	if err != nil {
-		return err
+		return fmt.Errorf("unpacking %s with dpkg-deb: %w: %s", d.path, err, strings.TrimSpace(failure.String()))
 	}
-	files := tar.NewReader(r)
-	for {
+	for files := tar.NewReader(bytes.NewReader(out)); ; {
 		header, err := files.Next()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
-			return err
+			return fmt.Errorf("reading %s: %w", d.path, err)
+		}
+		if header.Name = strings.TrimPrefix(path.Clean("/"+header.Name), "/"); header.Name == "" {
+			continue
 		}
 		if err := use(header, files); err != nil {
-			return err
+			return fmt.Errorf("reading %s: %w", d.path, err)
 		}
 	}
-}
-
-const (
-	arMagic      = "!<arch>\n"
-	arHeaderSize = 60
-)
-
-// readArchive reads an ar archive: a header of 60 bytes before each member, and members
-// start at even offsets.
-func readArchive(content []byte, use func(name string, body []byte) error) error {
-	if !bytes.HasPrefix(content, []byte(arMagic)) {
-		return errors.New("not an ar archive")
-	}
-	for rest := content[len(arMagic):]; len(rest) > 0; {
-		if len(rest) < arHeaderSize {
-			return io.ErrUnexpectedEOF
-		}
-		name := strings.TrimSuffix(strings.TrimSpace(string(rest[:16])), "/")
-		size, err := strconv.Atoi(strings.TrimSpace(string(rest[48:58])))
-		if err != nil {
-			return fmt.Errorf("reading the size of %s: %w", name, err)
-		}
-		if rest = rest[arHeaderSize:]; size < 0 || size > len(rest) {
-			return io.ErrUnexpectedEOF
-		}
-		if err := use(name, rest[:size]); err != nil {
-			return err
-		}
-		rest = rest[min(size+size%2, len(rest)):]
-	}
-	return nil
 }

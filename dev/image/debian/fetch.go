@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -41,7 +42,7 @@ func (c Cache) Fetch(ctx context.Context, p Package, date time.Time) (string, er
 		c.Mirror + "/" + p.Archive + "/" + p.Path,
 		archive + "/" + p.Archive + "/" + date.UTC().AddDate(0, 0, 1).Format("20060102T150405Z") + "/" + p.Path,
 	} {
-		content, err := Source{Client: c.Client}.get(ctx, url)
+		content, err := c.get(ctx, url)
 		if err == nil && checksum(content) != p.SHA256 {
 			err = fmt.Errorf("%s has checksum %s, but %s is pinned", url, checksum(content), p.SHA256)
 		}
@@ -52,6 +53,26 @@ func (c Cache) Fetch(ctx context.Context, p Package, date time.Time) (string, er
 		return path, c.keep(path, content)
 	}
 	return "", fmt.Errorf("downloading package %s: %w", p.Name, errors.Join(failures...))
+}
+
+func (c Cache) get(ctx context.Context, url string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := c.Client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("reading %s: %s", url, resp.Status)
+	}
+	content, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", url, err)
+	}
+	return content, nil
 }
 
 func (c Cache) keep(path string, content []byte) error {
