@@ -75,8 +75,7 @@ type downloader struct {
 	received, total atomic.Int64
 }
 
-// newDownloader returns a downloader that keeps unreachable hosts in a directory.
-func newDownloader(mirror, dir string, l limits) *downloader {
+func newDownloader(mirror string, l limits) *downloader {
 	transport := &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
 		DialContext:           (&net.Dialer{Timeout: l.dial}).DialContext,
@@ -86,7 +85,7 @@ func newDownloader(mirror, dir string, l limits) *downloader {
 	}
 	//nolint:gosec // The address of a mirror is from the user, who may read any file.
 	transport.RegisterProtocol("file", http.NewFileTransport(http.Dir("/")))
-	d := &downloader{mirror: strings.TrimSuffix(mirror, "/"), limits: l, hosts: newHosts(filepath.Join(dir, "unreachable.json"), transport.Proxy)}
+	d := &downloader{mirror: strings.TrimSuffix(mirror, "/"), limits: l, hosts: &hosts{errs: map[string]error{}}}
 	d.client = &http.Client{Transport: transport, CheckRedirect: func(request *http.Request, via []*http.Request) error {
 		if err := onlyHTTPS(request, via); err != nil {
 			return err

@@ -3,7 +3,7 @@
 //
 // It searches for a program in KUBEBUILDER_ASSETS, in the downloads of setup-envtest,
 // in PATH and in the cache, in this order. Outside of the cache it uses only programs
-// that print exactly the pinned version and that only root and this user can replace, and
+// that print exactly the pinned version and that only root and this user can change, and
 // says so; if releases.sum has the checksum of the program itself, it must have it too.
 // Otherwise it downloads the published program,
 // if its checksum is pinned in releases.sum or if the release is signed. What cannot be
@@ -115,7 +115,7 @@ func (s *store) configureDownloads(mode, mirror string) (err error) {
 	if err := s.prepareCache(); err != nil {
 		return err
 	}
-	s.net = newDownloader(mirror, s.cache, defaultLimits)
+	s.net = newDownloader(mirror, defaultLimits)
 	return nil
 }
 

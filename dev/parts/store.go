@@ -117,8 +117,8 @@ func (s store) cached(p pinned) string { return filepath.Join(s.cache, p.name, p
 
 // find returns the path of an existing program, or "": one that is installed in the
 // pinned version, else the published or the compiled one in the cache.
-func (s store) find(ctx context.Context, probes *probes, p pinned) (string, error) {
-	if path, err := s.installed(ctx, probes, p); path != "" || err != nil {
+func (s store) find(ctx context.Context, p pinned) (string, error) {
+	if path, err := s.installed(ctx, p); path != "" || err != nil {
 		return path, err
 	}
 	if s.net != nil && !s.reproducible && releases[p.name] != nil {
@@ -139,7 +139,7 @@ func (s store) find(ctx context.Context, probes *probes, p pinned) (string, erro
 // installed returns the path of a program outside of the cache, or "". It prints the pinned
 // version, only root and this user can replace it, and it has the pinned checksum, if there is
 // one of the program itself.
-func (s store) installed(ctx context.Context, probes *probes, p pinned) (string, error) {
+func (s store) installed(ctx context.Context, p pinned) (string, error) {
 	if len(p.versionArgs) == 0 || s.reproducible {
 		return "", nil
 	}
@@ -149,13 +149,19 @@ func (s store) installed(ctx context.Context, probes *probes, p pinned) (string,
 	}
 	for _, dir := range searchPath(p.version) {
 		// Resolve links, because the file may be the link that relink will replace.
-		named := filepath.Join(dir, p.name)
-		path, err := filepath.Abs(named)
+		path, err := filepath.Abs(filepath.Join(dir, p.name))
 		if err == nil {
 			path, err = filepath.EvalSymlinks(path)
 		}
-		// The version is asked last: that runs the program.
-		if err == nil && executable(path) && owned(named) && owned(dir) && hasSum(path, sum) && probes.prints(ctx, path, p.versionArgs, p.version) {
+		if err != nil || !executable(path) || !owned(path) || !owned(filepath.Dir(path)) || !owned(dir) || !hasSum(path, sum) {
+			continue
+		}
+		// Only now the program may run.
+		prints, err := printsVersion(ctx, probeTimeout, path, p.versionArgs, p.version)
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "parts: %s: %v: it is not used\n", path, err)
+		}
+		if prints {
 			return path, nil
 		}
 	}
@@ -256,13 +262,12 @@ func printsVersion(ctx context.Context, timeout time.Duration, path string, args
 }
 
 func (s store) list(ctx context.Context, w io.Writer, parts []part) error {
-	probes := s.newProbes()
 	for _, p := range parts {
 		pin, err := s.pin(p)
 		if err != nil {
 			return err
 		}
-		from, err := s.find(ctx, probes, pin)
+		from, err := s.find(ctx, pin)
 		if err != nil {
 			return err
 		}
@@ -296,7 +301,6 @@ func (s store) provide(ctx context.Context, progress io.Writer, parts []part, li
 		return err
 	}
 	s.removeAbandoned()
-	probes := s.newProbes()
 	pins, paths := make([]pinned, len(parts)), make([]string, len(parts))
 	var missing []pinned
 	for i, p := range parts {
@@ -304,7 +308,7 @@ func (s store) provide(ctx context.Context, progress io.Writer, parts []part, li
 		if pins[i], err = s.pin(p); err != nil {
 			return err
 		}
-		if paths[i], err = s.find(ctx, probes, pins[i]); err != nil {
+		if paths[i], err = s.find(ctx, pins[i]); err != nil {
 			return err
 		}
 		switch {
@@ -313,10 +317,6 @@ func (s store) provide(ctx context.Context, progress io.Writer, parts []part, li
 		case !strings.HasPrefix(paths[i], s.cache):
 			fmt.Fprintf(progress, "parts [%d/%d] %s %s: %s is used, which is installed\n", i+1, len(parts), p.name, pins[i].version, paths[i])
 		}
-	}
-	probes.save()
-	for _, problem := range probes.silent {
-		fmt.Fprintf(progress, "parts: %s: it is not used\n", problem)
 	}
 	fetched := s.obtainAll(ctx, progress, missing)
 	var alarms []string

@@ -138,7 +138,7 @@ var thing = pinned{part: part{name: "capt-test-thing", versionArgs: []string{"ve
 
 func find(t *testing.T, s store, p pinned) string {
 	t.Helper()
-	path, err := s.find(t.Context(), s.newProbes(), p)
+	path, err := s.find(t.Context(), p)
 	if err != nil {
 		t.Fatal(err)
 	}
