@@ -60,7 +60,6 @@ func check(root string) ([]string, error) {
 		for _, line := range p.images {
 			findings = append(findings, fmt.Sprintf("%s:%d: an HTML image has no address on the site: write ![text](path)", p.path, line))
 		}
-		findings = append(findings, commentProblems(p)...)
 		problems, err := markerProblems(root, p, targets)
 		if err != nil {
 			return nil, err

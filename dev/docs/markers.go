@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -21,11 +22,12 @@ const (
 var (
 	needs       = regexp.MustCompile(`^needs \S+`)
 	namedTarget = regexp.MustCompile("`make ([a-z0-9-]+)`")
+	makeTarget  = regexp.MustCompile(`(?m)^([a-z0-9-]+):`)
 )
 
 // markerProblems returns a finding for each block of a page without a marker, each reason
 // that nothing can check, and each fence without a language, which may hide commands.
-func markerProblems(root string, p *page, targets map[string][]string) ([]string, error) {
+func markerProblems(root string, p *page, targets map[string]bool) ([]string, error) {
 	var findings []string
 	add := func(line int, format string, args ...any) {
 		findings = append(findings, fmt.Sprintf("%s:%d: ", p.path, line)+fmt.Sprintf(format, args...))
@@ -49,7 +51,7 @@ func markerProblems(root string, p *page, targets map[string][]string) ([]string
 		case reason == "":
 			add(b.line, "the command block has no marker: %s", markerHelp)
 		default:
-			problem, err := reasonProblem(root, p.path, b, reason, targets)
+			problem, err := reasonProblem(root, reason, targets)
 			if err != nil {
 				return nil, err
 			}
@@ -62,11 +64,9 @@ func markerProblems(root string, p *page, targets map[string][]string) ([]string
 }
 
 // reasonProblem returns what is wrong with the reason why a block is not run, or "".
-func reasonProblem(root, page string, b block, reason string, targets map[string][]string) (string, error) {
+func reasonProblem(root, reason string, targets map[string]bool) (string, error) {
 	tests, makes := namedTest.FindAllStringSubmatch(reason, -1), namedTarget.FindAllStringSubmatch(reason, -1)
-	var packages []string
 	for _, test := range tests {
-		packages = append(packages, test[1])
 		found, err := hasTest(filepath.Join(root, filepath.FromSlash(test[1])), test[2])
 		if err != nil {
 			return "", err
@@ -76,13 +76,25 @@ func reasonProblem(root, page string, b block, reason string, targets map[string
 		}
 	}
 	for _, target := range makes {
-		if targets[target[1]] == nil {
+		if !targets[target[1]] {
 			return "the Makefile has no target " + target[1], nil
 		}
-		packages = append(packages, targets[target[1]]...)
 	}
 	if len(tests) == 0 && len(makes) == 0 && !needs.MatchString(reason) {
 		return fmt.Sprintf("%q names nothing that can be checked: %s", reason, reasonHelp), nil
 	}
-	return runProblem(root, page, b, reason, packages)
+	return "", nil
+}
+
+// makeTargets returns the targets of the Makefile. A repository without one has none.
+func makeTargets(root string) (map[string]bool, error) {
+	text, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err != nil && !os.IsNotExist(err) {
+		return nil, fmt.Errorf("reading the Makefile: %w", err)
+	}
+	targets := map[string]bool{}
+	for _, found := range makeTarget.FindAllStringSubmatch(string(text), -1) {
+		targets[found[1]] = true
+	}
+	return targets, nil
 }

@@ -27,26 +27,26 @@ import (
 )
 
 type options struct {
-	dir       string
-	run       string
-	skip      string
-	mutants   int
-	seed      uint64
-	threshold float64
-	parallel  int
-	timeout   time.Duration
+	dir     string
+	mutants int
+	seed    uint64
 }
+
+const (
+	// threshold is the percentage of changes that the tests of each package must notice.
+	threshold = 90.0
+	// parallel is how many changes are tested at a time.
+	parallel = 2
+	// timeout is how long the tests of one change may take. A change that exceeds it counts as
+	// noticed.
+	timeout = 2 * time.Minute
+)
 
 func main() {
 	var o options
 	flag.StringVar(&o.dir, "dir", ".", "directory of the Go module")
-	flag.StringVar(&o.run, "run", "", "run only the tests that match this expression")
-	flag.StringVar(&o.skip, "skip", "", "skip the tests that match this expression")
 	flag.IntVar(&o.mutants, "mutants", 40, "how many changes to try in each package; 0 tries all")
 	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "chooses which changes are tried")
-	flag.Float64Var(&o.threshold, "threshold", 90, "percentage of changes that the tests of each package must notice")
-	flag.IntVar(&o.parallel, "parallel", 2, "how many changes to test at a time")
-	flag.DurationVar(&o.timeout, "timeout", 2*time.Minute, "how long the tests of one change may take; a change that exceeds it counts as noticed")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -73,12 +73,12 @@ func check(ctx context.Context, o options, out io.Writer, packages []string) err
 			percentage = 100 * float64(noticed) / float64(tried)
 		}
 		fmt.Fprintf(out, "%-50s %3d of %3d changes noticed (%.0f %%)\n", pkg, noticed, tried, percentage)
-		if percentage < o.threshold {
+		if percentage < threshold {
 			weak = append(weak, pkg)
 		}
 	}
 	if len(weak) > 0 {
-		return fmt.Errorf("the tests notice less than %.0f %% of the changes in %s", o.threshold, strings.Join(weak, ", "))
+		return fmt.Errorf("the tests notice less than %.0f %% of the changes in %s", threshold, strings.Join(weak, ", "))
 	}
 	return nil
 }
@@ -110,7 +110,7 @@ func checkPackage(ctx context.Context, o options, out io.Writer, pkg string) (no
 	var mu sync.Mutex
 	var missed []string
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(o.parallel)
+	group.SetLimit(parallel)
 	for _, m := range mutants {
 		group.Go(func() error {
 			result, err := try(ctx, o, pkg, m)
@@ -189,15 +189,9 @@ func try(ctx context.Context, o options, pkg string, m mutant) (outcome, error) 
 
 // test runs the tests of a package.
 func test(ctx context.Context, o options, pkg, overlay string) (result outcome, text string, err error) {
-	args := []string{"test", "-failfast", "-vet=off", "-timeout", o.timeout.String()}
+	args := []string{"test", "-failfast", "-vet=off", "-timeout", timeout.String()}
 	if overlay != "" {
 		args = append(args, "-overlay", overlay)
-	}
-	if o.run != "" {
-		args = append(args, "-run", o.run)
-	}
-	if o.skip != "" {
-		args = append(args, "-skip", o.skip)
 	}
 	cmd := exec.CommandContext(ctx, "go", append(args, pkg)...)
 	cmd.Dir = o.dir

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 const source = `package limits
@@ -53,7 +52,7 @@ func module(t *testing.T, tests string) options {
 			t.Fatal(err)
 		}
 	}
-	return options{dir: dir, seed: 1, threshold: 90, parallel: 2, timeout: time.Minute}
+	return options{dir: dir, seed: 1}
 }
 
 func TestCheck_passesTestsThatNoticeEveryChange(t *testing.T) {
