@@ -10,6 +10,7 @@ require (
 	github.com/hashicorp/hcl/v2 v2.25.0
 	github.com/onsi/gomega v1.44.0
 	github.com/rhysd/actionlint v1.7.12
+	github.com/spdx/tools-golang v0.5.7
 	golang.org/x/mod v0.42.0
 	golang.org/x/sync v0.23.0
 	sigs.k8s.io/kustomize/api v0.21.1
@@ -19,6 +20,7 @@ require (
 
 require (
 	github.com/agext/levenshtein v1.2.1 // indirect
+	github.com/anchore/go-struct-converter v0.1.0 // indirect
 	github.com/apparentlymart/go-textseg/v15 v15.0.0 // indirect
 	github.com/apparentlymart/go-textseg/v17 v17.0.1 // indirect
 	github.com/blang/semver/v4 v4.0.0 // indirect

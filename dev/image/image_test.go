@@ -29,6 +29,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
+	spdx "github.com/spdx/tools-golang/spdx/v2/v2_3"
 
 	"github.com/appthrust/capt/dev/image/debian"
 	"github.com/appthrust/capt/dev/revision"
@@ -378,7 +379,7 @@ func checkPushed(t *testing.T, reference string, d definition) {
 	var platforms []string
 	for _, child := range manifest.Manifests {
 		platforms = append(platforms, child.Platform.String())
-		var sbom spdxDocument
+		var sbom spdx.Document
 		readAttestation(t, tag.Digest(child.Digest.String()), sbomType, &sbom)
 		checkSBOM(t, sbom, d)
 	}
@@ -441,11 +442,11 @@ func readAttestation(t *testing.T, subject name.Digest, artifactType string, int
 	}
 }
 
-func checkSBOM(t *testing.T, sbom spdxDocument, d definition) {
+func checkSBOM(t *testing.T, sbom spdx.Document, d definition) {
 	t.Helper()
 	var urls []string
 	for _, p := range sbom.Packages {
-		for _, r := range p.ExternalRefs {
+		for _, r := range p.PackageExternalReferences {
 			urls = append(urls, r.Locator)
 		}
 	}
