@@ -57,8 +57,7 @@ build: ## Build the manager, the runner, the page's server, the local cluster an
 
 .PHONY: generate
 generate: parts-lint ## Generate deepcopy code, CRDs, RBAC, webhook configurations and templates.
-	cd api && ../$(PARTS)/controller-gen object paths=./...
-	cd api && ../$(PARTS)/controller-gen $(CRD_OPTS) paths=./... output:crd:dir=../config/crd/bases
+	cd api && ../$(PARTS)/controller-gen object $(CRD_OPTS) paths=./... output:crd:dir=../config/crd/bases
 	$(PARTS)/controller-gen webhook paths=./internal/webhooks/... output:webhook:dir=config/webhook
 	cd dev && go run ./manifests webhooks
 	$(PARTS)/controller-gen $(RBAC_OPTS) paths="./internal/controllers/...;$(RBAC_SHARED);./internal/terraform/job" output:rbac:dir=config/rbac
@@ -71,7 +70,8 @@ generate: parts-lint ## Generate deepcopy code, CRDs, RBAC, webhook configuratio
 	cd dev && go run ./templates
 	cd dev && go run ./docs reference
 	@mkdir -p docs/reference
-	go run ./cmd/captctl reference > docs/reference/captctl.md.new && mv docs/reference/captctl.md.new docs/reference/captctl.md
+	go build -o bin/ ./cmd/captctl
+	bin/captctl reference > docs/reference/captctl.md.new && mv docs/reference/captctl.md.new docs/reference/captctl.md
 
 .PHONY: fmt
 fmt: parts-lint ## Format the code.
