@@ -9,7 +9,7 @@ CRD_OPTS    := crd:generateEmbeddedObjectMeta=true,maxDescLen=100000
 RBAC_OPTS   := rbac:roleName=manager-role
 RBAC_SHARED := ./internal/manager/...
 RBAC_INFRA  := $(foreach dir,$(wildcard internal/controllers/captmachine* internal/controllers/workspace*),./$(dir);)
-PROGRAMS    := dev/bin/alerts dev/bin/charts dev/bin/fluxgen dev/bin/provider-helm-standin
+PROGRAMS    := dev/bin/alerts dev/bin/charts dev/bin/fluxgen
 MODULES     := . api dev $(PROGRAMS)
 .DEFAULT_GOAL := help
 

@@ -67,7 +67,7 @@ func choose(modules []module, names []string) ([]module, error) {
 // require.
 var providers = []struct{ program, name, version string }{
 	{"terraform-provider-aws", "aws", "6.47.1"},
-	// Not the real one: see dev/bin/provider-helm-standin.
+	// Not the real one: see dev/bin/charts/provider-helm-standin.
 	{"terraform-provider-helm-standin", "helm", "3.0.2"},
 }
 

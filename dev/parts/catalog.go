@@ -90,7 +90,7 @@ var catalog = []part{
 		services: []string{"ec2", "eks", "events", "iam", "kms", "logs", "meta", "sqs", "ssm", "sts"},
 	},
 	{
-		name: "terraform-provider-helm-standin", module: "provider-helm-standin", pkg: "github.com/appthrust/capt/dev/bin/provider-helm-standin",
+		name: "terraform-provider-helm-standin", module: "charts", pkg: "github.com/appthrust/capt/dev/bin/charts/provider-helm-standin",
 		versionOf: "helm.sh/helm/v4", groups: []string{groupModules, groupE2E},
 	},
 	{

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -69,21 +70,14 @@ func (s store) pin(p part) (pinned, error) {
 // hashSource adds the Go files of a module to a digest, without its tests. Only the
 // modules of CAPT's own programs in dev/bin have Go files.
 func hashSource(digest io.Writer, dir string) error {
-	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		if strings.HasSuffix(name, "_test.go") {
-			continue
-		}
-		text, err := os.ReadFile(name)
-		if err != nil {
+	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return err
 		}
-		fmt.Fprintf(digest, "\x00%s\x00%s", filepath.Base(name), text)
-	}
-	return nil
+		text, err := os.ReadFile(path)
+		fmt.Fprintf(digest, "\x00%s\x00%s", strings.TrimPrefix(path, dir+string(filepath.Separator)), text)
+		return err
+	})
 }
 
 // requiredVersion returns the version of a module in the require directives of a

@@ -37,7 +37,7 @@ var pins = []struct {
 	{"AWS_PROVIDER_VERSION", "github.com/hashicorp/terraform-provider-aws", []string{"dev/bin/provider-aws/go.mod"}},
 	{"LOCAL_PROVIDER_VERSION", "github.com/terraform-providers/terraform-provider-local", []string{"dev/bin/provider-local/go.mod"}},
 	{"FLUX_VERSION", "github.com/fluxcd/flux2/v2", []string{"dev/bin/fluxgen/go.mod"}},
-	{"HELM_VERSION", "helm.sh/helm/v4", []string{"dev/bin/charts/go.mod", "dev/bin/provider-helm-standin/go.mod"}},
+	{"HELM_VERSION", "helm.sh/helm/v4", []string{"dev/bin/charts/go.mod"}},
 	{"HELM_CONTROLLER_VERSION", "github.com/fluxcd/helm-controller", []string{"dev/bin/flux/go.mod"}},
 	{"SOURCE_CONTROLLER_VERSION", "github.com/fluxcd/source-controller", []string{"dev/bin/flux/go.mod"}},
 	{"GOLANGCI_LINT_VERSION", "github.com/golangci/golangci-lint/v2", []string{"dev/bin/golangci-lint/go.mod"}},
