@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/utils/clock"
@@ -72,8 +72,8 @@ func (c charts) CheckPath(ctx context.Context, namespace string, from addonsv1.C
 // workloadSelectors restrict the caches of workload clusters. They hold only what the
 // health of add-ons is computed from: digests of the Secrets that CAPT created, and the
 // status of other objects.
-func workloadSelectors() map[schema.GroupKind]labels.Selector {
+func workloadSelectors() map[client.Object]cache.ByObject {
 	hasAddon, err := labels.NewRequirement(addonsv1.AddonLabel, selection.Exists, nil)
 	utilruntime.Must(err)
-	return map[schema.GroupKind]labels.Selector{{Kind: "Secret"}: labels.NewSelector().Add(*hasAddon)}
+	return map[client.Object]cache.ByObject{&corev1.Secret{}: {Label: labels.NewSelector().Add(*hasAddon)}}
 }

@@ -33,7 +33,7 @@ func setupClusters(ctx context.Context, mgr ctrl.Manager, o *Options, objects ca
 		Connector:   workload.Connector{Policy: o.Network.clusters()},
 		Scheme:      mgr.GetScheme(),
 		WatchFilter: o.WatchFilter, Filter: hasControlPlane,
-		Transform: reduce, Selectors: workloadSelectors(),
+		Transform: reduce, ByObject: workloadSelectors(),
 		Pod: connection.Pod{Namespace: os.Getenv("POD_NAMESPACE"), Name: os.Getenv("POD_NAME"), UID: os.Getenv("POD_UID")}, Own: mgr.GetConfig(),
 		Now: time.Now,
 	}, options)

@@ -2,6 +2,7 @@ package connection
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -10,10 +11,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/appthrust/capt/internal/cluster/workload"
 )
@@ -102,7 +105,11 @@ func (c *Cache) open(ctx context.Context, config *rest.Config) (*connection, err
 	if err != nil {
 		return nil, fmt.Errorf("creating a client: %w", err)
 	}
-	live, err := client.New(config, client.Options{HTTPClient: requests, Scheme: c.options.Scheme, Mapper: newMapper(lookup)})
+	kinds, err := apiutil.NewDynamicRESTMapper(config, requests)
+	if err != nil {
+		return nil, fmt.Errorf("creating a client: %w", err)
+	}
+	live, err := client.New(config, client.Options{HTTPClient: requests, Scheme: c.options.Scheme, Mapper: mapper{kinds}})
 	if err != nil {
 		return nil, fmt.Errorf("creating a client: %w", err)
 	}
@@ -113,7 +120,7 @@ func (c *Cache) open(ctx context.Context, config *rest.Config) (*connection, err
 	return opened, nil
 }
 
-// start adds the cache of a connection. It watches nothing yet.
+// start adds the cache of a connection. It watches a kind when the kind is first read.
 func (c *Cache) start(cluster client.ObjectKey, opened *connection) error {
 	config := rest.CopyConfig(opened.config)
 	config.Timeout = listTimeout
@@ -121,17 +128,27 @@ func (c *Cache) start(cluster client.ObjectKey, opened *connection) error {
 	if err != nil {
 		return fmt.Errorf("creating a client: %w", err)
 	}
-	watcher, err := client.NewWithWatch(config, client.Options{HTTPClient: watching, Scheme: c.options.Scheme, Mapper: opened.live.RESTMapper()})
-	if err != nil {
-		return fmt.Errorf("creating a client: %w", err)
-	}
 	// The context of a reconcile ends before the connection.
 	log := klog.FromContext(c.ctx).WithValues("Cluster", klog.KRef(cluster.Namespace, cluster.Name))
-	ctx, stop := context.WithCancel(klog.NewContext(c.ctx, log))
-	opened.objects, opened.stop = &objects{
-		client: watcher, transform: c.options.Transform, selectors: c.options.Selectors, ctx: ctx, memory: &budget{memory: c.memory, namespace: cluster.Namespace}, informers: map[kind]*informer{},
-	}, stop
-	opened.cached = cachedClient{Client: opened.live, objects: opened.objects}
+	ctx, stop := context.WithCancel(c.ctx)
+	objects, err := cache.New(config, cache.Options{
+		HTTPClient: watching, Scheme: c.options.Scheme, Mapper: opened.live.RESTMapper(),
+		DefaultTransform: c.options.Transform, ByObject: c.options.ByObject, NewInformer: c.newInformer,
+		DefaultWatchErrorHandler: func(_ context.Context, r *toolscache.Reflector, err error) {
+			log.Info("Failed to watch the workload cluster", "type", r.TypeDescription(), "reason", shortError(err))
+		},
+	})
+	if err != nil {
+		stop()
+		return fmt.Errorf("creating a cache: %w", err)
+	}
+	go func() { _ = objects.Start(ctx) }() // It returns when the context ends.
+	if !objects.WaitForCacheSync(ctx) {
+		stop()
+		return errors.New("the manager stops")
+	}
+	opened.objects, opened.stop = &objectsOf{Cache: objects, connected: ctx}, stop
+	opened.cached = cachedClient{Client: opened.live, objects: objects}
 	return nil
 }
 

@@ -154,18 +154,6 @@ func shortError(err error) string {
 	return err.Error()
 }
 
-// withoutAnswer returns an error of the same kind without the text that the API server
-// answered, for client-go, which logs it.
-func withoutAnswer(err error) error {
-	status := apierrors.APIStatus(nil)
-	if !errors.As(err, &status) {
-		return err
-	}
-	kept := status.Status()
-	kept.Message = shortError(err)
-	return &apierrors.StatusError{ErrStatus: kept}
-}
-
 func (a *accessor) connection() *connection {
 	a.mu.RLock()
 	defer a.mu.RUnlock()

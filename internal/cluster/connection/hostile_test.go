@@ -8,70 +8,52 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/appthrust/capt/internal/cluster/workload"
 	"github.com/appthrust/capt/internal/testenv/memorytest"
 )
 
-// maxAllocated is what the manager may allocate for a hostile answer, which its limit of
-// memory allows some hundred times.
-const maxAllocated = 24 << 20
-
-// An API server answers the first request after the probe, which is for the pod of the manager.
-func TestRunsIn_readsLittleOfThePod(t *testing.T) {
-	f := newFixture(t)
-	f.cache.options.Pod = Pod{Namespace: "capt-system", Name: "manager", UID: "u"}
-	f.Expect(f.client.Create(t.Context(), f.server.kubeconfig("first"))).To(Succeed())
-	for count, fails := range map[int]bool{12_000: false, 1 << 20: true} {
-		f.server.set(func() {
-			f.server.pod = `{"kind":"Pod","apiVersion":"v1","metadata":{"uid":"other"},"spec":{"containers":[` + strings.Repeat("{},", count) + `{}]}}`
-		})
-		var err error
-		f.Expect(memorytest.Allocated(func() { _, err = f.cache.connectFirst(t.Context(), key) })).To(BeNumerically("<", maxAllocated))
-		if fails {
-			f.Expect(err).To(MatchError(workload.ErrTooLarge))
-		} else {
-			f.Expect(err).NotTo(HaveOccurred())
-		}
-	}
-}
-
-// hostile answers every list and watch with empty objects, and knows very many kinds.
+// hostile answers every request with an endless object.
 func hostile(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
-	entries := strings.Repeat("{},", 1<<20) + "{}"
-	switch query := r.URL.Query(); {
-	case query.Get("sendInitialEvents") == "true":
-		fmt.Fprintf(w, `{"type":"ADDED","object":{"apiVersion":"v1","kind":"Node","metadata":{"name":"n"},"status":{"conditions":[%s]}}}`, entries)
-	case strings.HasSuffix(r.URL.Path, "nodes"):
-		fmt.Fprintf(w, `{"apiVersion":"v1","kind":"NodeList","metadata":{"resourceVersion":"1"},"items":[%s]}`, entries)
-	default:
-		fmt.Fprintf(w, `{"apiVersion":"v1","kind":"APIResourceList","groupVersion":"example.com/v1","resources":[%s]}`, entries)
+	if r.URL.Path == "/version" {
+		return
+	}
+	fmt.Fprint(w, `{"kind":"`)
+	for line := strings.Repeat("x", 1<<20); r.Context().Err() == nil; {
+		fmt.Fprint(w, line)
 	}
 }
 
 func TestHostileServer_needsLittleMemory(t *testing.T) {
-	g := NewWithT(t)
-	s, o := newLists(t, false, 0)
-	s.Config.Handler = http.HandlerFunc(hostile)
-	i := newInformer(kind{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Node")}, nil, true, o.memory)
-	var err error
-	g.Expect(memorytest.Allocated(func() { _, err = o.listAll(t.Context(), i) })).To(BeNumerically("<", 8*maxAllocated), "8 sizes of pages are tried")
-	g.Expect(err).To(MatchError(workload.ErrTooLarge))
+	const maxAllocated = 96 << 20
+	f := newFixture(t)
+	f.server.Config.Handler = http.HandlerFunc(hostile)
+	f.Expect(f.client.Create(t.Context(), f.server.kubeconfig("first"))).To(Succeed())
+	opened, err := f.cache.connectFirst(t.Context(), key)
+	f.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(opened.stop)
+	for name, read := range map[string]func() error{
+		"kinds": func() error {
+			_, err := opened.live.RESTMapper().RESTMapping(schema.GroupKind{Group: "example.com", Kind: "Example"}, "v1")
+			return err
+		},
+		"an object": func() error { return opened.probes.Get().AbsPath("/api/v1/nodes/n").Do(t.Context()).Into(&corev1.Node{}) },
+	} {
+		allocated := memorytest.Allocated(func() { err = read() })
+		t.Logf("%s: %d MiB", name, allocated>>20)
+		f.Expect(err).To(MatchError(ContainSubstring(workload.ErrTooLarge.Error())), name)
+		f.Expect(allocated).To(BeNumerically("<", maxAllocated), name)
+	}
+}
 
-	initial := metav1.ListOptions{SendInitialEvents: new(true)}
-	g.Expect(memorytest.Allocated(func() {
-		w, err := o.listWatch(i).WatchWithContext(t.Context(), initial)
-		g.Expect(err).NotTo(HaveOccurred())
-		for range w.ResultChan() {
-			t.Log("The watch ends with an error.")
-		}
-	})).To(BeNumerically("<", maxAllocated))
-
-	g.Expect(memorytest.Allocated(func() {
-		_, err = o.client.RESTMapper().RESTMapping(schema.GroupKind{Group: "example.com", Kind: "Example"}, "v1")
-	})).To(BeNumerically("<", 2*maxAllocated))
-	g.Expect(err).To(HaveOccurred())
+// A pod with the name of the manager's pod may be another one.
+func TestRunsIn_comparesTheUID(t *testing.T) {
+	f := newFixture(t)
+	f.cache.options.Pod = Pod{Namespace: "capt-system", Name: "manager", UID: "u"}
+	f.Expect(f.client.Create(t.Context(), f.server.kubeconfig("first"))).To(Succeed())
+	f.server.set(func() { f.server.pod = `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"uid":"other"}}` })
+	_, err := f.cache.connectFirst(t.Context(), key)
+	f.Expect(err).NotTo(HaveOccurred(), "it runs elsewhere: there is no configuration of its own API server")
 }

