@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"unicode"
 	"unicode/utf8"
 )
 
@@ -21,113 +20,41 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("it has more than %d elements, the limit: shorten its lists and maps", e.Limit)
 }
 
-// Counter counts the elements of the JSON that is written to it. The number is at least that
-// of the values in the JSON, whether it is valid or not.
-type Counter struct {
-	// Elements is the number of values so far, and Size that of bytes. Objects is the number
-	// of objects in lists, and Maps that of other objects. A null in a list counts as an
-	// object: it becomes an empty one.
-	Elements, Size, Objects, Maps int
-	// Depth is that of lists and objects which have not ended.
-	Depth int
-	// lists has whether each of them is a list, up to maxDepth.
-	lists             []bool
-	inString, escaped bool
-}
-
-// maxDepth is how deeply decoders follow nested values.
-const maxDepth = 10_000
-
-// Write implements io.Writer. It never fails.
-func (c *Counter) Write(text []byte) (int, error) {
-	for _, b := range text {
-		c.Add(b)
-	}
-	return len(text), nil
-}
-
-// Add counts the next byte.
-func (c *Counter) Add(b byte) {
-	c.Size++
-	switch {
-	case c.escaped:
-		c.escaped = false
-	case c.inString && b == '\\':
-		c.escaped = true
-	case b == '"':
-		c.inString = !c.inString
-	case c.inString:
-	case b == '[' || b == '{':
-		// A value is the first one, or follows one of these.
-		c.Elements++
-		c.begin(b == '[')
-	case b == ']' || b == '}':
-		c.end()
-	case b == ',':
-		c.Elements++
-	case b == 'n' && c.inList():
-		c.Objects++
-	}
-}
-
-func (c *Counter) begin(isList bool) {
-	switch {
-	case isList:
-	case c.inList():
-		c.Objects++
-	default:
-		c.Maps++
-	}
-	if c.Depth++; len(c.lists) < maxDepth {
-		c.lists = append(c.lists, isList)
-	}
-}
-
-func (c *Counter) end() {
-	c.Depth = max(c.Depth-1, 0)
-	c.lists = c.lists[:min(len(c.lists), c.Depth)]
-}
-
-// inList reports whether the next value is one of a list, or so deep that it may be.
-func (c *Counter) inList() bool {
-	return c.Depth > len(c.lists) || c.Depth > 0 && c.lists[c.Depth-1]
-}
-
-// Reset begins another text.
-func (c *Counter) Reset() { *c = Counter{lists: c.lists[:0]} }
-
-const (
-	// ElementSize is how many bytes a decoded value needs at most, beside its text: in a large
-	// map up to 76 for each key.
-	ElementSize = 80
-	// MapSize is how many bytes a map needs as well. One with one key has space for eight.
-	MapSize = 352
-)
-
-// Memory estimates how many bytes the JSON needs when it is decoded into the types of
-// Kubernetes, or into maps. A pod, whose text may be two bytes, needs more than a KiB.
-func (c *Counter) Memory() int {
-	return c.Size + ElementSize*c.Elements + 1536*c.Objects + MapSize*c.Maps
-}
-
-// Check returns an error if the JSON has too many elements.
-func (c *Counter) Check(limit int) error {
-	if c.Elements >= limit {
-		return &Error{Limit: limit}
-	}
-	return nil
-}
-
 // JSON returns at least the number of values in JSON, except for the first one.
 func JSON(text []byte) int {
-	var c Counter
-	_, _ = c.Write(text)
-	return c.Elements
+	values, _ := Count(text)
+	return values
+}
+
+// Count returns what JSON does, and the number of objects, whether the JSON is valid or not.
+func Count(text []byte) (values, objects int) {
+	inString := false
+	for i := 0; i < len(text); i++ {
+		switch b := text[i]; {
+		case inString && b == '\\':
+			i++
+		case b == '"':
+			inString = !inString
+		case inString:
+		case b == '[' || b == '{':
+			// A value is the first one, or follows one of these.
+			values++
+			if b == '{' {
+				objects++
+			}
+		case b == ',':
+			values++
+		}
+	}
+	return values, objects
 }
 
 // CheckJSON returns an error if JSON has too many elements.
 func CheckJSON(text []byte, limit int) error {
-	return (&Counter{Elements: JSON(text)}).Check(limit)
+	if JSON(text) >= limit {
+		return &Error{Limit: limit}
+	}
+	return nil
 }
 
 // separators begin or end the elements of YAML. Each line break of the YAML parsers is one of
@@ -158,54 +85,4 @@ func CheckYAML(text []byte, limit int) error {
 		return errors.New("it is not in UTF-8")
 	}
 	return nil
-}
-
-// HCL returns at least the number of tokens of HCL. Texts and comments that cannot contain
-// expressions count as one.
-func HCL(text []byte) int {
-	count := 0
-	for line := range bytes.Lines(text) {
-		count += tokens(line)
-	}
-	return count
-}
-
-// mixed are the parts of a line of HCL which may be in a text, or in a comment of several
-// lines, in another way than the line alone tells.
-var mixed = [][]byte{[]byte("${"), []byte("%{"), []byte("/*"), []byte("*/")}
-
-// tokens returns at least the number of tokens of a line of HCL.
-func tokens(line []byte) int {
-	isMixed := false
-	for _, part := range mixed {
-		isMixed = isMixed || bytes.Contains(line, part)
-	}
-	content := bytes.TrimLeft(line, " \t")
-	if !isMixed && (bytes.HasPrefix(content, []byte("#")) || bytes.HasPrefix(content, []byte("//"))) {
-		return 1
-	}
-	count, inWord, inString := 0, false, false
-	for i := 0; i < len(line); {
-		r, size := utf8.DecodeRune(line[i:])
-		i += size
-		switch {
-		case inString && r == '\\':
-			i++
-		case !isMixed && r == '"':
-			inString, inWord = !inString, false
-			count++
-		case inString:
-		case r == ' ' || r == '\t' || r == '\r':
-			inWord = false
-		case r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r):
-			if !inWord {
-				count++
-			}
-			inWord = true
-		default:
-			count++
-			inWord = false
-		}
-	}
-	return count
 }

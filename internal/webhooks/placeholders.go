@@ -8,9 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/appthrust/capt/internal/elements"
 	"github.com/appthrust/capt/internal/message"
-	"github.com/appthrust/capt/internal/terraform/inspect"
 	"github.com/appthrust/capt/internal/terraform/placeholder"
 )
 
@@ -59,9 +57,6 @@ func checkValuePlaceholders(path *field.Path, text string, known []string) field
 // eachString calls check for every string in a JSON value.
 func eachString(path *field.Path, raw []byte, check func(*field.Path, string) field.ErrorList) field.ErrorList {
 	var value any
-	if err := elements.CheckJSON(raw, inspect.MaxElements+1); err != nil {
-		return field.ErrorList{field.TooMany(path, elements.JSON(raw), inspect.MaxElements)}
-	}
 	if err := json.Unmarshal(raw, &value); err != nil {
 		return field.ErrorList{invalid(path, string(raw), "must be a JSON value: "+err.Error())}
 	}

@@ -39,7 +39,9 @@ func TestHostileServer_needsLittleMemory(t *testing.T) {
 			_, err := opened.live.RESTMapper().RESTMapping(schema.GroupKind{Group: "example.com", Kind: "Example"}, "v1")
 			return err
 		},
-		"an object": func() error { return opened.probes.Get().AbsPath("/api/v1/nodes/n").Do(t.Context()).Into(&corev1.Node{}) },
+		"an object": func() error {
+			return opened.probes.Get().AbsPath("/api/v1/nodes/n").Do(t.Context()).Into(&corev1.Node{})
+		},
 	} {
 		allocated := memorytest.Allocated(func() { err = read() })
 		t.Logf("%s: %d MiB", name, allocated>>20)
@@ -53,7 +55,9 @@ func TestRunsIn_comparesTheUID(t *testing.T) {
 	f := newFixture(t)
 	f.cache.options.Pod = Pod{Namespace: "capt-system", Name: "manager", UID: "u"}
 	f.Expect(f.client.Create(t.Context(), f.server.kubeconfig("first"))).To(Succeed())
-	f.server.set(func() { f.server.pod = `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"uid":"other"}}` })
+	f.server.set(func() {
+		f.server.pod = `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"uid":"other"}}`
+	})
 	_, err := f.cache.connectFirst(t.Context(), key)
 	f.Expect(err).NotTo(HaveOccurred(), "it runs elsewhere: there is no configuration of its own API server")
 }

@@ -17,6 +17,11 @@ const (
 	// again. A MiB of CustomResourceDefinitions, which is more than an object of Kubernetes
 	// holds, needs about 8 MiB.
 	maxMemory = 10 << 20
+	// elementSize is how many bytes a decoded value needs at most, beside its text: in a large
+	// map up to 76 for each key.
+	elementSize = 80
+	// mapSize is how many bytes a map needs as well. One with one key has space for eight.
+	mapSize = 352
 )
 
 // ErrInvalid reports that a document is not YAML.
@@ -41,12 +46,11 @@ func (b *Budget) Check(document []byte) error {
 
 // CheckJSON returns an error as Check does, for a document in JSON.
 func (b *Budget) CheckJSON(document []byte) error {
-	var count elements.Counter
-	_, _ = count.Write(document)
-	if err := count.Check(maxElements); err != nil {
+	if err := elements.CheckJSON(document, maxElements); err != nil {
 		return fmt.Errorf("the JSON is not accepted: %w", err)
 	}
-	b.used += len(document) + elements.ElementSize*count.Elements + elements.MapSize*(count.Maps+count.Objects)
+	values, objects := elements.Count(document)
+	b.used += len(document) + elementSize*values + mapSize*objects
 	return b.exceeded("JSON")
 }
 
@@ -64,9 +68,9 @@ func (b *Budget) add(node *yaml.Node, depth int) {
 	for node.Kind == yaml.AliasNode {
 		node = node.Alias
 	}
-	b.used += elements.ElementSize + 2*depth + len(node.Value)
+	b.used += elementSize + 2*depth + len(node.Value)
 	if node.Kind == yaml.MappingNode {
-		b.used += elements.MapSize
+		b.used += mapSize
 	}
 	for i, child := range node.Content {
 		switch {

@@ -9,34 +9,24 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
-
-	"github.com/appthrust/capt/internal/elements"
 )
 
 // maxDepth limits how deep expressions and blocks are nested. The manager parses what users write,
 // and HCL itself has no limit: what is nested deeply exhausts the stack, which ends the process.
 const maxDepth = 500
 
-// MaxElements limits how many elements the values of variables have, and maxTokens the tokens of
-// a module or file, or the elements of one in JSON: each of them needs some hundred bytes.
+// MaxElements limits how many elements the values of variables have, and maxSource the bytes of a
+// module or file: HCL needs some hundred times as many when it is parsed.
 const (
 	MaxElements = 20_000
-	maxTokens   = 150_000
+	maxSource   = 384 << 10
 )
-
-// count returns at least the number of tokens or elements of a configuration or variables file.
-func count(name string, content []byte) int {
-	if strings.HasSuffix(name, ".json") {
-		return elements.JSON(content)
-	}
-	return elements.HCL(content)
-}
 
 // Complexity returns errors if a configuration or variables file is too large, or nested too
 // deeply, to be parsed.
 func Complexity(name string, content []byte) hcl.Diagnostics {
 	switch {
-	case count(name, content) > maxTokens:
+	case len(content) > maxSource:
 		return tooLarge(name)
 	case isTooDeep(name, content):
 		return tooComplex(name)
@@ -49,7 +39,7 @@ func Complexity(name string, content []byte) hcl.Diagnostics {
 func tooLarge(name string) hcl.Diagnostics {
 	return hcl.Diagnostics{{
 		Severity: hcl.DiagError, Summary: "Too large",
-		Detail:  fmt.Sprintf("The module or file has more than %d tokens or elements, the limit: remove some, or use a remote module.", maxTokens),
+		Detail:  fmt.Sprintf("The module or file has more than %d KiB, the limit: shorten it, or use a remote module.", maxSource>>10),
 		Subject: &hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos},
 	}}
 }

@@ -193,14 +193,14 @@ func TestLimits_ofElements(t *testing.T) {
 	refused("a file of variables", func() string {
 		_, diagnostics := inspect.NewVarFiles().Parse("vars", []byte("a = "+wide), terraform.FormatHCL, nil)
 		return fmt.Sprint(diagnostics)
-	}, "more than 150000 tokens")
+	}, "more than 384 KiB")
 	refused("a file of variables in JSON", func() string {
 		_, diagnostics := inspect.NewVarFiles().Parse("vars", []byte(`{"a":`+wide+`}`), terraform.FormatJSON, nil)
 		return fmt.Sprint(diagnostics)
-	}, "more than 150000 tokens")
+	}, "more than 384 KiB")
 	refused("a module", func() string {
 		return fmt.Sprint(inspect.Inline(terraform.Module{Content: "locals {\n  a = " + wide + "\n}\n"}).Diagnostics)
-	}, "more than 150000 tokens")
+	}, "more than 384 KiB")
 	refused("a text with a list", func() string {
 		list := inspect.Inline(terraform.Module{Content: `variable "a" { type = list(string) }`})
 		values, problems := inspect.FromJSON(map[string]json.RawMessage{"a": must(json.Marshal(wide))})
@@ -210,9 +210,9 @@ func TestLimits_ofElements(t *testing.T) {
 	g := NewWithT(t)
 	files := map[string][]byte{}
 	for i := range 10 {
-		files[fmt.Sprintf("m%d.tf", i)] = []byte(fmt.Sprintf("locals {\n  a%d = [%s]\n}\n", i, strings.Repeat("7,", 10_000)))
+		files[fmt.Sprintf("m%d.tf", i)] = []byte(fmt.Sprintf("locals {\n  a%d = [%s]\n}\n", i, strings.Repeat("7,", 20_000)))
 	}
-	g.Expect(fmt.Sprint(inspect.Files(files).Diagnostics)).To(ContainSubstring("more than 150000 tokens"), "all files of a module count")
+	g.Expect(fmt.Sprint(inspect.Files(files).Diagnostics)).To(ContainSubstring("more than 384 KiB"), "all files of a module count")
 	_, problems := inspect.FromJSON(map[string]json.RawMessage{"a": json.RawMessage("[" + strings.Repeat("7,", 19_000) + "7]")})
 	g.Expect(problems).To(BeEmpty())
 }

@@ -33,8 +33,8 @@ type Module struct {
 
 	// bodies are the contents of the files.
 	bodies []hcl.Body
-	// tokens is the number of tokens of its files.
-	tokens int
+	// size is the number of bytes of its files.
+	size int
 }
 
 // Variable is an input of a module.
