@@ -49,11 +49,3 @@ func isOwn(info fs.FileInfo) bool {
 	status, ok := info.Sys().(*syscall.Stat_t)
 	return ok && int(status.Uid) == os.Geteuid()
 }
-
-// IsPrivateDir reports whether a directory exists that PrivateDir accepts.
-func IsPrivateDir(path string) bool {
-	if _, err := os.Lstat(path); err != nil {
-		return false
-	}
-	return PrivateDir(path) == nil
-}

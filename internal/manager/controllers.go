@@ -2,10 +2,8 @@ package manager
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -131,9 +129,6 @@ func (o *EngineOptions) runners(mgr ctrl.Manager, grace time.Duration, exits cha
 		if err := host.PrivateDir(o.WorkDir); err != nil {
 			return nil, fmt.Errorf("creating the work directory: %w", err)
 		}
-		if err := removeKubeconfig(o.WorkDir); err != nil {
-			return nil, err
-		}
 		executor := process.New(process.Options{
 			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), API: mgr.GetConfig(),
 			Runner: o.Runner, Binary: o.Binary, WorkDir: o.WorkDir, Inherit: o.inherit(), Hidden: o.hidden(), Sandbox: o.Sandbox, Grace: grace,
@@ -159,13 +154,4 @@ func proxies() []corev1.EnvVar {
 		}
 	}
 	return env
-}
-
-// removeKubeconfig removes the kubeconfig with the manager's credentials that earlier
-// versions wrote.
-func removeKubeconfig(workDir string) error {
-	if err := os.Remove(filepath.Join(workDir, "kubeconfig")); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("removing the kubeconfig of an earlier version: %w", err)
-	}
-	return nil
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/appthrust/capt/internal/host"
 	"github.com/appthrust/capt/internal/terraform/command"
 	"github.com/appthrust/capt/internal/terraform/queue"
 	"github.com/appthrust/capt/internal/terraform/runner"
@@ -81,25 +80,20 @@ func (o *EngineOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&o.Limits.ServiceAccounts, "allowed-service-accounts", nil, "Service accounts that WorkspaceProviderConfigs may use for runs; * and ? match any characters. Empty allows all service accounts.")
 	fs.StringSliceVar(&o.Limits.ModuleHosts, "allowed-module-hosts", nil, "Hosts of the remote modules of WorkspaceTemplates, registry for the default registry, and flux for Flux sources, which may have any host; * and ? match any characters. Empty allows all hosts.")
 	fs.StringVar(&o.Limits.DefaultServiceAccount, "default-service-account", "", "Service account of the pods of runs whose WorkspaceProviderConfig names none. It must exist in the namespaces of the workspaces. By default each run has one of its own.")
-	fs.StringVar(&o.WorkDir, "work-dir", "", "Working directories and plugin cache of the process executor. No other user may be able to write to it. Defaults to capt in the state directory of the user, or to an existing capt in the temporary directory.")
+	fs.StringVar(&o.WorkDir, "work-dir", "", "Working directories and plugin cache of the process executor. No other user may be able to write to it. Defaults to capt in the state directory of the user, and in a container to capt in the temporary directory.")
 }
 
 // defaultWorkDir returns the working directory if none is given: a directory of the user,
-// because other users can write to the temporary directory. Earlier versions used that
-// one, and it may hold states that were not saved.
+// because other users can write to the temporary directory. A container has no other users.
 func defaultWorkDir() string {
-	temporary := filepath.Join(os.TempDir(), "capt")
-	if os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
-		return temporary
-	}
 	state := os.Getenv("XDG_STATE_HOME")
 	if home, err := os.UserHomeDir(); state == "" && err == nil {
 		state = filepath.Join(home, ".local", "state")
 	}
-	if private := filepath.Join(state, "capt"); state != "" && (host.IsPrivateDir(private) || !host.IsPrivateDir(temporary)) {
-		return private
+	if state == "" || os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
+		return filepath.Join(os.TempDir(), "capt")
 	}
-	return temporary
+	return filepath.Join(state, "capt")
 }
 
 // Validate finds the programs, and returns an error if an option is invalid.

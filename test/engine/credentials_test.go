@@ -34,7 +34,7 @@ resource "terraform_data" "thief" {
 `
 
 // TestModule_doesNotGetTheManagersCredentials runs a module that looks for the
-// credentials of the manager where earlier versions put them.
+// credentials of the manager.
 func TestModule_doesNotGetTheManagersCredentials(t *testing.T) {
 	w := prepareWithManager(t)
 	const inHome, inEnv = "home-5c1f0e9d8b7a", "env-7a6b5c4d3e2f"
@@ -42,8 +42,6 @@ func TestModule_doesNotGetTheManagersCredentials(t *testing.T) {
 	w.Expect(os.MkdirAll(filepath.Join(home, ".aws"), 0o700)).To(Succeed())
 	w.Expect(os.WriteFile(filepath.Join(home, ".aws", "credentials"), []byte(inHome), 0o600)).To(Succeed())
 	w.Env = []string{"HOME=" + home, "CLOUD_PASSWORD=" + inEnv}
-	// An earlier version left it.
-	w.Expect(os.WriteFile(filepath.Join(w.WorkDir, "kubeconfig"), readFile(w, w.Kubeconfig), 0o600)).To(Succeed())
 	w.Expect(w.Start()).To(Succeed())
 
 	w.template("thief", thief)
@@ -56,7 +54,6 @@ func TestModule_doesNotGetTheManagersCredentials(t *testing.T) {
 	for name, secret := range managerSecrets(w) {
 		w.Expect(strings.Contains(loot, secret)).To(BeFalse(), "the %s of the manager", name)
 	}
-	w.Expect(filepath.Join(w.WorkDir, "kubeconfig")).NotTo(BeAnExistingFile())
 
 	// Without a sandbox, the environment of the manager itself is readable: it is the
 	// same user. That of the runner has nothing of it.

@@ -5,20 +5,20 @@ package cachedreader
 
 import (
 	"context"
-	"slices"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 const (
 	// maxObjects is the number of objects that are cached.
 	maxObjects = 256
-	// maxBytes is the size limit of a cached object.
-	maxBytes = 64 << 10
+	// maxBytes is the size limit of a cached object. With many short keys it needs about ten
+	// times as much memory.
+	maxBytes = 16 << 10
 )
 
 // Reader reads from the API server. It returns a Secret or ConfigMap from its own
@@ -29,11 +29,8 @@ type Reader struct {
 	live client.Reader
 	// metadata is a cache of object metadata; it has the resource versions.
 	metadata client.Reader
-
-	mu     sync.Mutex
-	cached map[identity]client.Object
-	// order lists the cached objects, the oldest first.
-	order []identity
+	// cached has the latest objects by their identity.
+	cached *lru.Cache
 }
 
 var _ client.Reader = &Reader{}
@@ -47,7 +44,7 @@ type identity struct {
 // metadata of Secrets and ConfigMaps. Objects that it does not contain are always
 // read from the API server.
 func NewReader(live, metadata client.Reader) *Reader {
-	return &Reader{live: live, metadata: metadata, cached: map[identity]client.Object{}}
+	return &Reader{live: live, metadata: metadata, cached: lru.New(maxObjects)}
 }
 
 // List reads from the API server.
@@ -92,67 +89,28 @@ func kindOf(obj client.Object) (schema.GroupVersionKind, bool) {
 // load copies the cached object into the given one. It reports whether an object
 // of this resource version is cached.
 func (r *Reader) load(id identity, version string, into client.Object) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	cached, found := r.cached[id]
-	if !found || cached.GetResourceVersion() != version {
-		return false
-	}
-	switch cached := cached.(type) {
+	found, _ := r.cached.Get(id)
+	switch cached := found.(type) {
 	case *corev1.Secret:
-		cached.DeepCopyInto(into.(*corev1.Secret))
+		if cached.ResourceVersion == version {
+			cached.DeepCopyInto(into.(*corev1.Secret))
+			return true
+		}
 	case *corev1.ConfigMap:
-		cached.DeepCopyInto(into.(*corev1.ConfigMap))
-	}
-	return true
-}
-
-// store caches an object in place of its earlier version. It removes the oldest
-// object if there are too many. An object above the size limit is not cached.
-func (r *Reader) store(id identity, obj client.Object) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if size(obj) > maxBytes {
-		delete(r.cached, id)
-		r.order = slices.DeleteFunc(r.order, func(other identity) bool { return other == id })
-		return
-	}
-	if _, found := r.cached[id]; !found {
-		r.order = append(r.order, id)
-	}
-	r.cached[id] = obj.DeepCopyObject().(client.Object)
-	for len(r.order) > maxObjects {
-		delete(r.cached, r.order[0])
-		r.order = r.order[1:]
-	}
-}
-
-// entrySize is what an entry of a map needs beside its key and value.
-const entrySize = 64
-
-// size estimates how many bytes an object needs. Users decide about the number of its keys, and
-// about its metadata.
-func size(obj client.Object) int {
-	n := texts(obj.GetLabels()) + texts(obj.GetAnnotations())
-	for _, entry := range obj.GetManagedFields() {
-		n += entrySize
-		if entry.FieldsV1 != nil {
-			n += len(entry.FieldsV1.GetRawBytes())
+		if cached.ResourceVersion == version {
+			cached.DeepCopyInto(into.(*corev1.ConfigMap))
+			return true
 		}
 	}
-	switch obj := obj.(type) {
-	case *corev1.Secret:
-		n += texts(obj.Data)
-	case *corev1.ConfigMap:
-		n += texts(obj.Data) + texts(obj.BinaryData)
-	}
-	return n
+	return false
 }
 
-func texts[T string | []byte](entries map[string]T) int {
-	n := 0
-	for key, value := range entries {
-		n += entrySize + len(key) + len(value)
+// store caches an object in place of its earlier version. An object above the size limit is
+// not cached.
+func (r *Reader) store(id identity, obj client.Object) {
+	if sized, ok := obj.(interface{ Size() int }); !ok || sized.Size() > maxBytes {
+		r.cached.Remove(id)
+		return
 	}
-	return n
+	r.cached.Add(id, obj.DeepCopyObject())
 }
