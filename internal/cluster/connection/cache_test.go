@@ -45,6 +45,8 @@ type apiServer struct {
 	down     bool
 	versions map[string][]metav1.APIResource
 	paths    []string
+	// aggregated reports whether all kinds were asked for at once.
+	aggregated bool
 	// pod is the answer to a request for the pod of the manager.
 	pod string
 }
@@ -94,6 +96,7 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == "/api":
 		_ = json.NewEncoder(w).Encode(metav1.APIVersions{Versions: []string{"v1"}})
 	case r.URL.Path == "/apis":
+		s.aggregated = s.aggregated || strings.Contains(r.Header.Get("Accept"), "apidiscovery.k8s.io")
 		_ = json.NewEncoder(w).Encode(s.groups())
 	case r.URL.Path == "/api/v1/pods":
 		w.WriteHeader(http.StatusForbidden)
@@ -427,6 +430,7 @@ func TestCache_findsKindsThatAreInstalledLater(t *testing.T) {
 	f.Expect(err).NotTo(HaveOccurred())
 	f.Expect(mapping.Resource).To(Equal(schema.GroupVersionResource{Group: "example.com", Version: "v2", Resource: "widgets"}))
 	f.Expect(mapping.Scope).To(Equal(meta.RESTScopeNamespace))
+	f.Expect(f.server.aggregated).To(BeFalse(), "the kinds of one group are read")
 	f.server.set(func() { f.server.down = true })
 	_, err = c.RESTMapper().RESTMapping(kind, "v2")
 	f.Expect(err).NotTo(HaveOccurred(), "it is known")

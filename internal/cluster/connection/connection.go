@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -105,7 +106,7 @@ func (c *Cache) open(ctx context.Context, config *rest.Config) (*connection, err
 	if err != nil {
 		return nil, fmt.Errorf("creating a client: %w", err)
 	}
-	kinds, err := apiutil.NewDynamicRESTMapper(config, requests)
+	kinds, err := apiutil.NewDynamicRESTMapper(config, &http.Client{Transport: unaggregated{requests.Transport}, Timeout: requests.Timeout})
 	if err != nil {
 		return nil, fmt.Errorf("creating a client: %w", err)
 	}
@@ -135,7 +136,9 @@ func (c *Cache) start(cluster client.ObjectKey, opened *connection) error {
 		HTTPClient: watching, Scheme: c.options.Scheme, Mapper: opened.live.RESTMapper(),
 		DefaultTransform: c.options.Transform, ByObject: c.options.ByObject, NewInformer: c.newInformer,
 		DefaultWatchErrorHandler: func(_ context.Context, r *toolscache.Reflector, err error) {
-			log.Info("Failed to watch the workload cluster", "type", r.TypeDescription(), "reason", shortError(err))
+			if ctx.Err() == nil {
+				log.Info("Failed to watch the workload cluster", "type", r.TypeDescription(), "reason", shortError(err))
+			}
 		},
 	})
 	if err != nil {

@@ -1,7 +1,10 @@
 package connection
 
 import (
+	"net/http"
+
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -32,4 +35,15 @@ func newBuiltin() meta.RESTMapper {
 	add("apps", meta.RESTScopeNamespace, "DaemonSet", "Deployment", "StatefulSet")
 	add("batch", meta.RESTScopeNamespace, "CronJob", "Job")
 	return m
+}
+
+// unaggregated has API servers answer with one group at a time. The mapper keeps all kinds of an
+// aggregated answer, which need more than half a MiB for each cluster.
+type unaggregated struct{ http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (u unaggregated) RoundTrip(request *http.Request) (*http.Response, error) {
+	request = request.Clone(request.Context())
+	request.Header.Set("Accept", runtime.ContentTypeJSON)
+	return u.RoundTripper.RoundTrip(request)
 }

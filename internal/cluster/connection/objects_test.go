@@ -106,14 +106,14 @@ func TestObjects_readsAStreamedList(t *testing.T) {
 	go s.send(sent("ADDED", "one", "1", `"long":"text"`), sent("ADDED", "two", "2", ""), sent("BOOKMARK", "", "2", `"k8s.io/initial-events-end":"true"`))
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMapList"))
-	f.Expect(opened.cached.List(t.Context(), list)).To(Succeed())
+	f.Expect(opened.objects.List(t.Context(), list)).To(Succeed())
 	f.Expect(list.Items).To(HaveLen(2))
 	f.Expect(list.Items[0].GetAnnotations()).To(BeEmpty(), "they are removed")
 	f.Expect(s.pages).To(Receive(Equal("app=x true")))
 
 	s.send(sent("DELETED", "two", "3", ""))
 	f.Eventually(func(g Gomega) {
-		g.Expect(opened.cached.List(t.Context(), list)).To(Succeed())
+		g.Expect(opened.objects.List(t.Context(), list)).To(Succeed())
 		g.Expect(list.Items).To(HaveLen(1))
 	}).Should(Succeed())
 	f.Expect(list.Items[0].GetName()).To(Equal("one"))
@@ -124,7 +124,7 @@ func TestObjects_readsLargeObjectsInSmallPages(t *testing.T) {
 	s := &lists{text: strings.Repeat("x", 3<<20)}
 	f, opened := newLists(t, s)
 	var list corev1.ConfigMapList
-	f.Expect(opened.cached.List(t.Context(), &list)).To(Succeed())
+	f.Expect(opened.objects.List(t.Context(), &list)).To(Succeed())
 	f.Expect(list.Items).To(HaveLen(4))
 	f.Expect(list.Items[0].Annotations).To(BeEmpty())
 	for _, page := range []string{"100 of 0", "50 of 0", "25 of 0", "12 of 0", "6 of 0", "3 of 0", "1 of 0", "1 of 1", "1 of 2", "1 of 3", "app=x "} {
