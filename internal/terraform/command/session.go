@@ -7,12 +7,14 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/appthrust/capt/internal/host"
 	"github.com/appthrust/capt/internal/host/sandbox"
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/served"
 )
 
 // Session runs commands in a prepared working directory. Its methods block until
@@ -53,8 +55,8 @@ type Session struct {
 	providers string
 	// sandbox limits what the tool can do, or is nil.
 	sandbox *sandbox.Rules
-	// served are the providers that serve several commands, or nil.
-	served *servedProviders
+	// served are the providers that plans share, or nil.
+	served *served.Providers
 	// reinit initialises the directory if a command reports that it is outdated.
 	reinit func(ctx context.Context, backend bool) error
 }
@@ -117,12 +119,14 @@ func (s *Session) stream(ctx context.Context, name string, reserve int64, args [
 	result := output{}
 	out := &follower{file: stdout, line: func(line []byte) { s.handleLine(&result, line, handle) }}
 	errs := &follower{file: stderr, line: func(line []byte) { s.handleLine(&result, line, handle) }}
+	connection := s.served.Connect(ctx, args, env)
+	defer connection.Close()
 	process := call{
-		path: s.tool.Path, args: args, dir: s.Root, env: env, grace: s.grace, sandbox: s.sandboxFor(args),
+		path: s.tool.Path, args: args, dir: s.Root, env: append(slices.Clip(env), connection.Env...), files: connection.Files, onStart: connection.Allow,
+		grace: s.grace, sandbox: s.sandboxFor(args),
 		stdout: stdout, stderr: stderr, interrupted: func() bool { return result.stopping },
 		poll: func(ended bool) { out.poll(ended); errs.poll(ended) },
 	}
-	defer s.useProviders(ctx, &process)()
 	result.exit, err = process.run(ctx)
 	if err != nil {
 		return output{}, err
@@ -233,11 +237,13 @@ func (s *Session) captureFile(ctx context.Context, command string, args []string
 	}
 	defer func() { _ = stderr.Close() }()
 
+	connection := s.served.Connect(ctx, args, s.env)
+	defer connection.Close()
 	process := call{
-		path: s.tool.Path, args: args, dir: s.Root, env: s.env, grace: s.grace, sandbox: s.sandboxFor(args),
+		path: s.tool.Path, args: args, dir: s.Root, env: append(slices.Clip(s.env), connection.Env...), files: connection.Files, onStart: connection.Allow,
+		grace: s.grace, sandbox: s.sandboxFor(args),
 		stdin: stdin, stdout: stdout, stderr: stderr, poll: func(bool) {},
 	}
-	defer s.useProviders(ctx, &process)()
 	ended, err := process.run(ctx)
 	if err != nil {
 		return nil, err
@@ -284,6 +290,37 @@ func (s *Session) lockArgs() []string {
 		return []string{"-lock=false"}
 	}
 	return []string{"-lock-timeout=0s"}
+}
+
+// ServeProviders lets the following plans share the processes of their providers, until
+// StopProviders or an apply.
+func (s *Session) ServeProviders(ctx context.Context) {
+	s.StopProviders()
+	if s.product != OpenTofu {
+		return
+	}
+	args := []string{"plan"}
+	s.served = served.Start(ctx, served.Module{
+		Dir: s.dir(), Root: s.Root, RunDir: s.RunDir, LockFile: s.LockFile, Env: s.toolEnv(args), Sandbox: s.sandboxFor(args),
+		Log: func(message string) { s.log.print(time.Time{}, message) },
+	})
+}
+
+// StopProviders stops the providers that ServeProviders has started, if any.
+func (s *Session) StopProviders() { s.served.Stop() }
+
+// reading runs a command that changes nothing, and once more with providers that the tool starts,
+// if it may have failed because of one that it has not started. So the errors are those that the
+// user knows, such as the stack of a provider that crashed.
+func (s *Session) reading(ctx context.Context, run func() error) error {
+	err := s.ready(ctx, run)
+	failure := AsFailure(err)
+	if failure == nil || failure.Interrupted || !s.served.Failed(failure.Diagnostics) {
+		return err
+	}
+	s.log.print(time.Time{}, "Running the command once more: a provider that serves several commands failed")
+	s.StopProviders()
+	return s.ready(ctx, run)
 }
 
 // ready runs a command. If the command fails because the directory is outdated, it

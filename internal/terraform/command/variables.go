@@ -34,7 +34,7 @@ func placeVariables(root string, request *terraform.Request) error {
 	if err := os.RemoveAll(path); err != nil {
 		return fmt.Errorf("removing variables: %w", err)
 	}
-	module, err := readModule(root)
+	module, err := inspect.Dir(root)
 	if err != nil {
 		return err
 	}

@@ -1,9 +1,7 @@
 package inspect
 
 import (
-	"bytes"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -47,8 +45,6 @@ func (m *Module) read(parser *hclparse.Parser, name string, content []byte, over
 	if file == nil || file.Body == nil {
 		return
 	}
-	m.bodies = append(m.bodies, file.Body)
-	m.CallsProviders = m.CallsProviders || callsNamespaced(name, content)
 	found, _, diagnostics := file.Body.PartialContent(fileSchema)
 	// An invalid file is reported only once.
 	if !m.Diagnostics.HasErrors() {
@@ -64,24 +60,6 @@ func (m *Module) read(parser *hclparse.Parser, name string, content []byte, over
 			m.readProviders(block)
 		}
 	}
-}
-
-// callsNamespaced reports whether a file calls a function with a namespace, as those of
-// providers have.
-func callsNamespaced(name string, content []byte) bool {
-	// Few files need to be read once more. JSON can escape the colons.
-	if !bytes.Contains(content, []byte("::")) && !bytes.Contains(content, []byte(`\u`)) {
-		return false
-	}
-	isNamespaced := func(token hclsyntax.Token) bool { return token.Type == hclsyntax.TokenDoubleColon }
-	if strings.HasSuffix(name, ".json") {
-		return slices.ContainsFunc(templatesOf(content), func(text string) bool {
-			tokens, _ := hclsyntax.LexTemplate([]byte(text), "", hcl.InitialPos)
-			return slices.ContainsFunc(tokens, isNamespaced)
-		})
-	}
-	tokens, _ := hclsyntax.LexConfig(content, name, hcl.InitialPos)
-	return slices.ContainsFunc(tokens, isNamespaced)
 }
 
 func (m *Module) readVariable(block *hcl.Block, override bool) {

@@ -25,14 +25,10 @@ type Module struct {
 	Providers map[string]Provider
 	// Provided are the variables that the module's variable files set.
 	Provided map[string]bool
-	// CallsProviders is set if the module may call functions of providers.
-	CallsProviders bool
 	// Diagnostics are the errors and warnings of the module. If it has errors, the
 	// other fields may be incomplete.
 	Diagnostics terraform.Diagnostics
 
-	// bodies are the contents of the files.
-	bodies []hcl.Body
 	// size is the number of bytes of its files.
 	size int
 }
@@ -76,23 +72,44 @@ type Provider struct {
 // Dir reads the module in a directory. It returns an error only if a file cannot be
 // read. Errors of the module are in its diagnostics.
 func Dir(dir string) (*Module, error) {
+	files, err := ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	return Files(files), nil
+}
+
+// maxFiles limits the files of a module.
+const maxFiles = 1000
+
+// ReadDir reads the files of a module in a directory. It returns an error if there are too many, or
+// one of which reading may never end: code of the module may have created it.
+func ReadDir(dir string) (map[string][]byte, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("reading module: %w", err)
 	}
+	if len(entries) > maxFiles {
+		return nil, fmt.Errorf("reading module: it has more than %d files", maxFiles)
+	}
 	files := map[string][]byte{}
 	for _, entry := range entries {
-		name := entry.Name()
+		name, path := entry.Name(), filepath.Join(dir, entry.Name())
 		if entry.IsDir() || !terraform.IsConfig(name) && !terraform.IsAutoVars(name) {
 			continue
 		}
-		content, err := os.ReadFile(filepath.Join(dir, name))
+		info, err := os.Stat(path)
 		if err != nil {
 			return nil, fmt.Errorf("reading module: %w", err)
 		}
-		files[name] = content
+		if !info.Mode().IsRegular() {
+			return nil, fmt.Errorf("reading module: %s is not a regular file", name)
+		}
+		if files[name], err = os.ReadFile(path); err != nil {
+			return nil, fmt.Errorf("reading module: %w", err)
+		}
 	}
-	return Files(files), nil
+	return files, nil
 }
 
 // Inline reads a module from its text.

@@ -152,24 +152,3 @@ func TestDir_readsTheModule(t *testing.T) {
 	_, err = Dir(filepath.Join(dir, "missing"))
 	g.Expect(err).To(MatchError(os.ErrNotExist))
 }
-
-func TestModule_callsProviders(t *testing.T) {
-	for name, tc := range map[string]struct {
-		file, content string
-		want          bool
-	}{
-		"a function":                {"a.tf", "locals {\n  a = provider::x::f(1)\n}", true},
-		"with a comment":            {"a.tf", "locals {\n  a = provider/* x */::x::f(1)\n}", true},
-		"in a template":             {"a.tf", "locals {\n  a = \"${provider::x::f(1)}\"\n}", true},
-		"in JSON":                   {"a.tf.json", `{"locals":{"a":"${provider::x::f(1)}"}}`, true},
-		"in JSON, escaped":          {"a.tf.json", `{"locals":{"a":"${provider\u003a\u003ax::f(1)}"}}`, true},
-		"an ARN":                    {"a.tf", "locals {\n  a = \"arn:aws:iam::1:role/x\"\n}", false},
-		"an ARN in JSON":            {"a.tf.json", `{"locals":{"a":"arn:aws:iam::${var.a}:role/x"}}`, false},
-		"a function without a name": {"a.tf", "locals {\n  a = f(1)\n}", false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			module := Files(map[string][]byte{tc.file: []byte(tc.content)})
-			NewWithT(t).Expect(module.CallsProviders).To(Equal(tc.want))
-		})
-	}
-}

@@ -1,4 +1,4 @@
-package command
+package served
 
 import (
 	"maps"
@@ -101,7 +101,7 @@ func TestReadConfigurations_readsOnlyFiles(t *testing.T) {
 	root := writeTree(t, map[string]string{"main.tf": ""})
 	g.Expect(syscall.Mkfifo(filepath.Join(root, "pipe.tf"), 0o600)).To(Succeed())
 	_, err := readConfigurations(root, root)
-	g.Expect(err).To(MatchError(errNotReadable))
+	g.Expect(err).To(MatchError(ContainSubstring("is not a regular file")))
 }
 
 func TestProviderAddress(t *testing.T) {
@@ -112,5 +112,25 @@ func TestProviderAddress(t *testing.T) {
 		{"x", "Example.com/own/aws", "example.com/own/aws"},
 	} {
 		NewWithT(t).Expect(providerAddress(tt[0], tt[1])).To(Equal(tt[2]))
+	}
+}
+
+func TestCallsNamespaced(t *testing.T) {
+	for name, tc := range map[string]struct {
+		file, content string
+		want          bool
+	}{
+		"a function":                {"a.tf", "locals {\n  a = provider::x::f(1)\n}", true},
+		"with a comment":            {"a.tf", "locals {\n  a = provider/* x */::x::f(1)\n}", true},
+		"in a template":             {"a.tf", "locals {\n  a = \"${provider::x::f(1)}\"\n}", true},
+		"in JSON":                   {"a.tf.json", `{"locals":{"a":"${provider::x::f(1)}"}}`, true},
+		"in JSON, escaped":          {"a.tf.json", `{"locals":{"a":"${provider\u003a\u003ax::f(1)}"}}`, true},
+		"an ARN":                    {"a.tf", "locals {\n  a = \"arn:aws:iam::1:role/x\"\n}", false},
+		"a reference in JSON":       {"a.tf.json", `{"locals":{"a":"arn:aws:s3:${var.a}"}}`, false},
+		"a function without a name": {"a.tf", "locals {\n  a = f(1)\n}", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			NewWithT(t).Expect(callsNamespaced(tc.file, []byte(tc.content))).To(Equal(tc.want))
+		})
 	}
 }

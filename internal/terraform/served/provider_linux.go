@@ -1,4 +1,4 @@
-package command
+package served
 
 import (
 	"bufio"
@@ -65,7 +65,7 @@ type providerProcess struct {
 }
 
 // startProvider starts a provider with its sockets in a directory.
-func (s *Session) startProvider(provider lockedProvider, dir *os.File) (*providerProcess, error) {
+func (m *Module) startProvider(provider lockedProvider, dir *os.File) (*providerProcess, error) {
 	p := &providerProcess{provider: provider, handshake: make(chan string, 1), drained: make(chan struct{})}
 	certificate, err := p.certify()
 	if err != nil {
@@ -81,11 +81,11 @@ func (s *Session) startProvider(provider lockedProvider, dir *os.File) (*provide
 	}
 	p.output = []*os.File{stdout, stderr}
 	cmd := exec.Command(provider.program)
-	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = s.Root, stdoutWriter, stderrWriter, []*os.File{dir}
-	cmd.Env = slices.Concat(s.toolEnv(planArgs), serverEnv, []string{
+	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = m.Root, stdoutWriter, stderrWriter, []*os.File{dir}
+	cmd.Env = slices.Concat(m.Env, serverEnv, []string{
 		"PLUGIN_CLIENT_CERT=" + certificate, socketDirEnv + "=" + socketDir(dir),
 	})
-	p.bound, err = s.sandboxFor(planArgs).StartBound(cmd)
+	p.bound, err = m.Sandbox.StartBound(cmd)
 	_, _ = stdoutWriter.Close(), stderrWriter.Close()
 	if err != nil {
 		p.closeOutput()
@@ -262,7 +262,7 @@ func (p *providerProcess) lastWords() string {
 	case <-time.After(stopTimeout):
 		// A process that it has started may still have the pipe.
 	}
-	return relevantLines(p.words.String())
+	return p.words.String()
 }
 
 // end says how a provider that served has ended. Only the text of a crash is shown: others may
@@ -276,15 +276,15 @@ func (p *providerProcess) end() string {
 }
 
 // lastWords keeps the end of what a provider prints: from the beginning of a panic on, or the
-// last lines. Its size is limited.
+// last bytes.
 type lastWords struct {
 	mu    sync.Mutex
 	text  []byte
 	panic bool
 }
 
-// longestLastLines limits what is kept of a provider that did not crash.
-const longestLastLines = 4 << 10
+// longestWords limits what is kept.
+const longestWords = 4 << 10
 
 // crash matches what the runtime prints first when a program crashes.
 var crash = regexp.MustCompile(`(?m)^(panic|fatal error): `)
@@ -300,9 +300,9 @@ func (w *lastWords) Write(text []byte) (int, error) {
 		}
 	}
 	if w.panic {
-		w.text = w.text[:min(len(w.text), longestText)]
+		w.text = w.text[:min(len(w.text), longestWords)]
 	} else {
-		w.text = slices.Clone(w.text[max(len(w.text)-longestLastLines, 0):])
+		w.text = slices.Clone(w.text[max(len(w.text)-longestWords, 0):])
 	}
 	return len(text), nil
 }
@@ -313,8 +313,13 @@ func (w *lastWords) isCrash() bool {
 	return w.panic
 }
 
+// String returns the first line of a crash, or the last line.
 func (w *lastWords) String() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return string(w.text)
+	lines := strings.Split(strings.TrimSpace(string(w.text)), "\n")
+	if w.panic {
+		return lines[0]
+	}
+	return lines[len(lines)-1]
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/command/commandtest"
+	"github.com/appthrust/capt/internal/terraform/served"
 )
 
 // isServed is the condition of a script that the engine has started the provider.
@@ -113,7 +114,7 @@ func TestServeProviders_doesNotServeAnApply(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(result.Added).To(Equal(1))
 	g.Expect(starts.own()).NotTo(BeZero(), log.String())
-	g.Expect(session.served.isActive()).To(BeFalse())
+	g.Expect(providersIn(w.Dir)).To(BeEmpty())
 	planOf(t, w, session)
 	g.Expect(starts.served()).To(Equal(1))
 }
@@ -132,15 +133,15 @@ func TestServeProviders_leavesToTheTool(t *testing.T) {
 			r.Env = map[string]string{"TF_LOG_PROVIDER": "error"}
 		},
 		"a provider that the user replaces": func(_ *testing.T, _ *Workdir, r *terraform.Request) {
-			r.Env = map[string]string{reattachEnv: "{}"}
+			r.Env = map[string]string{"TF_REATTACH_PROVIDERS": "{}"}
 		},
 		"a provider that is elsewhere": func(_ *testing.T, _ *Workdir, r *terraform.Request) {
 			r.Env = map[string]string{"TF_DATA_DIR": dataDir}
 		},
 		"what the user turns off": func(_ *testing.T, _ *Workdir, r *terraform.Request) {
-			r.Env = map[string]string{ServeEnv: "off"}
+			r.Env = map[string]string{served.Env: "off"}
 		},
-		"what the operator turns off": func(t *testing.T, _ *Workdir, _ *terraform.Request) { t.Setenv(ServeEnv, "off") },
+		"what the operator turns off": func(t *testing.T, _ *Workdir, _ *terraform.Request) { t.Setenv(served.Env, "off") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -177,9 +178,10 @@ func TestServeProviders_leavesAProviderThatEndedToTheTool(t *testing.T) {
 	w, log := workdir(t, tofu(t))
 	starts := installScript(t, w, "")
 	session := serve(t, w, inline(localModule))
-	process := session.served.processes[0]
-	g.Expect(syscall.Kill(process.bound.Pid(), syscall.SIGKILL)).To(Succeed())
-	g.Eventually(process.bound.Ended()).Should(BeClosed())
+	pids := providersIn(w.Dir)
+	g.Expect(pids).To(HaveLen(1))
+	g.Expect(syscall.Kill(pids[0], syscall.SIGKILL)).To(Succeed())
+	g.Eventually(func() []int { return providersIn(w.Dir) }).Should(BeEmpty())
 	planOf(t, w, session)
 	g.Expect(starts.own()).NotTo(BeZero())
 	g.Expect(log.String()).To(ContainSubstring("Provider registry.opentofu.org/hashicorp/local ended"))

@@ -63,7 +63,7 @@ func serveForever(argument string) {
 		panic(err)
 	}
 	session.ServeProviders(context.Background())
-	fmt.Println("serving", session.served.isActive())
+	fmt.Println("serving")
 	time.Sleep(time.Hour)
 }
 
@@ -126,7 +126,7 @@ func answers(conn net.Conn) bool {
 // socketsFor returns the paths of sockets that may be in a directory: those that the kernel lists,
 // those that are there, those of other processes, and one that this process has inherited.
 func socketsFor(dir string) map[string]bool {
-	found := map[string]bool{descriptorPath(firstExtraFile): true}
+	found := map[string]bool{"/proc/self/fd/3": true}
 	listed, _ := os.ReadFile("/proc/net/unix")
 	for line := range strings.Lines(string(listed)) {
 		if fields := strings.Fields(line); len(fields) > 7 && (strings.HasPrefix(fields[7], dir) || strings.HasPrefix(fields[7], "/proc/")) {
@@ -150,8 +150,8 @@ func socketsFor(dir string) map[string]bool {
 	for _, path := range environments {
 		text, _ := os.ReadFile(path)
 		for entry := range bytes.SplitSeq(text, []byte{0}) {
-			var addresses map[string]reattached
-			if value, isOne := bytes.CutPrefix(entry, []byte(reattachEnv+"=")); isOne && json.Unmarshal(value, &addresses) == nil {
+			var addresses map[string]struct{ Addr struct{ String string } }
+			if value, isOne := bytes.CutPrefix(entry, []byte("TF_REATTACH_PROVIDERS=")); isOne && json.Unmarshal(value, &addresses) == nil {
 				for _, address := range addresses {
 					found[strings.Replace(address.Addr.String, "self", filepath.Base(filepath.Dir(path)), 1)] = true
 				}

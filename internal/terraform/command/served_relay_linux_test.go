@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -25,16 +26,15 @@ func TestRelay_isOfNoUseForOthers(t *testing.T) {
 	w, dir := sandboxed(t, tofu(t))
 	installScript(t, w, "")
 	session := serve(t, w, inline(localModule))
-	g.Expect(session.served.isActive()).To(BeTrue())
 
-	command := call{args: planArgs, env: session.toolEnv(planArgs)}
-	release := session.useProviders(t.Context(), &command)
-	defer release()
+	connection := session.served.Connect(t.Context(), []string{"plan"}, session.env)
+	defer connection.Close()
+	g.Expect(connection.Files).To(HaveLen(1))
 	tool := exec.Command("sleep", "600")
-	tool.Env, tool.ExtraFiles = command.env, command.files
+	tool.Env, tool.ExtraFiles = append(session.env, connection.Env...), connection.Files
 	g.Expect(session.sandbox.Start(tool)).To(Succeed())
 	t.Cleanup(func() { _ = tool.Process.Kill(); _ = tool.Wait() })
-	command.onStart(tool.Process.Pid)
+	connection.Allow(tool.Process.Pid)
 
 	own := filepath.Join(dir, "workspaces", "b")
 	g.Expect(os.MkdirAll(own, 0o700)).To(Succeed())
@@ -48,10 +48,13 @@ func TestRelay_isOfNoUseForOthers(t *testing.T) {
 		return out.String()
 	}
 	g.Expect(attacked(nil)).To(Equal("attacked\n"))
-	g.Expect(attacked(command.files)).To(Equal("attacked\n"), "it is not the tool, even if it has the socket")
+	g.Expect(attacked(connection.Files)).To(Equal("attacked\n"), "it is not the tool, even if it has the socket")
 
 	unprotected := exec.Command(filepath.Join(commandtest.Parts(t), "terraform-provider-local"))
-	unprotected.Env = slices.Concat(session.env, serverEnv, []string{"PLUGIN_UNIX_SOCKET_DIR=" + session.RunDir})
+	unprotected.Env = slices.Concat(session.env, []string{
+		"TF_PLUGIN_MAGIC_COOKIE=d602bf8f470bc67ca7faa0386276bbdd4330efaf76d1a219cb4d6991ca9872b2", "PLUGIN_PROTOCOL_VERSIONS=5,6",
+		"PLUGIN_UNIX_SOCKET_DIR=" + session.RunDir,
+	})
 	out, err := unprotected.StdoutPipe()
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(unprotected.Start()).To(Succeed())
@@ -67,13 +70,13 @@ func TestRelay_letsOneProcessIn(t *testing.T) {
 	installScript(t, w, "")
 	session := serve(t, w, inline(localModule))
 	for pid, want := range map[int]bool{os.Getpid(): true, os.Getppid(): false} {
-		relay, err := newRelay(t.Context(), session.served.dir, session.served.processes[0])
-		g.Expect(err).NotTo(HaveOccurred())
-		relay.allow(pid)
-		conn, err := net.Dial("unix", descriptorPath(int(relay.socket.Fd())))
+		connection := session.served.Connect(t.Context(), []string{"plan"}, session.env)
+		g.Expect(connection.Files).To(HaveLen(1))
+		connection.Allow(pid)
+		conn, err := net.Dial("unix", fmt.Sprint("/proc/self/fd/", connection.Files[0].Fd()))
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(answers(conn)).To(Equal(want))
-		relay.close()
+		connection.Close()
 	}
 }
 
@@ -97,7 +100,7 @@ func TestServeProviders_endWithTheEngine(t *testing.T) {
 			out, err := engine.StdoutPipe()
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(engine.Start()).To(Succeed())
-			g.Expect(bufio.NewReader(out).ReadString('\n')).To(Equal("serving true\n"))
+			g.Expect(bufio.NewReader(out).ReadString('\n')).To(Equal("serving\n"))
 			g.Expect(providersIn(w.Dir)).To(HaveLen(1))
 			g.Expect(engine.Process.Kill()).To(Succeed())
 			_ = engine.Wait()
@@ -139,20 +142,4 @@ func TestServeProviders_reportsAProviderThatCrashes(t *testing.T) {
 		return cause
 	}
 	g.Expect(errorOf(true)).To(Equal(errorOf(false)))
-}
-
-func TestLastWords_areLimited(t *testing.T) {
-	g := NewWithT(t)
-	var words lastWords
-	for range 100 {
-		_, _ = words.Write([]byte(strings.Repeat("noise\n", 1000)))
-	}
-	g.Expect(len(words.String())).To(BeNumerically("<=", longestText))
-	_, _ = words.Write([]byte("not a panic: x\npan"))
-	_, _ = words.Write([]byte("ic: broken\n"))
-	for range 100 {
-		_, _ = words.Write([]byte(strings.Repeat("goroutine\n", 1000)))
-	}
-	g.Expect(len(words.String())).To(BeNumerically("<=", longestText))
-	g.Expect(relevantLines(words.String())).To(Equal("panic: broken"))
 }
