@@ -37,7 +37,7 @@ func newAPI(t *testing.T) (*api, *Runner) {
 	t.Cleanup(server.Close)
 	kube, err := newKube(&rest.Config{Host: server.URL})
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	return a, &Runner{Config: Config{Namespace: "n", RunID: "hello-r2"}, kube: kube}
+	return a, newRunner(Config{Namespace: "n", RunID: "hello-r2"}, kube)
 }
 
 func status(code int32, reason metav1.StatusReason) *metav1.Status {

@@ -40,21 +40,27 @@ type describing struct {
 	alone bool
 }
 
+// describer describes the plan in the plan file, and stores its changes.
+type describer struct {
+	storage *storage
+	workdir *command.Workdir
+}
+
 // startDescribing describes the plan in the plan file in the background. It needs the
 // schemas of all providers, which takes seconds with those of clouds. Decide, if set, is
 // called with the plan.
-func (r *Runner) startDescribing(ctx context.Context, run *execution, session *command.Session, decide func(*command.ShownPlan) error) *describing {
+func (c *describer) startDescribing(ctx context.Context, run *execution, session *command.Session, decide func(*command.ShownPlan) error) *describing {
 	d := &describing{ended: make(chan struct{})}
 	ctx, d.stop = context.WithCancel(ctx)
 	go func() {
 		defer close(d.ended)
-		d.plan, d.err = r.describe(ctx, run, session, decide)
+		d.plan, d.err = c.describe(ctx, run, session, decide)
 	}()
 	return d
 }
 
-func (r *Runner) describe(ctx context.Context, run *execution, session *command.Session, decide func(*command.ShownPlan) error) (*description, error) {
-	shown, err := session.ShowPlan(ctx, r.workdir.PlanFile())
+func (c *describer) describe(ctx context.Context, run *execution, session *command.Session, decide func(*command.ShownPlan) error) (*description, error) {
+	shown, err := session.ShowPlan(ctx, c.workdir.PlanFile())
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +79,7 @@ func (r *Runner) describe(ctx context.Context, run *execution, session *command.
 
 // described returns the description of the plan in the plan file. A failure is final, except
 // that of a command beside an apply: it may have been interrupted with the apply.
-func (r *Runner) described(ctx context.Context, run *execution) (*description, error) {
+func (c *describer) described(ctx context.Context, run *execution) (*description, error) {
 	if d := run.description; d != nil {
 		select {
 		case <-d.ended:
@@ -84,14 +90,14 @@ func (r *Runner) described(ctx context.Context, run *execution) (*description, e
 			return d.plan, d.err
 		}
 	}
-	return r.describeNow(ctx, run, nil)
+	return c.describeNow(ctx, run, nil)
 }
 
 // describeNow describes the plan in the plan file. It returns when the context ends at the
 // latest.
-func (r *Runner) describeNow(ctx context.Context, run *execution, decide func(*command.ShownPlan) error) (*description, error) {
+func (c *describer) describeNow(ctx context.Context, run *execution, decide func(*command.ShownPlan) error) (*description, error) {
 	run.forgetDescription()
-	d := r.startDescribing(ctx, run, run.session, decide)
+	d := c.startDescribing(ctx, run, run.session, decide)
 	d.alone = true
 	run.description = d
 	select {
@@ -112,12 +118,12 @@ func (run *execution) changesExisting() bool {
 
 // describeBeside describes the plan in the plan file while it is applied, unless the memory
 // may not suffice for both: then it is described afterwards.
-func (r *Runner) describeBeside(ctx context.Context, run *execution) {
+func (c *describer) describeBeside(ctx context.Context, run *execution) {
 	run.storesApplied = true
 	// Without the limit of a pod, the other runs on the machine need as much memory.
 	peak, limit := host.MemoryPeak()
 	if run.description == nil && (limit == 0 || 2*peak < limit) {
-		run.description = r.startDescribing(ctx, run, run.session.Beside(), nil)
+		run.description = c.startDescribing(ctx, run, run.session.Beside(), nil)
 	}
 }
 
@@ -133,18 +139,18 @@ func (run *execution) forgetDescription() {
 
 // storeApplied stores what an applied plan changed, also if the apply failed or was
 // interrupted.
-func (r *Runner) storeApplied(ctx context.Context, run *execution) {
+func (c *describer) storeApplied(ctx context.Context, run *execution) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), appliedTimeout)
 	defer cancel()
-	if err := r.tryStoreChanges(ctx, run); err != nil {
+	if err := c.tryStoreChanges(ctx, run); err != nil {
 		run.printf("Warning: the values of the plan are not available: %v", err)
 	}
 }
 
 // storeChanges stores what the plan changes in each resource, for the user who decides
 // about the plan. The plan is complete without it, so a failure is only a warning.
-func (r *Runner) storeChanges(ctx context.Context, run *execution) {
-	if err := r.tryStoreChanges(ctx, run); err != nil {
+func (c *describer) storeChanges(ctx context.Context, run *execution) {
+	if err := c.tryStoreChanges(ctx, run); err != nil {
 		run.result.Diagnostics = append(run.result.Diagnostics, terraform.Diagnostic{
 			Severity: terraform.SeverityWarning, Summary: "The values of the plan are not available",
 			Detail: fmt.Sprintf("captctl plan shows only addresses: %v", err),
@@ -153,13 +159,13 @@ func (r *Runner) storeChanges(ctx context.Context, run *execution) {
 	}
 }
 
-func (r *Runner) tryStoreChanges(ctx context.Context, run *execution) error {
-	plan, err := r.described(ctx, run)
+func (c *describer) tryStoreChanges(ctx context.Context, run *execution) error {
+	plan, err := c.described(ctx, run)
 	if err != nil {
 		return err
 	}
 	return retry(ctx, appliedTimeout, "storing the changes", isPermanent, func(ctx context.Context) error {
-		return r.store(ctx, run, record.ChangesName(run.result.Plan.ID), record.ComponentPlan, plan.changes)
+		return c.storage.store(ctx, run, record.ChangesName(run.result.Plan.ID), record.ComponentPlan, plan.changes, nil)
 	})
 }
 

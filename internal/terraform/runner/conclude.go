@@ -24,6 +24,7 @@ func terminal(summary string, cause error) error {
 }
 
 func (e *terminalError) Error() string { return e.summary + ": " + e.cause.Error() }
+
 func (e *terminalError) Unwrap() error { return e.cause }
 
 // conclude converts an error into the outcome, class and diagnostics of the result.
@@ -84,7 +85,7 @@ func (r *Runner) hideSensitive(ctx context.Context, run *execution, failure *com
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), maskTimeout)
 	defer cancel()
-	plan, err := r.described(ctx, run)
+	plan, err := r.describer.described(ctx, run)
 	if err != nil {
 		for i := range messages {
 			messages[i].Detail = fmt.Sprintf("The details are omitted, because sensitive values in them cannot be masked: %v", err)

@@ -14,17 +14,6 @@ import (
 // fetched again by later runs and must have the same digest.
 const maxArchive = 4 << 20
 
-// loadContent returns the stored content of a module, or nil if it was deleted.
-func (r *Runner) loadContent(namespace string) func(ctx context.Context, name string) ([]byte, error) {
-	return func(ctx context.Context, name string) ([]byte, error) {
-		content, _, err := r.load(ctx, namespace, name)
-		if isMissingContent(err) {
-			return nil, nil
-		}
-		return content, err
-	}
-}
-
 // storeContent stores the fetched content of the module, so that later runs with the
 // same inputs use exactly this content, and adds it to the result.
 func (r *Runner) storeContent(ctx context.Context, run *execution) error {
@@ -46,7 +35,7 @@ func (r *Runner) storeContent(ctx context.Context, run *execution) error {
 		return nil
 	}
 	name := record.ModuleName(run.request.Workspace, content.Digest)
-	if err := r.store(ctx, run, name, record.ComponentModule, archive); err != nil {
+	if err := r.storage.store(ctx, run, name, record.ComponentModule, archive, nil); err != nil {
 		return fmt.Errorf("storing the module: %w", err)
 	}
 	content.Archive = name

@@ -35,13 +35,13 @@ func TestHideSensitive_masksErrorsAndWarnings(t *testing.T) {
 	mask := func(text string) string { return strings.ReplaceAll(text, "hunter2", "(sensitive value)") }
 	failure := &command.Failure{Diagnostics: messages("hunter2 is too short")}
 	run := applied(&describing{plan: &description{mask: mask}})
-	(&Runner{}).hideSensitive(t.Context(), run, failure)
+	newRunner(Config{}, nil).hideSensitive(t.Context(), run, failure)
 	g.Expect(failure.Diagnostics).To(Equal(messages("(sensitive value) is too short")))
 	g.Expect(string(run.report.log.Bytes())).To(Equal("planned\nError: (sensitive value) is too short\n"))
 
 	run = applied(&describing{plan: &description{mask: mask}})
 	run.result.Diagnostics = messages("hunter2 is deprecated")
-	(&Runner{}).hideSensitive(t.Context(), run, nil)
+	newRunner(Config{}, nil).hideSensitive(t.Context(), run, nil)
 	g.Expect(run.result.Diagnostics).To(Equal(messages("(sensitive value) is deprecated")))
 }
 
@@ -49,7 +49,7 @@ func TestHideSensitive_omitsWhatCannotBeMasked(t *testing.T) {
 	g := NewWithT(t)
 	failure := &command.Failure{Diagnostics: messages("hunter2 is too short")}
 	run := applied(&describing{err: errors.New("no space left")})
-	(&Runner{}).hideSensitive(t.Context(), run, failure)
+	newRunner(Config{}, nil).hideSensitive(t.Context(), run, failure)
 	g.Expect(failure.Diagnostics[0].Summary).To(Equal("creating"))
 	g.Expect(failure.Diagnostics[0].Detail).To(Equal("The details are omitted, because sensitive values in them cannot be masked: no space left"))
 	g.Expect(string(run.report.log.Bytes())).To(And(HavePrefix("planned\n"), ContainSubstring("is omitted"), Not(ContainSubstring("hunter2"))))
@@ -59,6 +59,6 @@ func TestHideSensitive_needsAPlan(t *testing.T) {
 	run := applied(&describing{err: errors.New("there is no plan file")})
 	run.result.Plan = nil
 	failure := &command.Failure{Diagnostics: messages("not found")}
-	(&Runner{}).hideSensitive(t.Context(), run, failure)
+	newRunner(Config{}, nil).hideSensitive(t.Context(), run, failure)
 	NewWithT(t).Expect(failure.Diagnostics).To(Equal(messages("not found")), "that of a state command")
 }

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
+	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -22,12 +24,20 @@ func (e *heldError) Error() string {
 	return fmt.Sprintf("the state is locked by %s since %s (lock %s)", e.info.Who, e.info.Created, e.info.ID)
 }
 
+// stateLock is the Lease that locks the state of the Kubernetes backend.
+type stateLock struct {
+	kube             *kube
+	namespace, runID string
+	// held is the lock as this runner has written it, or nil.
+	held *coordinationv1.Lease
+}
+
 // lock locks a Kubernetes state for the run. It takes the lock from another holder
 // only if that is a run that is proven to have ended, or if the user requested it
 // by the lock's ID.
-func (r *Runner) lock(ctx context.Context, request *terraform.Request) error {
+func (l *stateLock) lock(ctx context.Context, request *terraform.Request) error {
 	info := terraform.LockInfo{
-		ID: r.RunID, Operation: "CAPT" + string(request.Operation), Who: r.lockHolder(), Version: "capt",
+		ID: l.runID, Operation: "CAPT" + string(request.Operation), Who: l.holder(), Version: "capt",
 		Created: time.Now().UTC().Format(time.RFC3339), Path: request.Backend.StateSecretName(),
 		Info: request.Workspace.Namespace + "/" + request.Workspace.Name,
 	}
@@ -36,23 +46,23 @@ func (r *Runner) lock(ctx context.Context, request *terraform.Request) error {
 		return fmt.Errorf("encoding the lock: %w", err)
 	}
 	for {
-		err := r.tryLock(ctx, request, string(text))
+		err := l.tryLock(ctx, request, string(text))
 		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
 			return err
 		}
 	}
 }
 
-func (r *Runner) tryLock(ctx context.Context, request *terraform.Request, info string) error {
+func (l *stateLock) tryLock(ctx context.Context, request *terraform.Request, info string) error {
 	namespace, name := request.Backend.Namespace, request.Backend.LeaseName()
-	lease, err := r.kube.lease(ctx, namespace, name)
+	lease, err := l.kube.lease(ctx, namespace, name)
 	if apierrors.IsNotFound(err) {
 		meta := record.Meta(request.Workspace, record.ComponentState, "")
 		meta.Name = name
 		meta.Labels["tfstate"] = "true"
 		meta.Annotations = map[string]string{record.LockInfoAnnotation: info}
-		r.held = &coordinationv1.Lease{ObjectMeta: meta, Spec: coordinationv1.LeaseSpec{HolderIdentity: &r.RunID}}
-		return r.kube.createLease(ctx, r.held)
+		l.held = &coordinationv1.Lease{ObjectMeta: meta, Spec: coordinationv1.LeaseSpec{HolderIdentity: &l.runID}}
+		return l.kube.createLease(ctx, l.held)
 	}
 	if err != nil {
 		return fmt.Errorf("reading the lock: %w", err)
@@ -61,7 +71,7 @@ func (r *Runner) tryLock(ctx context.Context, request *terraform.Request, info s
 	if lease.Spec.HolderIdentity != nil {
 		holder = *lease.Spec.HolderIdentity
 	}
-	if !canTakeLock(request, r.RunID, holder) {
+	if !canTakeLock(request, l.runID, holder) {
 		held := &heldError{info: terraform.LockInfo{ID: holder, Who: "unknown"}}
 		// A lock without a valid description is still a lock.
 		_ = json.Unmarshal([]byte(lease.Annotations[record.LockInfoAnnotation]), &held.info)
@@ -73,9 +83,9 @@ func (r *Runner) tryLock(ctx context.Context, request *terraform.Request, info s
 		lease.Annotations = map[string]string{}
 	}
 	lease.Annotations[record.LockInfoAnnotation] = info
-	lease.Spec.HolderIdentity = &r.RunID
-	r.held = lease
-	return r.kube.updateLease(ctx, lease)
+	lease.Spec.HolderIdentity = &l.runID
+	l.held = lease
+	return l.kube.updateLease(ctx, lease)
 }
 
 // canTakeLock reports whether the run may take the lock from its holder.
@@ -93,12 +103,12 @@ func canBreakLock(request *terraform.Request, lock terraform.LockInfo) bool {
 // unlock releases the lock. It ignores the cancellation of the run's context,
 // because a remaining lock would block the next run. The lock is read only if another one
 // has written it.
-func (r *Runner) unlock(ctx context.Context, request *terraform.Request) error {
-	held := r.held
+func (l *stateLock) unlock(ctx context.Context, request *terraform.Request) error {
+	held := l.held
 	return persist(ctx, "releasing the lock", func(ctx context.Context) error {
 		lease, err := held, error(nil)
 		if held == nil {
-			lease, err = r.kube.lease(ctx, request.Backend.Namespace, request.Backend.LeaseName())
+			lease, err = l.kube.lease(ctx, request.Backend.Namespace, request.Backend.LeaseName())
 		}
 		held = nil
 		if apierrors.IsNotFound(err) {
@@ -107,12 +117,12 @@ func (r *Runner) unlock(ctx context.Context, request *terraform.Request) error {
 		if err != nil {
 			return err
 		}
-		if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity != r.RunID {
+		if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity != l.runID {
 			return nil
 		}
 		delete(lease.Annotations, record.LockInfoAnnotation)
 		lease.Spec.HolderIdentity = nil
-		if err := r.kube.updateLease(ctx, lease); !apierrors.IsNotFound(err) {
+		if err := l.kube.updateLease(ctx, lease); !apierrors.IsNotFound(err) {
 			return err
 		}
 		return nil
@@ -168,4 +178,13 @@ func wrap(what string, err error) error {
 		return nil
 	}
 	return fmt.Errorf("%s: %w", what, err)
+}
+
+// holder returns the name of the lock's holder for users.
+func (l *stateLock) holder() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return strings.Join([]string{"capt", l.namespace, l.runID}, "/") + "@" + host
 }

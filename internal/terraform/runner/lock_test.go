@@ -71,14 +71,14 @@ func TestLock_isTakenOnlyIfFreeOrItsHolderHasEnded(t *testing.T) {
 				tt.change(req)
 			}
 
-			err := r.lock(t.Context(), req)
+			err := r.lease.lock(t.Context(), req)
 
 			if tt.held != nil {
 				var held *heldError
 				g.Expect(errors.As(err, &held)).To(BeTrue(), "%v", err)
 				g.Expect(held.info).To(Equal(*tt.held))
 				g.Expect(holder(g, r)).To(Equal(tt.held.ID), "the holder keeps the lock")
-				g.Expect(r.unlock(t.Context(), req)).To(Succeed())
+				g.Expect(r.lease.unlock(t.Context(), req)).To(Succeed())
 				g.Expect(holder(g, r)).To(Equal(tt.held.ID))
 				return
 			}
@@ -92,7 +92,7 @@ func TestLock_isTakenOnlyIfFreeOrItsHolderHasEnded(t *testing.T) {
 			g.Expect(info.Who).To(HavePrefix("capt/n/hello-r2@"))
 			g.Expect(info.Info).To(Equal("n/hello"))
 
-			g.Expect(r.unlock(t.Context(), req)).To(Succeed())
+			g.Expect(r.lease.unlock(t.Context(), req)).To(Succeed())
 			g.Expect(holder(g, r)).To(BeEmpty())
 		})
 	}
@@ -114,7 +114,7 @@ func TestLock_isTakenByOneOfTwoRuns(t *testing.T) {
 		return nil
 	}
 	var held *heldError
-	g.Expect(errors.As(r.lock(t.Context(), request()), &held)).To(BeTrue())
+	g.Expect(errors.As(r.lease.lock(t.Context(), request()), &held)).To(BeTrue())
 	g.Expect(held.info.ID).To(Equal("other-holder"))
 	g.Expect(holder(g, r)).To(Equal("other-holder"))
 }
@@ -129,7 +129,7 @@ func TestLock_isCreatedByOneOfTwoRuns(t *testing.T) {
 		return nil
 	}
 	var held *heldError
-	g.Expect(errors.As(r.lock(t.Context(), request()), &held)).To(BeTrue())
+	g.Expect(errors.As(r.lease.lock(t.Context(), request()), &held)).To(BeTrue())
 }
 
 func TestLock_isNotTakenAfterAnError(t *testing.T) {
@@ -138,20 +138,20 @@ func TestLock_isNotTakenAfterAnError(t *testing.T) {
 	a.intercept = func(string, string, []byte) *metav1.Status {
 		return status(http.StatusInternalServerError, metav1.StatusReasonInternalError)
 	}
-	g.Expect(r.lock(t.Context(), request())).To(MatchError(HavePrefix("reading the lock: ")))
+	g.Expect(r.lease.lock(t.Context(), request())).To(MatchError(HavePrefix("reading the lock: ")))
 	g.Expect(a.count(http.MethodPost) + a.count(http.MethodPut)).To(BeZero())
 }
 
 func TestUnlock_succeedsWithoutALock(t *testing.T) {
 	g := NewWithT(t)
 	_, r := newAPI(t)
-	g.Expect(r.unlock(t.Context(), request())).To(Succeed())
+	g.Expect(r.lease.unlock(t.Context(), request())).To(Succeed())
 }
 
 func TestUnlock_retriesAfterAConflict(t *testing.T) {
 	g := NewWithT(t)
 	a, r := newAPI(t)
-	g.Expect(r.lock(t.Context(), request())).To(Succeed())
+	g.Expect(r.lease.lock(t.Context(), request())).To(Succeed())
 	once := true
 	a.intercept = func(method, _ string, _ []byte) *metav1.Status {
 		if method == http.MethodPut && once {
@@ -160,7 +160,7 @@ func TestUnlock_retriesAfterAConflict(t *testing.T) {
 		}
 		return nil
 	}
-	g.Expect(r.unlock(t.Context(), request())).To(Succeed())
+	g.Expect(r.lease.unlock(t.Context(), request())).To(Succeed())
 	g.Expect(holder(g, r)).To(BeEmpty())
 }
 
@@ -203,7 +203,7 @@ func TestBreakingLock_performsOnceUnlessTheLockMayBeBroken(t *testing.T) {
 			run := newExecution()
 			run.locked, run.request.BreakLock = tc.heldByRun, tc.breakLock
 			attempts := 0
-			err := r.breakingLock(t.Context(), run, func() error { attempts++; return tc.err })
+			err := r.backend.breakingLock(t.Context(), run, func() error { attempts++; return tc.err })
 			if tc.err == nil {
 				g.Expect(err).NotTo(HaveOccurred())
 			} else {

@@ -86,7 +86,7 @@ func (r *Runner) planAndSave(ctx context.Context, run *execution) error {
 		return err
 	}
 	if once := run.request.OneShot; once != nil && once.PlanOnly {
-		r.storeChanges(ctx, run)
+		r.describer.storeChanges(ctx, run)
 		run.result.Outcome = terraform.OutcomePlanned
 		return nil
 	}
@@ -95,12 +95,12 @@ func (r *Runner) planAndSave(ctx context.Context, run *execution) error {
 
 // savePlan saves the plan until a user approves it.
 func (r *Runner) savePlan(ctx context.Context, run *execution, plan *command.PlanResult) error {
-	r.storeChanges(ctx, run)
+	r.describer.storeChanges(ctx, run)
 	content, err := r.workdir.ReadFile(r.workdir.PlanFile())
 	if err != nil {
 		return fmt.Errorf("reading the plan: %w", err)
 	}
-	err = r.store(ctx, run, plan.Summary.ID, record.ComponentPlan, content)
+	err = r.storage.store(ctx, run, plan.Summary.ID, record.ComponentPlan, content, nil)
 	if tooLarge(err) || errors.Is(err, record.ErrTooLarge) {
 		return terminal("Plan too large", fmt.Errorf("the plan with %d changes does not fit into Secrets: split the module, or set approval: Auto (destroyApproval: Auto for a deletion), which does not store plans: %w", len(plan.Summary.Changes), err))
 	}
@@ -114,7 +114,7 @@ func (r *Runner) savePlan(ctx context.Context, run *execution, plan *command.Pla
 }
 
 func (r *Runner) applySaved(ctx context.Context, run *execution) error {
-	content, first, err := r.load(ctx, run.request.Workspace.Namespace, run.request.Plan.ID)
+	content, first, err := r.storage.load(ctx, run.request.Workspace.Namespace, run.request.Plan.ID)
 	if isMissingContent(err) {
 		// As with a stale plan, the controller creates another one.
 		run.result.StalePlan = true
@@ -165,12 +165,12 @@ func (r *Runner) planAndApply(ctx context.Context, run *execution) error {
 		return r.savePlan(ctx, run, plan)
 	}
 	if len(run.result.Blocked) > 0 {
-		r.storeChanges(ctx, run)
+		r.describer.storeChanges(ctx, run)
 		run.result.Outcome = terraform.OutcomeBlocked
 		return nil
 	}
 	if run.changesExisting() {
-		r.describeBeside(ctx, run)
+		r.describer.describeBeside(ctx, run)
 	}
 	return r.apply(ctx, run)
 }
@@ -180,7 +180,7 @@ func (r *Runner) apply(ctx context.Context, run *execution) error {
 	if err := r.checkSize(run); err != nil {
 		return err
 	}
-	if err := r.snapshot(ctx, run); err != nil {
+	if err := r.storage.snapshot(ctx, run); err != nil {
 		return err
 	}
 	phase := terraform.PhaseApplying
@@ -235,7 +235,7 @@ func (r *Runner) concludeUnchanged(ctx context.Context, run *execution) error {
 // readOutputs reads the outputs from the state. The event stream omits sensitive
 // outputs, and running the tool's output command would take longer.
 func (r *Runner) readOutputs(ctx context.Context, run *execution) error {
-	text, err := r.readState(ctx, run)
+	text, err := run.readState(ctx)
 	if err != nil {
 		return fmt.Errorf("reading the outputs: %w", err)
 	}
@@ -270,7 +270,7 @@ func (r *Runner) checkDrift(ctx context.Context, run *execution) error {
 // restore restores a snapshot of the state, after taking a snapshot of the current
 // state.
 func (r *Runner) restore(ctx context.Context, run *execution) error {
-	content, first, err := r.load(ctx, run.request.Workspace.Namespace, run.request.Snapshot)
+	content, first, err := r.storage.load(ctx, run.request.Workspace.Namespace, run.request.Snapshot)
 	if isMissingContent(err) {
 		run.result.SnapshotMissing = true
 		return terminal("Snapshot not found", err)
@@ -285,10 +285,10 @@ func (r *Runner) restore(ctx context.Context, run *execution) error {
 	if err != nil {
 		return terminal("Not a state", err)
 	}
-	if err := r.snapshot(ctx, run); err != nil {
+	if err := r.storage.snapshot(ctx, run); err != nil {
 		return err
 	}
-	if err := r.replaceState(ctx, run, content); err != nil {
+	if err := run.replaceState(ctx, content); err != nil {
 		return err
 	}
 	// The backend has another state now, whether it can be read or not.

@@ -10,7 +10,6 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/appthrust/capt/internal/terraform"
-	"github.com/appthrust/capt/internal/terraform/command"
 )
 
 func TestPerform_rejectsAnUnknownOperation(t *testing.T) {
@@ -66,7 +65,8 @@ func TestCheckSize(t *testing.T) {
 			if tc.change != nil {
 				tc.change(run.request)
 			}
-			r := &Runner{workdir: &command.Workdir{Dir: t.TempDir()}}
+			r := newRunner(Config{}, nil)
+			r.workdir.Dir = t.TempDir()
 			plan := r.workdir.PlanFile()
 			g.Expect(os.MkdirAll(filepath.Dir(plan), 0o700)).To(Succeed())
 			if tc.encrypted {

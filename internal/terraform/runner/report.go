@@ -2,13 +2,11 @@ package runner
 
 import (
 	"bytes"
-	"context"
 	"sync"
 	"time"
 
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/command"
-	"github.com/appthrust/capt/internal/terraform/record"
 )
 
 // reportInterval is the interval of progress reports. A shorter run writes only its
@@ -53,46 +51,6 @@ func (r *report) take() (terraform.Progress, bool) {
 	changed := r.changed
 	r.changed = false
 	return r.tracker.Progress(), changed
-}
-
-// startReporting writes the progress and the log to the run's Secret periodically,
-// until stop is called. It ignores errors, because they must not stop the run.
-func (r *Runner) startReporting(ctx context.Context, run *execution) (stop func()) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		ticker := time.NewTicker(reportInterval)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-			}
-			progress, changed := run.report.take()
-			if !changed {
-				continue
-			}
-			err := r.writeProgress(ctx, progress, run.report.log.Bytes())
-			if tooLarge(err) {
-				// The request needs most of the Secret until the run ends.
-				_ = r.writeProgress(ctx, progress, nil)
-			}
-		}
-	}()
-	return func() {
-		cancel()
-		<-done
-	}
-}
-
-func (r *Runner) writeProgress(ctx context.Context, progress terraform.Progress, log []byte) error {
-	patch, err := record.ProgressPatch(progress, log)
-	if err != nil {
-		return err
-	}
-	return r.patchRun(ctx, patch)
 }
 
 // logBuffer is a log that can be read while it is written.

@@ -11,9 +11,7 @@ import (
 	"sync"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/appthrust/capt/internal/message"
@@ -59,12 +57,30 @@ type Config struct {
 // Runner executes one run.
 type Runner struct {
 	Config
-	kube    *kube
-	workdir *command.Workdir
-	// held is the lock as this runner has written it, or nil.
-	held *coordinationv1.Lease
-	// secretUID is the UID of the Secret that this runner has claimed.
-	secretUID types.UID
+	kube *kube
+	// workdir is empty until the run has a tool. The parts of the runner share it.
+	workdir   *command.Workdir
+	secret    *runSecret
+	lease     *stateLock
+	storage   *storage
+	rescue    *rescuer
+	files     *stateFiles
+	backend   *toolBackend
+	describer *describer
+}
+
+func newRunner(config Config, kube *kube) *Runner {
+	workdir := &command.Workdir{}
+	secret := &runSecret{kube: kube, namespace: config.Namespace, id: config.RunID, digest: config.RequestDigest}
+	stored := &storage{kube: kube, runID: config.RunID}
+	rescue := &rescuer{storage: stored, secret: secret, workdir: workdir}
+	return &Runner{
+		Config: config, kube: kube, workdir: workdir, secret: secret, storage: stored, rescue: rescue,
+		lease:     &stateLock{kube: kube, namespace: config.Namespace, runID: config.RunID},
+		files:     &stateFiles{kube: kube, rescue: rescue, workdir: workdir},
+		backend:   &toolBackend{rescue: rescue, workdir: workdir},
+		describer: &describer{storage: stored, workdir: workdir},
+	}
 }
 
 // execution is the state of the run during its execution.
@@ -120,8 +136,8 @@ func Run(ctx context.Context, config Config) error {
 	if err != nil {
 		return err
 	}
-	r := &Runner{Config: config, kube: kube}
-	request, err := r.claim(ctx)
+	r := newRunner(config, kube)
+	request, err := r.secret.claim(ctx)
 	if errors.Is(err, errClaimed) {
 		return nil
 	}
@@ -133,11 +149,11 @@ func Run(ctx context.Context, config Config) error {
 		result:  &terraform.Result{RunID: r.RunID, Operation: request.Operation, StartedAt: time.Now()},
 		report:  newReport(),
 	}
-	stopReporting := r.startReporting(ctx, run)
+	stopReporting := r.secret.startReporting(ctx, run)
 	err = r.execute(ctx, run)
 	stopReporting()
 	run.conclude(err)
-	return r.finish(ctx, run)
+	return r.secret.finish(ctx, run)
 }
 
 // execute executes the run between the claim and the result.
@@ -163,12 +179,12 @@ func (r *Runner) execute(ctx context.Context, run *execution) error {
 		return err
 	}
 	defer used.Release()
-	r.workdir = &command.Workdir{
+	*r.workdir = command.Workdir{
 		Tool:  tool,
 		Dir:   workspaceDir(r.WorkDir, request.Workspace.Namespace, request.Workspace.Name),
 		Cache: filepath.Join(r.WorkDir, "templates"), PluginCache: filepath.Join(r.WorkDir, "plugins"),
 		Providers: r.Providers, CLIConfig: r.CLIConfig, Inherit: r.Inherit,
-		Archive: r.loadContent(request.Workspace.Namespace),
+		Archive: r.storage.loadContent(request.Workspace.Namespace),
 		Others:  r.othersRunning(), Log: &run.report.log, OnEvent: run.report.observe,
 	}
 	if err := r.enterSandbox(run); err != nil {
@@ -202,7 +218,7 @@ func (r *Runner) execute(ctx context.Context, run *execution) error {
 	}
 	r.hideSensitive(ctx, run, command.AsFailure(err))
 	if run.storesApplied {
-		r.storeApplied(ctx, run)
+		r.describer.storeApplied(ctx, run)
 	}
 	run.forgetDescription()
 	return err
@@ -228,14 +244,14 @@ func (r *Runner) lockState(ctx context.Context, run *execution) (unlock func(), 
 	if run.request.Backend.Type != terraform.BackendKubernetes {
 		return func() {}, nil
 	}
-	if err := r.lock(ctx, run.request); err != nil {
+	if err := r.lease.lock(ctx, run.request); err != nil {
 		return nil, err
 	}
 	run.locked = true
 	return func() {
 		err := errNotReleased
 		if run.enter == nil || run.keptState() {
-			err = r.unlock(ctx, run.request)
+			err = r.lease.unlock(ctx, run.request)
 		}
 		if err != nil && run.enter != nil {
 			run.lockErr = &LockLeftError{err}
@@ -243,22 +259,6 @@ func (r *Runner) lockState(ctx context.Context, run *execution) (unlock func(), 
 			run.printf("Error: %v", err)
 		}
 	}, nil
-}
-
-// breakingLock calls perform. If that fails because of a lock that may be broken, it
-// breaks the lock and calls perform once more. This applies only to backends that
-// the tool locks.
-func (r *Runner) breakingLock(ctx context.Context, run *execution, perform func() error) error {
-	err := perform()
-	failure := command.AsFailure(err)
-	if failure == nil || failure.Lock == nil || run.locked || !canBreakLock(run.request, *failure.Lock) {
-		return err
-	}
-	run.printf("Breaking the lock %s of %s", failure.Lock.ID, failure.Lock.Who)
-	if err := run.session.ForceUnlock(ctx, failure.Lock.ID); err != nil {
-		return err
-	}
-	return perform()
 }
 
 // errSavedLate means that the tool could not save the state but the runner could. It
@@ -285,26 +285,6 @@ func (r *Runner) prepare(ctx context.Context, run *execution) error {
 // phase adds a phase that ends now to the result.
 func (run *execution) phase(name terraform.Phase, started time.Time) {
 	run.result.Phases = append(run.result.Phases, terraform.PhaseTime{Name: name, StartedAt: started, Duration: time.Since(started)})
-}
-
-// finish writes the result, which ends the run. If the result is too large for a
-// Secret, it omits the log, then most of the changes and diagnostics, and then the
-// outputs: a run without a result would be considered lost and be repeated endlessly.
-func (r *Runner) finish(ctx context.Context, run *execution) error {
-	run.result.FinishedAt = time.Now()
-	if run.session != nil {
-		run.result.Tool = run.session.Used()
-	}
-	log := run.report.log.Bytes()
-	err := r.writeResult(ctx, run.result, log)
-	for _, shorten := range []func(*terraform.Result){func(*terraform.Result) {}, shortenLists, omitOutputs} {
-		if !tooLarge(err) {
-			return err
-		}
-		shorten(run.result)
-		err = r.writeResult(ctx, run.result, []byte("The log is omitted, because log and result are too large for one Secret.\n"))
-	}
-	return err
 }
 
 // Limits of a result that is too large: the number of entries in its lists, and the
@@ -339,16 +319,6 @@ func omitOutputs(result *terraform.Result) {
 	result.Outputs, result.OutputsTooLarge = nil, true
 	result.Outcome, result.Class = terraform.OutcomeFailed, terraform.ClassTerminal
 	result.Diagnostics = diagnostic("Outputs too large", "The outputs exceed 1 MiB, the limit of a Secret, or have more than 50,000 elements, and are not written. All changes are applied. Make the outputs smaller, for example by writing large values to a bucket or a parameter store.")
-}
-
-func (r *Runner) writeResult(ctx context.Context, result *terraform.Result, log []byte) error {
-	patch, err := record.FinishPatch(result, log)
-	if err != nil {
-		return err
-	}
-	return persist(ctx, "writing the result", func(ctx context.Context) error {
-		return r.patchRun(ctx, patch)
-	})
 }
 
 func tooLarge(err error) bool {

@@ -25,7 +25,7 @@ func TestClaim_succeedsOnlyOnce(t *testing.T) {
 	a, r := newAPI(t)
 	a.storeRun(g, "hello-r2")
 
-	claimed, err := r.claim(t.Context())
+	claimed, err := r.secret.claim(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(claimed.Workspace.Name).To(Equal("hello"))
 	identity, err := record.RunIdentity(a.secret(g, "capt-run-hello-r2"))
@@ -33,7 +33,7 @@ func TestClaim_succeedsOnlyOnce(t *testing.T) {
 	g.Expect(identity.PID).To(Equal(os.Getpid()))
 	g.Expect(identity.Alive()).To(BeTrue())
 
-	_, err = r.claim(t.Context())
+	_, err = r.secret.claim(t.Context())
 	g.Expect(err).To(MatchError(errClaimed))
 }
 
@@ -47,11 +47,11 @@ func TestFinish_leavesTheRunOfTheNextWorkspace(t *testing.T) {
 		api.store(g, secretsPath, secret)
 	}
 	stored("first")
-	_, err := r.claim(t.Context())
+	_, err := r.secret.claim(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
 	stored("next")
 	result := &terraform.Result{RunID: r.RunID, Outcome: terraform.OutcomeSucceeded}
-	g.Expect(r.writeResult(t.Context(), result, nil)).To(MatchError(ContainSubstring("rejected")))
+	g.Expect(r.secret.writeResult(t.Context(), result, nil)).To(MatchError(ContainSubstring("rejected")))
 	g.Expect(record.Finished(api.secret(g, record.SecretName(r.RunID)))).To(BeFalse())
 }
 
@@ -59,8 +59,8 @@ func TestClaim_rejectsARunThatHasEnded(t *testing.T) {
 	g := NewWithT(t)
 	a, r := newAPI(t)
 	a.storeRun(g, "hello-r2")
-	g.Expect(r.finish(t.Context(), newExecution())).To(Succeed())
-	_, err := r.claim(t.Context())
+	g.Expect(r.secret.finish(t.Context(), newExecution())).To(Succeed())
+	_, err := r.secret.claim(t.Context())
 	g.Expect(err).To(MatchError(errClaimed))
 }
 
@@ -77,14 +77,14 @@ func TestClaim_readsTheRunAgainAfterAConflict(t *testing.T) {
 		a.put(path, a.objects[path])
 		return nil
 	}
-	_, err := r.claim(t.Context())
+	_, err := r.secret.claim(t.Context())
 	g.Expect(err).To(MatchError(errClaimed))
 }
 
 func TestClaim_doesNotWaitForADeletedRun(t *testing.T) {
 	g := NewWithT(t)
 	a, r := newAPI(t)
-	_, err := r.claim(t.Context())
+	_, err := r.secret.claim(t.Context())
 	g.Expect(err).To(MatchError(ContainSubstring("reading the run")))
 	g.Expect(a.count(http.MethodGet)).To(Equal(1))
 }
@@ -139,7 +139,7 @@ func TestFinish_truncatesAResultThatIsTooLarge(t *testing.T) {
 			}
 			_, _ = run.report.log.Write([]byte("1\n" + random(tt.log)))
 
-			g.Expect(r.finish(t.Context(), run)).To(Succeed())
+			g.Expect(r.secret.finish(t.Context(), run)).To(Succeed())
 
 			secret := a.secret(g, "capt-run-hello-r2")
 			g.Expect(secret.Data).NotTo(HaveKey("request"))
@@ -252,9 +252,9 @@ func TestStore_canBeRepeated(t *testing.T) {
 	run := newExecution()
 	content := []byte(strings.Repeat("state ", 100))
 	for range 2 {
-		g.Expect(r.store(t.Context(), run, "snapshot-x", record.ComponentSnapshot, content)).To(Succeed())
+		g.Expect(r.storage.store(t.Context(), run, "snapshot-x", record.ComponentSnapshot, content, nil)).To(Succeed())
 	}
-	got, first, err := r.load(t.Context(), "n", "snapshot-x")
+	got, first, err := r.storage.load(t.Context(), "n", "snapshot-x")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(got).To(Equal(content))
 	g.Expect(record.RunID(first)).To(Equal("hello-r2"))
@@ -273,7 +273,8 @@ func TestPrepare_reportsInvalidInputs(t *testing.T) {
 			dir := t.TempDir()
 			tool := filepath.Join(dir, "tofu")
 			g.Expect(os.WriteFile(tool, nil, 0o600)).To(Succeed())
-			r, run := &Runner{workdir: &command.Workdir{Tool: &command.Tool{Path: tool}, Dir: filepath.Join(dir, "work")}}, newExecution()
+			r, run := newRunner(Config{}, nil), newExecution()
+			r.workdir.Tool, r.workdir.Dir = &command.Tool{Path: tool}, filepath.Join(dir, "work")
 			run.request.Module = terraform.Module{Source: terraform.SourceInline, Format: terraform.FormatHCL, Content: tt.module}
 			run.request.Variables = map[string]json.RawMessage{"nam": json.RawMessage(tt.value)}
 			run.conclude(r.prepare(t.Context(), run))

@@ -26,7 +26,7 @@ func Save(ctx context.Context, config Config) error {
 	if err != nil {
 		return err
 	}
-	r := &Runner{Config: config, kube: kube}
+	r := newRunner(config, kube)
 	var secret *corev1.Secret
 	err = retry(ctx, saveTimeout, "reading the run", isMissing, func(ctx context.Context) (err error) {
 		secret, err = r.kube.secret(ctx, r.Namespace, record.SecretName(r.RunID))
@@ -46,7 +46,7 @@ func Save(ctx context.Context, config Config) error {
 		// The files are copies of the state, which is still in its backend.
 		return nil
 	}
-	r.workdir = &command.Workdir{Dir: workspaceDir(r.WorkDir, request.Workspace.Namespace, request.Workspace.Name)}
+	*r.workdir = command.Workdir{Dir: workspaceDir(r.WorkDir, request.Workspace.Namespace, request.Workspace.Name)}
 	run := &execution{
 		request: request, report: newReport(),
 		result: &terraform.Result{RunID: r.RunID, Operation: request.Operation, StartedAt: time.Now()},
@@ -76,7 +76,7 @@ func (r *Runner) saveAfterCrash(ctx context.Context, run *execution) error {
 	run.session = session
 	backend := run.request.Backend
 	if backend.Type != terraform.BackendKubernetes {
-		return r.storeUnsaved(ctx, run)
+		return r.rescue.storeUnsaved(ctx, run)
 	}
 	lease, err := r.kube.lease(ctx, backend.Namespace, backend.LeaseName())
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -84,9 +84,9 @@ func (r *Runner) saveAfterCrash(ctx context.Context, run *execution) error {
 	}
 	if err != nil || lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity != r.RunID {
 		// The run had not taken the lock, or a user has broken or deleted it.
-		return r.storeUnsaved(ctx, run)
+		return r.rescue.storeUnsaved(ctx, run)
 	}
-	return r.readSaved(ctx, run)
+	return r.files.readSaved(ctx, run)
 }
 
 // saveState saves the state that a lost run left in the working directory. Without
@@ -102,9 +102,9 @@ func (r *Runner) saveState(ctx context.Context, run *execution) error {
 	}
 	run.result.Outcome = terraform.OutcomeSucceeded
 	if !run.locked {
-		return r.storeUnsaved(ctx, run)
+		return r.rescue.storeUnsaved(ctx, run)
 	}
-	if err := r.readSaved(ctx, run); err != nil {
+	if err := r.files.readSaved(ctx, run); err != nil {
 		return err
 	}
 	run.observeState(ctx)

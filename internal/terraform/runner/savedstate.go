@@ -74,6 +74,7 @@ type unreadableError struct {
 }
 
 func (e *unreadableError) Error() string { return e.cause.Error() }
+
 func (e *unreadableError) Unwrap() error { return e.cause }
 
 // read reads the Secret, which need not exist.

@@ -49,7 +49,7 @@ func Shell(ctx context.Context, config Config, request *terraform.Request, optio
 		result: &terraform.Result{RunID: config.RunID, Operation: request.Operation, StartedAt: time.Now()},
 	}
 	ctx = withPatience(ctx, &patience{waiting: options.Waiting, giveUp: options.GiveUp})
-	err = (&Runner{Config: config, kube: kube}).execute(ctx, run)
+	err = newRunner(config, kube).execute(ctx, run)
 	return run.result, errors.Join(err, run.lockErr)
 }
 
@@ -64,7 +64,7 @@ func (r *Runner) shell(ctx context.Context, run *execution) error {
 	if run.enter == nil {
 		return terminal("Not a run", errors.New("a shell runs on the machine of its user: use captctl shell"))
 	}
-	if err := r.snapshot(ctx, run); err != nil {
+	if err := r.storage.snapshot(ctx, run); err != nil {
 		return err
 	}
 	err := run.enter(ctx, run.session)

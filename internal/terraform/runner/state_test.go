@@ -39,7 +39,7 @@ const (
 func onFile(t *testing.T, r *Runner) *execution {
 	t.Helper()
 	run := newExecution()
-	r.workdir = &command.Workdir{Dir: t.TempDir()}
+	*r.workdir = command.Workdir{Dir: t.TempDir()}
 	run.session = &command.Session{Root: filepath.Join(r.workdir.Dir, "module"), RunDir: filepath.Join(r.workdir.Dir, "run")}
 	NewWithT(t).Expect(os.MkdirAll(run.session.Root, 0o700)).To(Succeed())
 	return run
@@ -94,7 +94,7 @@ func TestOpenState(t *testing.T) {
 				a.storeState(g, tt.state)
 			}
 
-			err := r.openState(t.Context(), run)
+			err := r.files.openState(t.Context(), run)
 
 			g.Expect(run.result.StateProblem).To(Equal(tt.problem))
 			g.Expect(a.count(http.MethodPatch)).To(BeZero())
@@ -125,7 +125,7 @@ func TestOpenState_doesNotReplaceAnUnreadableState(t *testing.T) {
 	}
 	run := onFile(t, r)
 	run.request.State.Resources = 1
-	g.Expect(r.openState(t.Context(), run)).To(MatchError(HavePrefix("reading the state: ")))
+	g.Expect(r.files.openState(t.Context(), run)).To(MatchError(HavePrefix("reading the state: ")))
 	g.Expect(run.result.StateProblem).To(BeEmpty(), "an error does not prove that the state is missing")
 	g.Expect(a.count(http.MethodPost) + a.count(http.MethodPatch)).To(BeZero())
 }
@@ -137,7 +137,7 @@ func TestCloseState_savesTheFile(t *testing.T) {
 	a, r := newAPI(t)
 	a.storeState(g, oneResource)
 	run := onFile(t, r)
-	g.Expect(r.openState(t.Context(), run)).To(Succeed())
+	g.Expect(r.files.openState(t.Context(), run)).To(Succeed())
 	write(g, run, twoResources)
 	failures := 2
 	a.intercept = func(method, _ string, _ []byte) *metav1.Status {
@@ -147,7 +147,7 @@ func TestCloseState_savesTheFile(t *testing.T) {
 		return nil
 	}
 
-	g.Expect(r.closeState(t.Context(), run, nil)).To(Succeed())
+	g.Expect(r.files.closeState(t.Context(), run, nil)).To(Succeed())
 
 	g.Expect(a.saved(g)).To(Equal(twoResources))
 	g.Expect(run.result.State).To(Equal(terraform.StateInfo{Lineage: "l", Serial: 8, Resources: 2}))
@@ -159,10 +159,10 @@ func TestCloseState_keepsTheSavedStateIfTheFileIsIncomplete(t *testing.T) {
 	a, r := newAPI(t)
 	a.storeState(g, oneResource)
 	run := onFile(t, r)
-	g.Expect(r.openState(t.Context(), run)).To(Succeed())
+	g.Expect(r.files.openState(t.Context(), run)).To(Succeed())
 	write(g, run, twoResources[:40])
 
-	g.Expect(r.closeState(t.Context(), run, nil)).To(Succeed())
+	g.Expect(r.files.closeState(t.Context(), run, nil)).To(Succeed())
 
 	g.Expect(a.saved(g)).To(Equal(oneResource))
 	g.Expect(run.session.StateFile()).NotTo(BeAnExistingFile())
@@ -173,7 +173,7 @@ func TestCloseState_keepsAStateThatIsTooLarge(t *testing.T) {
 	a, r := newAPI(t)
 	a.storeState(g, oneResource)
 	run := onFile(t, r)
-	g.Expect(r.openState(t.Context(), run)).To(Succeed())
+	g.Expect(r.files.openState(t.Context(), run)).To(Succeed())
 	write(g, run, twoResources)
 	a.intercept = func(method, _ string, _ []byte) *metav1.Status {
 		if method == http.MethodPatch {
@@ -182,11 +182,11 @@ func TestCloseState_keepsAStateThatIsTooLarge(t *testing.T) {
 		return nil
 	}
 
-	run.conclude(r.closeState(t.Context(), run, nil))
+	run.conclude(r.files.closeState(t.Context(), run, nil))
 
 	g.Expect(run.result.StateTooLarge).To(BeTrue())
 	g.Expect(run.result.Class).To(Equal(terraform.ClassTerminal))
-	content, _, err := r.load(t.Context(), "n", run.result.Rescued)
+	content, _, err := r.storage.load(t.Context(), "n", run.result.Rescued)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(string(content)).To(Equal(twoResources))
 	g.Expect(run.session.StateFile()).To(BeAnExistingFile(), "the next run tries again")
@@ -197,14 +197,14 @@ func TestSavedState_doesNotOverwriteAnotherWriter(t *testing.T) {
 	a, r := newAPI(t)
 	a.storeState(g, oneResource)
 	run := onFile(t, r)
-	g.Expect(r.openState(t.Context(), run)).To(Succeed())
+	g.Expect(r.files.openState(t.Context(), run)).To(Succeed())
 	a.storeState(g, emptyState)
 	write(g, run, twoResources)
 
-	g.Expect(r.closeState(t.Context(), run, nil)).To(MatchError(ContainSubstring("Secret tfstate-default-hello-ws was changed during the run")))
+	g.Expect(r.files.closeState(t.Context(), run, nil)).To(MatchError(ContainSubstring("Secret tfstate-default-hello-ws was changed during the run")))
 
 	g.Expect(a.saved(g)).To(Equal(emptyState))
-	content, _, err := r.load(t.Context(), "n", run.result.Rescued)
+	content, _, err := r.storage.load(t.Context(), "n", run.result.Rescued)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(string(content)).To(Equal(twoResources))
 }
@@ -214,10 +214,10 @@ func TestSavedState_continuesAfterAChangeOfLabels(t *testing.T) {
 	a, r := newAPI(t)
 	a.storeState(g, oneResource)
 	run := onFile(t, r)
-	g.Expect(r.openState(t.Context(), run)).To(Succeed())
+	g.Expect(r.files.openState(t.Context(), run)).To(Succeed())
 	a.storeState(g, oneResource)
 	write(g, run, twoResources)
-	g.Expect(r.closeState(t.Context(), run, nil)).To(Succeed())
+	g.Expect(r.files.closeState(t.Context(), run, nil)).To(Succeed())
 	g.Expect(a.saved(g)).To(Equal(twoResources))
 }
 
@@ -225,7 +225,7 @@ func TestSavedState_savesEachChangeWhileTheToolRuns(t *testing.T) {
 	g := NewWithT(t)
 	a, r := newAPI(t)
 	run := onFile(t, r)
-	g.Expect(r.openState(t.Context(), run)).To(Succeed())
+	g.Expect(r.files.openState(t.Context(), run)).To(Succeed())
 	stop := run.state.start(t.Context())
 	for _, state := range []string{oneResource, twoResources} {
 		write(g, run, state)
@@ -263,19 +263,19 @@ func TestOpenState_savesWhatAKilledRunnerLeft(t *testing.T) {
 			write(g, run, tt.left)
 			run.request.State.Unconfirmed = tt.base == ""
 
-			g.Expect(r.openState(t.Context(), run)).To(Succeed())
+			g.Expect(r.files.openState(t.Context(), run)).To(Succeed())
 
 			g.Expect(a.saved(g)).To(Equal(tt.want))
 			g.Expect(os.ReadFile(run.session.StateFile())).To(BeEquivalentTo(tt.want))
 			g.Expect(run.result.Rescued != "").To(Equal(tt.rescued))
 			if tt.rescued {
-				content, _, err := r.load(t.Context(), "n", run.result.Rescued)
+				content, _, err := r.storage.load(t.Context(), "n", run.result.Rescued)
 				g.Expect(err).NotTo(HaveOccurred())
 				g.Expect(string(content)).To(Equal(tt.left), "nothing is lost")
 
 				next := onFile(t, r)
 				next.request.Rescued = []string{run.result.Rescued}
-				g.Expect(r.openState(t.Context(), next)).To(Succeed())
+				g.Expect(r.files.openState(t.Context(), next)).To(Succeed())
 				g.Expect(a.saved(g)).To(Equal(tt.want), "the next run does not take it for a later version")
 				g.Expect(next.result.Saved).To(BeEmpty())
 			}
@@ -308,7 +308,7 @@ func TestSnapshot(t *testing.T) {
 			}
 			run.request.Encryption = tt.encryption
 
-			err := r.snapshot(t.Context(), run)
+			err := r.storage.snapshot(t.Context(), run)
 
 			if tt.err != "" {
 				g.Expect(err).To(MatchError(tt.err))
@@ -322,7 +322,7 @@ func TestSnapshot(t *testing.T) {
 			}
 			name := record.SnapshotName("hello-r2", []byte(tt.state))
 			g.Expect(run.result.Snapshot).To(Equal(record.ChunkName(name, 0)))
-			content, _, err := r.load(t.Context(), "n", name)
+			content, _, err := r.storage.load(t.Context(), "n", name)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(string(content)).To(Equal(tt.state))
 		})
@@ -337,10 +337,10 @@ func TestRescueAfter_storesAStateThatTheToolOnlyPrinted(t *testing.T) {
 echo "Error: AccessDenied" >&2
 exit 1`)
 	printState(g, run, oneResource)
-	saved, err := r.rescueAfter(t.Context(), run)
+	saved, err := r.backend.rescueAfter(t.Context(), run)
 	g.Expect(err).To(HaveOccurred(), "the backend does not have the state")
 	g.Expect(saved).To(BeFalse())
-	content, _, err := r.load(t.Context(), "n", run.result.Rescued)
+	content, _, err := r.storage.load(t.Context(), "n", run.result.Rescued)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(content).To(MatchJSON(oneResource))
 	g.Expect(string(run.report.log.Bytes())).To(ContainSubstring("It is stored in Secret"))
@@ -358,7 +358,7 @@ func TestCloseState_savesAStateThatTheToolOnlyPrinted(t *testing.T) {
 	a, r := newAPI(t)
 	a.storeState(g, oneResource)
 	run := onFile(t, r)
-	g.Expect(r.openState(t.Context(), run)).To(Succeed())
+	g.Expect(r.files.openState(t.Context(), run)).To(Succeed())
 	write(g, run, "")
 	printState(g, run, twoResources)
 	failures := 2
@@ -369,7 +369,7 @@ func TestCloseState_savesAStateThatTheToolOnlyPrinted(t *testing.T) {
 		return nil
 	}
 
-	g.Expect(r.closeState(t.Context(), run, unsavedFailure())).To(Succeed())
+	g.Expect(r.files.closeState(t.Context(), run, unsavedFailure())).To(Succeed())
 
 	g.Expect(a.saved(g)).To(MatchJSON(twoResources))
 	g.Expect(run.incomplete).To(BeFalse())
@@ -385,9 +385,9 @@ func TestCloseState_isUncertainIfTheStateIsNowhere(t *testing.T) {
 	a, r := newAPI(t)
 	a.storeState(g, oneResource)
 	run := onFile(t, r)
-	g.Expect(r.openState(t.Context(), run)).To(Succeed())
+	g.Expect(r.files.openState(t.Context(), run)).To(Succeed())
 	write(g, run, "")
-	g.Expect(r.closeState(t.Context(), run, unsavedFailure())).To(Succeed())
+	g.Expect(r.files.closeState(t.Context(), run, unsavedFailure())).To(Succeed())
 	g.Expect(run.incomplete).To(BeTrue())
 	g.Expect(a.saved(g)).To(Equal(oneResource))
 }
@@ -400,7 +400,7 @@ func TestOpenState_savesWhatTheToolOfAKilledRunnerPrinted(t *testing.T) {
 	g.Expect(run.session.WriteState([]byte(oneResource))).To(Succeed())
 	write(g, run, oneResource[:20])
 	printState(g, run, twoResources)
-	g.Expect(r.openState(t.Context(), run)).To(Succeed())
+	g.Expect(r.files.openState(t.Context(), run)).To(Succeed())
 	g.Expect(a.saved(g)).To(MatchJSON(twoResources))
 }
 
@@ -413,13 +413,13 @@ func TestRescueAnnotations_keepTheBasesThatMayHaveBeenSaved(t *testing.T) {
 		line := command.BaseOf([]byte(strconv.Itoa(i)))
 		bases.WriteString(line + line)
 	}
-	annotations := r.rescueAnnotations(run, bases.String())
+	annotations := r.rescue.rescueAnnotations(run, bases.String())
 	state := command.UnsavedState{Bases: annotations[record.BasesAnnotation]}
 	g.Expect(state.Continues([]byte("0"))).To(BeTrue())
 	g.Expect(state.Continues([]byte(strconv.Itoa(2*maxBases - 1)))).To(BeTrue())
 	g.Expect(state.Continues([]byte(strconv.Itoa(maxBases / 2)))).To(BeFalse())
 	g.Expect(strings.Fields(state.Bases)).To(HaveLen(maxBases))
-	g.Expect(r.rescueAnnotations(run, "")).NotTo(HaveKey(record.BasesAnnotation))
+	g.Expect(r.rescue.rescueAnnotations(run, "")).NotTo(HaveKey(record.BasesAnnotation))
 }
 
 func TestRescueAfter_pushesAStateThatSecretsDoNotTake(t *testing.T) {
@@ -441,7 +441,7 @@ esac`)
 	}
 	run.result.Phases = []terraform.PhaseTime{{Name: terraform.PhaseApplying}}
 	printState(g, run, oneResource)
-	saved, err := r.rescueAfter(t.Context(), run)
+	saved, err := r.backend.rescueAfter(t.Context(), run)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(saved).To(BeTrue())
 	g.Expect(os.ReadFile(pushed)).To(MatchJSON(oneResource))
@@ -462,14 +462,14 @@ func TestStore_writesTheFirstSecretLast(t *testing.T) {
 		full = method == http.MethodPost
 		return nil
 	}
-	g.Expect(r.storeRescued(t.Context(), run, content, "")).NotTo(Succeed())
+	g.Expect(r.rescue.storeRescued(t.Context(), run, content, "")).NotTo(Succeed())
 	name := record.RescueName(r.RunID, content)
-	_, _, err = r.load(t.Context(), "n", name)
+	_, _, err = r.storage.load(t.Context(), "n", name)
 	g.Expect(err).To(MatchError(ContainSubstring(string(metav1.StatusReasonNotFound))), "no run takes it for a state")
 
 	a.intercept = nil
-	g.Expect(r.storeRescued(t.Context(), run, content, "")).To(Succeed())
-	stored, _, err := r.load(t.Context(), "n", name)
+	g.Expect(r.rescue.storeRescued(t.Context(), run, content, "")).To(Succeed())
+	stored, _, err := r.storage.load(t.Context(), "n", name)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(stored).To(Equal(content))
 }
@@ -477,9 +477,9 @@ func TestStore_writesTheFirstSecretLast(t *testing.T) {
 func TestRescueAfter_doesNothingIfTheStateIsSaved(t *testing.T) {
 	g := NewWithT(t)
 	a, r := newAPI(t)
-	r.workdir = &command.Workdir{Dir: t.TempDir()}
+	*r.workdir = command.Workdir{Dir: t.TempDir()}
 	g.Expect(os.MkdirAll(filepath.Join(r.workdir.Dir, "module"), 0o700)).To(Succeed())
-	saved, err := r.rescueAfter(t.Context(), newExecution())
+	saved, err := r.backend.rescueAfter(t.Context(), newExecution())
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(saved).To(BeFalse())
 	g.Expect(a.requests).To(BeEmpty())
@@ -494,14 +494,14 @@ func TestSavedState_createsTheSecret(t *testing.T) {
 			if delete {
 				a.storeState(g, oneResource)
 			}
-			g.Expect(r.openState(t.Context(), run)).To(Succeed())
+			g.Expect(r.files.openState(t.Context(), run)).To(Succeed())
 			if delete {
 				a.mu.Lock()
 				clear(a.objects)
 				a.mu.Unlock()
 			}
 			write(g, run, twoResources)
-			g.Expect(r.closeState(t.Context(), run, nil)).To(Succeed())
+			g.Expect(r.files.closeState(t.Context(), run, nil)).To(Succeed())
 			g.Expect(a.saved(g)).To(Equal(twoResources))
 		})
 	}
@@ -512,13 +512,13 @@ func TestSnapshot_isNotThatOfAnEarlierWorkspace(t *testing.T) {
 	a, r := newAPI(t)
 	old := onFile(t, r)
 	a.storeState(g, oneResource)
-	g.Expect(r.openState(t.Context(), old)).To(Succeed())
-	g.Expect(r.snapshot(t.Context(), old)).To(Succeed())
+	g.Expect(r.files.openState(t.Context(), old)).To(Succeed())
+	g.Expect(r.storage.snapshot(t.Context(), old)).To(Succeed())
 	a.storeState(g, twoResources)
 	run := onFile(t, r)
-	g.Expect(r.openState(t.Context(), run)).To(Succeed())
-	g.Expect(r.snapshot(t.Context(), run)).To(Succeed())
-	content, _, err := r.load(t.Context(), "n", record.ChunkedName(run.result.Snapshot))
+	g.Expect(r.files.openState(t.Context(), run)).To(Succeed())
+	g.Expect(r.storage.snapshot(t.Context(), run)).To(Succeed())
+	content, _, err := r.storage.load(t.Context(), "n", record.ChunkedName(run.result.Snapshot))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(string(content)).To(Equal(twoResources))
 }
@@ -542,7 +542,7 @@ func TestOpenState_leftOfADeletedWorkspace(t *testing.T) {
 			g := NewWithT(t)
 			a, r := newAPI(t)
 			old := onFile(t, r)
-			g.Expect(r.openState(t.Context(), old)).To(Succeed())
+			g.Expect(r.files.openState(t.Context(), old)).To(Succeed())
 			write(g, old, twoResources)
 			if tc.retained {
 				g.Expect(r.workdir.Release("u")).To(Succeed())
@@ -552,13 +552,13 @@ func TestOpenState_leftOfADeletedWorkspace(t *testing.T) {
 			run.request.State = tc.known
 			run.request.Workspace.UID = tc.uid
 			run.session = &command.Session{Root: old.session.Root}
-			g.Expect(r.openState(t.Context(), run)).To(Succeed())
+			g.Expect(r.files.openState(t.Context(), run)).To(Succeed())
 			if tc.want != "" {
 				g.Expect(a.saved(g)).To(Equal(tc.want))
 				return
 			}
 			g.Expect(a.objects).NotTo(HaveKey(secretsPath + "/" + request().Backend.StateSecretName()))
-			content, first, err := r.load(t.Context(), "n", run.result.Rescued)
+			content, first, err := r.storage.load(t.Context(), "n", run.result.Rescued)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(string(content)).To(Equal(twoResources), "it is kept for the user")
 			g.Expect(first.Annotations).To(HaveKeyWithValue(record.WorkspaceUIDAnnotation, "u"), "of the workspace that left it")
@@ -581,7 +581,7 @@ func TestOpenState_carriesAStateThatIsTooLarge(t *testing.T) {
 				write(g, run, twoResources)
 			} else {
 				name := record.RescueName("hello-r1", []byte(twoResources))
-				g.Expect(r.store(t.Context(), run, name, record.ComponentRescue, []byte(twoResources))).To(Succeed())
+				g.Expect(r.storage.store(t.Context(), run, name, record.ComponentRescue, []byte(twoResources), nil)).To(Succeed())
 				a.storeRun(g, r.RunID)
 				run.request.Rescued = []string{name}
 			}
@@ -593,7 +593,7 @@ func TestOpenState_carriesAStateThatIsTooLarge(t *testing.T) {
 				return nil
 			}
 
-			g.Expect(r.openState(t.Context(), run)).To(Succeed())
+			g.Expect(r.files.openState(t.Context(), run)).To(Succeed())
 
 			g.Expect(os.ReadFile(run.session.StateFile())).To(BeEquivalentTo(twoResources))
 			g.Expect(run.result.State.Serial).To(BeEquivalentTo(8))
@@ -601,7 +601,7 @@ func TestOpenState_carriesAStateThatIsTooLarge(t *testing.T) {
 			large = false
 			const destroyed = `{"version":4,"serial":9,"lineage":"l","resources":[]}`
 			write(g, run, destroyed)
-			g.Expect(r.closeState(t.Context(), run, nil)).To(Succeed())
+			g.Expect(r.files.closeState(t.Context(), run, nil)).To(Succeed())
 			g.Expect(a.saved(g)).To(Equal(destroyed))
 			g.Expect(run.result.Saved).To(HaveLen(1), "the copy is not needed any more")
 		})
@@ -622,13 +622,13 @@ func TestOpenState_restoresOverAnUnreadableState(t *testing.T) {
 				ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: request().Backend.StateSecretName()}, Data: map[string][]byte{stateKey: data},
 			})
 			run := onFile(t, r)
-			g.Expect(r.openState(t.Context(), run)).To(MatchError(ContainSubstring("captctl state restore")), "only a restore or a push replaces it")
+			g.Expect(r.files.openState(t.Context(), run)).To(MatchError(ContainSubstring("captctl state restore")), "only a restore or a push replaces it")
 			run.request.Operation, run.request.StateCommand = terraform.OperationStateCommand, &terraform.StateCommand{Command: terraform.StatePush}
-			g.Expect(r.openState(t.Context(), run)).To(Succeed())
+			g.Expect(r.files.openState(t.Context(), run)).To(Succeed())
 			run.request.Operation, run.request.StateCommand = terraform.OperationRestoreState, nil
-			g.Expect(r.openState(t.Context(), run)).To(Succeed())
+			g.Expect(r.files.openState(t.Context(), run)).To(Succeed())
 			g.Expect(run.result.Rescued).NotTo(BeEmpty())
-			g.Expect(r.replaceState(t.Context(), run, []byte(oneResource))).To(Succeed())
+			g.Expect(run.replaceState(t.Context(), []byte(oneResource))).To(Succeed())
 			g.Expect(a.saved(g)).To(Equal(oneResource))
 		})
 	}
@@ -639,7 +639,7 @@ func TestCloseState_savesTheLatestCompleteState(t *testing.T) {
 	a, r := newAPI(t)
 	a.storeState(g, oneResource)
 	run := onFile(t, r)
-	g.Expect(r.openState(t.Context(), run)).To(Succeed())
+	g.Expect(r.files.openState(t.Context(), run)).To(Succeed())
 	write(g, run, twoResources)
 	down := true
 	a.intercept = func(method, _ string, _ []byte) *metav1.Status {
@@ -652,7 +652,7 @@ func TestCloseState_savesTheLatestCompleteState(t *testing.T) {
 	// The tool is killed while it writes the next state.
 	write(g, run, twoResources[:20])
 	down = false
-	g.Expect(r.closeState(t.Context(), run, nil)).To(Succeed())
+	g.Expect(r.files.closeState(t.Context(), run, nil)).To(Succeed())
 	g.Expect(a.saved(g)).To(Equal(twoResources))
 }
 
@@ -661,7 +661,7 @@ func TestSave_restoresTheLabels(t *testing.T) {
 	a, r := newAPI(t)
 	a.storeState(g, oneResource)
 	run := onFile(t, r)
-	g.Expect(r.openState(t.Context(), run)).To(Succeed())
+	g.Expect(r.files.openState(t.Context(), run)).To(Succeed())
 	g.Expect(run.state.save(t.Context(), []byte(twoResources))).To(Succeed())
 	g.Expect(a.secret(g, request().Backend.StateSecretName()).Labels).To(HaveKey("clusterctl.cluster.x-k8s.io/move"))
 }
@@ -673,7 +673,7 @@ func TestSavedState_remembersOneCopy(t *testing.T) {
 	a, r := newAPI(t)
 	a.storeState(g, oneResource)
 	run := onFile(t, r)
-	g.Expect(r.openState(t.Context(), run)).To(Succeed())
+	g.Expect(r.files.openState(t.Context(), run)).To(Succeed())
 	a.intercept = func(method, _ string, _ []byte) *metav1.Status {
 		if method == http.MethodPatch {
 			return status(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
@@ -707,10 +707,10 @@ func TestOpenState_rescuedOfADeletedWorkspace(t *testing.T) {
 			run := onFile(t, r)
 			rescued := record.RescueName("hello-r1", []byte(twoResources))
 			annotations := map[string]string{record.WorkspaceUIDAnnotation: tc.uid}
-			g.Expect(r.storeWith(t.Context(), run, rescued, record.ComponentRescue, []byte(twoResources), annotations)).To(Succeed())
+			g.Expect(r.storage.store(t.Context(), run, rescued, record.ComponentRescue, []byte(twoResources), annotations)).To(Succeed())
 			run.request.Rescued, run.request.State = []string{rescued}, tc.known
 			a.storeRun(g, r.RunID)
-			g.Expect(r.openState(t.Context(), run)).To(Succeed())
+			g.Expect(r.files.openState(t.Context(), run)).To(Succeed())
 			if tc.adopted {
 				g.Expect(a.saved(g)).To(Equal(twoResources))
 				g.Expect(run.result.Saved).To(ConsistOf(rescued))
@@ -729,7 +729,7 @@ func TestCloseState_isNotDoneWithACarriedState(t *testing.T) {
 	a, r := newAPI(t)
 	a.storeState(g, oneResource)
 	run := onFile(t, r)
-	g.Expect(r.openState(t.Context(), run)).To(Succeed())
+	g.Expect(r.files.openState(t.Context(), run)).To(Succeed())
 	a.intercept = func(method, path string, _ []byte) *metav1.Status {
 		if method == http.MethodPatch && strings.HasSuffix(path, request().Backend.StateSecretName()) {
 			return status(http.StatusRequestEntityTooLarge, metav1.StatusReasonRequestEntityTooLarge)
@@ -737,7 +737,7 @@ func TestCloseState_isNotDoneWithACarriedState(t *testing.T) {
 		return nil
 	}
 	g.Expect(os.WriteFile(filepath.Join(run.session.Root, "errored.tfstate"), []byte(twoResources), 0o600)).To(Succeed())
-	err := r.closeState(t.Context(), run, nil)
+	err := r.files.closeState(t.Context(), run, nil)
 	g.Expect(err).To(MatchError(ContainSubstring("State too large")))
 	g.Expect(run.result.StateTooLarge).To(BeTrue())
 	g.Expect(run.result.Rescued).NotTo(BeEmpty())

@@ -44,7 +44,7 @@ func (r *Runner) stateCommand(ctx context.Context, run *execution) error {
 	switch cmd.Command {
 	case terraform.StatePull:
 		err = r.output(ctx, run, func() (string, error) {
-			text, err := r.readState(ctx, run)
+			text, err := run.readState(ctx)
 			return string(text), err
 		})
 	case terraform.StateList:
@@ -80,7 +80,7 @@ func (r *Runner) stateCommand(ctx context.Context, run *execution) error {
 
 // reportState adds the changed state to the result.
 func (r *Runner) reportState(ctx context.Context, run *execution) error {
-	text, err := r.readState(ctx, run)
+	text, err := run.readState(ctx)
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (r *Runner) output(ctx context.Context, run *execution, read func() (string
 // pushForUser replaces the state by a state that the user stored in Secrets.
 func (r *Runner) pushForUser(ctx context.Context, run *execution) error {
 	cmd := run.request.StateCommand
-	content, first, err := r.load(ctx, run.request.Workspace.Namespace, cmd.Input)
+	content, first, err := r.storage.load(ctx, run.request.Workspace.Namespace, cmd.Input)
 	if isMissingContent(err) {
 		return terminal("Input not found", err)
 	}
@@ -161,7 +161,7 @@ func (r *Runner) pushForUser(ctx context.Context, run *execution) error {
 
 // changeState changes the state, after taking a snapshot of it.
 func (r *Runner) changeState(ctx context.Context, run *execution, change func() error) error {
-	if err := r.snapshot(ctx, run); err != nil {
+	if err := r.storage.snapshot(ctx, run); err != nil {
 		return err
 	}
 	run.report.enter(terraform.PhaseWritingState)
