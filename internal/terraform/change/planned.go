@@ -62,8 +62,28 @@ func ReadRefreshed(plan io.Reader, emit func(Planned) error) error {
 
 func readPlanned(plan io.Reader, emit func(Planned) error, refreshes bool) error {
 	unmasked := func(text string) string { return text }
-	reader := &plannedReader{reader: reader{decoder: json.NewDecoder(plan), redact: unmasked}, emit: emit, refreshes: refreshes}
-	if err := reader.plan(); err != nil {
+	r := &plannedReader{reader: reader{decoder: json.NewDecoder(plan), redact: unmasked}, emit: emit}
+	err := r.visit(func(planned *plannedResource, drifted bool) error {
+		if drifted && !refreshes {
+			r.miss(planned)
+			return nil
+		}
+		r.find(planned)
+		return r.resource(planned)
+	}, func(name string, change *plannedChange) error {
+		action := actionOf(change.Actions)
+		if action == "" {
+			return nil
+		}
+		return emit(Planned{Output: &PlannedOutput{Name: name, Action: action, PlannedValues: r.values(change)}})
+	}, nil)
+	// The plan does not create them again.
+	for _, address := range slices.Sorted(maps.Keys(r.missing)) {
+		if err == nil {
+			err = r.resource(r.missing[address])
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("reading the changes of the plan: %w", err)
 	}
 	return nil
@@ -72,52 +92,6 @@ func readPlanned(plan io.Reader, emit func(Planned) error, refreshes bool) error
 type plannedReader struct {
 	reader
 	emit func(Planned) error
-	// refreshes is set if drift counts as changes.
-	refreshes bool
-}
-
-func (r *plannedReader) plan() error {
-	err := r.members(func(key string) error {
-		switch key {
-		case "resource_changes", "resource_drift":
-			return r.elements(func() error {
-				var planned plannedResource
-				if r.decoder.Decode(&planned) != nil {
-					return errSyntax
-				}
-				if key == "resource_drift" && !r.refreshes {
-					r.miss(&planned)
-					return nil
-				}
-				r.find(&planned)
-				return r.resource(&planned)
-			})
-		case "output_changes":
-			return r.members(func(name string) error {
-				var change plannedChange
-				if r.decoder.Decode(&change) != nil {
-					return errSyntax
-				}
-				action := actionOf(change.Actions)
-				if action == "" {
-					return nil
-				}
-				return r.emit(Planned{Output: &PlannedOutput{Name: name, Action: action, PlannedValues: r.values(&change)}})
-			})
-		default:
-			return r.skip()
-		}
-	})
-	if err != nil {
-		return err
-	}
-	// The plan does not create them again.
-	for _, address := range slices.Sorted(maps.Keys(r.missing)) {
-		if err := r.resource(r.missing[address]); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (r *plannedReader) resource(planned *plannedResource) error {

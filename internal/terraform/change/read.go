@@ -47,8 +47,29 @@ type plannedChange struct {
 // the order of the output. It holds one resource in memory at a time. Each text is
 // passed through redact, which masks secrets that the tool does not know.
 func Read(plan io.Reader, redact func(string) string, emit func(Entry) error) error {
-	reader := &reader{decoder: json.NewDecoder(plan), redact: redact, emit: emit}
-	if err := reader.plan(); err != nil {
+	r := &reader{decoder: json.NewDecoder(plan), redact: redact}
+	err := r.visit(func(planned *plannedResource, drifted bool) error {
+		var entry Entry
+		if drifted {
+			r.miss(planned)
+			entry.Drift = r.resource(planned)
+		} else {
+			r.find(planned)
+			entry.Resource = r.resource(planned)
+		}
+		if entry.Drift == nil && entry.Resource == nil {
+			return nil
+		}
+		return emit(entry)
+	}, func(name string, change *plannedChange) error {
+		action := actionOf(change.Actions)
+		if action == "" {
+			return nil
+		}
+		found := r.compare(change)
+		return emit(Entry{Output: &Output{Name: name, Action: action, Attributes: found[:min(len(found), maxAttributes)]}})
+	}, nil)
+	if err != nil {
 		return fmt.Errorf("reading the changes of the plan: %w", err)
 	}
 	return nil
@@ -57,24 +78,39 @@ func Read(plan io.Reader, redact func(string) string, emit func(Entry) error) er
 type reader struct {
 	decoder *json.Decoder
 	redact  func(string) string
-	emit    func(Entry) error
 	// missing are the resources that the refresh did not find, without their values. The
 	// tool lists them before the changes.
 	missing map[string]*plannedResource
 }
 
-func (r *reader) plan() error {
+// visit passes the changes of resources and outputs to functions, in the order of the plan. Other,
+// if set, reads the value of another member: it returns false if it did not.
+func (r *reader) visit(resource func(planned *plannedResource, drifted bool) error, output func(name string, change *plannedChange) error, other func(key string) (bool, error)) error {
 	return r.members(func(key string) error {
 		switch key {
-		case "resource_changes":
-			return r.resources(func(c *Resource) Entry { return Entry{Resource: c} }, r.find)
-		case "resource_drift":
-			return r.resources(func(c *Resource) Entry { return Entry{Drift: c} }, r.miss)
+		case "resource_changes", "resource_drift":
+			return r.elements(func() error {
+				var planned plannedResource
+				if r.decoder.Decode(&planned) != nil {
+					return errSyntax
+				}
+				return resource(&planned, key == "resource_drift")
+			})
 		case "output_changes":
-			return r.outputs()
-		default:
-			return r.skip()
+			return r.members(func(name string) error {
+				var change plannedChange
+				if r.decoder.Decode(&change) != nil {
+					return errSyntax
+				}
+				return output(name, &change)
+			})
 		}
+		if other != nil {
+			if done, err := other(key); done || err != nil {
+				return err
+			}
+		}
+		return r.skip()
 	})
 }
 
@@ -170,21 +206,6 @@ func (r *reader) find(planned *plannedResource) {
 	}
 }
 
-// resources emits the changes of a list, each after it was passed to handle.
-func (r *reader) resources(entry func(*Resource) Entry, handle func(*plannedResource)) error {
-	return r.elements(func() error {
-		var planned plannedResource
-		if err := r.decoder.Decode(&planned); err != nil {
-			return errSyntax
-		}
-		handle(&planned)
-		if resource := r.resource(&planned); resource != nil {
-			return r.emit(entry(resource))
-		}
-		return nil
-	})
-}
-
 // resource returns the change of a resource, or nil if nothing changes.
 func (r *reader) resource(planned *plannedResource) *Resource {
 	change := &planned.Change
@@ -225,21 +246,6 @@ func (p *plannedResource) action() terraform.Action {
 	default:
 		return ""
 	}
-}
-
-func (r *reader) outputs() error {
-	return r.members(func(name string) error {
-		var change plannedChange
-		if err := r.decoder.Decode(&change); err != nil {
-			return errSyntax
-		}
-		action := actionOf(change.Actions)
-		if action == "" {
-			return nil
-		}
-		found := r.compare(&change)
-		return r.emit(Entry{Output: &Output{Name: name, Action: action, Attributes: found[:min(len(found), maxAttributes)]}})
-	})
 }
 
 // compare returns the changed values of a resource or an output.

@@ -99,37 +99,23 @@ type secretReader struct {
 }
 
 func (r *secretReader) plan() error {
-	err := r.members(func(key string) error {
-		switch key {
-		case "resource_changes", "resource_drift":
-			return r.elements(func() error {
-				var resource plannedResource
-				if r.decoder.Decode(&resource) != nil {
-					return errSyntax
+	err := r.visit(func(planned *plannedResource, _ bool) error { return r.collectChange(&planned.Change) },
+		func(_ string, change *plannedChange) error { return r.collectChange(change) },
+		func(key string) (bool, error) {
+			switch key {
+			case "prior_state":
+				return true, r.state()
+			case "variables":
+				if r.decoder.Decode(&r.variables) != nil {
+					return true, errSyntax
 				}
-				return r.collectChange(&resource.Change)
-			})
-		case "output_changes":
-			return r.members(func(string) error {
-				var change plannedChange
-				if r.decoder.Decode(&change) != nil {
-					return errSyntax
-				}
-				return r.collectChange(&change)
-			})
-		case "prior_state":
-			return r.state()
-		case "variables":
-			if r.decoder.Decode(&r.variables) != nil {
-				return errSyntax
+				return true, nil
+			case "configuration":
+				return true, r.configuration()
+			default:
+				return false, nil
 			}
-			return nil
-		case "configuration":
-			return r.configuration()
-		default:
-			return r.skip()
-		}
-	})
+		})
 	if err != nil {
 		return err
 	}

@@ -16,17 +16,6 @@ type ApplyResult struct {
 	Diagnostics terraform.Diagnostics
 }
 
-// NeedsState reports whether the values of some outputs must be read from the
-// state.
-func (r *ApplyResult) NeedsState() bool {
-	for _, output := range r.Outputs {
-		if output.Value == nil {
-			return true
-		}
-	}
-	return false
-}
-
 // Apply applies exactly the saved plan. It drops arguments that the plan already
 // contains. After an interruption the state contains the changes made so far.
 func (s *Session) Apply(ctx context.Context, plan string, args []string) (*ApplyResult, error) {

@@ -29,7 +29,7 @@ func fetches(args []string) bool { return len(args) > 0 && args[0] == "get" }
 // authenticate returns the environment with the credentials of the module, and a function
 // that removes the files to which it refers. Credentials are neither in arguments nor in
 // the configuration of repositories.
-func (s *Session) authenticate() (env []string, remove func(), err error) {
+func (s *executor) authenticate() (env []string, remove func(), err error) {
 	dir := filepath.Join(s.RunDir, "auth")
 	remove = func() { _ = os.RemoveAll(dir) }
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -55,7 +55,7 @@ func (s *Session) authenticate() (env []string, remove func(), err error) {
 }
 
 // authenticateSSH makes git use the key, and only servers whose host key is known.
-func (s *Session) authenticateSSH(env []string, dir string) ([]string, error) {
+func (s *executor) authenticateSSH(env []string, dir string) ([]string, error) {
 	key, known := filepath.Join(dir, "key"), filepath.Join(dir, "known_hosts")
 	// OpenSSH refuses a key that does not end with a line break.
 	if err := writeFile(key, []byte(strings.TrimRight(s.auth.PrivateKey, "\n")+"\n")); err != nil {

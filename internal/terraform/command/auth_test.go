@@ -254,7 +254,7 @@ terraform {
 func TestAuthenticate_checksHostKeys(t *testing.T) {
 	g := NewWithT(t)
 	dir := t.TempDir()
-	s := &Session{RunDir: filepath.Join(dir, "it's"), auth: &terraform.ModuleAuth{
+	s := &executor{workingDir: workingDir{RunDir: filepath.Join(dir, "it's")}, auth: &terraform.ModuleAuth{
 		Method: terraform.AuthSSH, Host: "example.com", PrivateKey: "-----BEGIN KEY-----\nabc\n-----END KEY-----", KnownHosts: "example.com ssh-ed25519 AAAA",
 	}}
 	env, remove, err := s.authenticate()

@@ -3,14 +3,11 @@ package command
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/zclconf/go-cty/cty"
-	ctyjson "github.com/zclconf/go-cty/cty/json"
 
 	"github.com/appthrust/capt/internal/terraform"
 )
@@ -29,52 +26,34 @@ const (
 	localState = "terraform.tfstate"
 )
 
-// backendConfig is the complete configuration of a backend that requires no init.
-// The engine writes both the configuration and the record that an init would
-// write. The tool finds them equal and continues.
-type backendConfig struct {
-	kind   string
-	values map[string]cty.Value
-}
-
-// knownBackend returns the configuration of a backend that requires no init, or
-// nil.
-func (w *Workdir) knownBackend(backend terraform.Backend) *backendConfig {
-	path := stateFileName
+// localPath returns the path of the state file if the backend of a request requires no init: the
+// engine writes both the configuration and the record that an init would write. The tool finds
+// them equal and continues.
+func (w *Workdir) localPath(backend terraform.Backend) (path string, isLocal bool) {
 	switch backend.Type {
 	case terraform.BackendKubernetes:
+		return stateFileName, true
 	case "":
-		path = filepath.Join(w.Dir, localState)
+		return filepath.Join(w.Dir, localState), true
 	default:
-		return nil
+		return "", false
 	}
-	return &backendConfig{kind: terraform.BackendLocal, values: map[string]cty.Value{"path": cty.StringVal(path)}}
 }
 
-// hcl returns the content of the override file.
-func (b *backendConfig) hcl() []byte {
+// localConfig returns the content of the override file for a state file.
+func localConfig(path string) []byte {
 	file := hclwrite.NewEmptyFile()
-	body := file.Body().AppendNewBlock("terraform", nil).Body().AppendNewBlock("backend", []string{b.kind}).Body()
-	for _, name := range slices.Sorted(maps.Keys(b.values)) {
-		body.SetAttributeValue(name, b.values[name])
-	}
+	file.Body().AppendNewBlock("terraform", nil).Body().AppendNewBlock("backend", []string{terraform.BackendLocal}).Body().
+		SetAttributeValue("path", cty.StringVal(path))
 	return file.Bytes()
 }
 
-// record returns what an init would write to .terraform/terraform.tfstate. The
-// tool corrects the hash.
-func (b *backendConfig) record() ([]byte, error) {
-	config := make(map[string]json.RawMessage, len(b.values))
-	for name, value := range b.values {
-		encoded, err := ctyjson.Marshal(value, value.Type())
-		if err != nil {
-			return nil, fmt.Errorf("encoding backend attribute %s: %w", name, err)
-		}
-		config[name] = encoded
-	}
+// localRecord returns what an init would write to .terraform/terraform.tfstate. The tool corrects
+// the hash.
+func localRecord(path string) ([]byte, error) {
 	return json.Marshal(map[string]any{
 		"version": 3,
-		"backend": map[string]any{"type": b.kind, "config": config, "hash": 0},
+		"backend": map[string]any{"type": terraform.BackendLocal, "config": map[string]string{"path": path}, "hash": 0},
 	})
 }
 
@@ -84,15 +63,15 @@ func (w *Workdir) writeBackend(root string, backend terraform.Backend) error {
 	if err := checkOverrides(root); err != nil {
 		return err
 	}
-	known := w.knownBackend(backend)
-	if known == nil {
+	path, isLocal := w.localPath(backend)
+	if !isLocal {
 		text := fmt.Sprintf("terraform {\n  backend %q {\n%s\n  }\n}\n", backend.Type, backend.HCL)
 		return writeFile(filepath.Join(root, overrideFile), []byte(text))
 	}
-	if err := writeFile(filepath.Join(root, overrideFile), known.hcl()); err != nil {
+	if err := writeFile(filepath.Join(root, overrideFile), localConfig(path)); err != nil {
 		return err
 	}
-	record, err := known.record()
+	record, err := localRecord(path)
 	if err != nil {
 		return err
 	}

@@ -106,7 +106,7 @@ func (w *Workdir) key(request *terraform.Request) (string, error) {
 		}
 	}
 	backend := []string{request.Backend.Type}
-	if w.knownBackend(request.Backend) == nil {
+	if _, isLocal := w.localPath(request.Backend); !isLocal {
 		backend = append(backend, request.Backend.HCL)
 	}
 	operator := ""

@@ -125,7 +125,7 @@ func TestReady_initialisesOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			s := &Session{log: newRunLog(nil, (&terraform.Request{}).Redactor())}
+			s := &Session{executor: executor{log: newRunLog(nil, (&terraform.Request{}).Redactor())}}
 			s.reinit = func(context.Context, bool) error { return tc.reinit }
 			attempts := 0
 			err := s.ready(t.Context(), func() error { attempts++; return tc.results[attempts-1] })

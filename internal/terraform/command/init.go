@@ -89,7 +89,7 @@ func (s *Session) tryInit(ctx context.Context, options InitOptions) error {
 }
 
 // get fetches the modules that the root module uses. It executes nothing of them.
-func (s *Session) get(ctx context.Context, args []string) error {
+func (s *executor) get(ctx context.Context, args []string) error {
 	output, err := s.stream(ctx, "get", 0, slices.Concat([]string{"get", "-no-color"}, args), func(Event) {})
 	if err != nil {
 		return err
@@ -189,7 +189,7 @@ func (s *Session) unlockProviders(addresses []string) error {
 
 // LockFile returns the content of the dependency lock file, or nil if the file
 // does not exist.
-func (s *Session) LockFile() ([]byte, error) {
+func (s *workingDir) LockFile() ([]byte, error) {
 	content, err := readInside(s.dir(), filepath.Join(s.Root, dependencyLock))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("reading the dependency lock file: %w", err)

@@ -115,7 +115,7 @@ func (w *Workdir) fetchOnce(ctx context.Context, request *terraform.Request, dir
 
 // resolve returns the module with the digest to which the tag of an OCI registry points, so
 // that exactly that is fetched. If it is not known, the tool resolves the tag.
-func (s *Session) resolve(ctx context.Context, module terraform.Module) terraform.Module {
+func (s *executor) resolve(ctx context.Context, module terraform.Module) terraform.Module {
 	if !strings.HasPrefix(module.Address, ociScheme) || module.Pin != nil && module.Pin.Revision != "" {
 		return module
 	}

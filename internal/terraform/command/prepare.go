@@ -21,9 +21,6 @@ const (
 	dependencyLock = ".terraform.lock.hcl"
 )
 
-// obsoleteKubeconfig is a file with credentials that earlier versions of CAPT wrote.
-const obsoleteKubeconfig = terraform.ReservedFilePrefix + "kubeconfig"
-
 // backendRecord is the tool's record of the backend that an init configured.
 var backendRecord = filepath.Join(dataDir, "terraform.tfstate")
 
@@ -111,7 +108,8 @@ func (w *Workdir) prepareCold(ctx context.Context, request *terraform.Request, k
 		return nil, err
 	}
 	// Others must not get what they cannot fetch themselves.
-	shared := w.Cache != "" && isPinned(request.Module) && request.Module.Auth == nil && w.knownBackend(request.Backend) != nil
+	_, isLocal := w.localPath(request.Backend)
+	shared := w.Cache != "" && isPinned(request.Module) && request.Module.Auth == nil && isLocal
 	if shared {
 		unlock, err := lockFile(ctx, w.templateLock(key))
 		if err != nil {
@@ -162,8 +160,8 @@ func (w *Workdir) initialise(ctx context.Context, request *terraform.Request, ro
 	}
 	// Without the record the init does not connect to the backend, and its result
 	// is the same for every workspace.
-	known := w.knownBackend(request.Backend) != nil
-	if known {
+	_, isLocal := w.localPath(request.Backend)
+	if isLocal {
 		if err := os.RemoveAll(filepath.Join(root, backendRecord)); err != nil {
 			return nil, fmt.Errorf("clearing the backend's record: %w", err)
 		}
@@ -173,7 +171,7 @@ func (w *Workdir) initialise(ctx context.Context, request *terraform.Request, ro
 		return nil, err
 	}
 	session.ownLock = ownLock
-	if err := session.Init(ctx, InitOptions{Args: initArgs(request), Backend: !known}); err != nil {
+	if err := session.Init(ctx, InitOptions{Args: initArgs(request), Backend: !isLocal}); err != nil {
 		return nil, err
 	}
 	session.InitRan, session.InitReason = true, "new or changed module"
@@ -253,17 +251,13 @@ func (w *Workdir) session(request *terraform.Request, root string) (*Session, er
 		return nil, err
 	}
 	return &Session{
-		Root:    root,
-		RunDir:  w.runDir(),
-		tool:    w.Tool,
-		env:     w.environment(request, root, cliConfig),
-		grace:   request.Grace,
-		log:     newRunLog(w.Log, request.Redactor()),
-		onEvent: w.OnEvent,
-		backend: request.Backend,
-		noLock:  w.NoLock,
-		auth:    request.Module.Auth,
-		plugins: w.pluginCache(request), providers: w.Providers, sandbox: w.sandbox(),
+		executor: executor{
+			workingDir: workingDir{Root: root, RunDir: w.runDir()},
+			tool:       w.Tool, env: w.environment(request, root, cliConfig), grace: request.Grace,
+			log: newRunLog(w.Log, request.Redactor()), onEvent: w.OnEvent,
+			auth: request.Module.Auth, plugins: w.pluginCache(request), sandbox: w.sandbox(),
+		},
+		backend: request.Backend, noLock: w.NoLock, providers: w.Providers,
 	}, nil
 }
 
@@ -274,14 +268,14 @@ func (w *Workdir) readySession(request *terraform.Request, root string) (*Sessio
 	if err != nil {
 		return nil, err
 	}
-	known := w.knownBackend(request.Backend) != nil
+	_, isLocal := w.localPath(request.Backend)
 	_, encrypted := request.Env["TF_ENCRYPTION"]
 	encrypted = encrypted || request.Encryption != ""
 	session.reinit = func(ctx context.Context, backend bool) error {
 		// With the record, an init reads the state without initialising the backend
 		// and also installs the providers of the state. That does not work with an
 		// encrypted state.
-		full := !known || backend || encrypted
+		full := !isLocal || backend || encrypted
 		return session.Init(ctx, InitOptions{Args: initArgs(request), Backend: full})
 	}
 	return session, nil
@@ -324,12 +318,10 @@ func (w *Workdir) Scrub() error {
 	}
 	root := filepath.Join(w.Dir, previous.Root)
 	errs := []error{w.clearRunDir(), os.RemoveAll(filepath.Join(root, stateFileName+backupSuffix)), os.RemoveAll(filepath.Join(root, variablesFile))}
-	for _, pattern := range []string{"." + terraform.ReservedFilePrefix + "*", obsoleteKubeconfig} {
-		leftovers, err := filepath.Glob(filepath.Join(root, pattern))
-		errs = append(errs, err)
-		for _, path := range leftovers {
-			errs = append(errs, os.RemoveAll(path))
-		}
+	leftovers, err := filepath.Glob(filepath.Join(root, "."+terraform.ReservedFilePrefix+"*"))
+	errs = append(errs, err)
+	for _, path := range leftovers {
+		errs = append(errs, os.RemoveAll(path))
 	}
 	for _, name := range previous.Files {
 		if previous.Root != "" && !isConfig(name) {

@@ -73,7 +73,7 @@ func (s *Session) createStateFiles() (removeUnused func(), err error) {
 }
 
 // PrintedState returns the state that the last apply printed, or nil.
-func (s *Session) PrintedState() ([]byte, error) {
+func (s *workingDir) PrintedState() ([]byte, error) {
 	return printedState(s.dir(), filepath.Join(s.RunDir, applyStream))
 }
 
@@ -136,7 +136,7 @@ func (w *Workdir) keepPrinted() error {
 const reservedBases = 256 << 10
 
 // writeBase starts the list of the states that the state file is based on.
-func (s *Session) writeBase(saved []byte) error {
+func (s *workingDir) writeBase(saved []byte) error {
 	path := s.StateFile() + baseSuffix
 	if err := writeFile(path, digestLine(saved)); err != nil {
 		return err

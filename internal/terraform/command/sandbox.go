@@ -17,7 +17,7 @@ func (w *Workdir) sandbox() *sandbox.Rules {
 }
 
 // guardsPlugins reports whether the sandbox protects the plugin cache that workspaces share.
-func (s *Session) guardsPlugins() bool { return s.sandbox != nil && s.plugins != "" }
+func (s *executor) guardsPlugins() bool { return s.sandbox != nil && s.plugins != "" }
 
 // installsPlugins reports whether a command installs providers, and executes nothing that the
 // module chooses: it neither fetches modules nor uses the backend.
@@ -28,7 +28,7 @@ func installsPlugins(args []string) bool {
 // toolEnv returns the environment of a command. An init that must not write the plugin
 // cache does not use it: it installs what is missing, such as the providers of a state, in
 // the working directory.
-func (s *Session) toolEnv(args []string) []string {
+func (s *executor) toolEnv(args []string) []string {
 	if !s.guardsPlugins() || len(args) == 0 || args[0] != "init" || installsPlugins(args) {
 		return s.env
 	}
@@ -37,7 +37,7 @@ func (s *Session) toolEnv(args []string) []string {
 
 // sandboxFor returns the rules for a command. Only an init that executes no code of the
 // module changes the plugin cache that workspaces share.
-func (s *Session) sandboxFor(args []string) *sandbox.Rules {
+func (s *executor) sandboxFor(args []string) *sandbox.Rules {
 	if s.sandbox == nil {
 		return nil
 	}

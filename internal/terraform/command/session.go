@@ -22,15 +22,27 @@ import (
 // *Failure if the command ran and failed. A session is not safe for concurrent
 // use.
 type Session struct {
-	// Root is the directory of the root module, in which commands run.
-	Root string
-	// RunDir contains the files of the run: event streams and plans.
-	RunDir string
+	executor
 	// InitRan is set if an init was necessary. InitReason is the reason.
 	InitRan    bool
 	InitReason string
 	// Content is the fetched content of the module, or nil if nothing was fetched.
 	Content *terraform.ModuleContent
+
+	backend terraform.Backend
+	// ownLock is set if the dependency lock file is a part of the module.
+	ownLock bool
+	// noLock is set if commands do not lock the state.
+	noLock bool
+	// providers is the directory with installed providers.
+	providers string
+	// reinit initialises the directory if a command reports that it is outdated.
+	reinit func(ctx context.Context, backend bool) error
+}
+
+// executor runs the tool in a working directory, and reads what it prints.
+type executor struct {
+	workingDir
 	// LockLeft is set if a command succeeded and could not release the lock of the backend.
 	LockLeft bool
 
@@ -42,27 +54,26 @@ type Session struct {
 	grace   time.Duration
 	log     *runLog
 	onEvent func(Event)
-	backend terraform.Backend
-	// ownLock is set if the dependency lock file is a part of the module.
-	ownLock bool
-	// noLock is set if commands do not lock the state.
-	noLock bool
 	// auth are the credentials for fetching modules, or nil.
 	auth *terraform.ModuleAuth
 	// plugins is the shared plugin cache.
 	plugins string
-	// providers is the directory with installed providers.
-	providers string
 	// sandbox limits what the tool can do, or is nil.
 	sandbox *sandbox.Rules
 	// served are the providers that plans share, or nil.
 	served *served.Providers
-	// reinit initialises the directory if a command reports that it is outdated.
-	reinit func(ctx context.Context, backend bool) error
+}
+
+// workingDir has the files that commands use.
+type workingDir struct {
+	// Root is the directory of the root module, in which commands run.
+	Root string
+	// RunDir contains the files of the run: event streams and plans.
+	RunDir string
 }
 
 // dir returns the working directory. A module can replace everything in it.
-func (s *Session) dir() string {
+func (s *workingDir) dir() string {
 	if s.RunDir == "" {
 		return s.Root
 	}
@@ -71,7 +82,7 @@ func (s *Session) dir() string {
 
 // ReadState returns the content of the state file of the Kubernetes backend. The error is
 // os.ErrNotExist if there is none.
-func (s *Session) ReadState() ([]byte, error) { return readInside(s.dir(), s.StateFile()) }
+func (s *workingDir) ReadState() ([]byte, error) { return readInside(s.dir(), s.StateFile()) }
 
 // output is the parsed output of a command.
 type output struct {
@@ -90,7 +101,7 @@ const longestText = 64 << 10
 
 // stream runs a subcommand and calls handle with each of its events when it occurs.
 // The output is written to files that start with name. Reserve is the space for it.
-func (s *Session) stream(ctx context.Context, name string, reserve int64, args []string, handle func(Event)) (output, error) {
+func (s *executor) stream(ctx context.Context, name string, reserve int64, args []string, handle func(Event)) (output, error) {
 	stdout, err := s.create(name + ".jsonl")
 	if err != nil {
 		return output{}, err
@@ -138,7 +149,7 @@ func (s *Session) stream(ctx context.Context, name string, reserve int64, args [
 	return result, nil
 }
 
-func (s *Session) create(name string) (*os.File, error) {
+func (s *workingDir) create(name string) (*os.File, error) {
 	file, err := os.OpenFile(filepath.Join(s.RunDir, name), os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("creating %s: %w", name, err)
@@ -147,7 +158,7 @@ func (s *Session) create(name string) (*os.File, error) {
 }
 
 // handleLine logs a line and adds it to the result.
-func (s *Session) handleLine(result *output, line []byte, handle func(Event)) {
+func (s *executor) handleLine(result *output, line []byte, handle func(Event)) {
 	result.stopping = result.stopping || bytes.Contains(line, []byte(interruptReceived))
 	event, ok := parseEvent(line)
 	if !ok {
@@ -179,7 +190,7 @@ func (s *Session) handleLine(result *output, line []byte, handle func(Event)) {
 
 // failure returns the error of a command. If the tool printed no diagnostic, it
 // adds one with the relevant lines of the output.
-func (s *Session) failure(ctx context.Context, command string, result output) *Failure {
+func (s *executor) failure(ctx context.Context, command string, result output) *Failure {
 	if len(result.diagnostics.Errors()) == 0 && !result.interrupted {
 		if lines := relevantLines(s.log.redact(result.text)); lines != "" {
 			result.diagnostics = append(result.diagnostics, terraform.Diagnostic{
@@ -207,7 +218,7 @@ func relevantLines(text string) string {
 
 // capture runs a subcommand that prints no events and returns its output. The
 // output is only in unlinked files.
-func (s *Session) capture(ctx context.Context, command string, args []string, stdin io.Reader) ([]byte, error) {
+func (s *executor) capture(ctx context.Context, command string, args []string, stdin io.Reader) ([]byte, error) {
 	stdout, err := s.captureFile(ctx, command, args, stdin)
 	if err != nil {
 		return nil, err
@@ -221,7 +232,7 @@ func (s *Session) capture(ctx context.Context, command string, args []string, st
 }
 
 // captureFile is like capture, but returns the file that has the output.
-func (s *Session) captureFile(ctx context.Context, command string, args []string, stdin io.Reader) (_ *os.File, err error) {
+func (s *executor) captureFile(ctx context.Context, command string, args []string, stdin io.Reader) (_ *os.File, err error) {
 	stdout, err := s.unnamed()
 	if err != nil {
 		return nil, err
@@ -258,7 +269,7 @@ func (s *Session) captureFile(ctx context.Context, command string, args []string
 }
 
 // unnamed returns a new file that is already unlinked.
-func (s *Session) unnamed() (*os.File, error) {
+func (s *workingDir) unnamed() (*os.File, error) {
 	file, err := os.CreateTemp(s.RunDir, "output-")
 	if err != nil {
 		return nil, fmt.Errorf("creating a temporary file: %w", err)
@@ -294,7 +305,7 @@ func (s *Session) lockArgs() []string {
 
 // ServeProviders lets the following plans share the processes of their providers, until
 // StopProviders or an apply.
-func (s *Session) ServeProviders(ctx context.Context) {
+func (s *executor) ServeProviders(ctx context.Context) {
 	s.StopProviders()
 	if s.product != OpenTofu {
 		return
@@ -307,7 +318,7 @@ func (s *Session) ServeProviders(ctx context.Context) {
 }
 
 // StopProviders stops the providers that ServeProviders has started, if any.
-func (s *Session) StopProviders() { s.served.Stop() }
+func (s *executor) StopProviders() { s.served.Stop() }
 
 // reading runs a command that changes nothing, and once more with providers that the tool starts,
 // if it may have failed because of one that it has not started. So the errors are those that the

@@ -20,10 +20,10 @@ func (p Product) Name() string {
 }
 
 // ToolPath returns the path of the tool.
-func (s *Session) ToolPath() string { return s.tool.Path }
+func (s *executor) ToolPath() string { return s.tool.Path }
 
 // Used returns the tool that the commands of the session ran, as far as they printed it.
-func (s *Session) Used() terraform.Tool {
+func (s *executor) Used() terraform.Tool {
 	return terraform.Tool{Product: string(s.product), Version: s.version}
 }
 

@@ -12,7 +12,7 @@ import (
 func TestShellEnvironment_hasTheSelectedToolFirst(t *testing.T) {
 	g := NewWithT(t)
 	dir := fakeTools(t, map[string]string{"tofu": "OpenTofu v1.10.1", "tofu-1.9.4": "OpenTofu v1.9.4", "terraform": "Terraform v1.13.2"})
-	session := &Session{tool: &Tool{Path: filepath.Join(dir, "tofu-1.9.4")}, RunDir: t.TempDir(), env: []string{"PATH=" + dir, "TF_INPUT=0", "A=b"}}
+	session := &Session{executor: executor{tool: &Tool{Path: filepath.Join(dir, "tofu-1.9.4")}, workingDir: workingDir{RunDir: t.TempDir()}, env: []string{"PATH=" + dir, "TF_INPUT=0", "A=b"}}}
 	env, version, err := session.ShellEnvironment(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(version.String()).To(Equal("OpenTofu 1.9.4"))

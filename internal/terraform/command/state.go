@@ -177,15 +177,15 @@ func Reopen(w *Workdir) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Session{Root: filepath.Join(w.Dir, previous.Root), RunDir: w.runDir()}, nil
+	return &Session{executor: executor{workingDir: workingDir{Root: filepath.Join(w.Dir, previous.Root), RunDir: w.runDir()}}}, nil
 }
 
 // StateFile returns the path of the state file of the Kubernetes backend.
-func (s *Session) StateFile() string { return filepath.Join(s.Root, stateFileName) }
+func (s *workingDir) StateFile() string { return filepath.Join(s.Root, stateFileName) }
 
 // WriteState writes the state file of the Kubernetes backend from the saved state.
 // It removes the file if there is no state.
-func (s *Session) WriteState(saved []byte) error {
+func (s *workingDir) WriteState(saved []byte) error {
 	// The file must never exist with a wrong base.
 	if err := s.RemoveState(); err != nil {
 		return err
@@ -201,13 +201,13 @@ func (s *Session) WriteState(saved []byte) error {
 
 // ReplaceState replaces the state file of the Kubernetes backend. It is based on the
 // same saved states.
-func (s *Session) ReplaceState(state []byte) error { return writeFile(s.StateFile(), state) }
+func (s *workingDir) ReplaceState(state []byte) error { return writeFile(s.StateFile(), state) }
 
 // RemoveState removes the state file of the Kubernetes backend.
-func (s *Session) RemoveState() error { return UnsavedState{Path: s.StateFile()}.Remove() }
+func (s *workingDir) RemoveState() error { return UnsavedState{Path: s.StateFile()}.Remove() }
 
 // AddBase records that a version of the state file is about to be saved.
-func (s *Session) AddBase(saved []byte) error {
+func (s *workingDir) AddBase(saved []byte) error {
 	file, err := openInside(s.dir(), s.StateFile()+baseSuffix, os.O_APPEND|os.O_CREATE|os.O_WRONLY)
 	if err != nil {
 		return fmt.Errorf("recording the saved state: %w", err)
@@ -221,7 +221,7 @@ func (s *Session) AddBase(saved []byte) error {
 
 // Bases returns the digests of the saved states that the state file is based on. They are
 // unknown if they could not be written.
-func (s *Session) Bases() (string, error) { return readBases(s.dir(), s.StateFile()) }
+func (s *workingDir) Bases() (string, error) { return readBases(s.dir(), s.StateFile()) }
 
 func readBases(dir, state string) (string, error) {
 	bases, err := readInside(dir, state+baseSuffix)

@@ -174,7 +174,7 @@ func TestUnsavedStates(t *testing.T) {
 	two := []byte(`{"version":4,"serial":5,"lineage":"l","resources":[{"mode":"managed","type":"t","name":"a","instances":[{}]}]}`)
 	branch := []byte(`{"version":4,"serial":4,"lineage":"l","resources":[]}`)
 	prepared := func(g Gomega, dir string) *Session {
-		session := &Session{Root: filepath.Join(dir, "module")}
+		session := &Session{executor: executor{workingDir: workingDir{Root: filepath.Join(dir, "module")}}}
 		g.Expect(os.MkdirAll(session.Root, 0o700)).To(Succeed())
 		return session
 	}

@@ -38,7 +38,7 @@ func TestSession_knowsItsTool(t *testing.T) {
 		`{"@level":"info","type":"version","terraform":"1.11.4"}`: {Product: "Terraform", Version: "1.11.4"},
 		`{"@level":"info","type":"log"}`:                          {},
 	} {
-		session := &Session{log: newRunLog(io.Discard, nil)}
+		session := &executor{log: newRunLog(io.Discard, nil)}
 		session.handleLine(&output{}, []byte(line), func(Event) {})
 		g.Expect(session.Used()).To(Equal(want), line)
 	}

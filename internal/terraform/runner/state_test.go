@@ -35,12 +35,20 @@ const (
 	encryptedState = `{"serial":7,"lineage":"l","meta":{},"encrypted_data":"x"}`
 )
 
+// reopened returns a session of a working directory.
+func reopened(t *testing.T, workdir *command.Workdir) *command.Session {
+	t.Helper()
+	session, err := command.Reopen(workdir)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return session
+}
+
 // onFile prepares a run for the Kubernetes backend, in a new working directory.
 func onFile(t *testing.T, r *Runner) *execution {
 	t.Helper()
 	run := newExecution()
 	*r.workdir = command.Workdir{Dir: t.TempDir()}
-	run.session = &command.Session{Root: filepath.Join(r.workdir.Dir, "module"), RunDir: filepath.Join(r.workdir.Dir, "run")}
+	run.session = reopened(t, r.workdir)
 	NewWithT(t).Expect(os.MkdirAll(run.session.Root, 0o700)).To(Succeed())
 	return run
 }
@@ -551,7 +559,7 @@ func TestOpenState_leftOfADeletedWorkspace(t *testing.T) {
 			run := newExecution()
 			run.request.State = tc.known
 			run.request.Workspace.UID = tc.uid
-			run.session = &command.Session{Root: old.session.Root}
+			run.session = reopened(t, r.workdir)
 			g.Expect(r.files.openState(t.Context(), run)).To(Succeed())
 			if tc.want != "" {
 				g.Expect(a.saved(g)).To(Equal(tc.want))
