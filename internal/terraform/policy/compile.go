@@ -37,8 +37,6 @@ type Problem struct {
 	Detail string
 }
 
-func (p *Problem) Error() string { return p.Field + ": " + p.Detail }
-
 // Check returns what is wrong with the expressions of a rule: they do not parse, have the
 // wrong type, or are too expensive.
 func Check(rule terraform.PolicyRule) []*Problem {

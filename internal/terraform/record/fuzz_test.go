@@ -3,6 +3,7 @@ package record_test
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -78,6 +79,12 @@ func FuzzStateIsEmpty(f *testing.F) {
 		var serial uint64
 		var resources []json.RawMessage
 		for name, into := range map[string]any{"lineage": &lineage, "serial": &serial, "resources": &resources, "encrypted_data": &encrypted} {
+			for other := range fields {
+				// The tool, too, reads the last of several spellings.
+				if other != name && strings.EqualFold(other, name) {
+					return
+				}
+			}
 			if value, found := fields[name]; found && (json.Unmarshal(value, into) != nil || len(value) > 1000) {
 				return
 			}
