@@ -7,18 +7,10 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 )
 
-// ApplyResult is the result of an apply.
-type ApplyResult struct {
-	Added, Changed, Destroyed int
-	// Outputs are all outputs of the root module. The event stream omits the
-	// values of sensitive outputs: read those from the state.
-	Outputs     map[string]terraform.Output
-	Diagnostics terraform.Diagnostics
-}
-
 // Apply applies exactly the saved plan. It drops arguments that the plan already
-// contains. After an interruption the state contains the changes made so far.
-func (s *Session) Apply(ctx context.Context, plan string, args []string) (*ApplyResult, error) {
+// contains, and returns the warnings. After an interruption the state contains the changes made so
+// far.
+func (s *Session) Apply(ctx context.Context, plan string, args []string) (terraform.Diagnostics, error) {
 	s.StopProviders()
 	_, args = terraform.SplitArgs(args)
 	args = slices.Concat([]string{"apply", "-json", "-input=false"}, s.lockArgs(), s.applyBackupArgs(), args, []string{plan})
@@ -27,23 +19,19 @@ func (s *Session) Apply(ctx context.Context, plan string, args []string) (*Apply
 		return nil, err
 	}
 	defer removeUnused()
-	var result *ApplyResult
+	var warnings terraform.Diagnostics
 	err = s.ready(ctx, func() error {
-		result = &ApplyResult{Outputs: map[string]terraform.Output{}}
-		output, err := s.stream(ctx, "apply", reserveFor(plan), args, result.observe)
+		output, err := s.stream(ctx, "apply", reserveFor(plan), args, func(Event) {})
 		if err != nil {
 			return err
 		}
 		if output.code != 0 {
 			return s.failure(ctx, "apply", output)
 		}
-		result.Diagnostics = output.diagnostics
+		warnings = output.diagnostics
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return result, nil
+	return warnings, err
 }
 
 // applyBackupArgs disables the backup of the state file. If the tool could not write
@@ -53,18 +41,4 @@ func (s *Session) applyBackupArgs() []string {
 		return []string{"-backup=-"}
 	}
 	return nil
-}
-
-// observe adds an event of the apply to the result.
-func (r *ApplyResult) observe(event Event) {
-	switch {
-	case event.Type == eventSummary && event.Changes != nil:
-		r.Added = event.Changes.Add
-		r.Changed = event.Changes.Change
-		r.Destroyed = event.Changes.Remove
-	case event.Type == eventOutputs:
-		for name, output := range event.Outputs {
-			r.Outputs[name] = terraform.Output{Value: output.Value, Type: output.Type, Sensitive: output.Sensitive}
-		}
-	}
 }

@@ -15,7 +15,6 @@ const (
 	eventDrift         = "resource_drift"
 	eventPlanned       = "planned_change"
 	eventSummary       = "change_summary"
-	eventOutputs       = "outputs"
 	eventApplyStart    = "apply_start"
 	eventApplyComplete = "apply_complete"
 	eventApplyErrored  = "apply_errored"
@@ -33,12 +32,11 @@ type Event struct {
 	Tofu      string `json:"tofu"`
 	Terraform string `json:"terraform"`
 
-	Change     *eventChange           `json:"change"`
-	Changes    *eventCounts           `json:"changes"`
-	Hook       *eventHook             `json:"hook"`
-	Outputs    map[string]eventOutput `json:"outputs"`
-	Diagnostic *eventDiagnosticBody   `json:"diagnostic"`
-	State      json.RawMessage        `json:"state"`
+	Change     *eventChange         `json:"change"`
+	Changes    *eventCounts         `json:"changes"`
+	Hook       *eventHook           `json:"hook"`
+	Diagnostic *eventDiagnosticBody `json:"diagnostic"`
+	State      json.RawMessage      `json:"state"`
 }
 
 type eventResource struct {
@@ -66,13 +64,6 @@ type eventCounts struct {
 type eventHook struct {
 	Resource eventResource `json:"resource"`
 	Action   string        `json:"action"`
-}
-
-type eventOutput struct {
-	Sensitive bool            `json:"sensitive"`
-	Type      json.RawMessage `json:"type"`
-	Value     json.RawMessage `json:"value"`
-	Action    string          `json:"action"`
 }
 
 type eventDiagnosticBody struct {

@@ -48,13 +48,3 @@ func TestPlanResult_finish(t *testing.T) {
 		g.Expect(result.Drift[0].Address).To(Equal("x"), "changes are sorted")
 	}
 }
-
-func TestApplyResult_observe(t *testing.T) {
-	g := NewWithT(t)
-	result := &ApplyResult{Outputs: map[string]terraform.Output{}}
-	result.observe(Event{Type: eventSummary, Changes: &eventCounts{Add: 1, Change: 2, Remove: 3}})
-	g.Expect([]int{result.Added, result.Changed, result.Destroyed}).To(Equal([]int{1, 2, 3}))
-	result.observe(Event{Type: eventOutputs, Outputs: map[string]eventOutput{"a": {Value: []byte("1"), Type: []byte(`"number"`)}}})
-	g.Expect(result.Outputs).To(Equal(map[string]terraform.Output{"a": {Value: []byte("1"), Type: []byte(`"number"`)}}))
-	result.observe(Event{Type: eventOutputs, Outputs: map[string]eventOutput{"b": {Sensitive: true}}})
-}

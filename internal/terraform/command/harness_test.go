@@ -78,17 +78,17 @@ func values(of map[string]string) map[string]json.RawMessage {
 	return encoded
 }
 
-// apply prepares, plans and applies.
-func apply(t testing.TB, w *Workdir, request *terraform.Request) (*Session, *ApplyResult) {
+// apply prepares, plans and applies. It returns the state.
+func apply(t testing.TB, w *Workdir, request *terraform.Request) (*Session, *State) {
 	t.Helper()
 	g := NewWithT(t)
 	session, err := Prepare(context.Background(), w, request)
 	g.Expect(err).NotTo(HaveOccurred())
 	_, err = session.Plan(context.Background(), PlanOptions{Out: w.PlanFile()})
 	g.Expect(err).NotTo(HaveOccurred())
-	result, err := session.Apply(context.Background(), w.PlanFile(), nil)
+	_, err = session.Apply(context.Background(), w.PlanFile(), nil)
 	g.Expect(err).NotTo(HaveOccurred())
-	return session, result
+	return session, localStateOf(t, w, session)
 }
 
 func localStateOf(t testing.TB, w *Workdir, session *Session) *State {

@@ -238,7 +238,7 @@ func TestPrepare_overridesCloudAndBackendBlocks(t *testing.T) {
 				g := NewWithT(t)
 				w, _ := workdir(t, tool)
 				_, applied := apply(t, w, inline(echo+block))
-				g.Expect(applied.Added).To(Equal(1))
+				g.Expect(applied.Resources).To(Equal(1))
 				g.Expect(filepath.Join(w.Dir, localState)).To(BeARegularFile())
 			})
 		}

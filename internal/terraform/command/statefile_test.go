@@ -38,7 +38,7 @@ func TestStateFile_requiresNoInitOfItsOwn(t *testing.T) {
 
 			session, result := apply(t, w, request)
 			g.Expect(session.InitRan).To(Equal(i == 0), "only the first workspace of a module runs an init")
-			g.Expect(result.Added).To(Equal(1))
+			g.Expect(result.Resources).To(Equal(1))
 			state := parsed(g, session)
 			g.Expect(string(state.Outputs["a"].Value)).To(Equal(`"in the state"`))
 

@@ -106,7 +106,11 @@ func outputsOf(t *testing.T, path, module string, variables map[string]json.RawM
 	g.Expect(err).NotTo(HaveOccurred())
 	_, err = session.Plan(ctx, command.PlanOptions{Out: w.PlanFile()})
 	g.Expect(err).NotTo(HaveOccurred())
-	applied, err := session.Apply(ctx, w.PlanFile(), nil)
+	_, err = session.Apply(ctx, w.PlanFile(), nil)
 	g.Expect(err).NotTo(HaveOccurred())
-	return applied.Outputs
+	content, err := session.StatePull(ctx)
+	g.Expect(err).NotTo(HaveOccurred())
+	state, err := command.ParseState(content)
+	g.Expect(err).NotTo(HaveOccurred())
+	return state.Outputs
 }

@@ -236,7 +236,7 @@ func TestCheck_explainsErrors(t *testing.T) {
 		problems := policy.Check(test.rule)
 		g := NewWithT(t)
 		g.Expect(problems).To(HaveLen(1), test.rule.Expression)
-		g.Expect(problems[0].Error()).To(ContainSubstring(test.want))
+		g.Expect(problems[0].Field + ": " + problems[0].Detail).To(ContainSubstring(test.want))
 	}
 }
 

@@ -193,12 +193,12 @@ func (r *Runner) apply(ctx context.Context, run *execution) error {
 	}
 	run.report.log.mark()
 	started := time.Now()
-	applied, err := run.session.Apply(ctx, r.workdir.PlanFile(), run.request.ApplyArgs)
+	warnings, err := run.session.Apply(ctx, r.workdir.PlanFile(), run.request.ApplyArgs)
 	run.phase(phase, started)
 	if err != nil {
 		return err
 	}
-	run.result.Diagnostics = append(run.result.Diagnostics, applied.Diagnostics...)
+	run.result.Diagnostics = append(run.result.Diagnostics, warnings...)
 	run.result.Outcome = terraform.OutcomeSucceeded
 	// The changes are applied, so a cancellation must not prevent their record.
 	if err := r.readOutputs(context.WithoutCancel(ctx), run); err != nil {
