@@ -128,7 +128,7 @@ func (v *Variable) readType(expr hcl.Expression) hcl.Diagnostics {
 func typeExpression(expr hcl.Expression) (hcl.Expression, bool) {
 	native, ok := expr.(hclsyntax.Expression)
 	if !ok {
-		text, at := []byte(constant(expr)), expr.Range()
+		text, at := []byte(Constant(expr)), expr.Range()
 		tokens, _ := hclsyntax.LexExpression(text, at.Filename, at.Start)
 		if areTooDeep(tokens) {
 			return expr, false
@@ -213,25 +213,25 @@ func (m *Module) readProviders(block *hcl.Block) {
 func readProvider(expr hcl.Expression) Provider {
 	pairs, diagnostics := hcl.ExprMap(expr)
 	if diagnostics.HasErrors() {
-		return Provider{Version: constant(expr)}
+		return Provider{Version: Constant(expr)}
 	}
 	var provider Provider
 	for _, pair := range pairs {
 		switch key := hcl.ExprAsKeyword(pair.Key); {
-		case key == "source" || constant(pair.Key) == "source":
-			provider.Source = constant(pair.Value)
-		case key == "version" || constant(pair.Key) == "version":
-			provider.Version = constant(pair.Value)
-		case key == "configuration_aliases" || constant(pair.Key) == "configuration_aliases":
+		case key == "source" || Constant(pair.Key) == "source":
+			provider.Source = Constant(pair.Value)
+		case key == "version" || Constant(pair.Key) == "version":
+			provider.Version = Constant(pair.Value)
+		case key == "configuration_aliases" || Constant(pair.Key) == "configuration_aliases":
 			provider.Aliases = true
 		}
 	}
 	return provider
 }
 
-// constant returns the value of an expression that is a constant string, or an empty
+// Constant returns the value of an expression that is a constant string, or an empty
 // string.
-func constant(expr hcl.Expression) string {
+func Constant(expr hcl.Expression) string {
 	value, diagnostics := evaluate(expr, nil)
 	if diagnostics.HasErrors() || value.IsNull() || value.Type() != cty.String {
 		return ""
@@ -241,7 +241,7 @@ func constant(expr hcl.Expression) string {
 
 func (m *Module) readString(attribute *hcl.Attribute, into *string) {
 	if attribute != nil {
-		*into = constant(attribute.Expr)
+		*into = Constant(attribute.Expr)
 	}
 }
 

@@ -24,6 +24,3 @@ func Parse(name string, content []byte) (body hcl.Body, tooDeep bool) {
 	}
 	return file.Body, false
 }
-
-// Constant returns the value of an expression that is a constant string, or an empty string.
-func Constant(expr hcl.Expression) string { return constant(expr) }

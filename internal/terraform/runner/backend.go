@@ -14,6 +14,41 @@ import (
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
+// pushTimeout is how long a run tries to push a state that its tool could not save.
+// The state is safe in Secrets by then, and the next run tries again.
+const pushTimeout = 5 * time.Minute
+
+// observeTimeout is how long a failed run tries to read its state for the result.
+const observeTimeout = time.Minute
+
+// performOnBackend performs the operation with a backend that the tool reads, writes
+// and locks.
+func (r *Runner) performOnBackend(ctx context.Context, run *execution) error {
+	err := r.backend.breakingLock(ctx, run, func() error {
+		if err := r.backend.pushRescued(ctx, run); err != nil {
+			return err
+		}
+		if err := r.workdir.SetOwner(run.request.Workspace.UID); err != nil {
+			return err
+		}
+		if err := r.backend.verifyBackend(ctx, run); err != nil {
+			return err
+		}
+		return r.perform(ctx, run)
+	})
+	saved, rescueErr := r.backend.rescueAfter(context.WithoutCancel(ctx), run)
+	if err != nil && (run.creates || run.result.ChangesState()) {
+		r.backend.observeBackend(ctx, run)
+	}
+	if rescueErr != nil {
+		return errors.Join(err, rescueErr)
+	}
+	if saved {
+		return errSavedLate
+	}
+	return err
+}
+
 // toolBackend verifies and saves states in a backend that the tool reads, writes and locks.
 type toolBackend struct {
 	rescue  *rescuer

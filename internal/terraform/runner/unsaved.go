@@ -2,11 +2,7 @@ package runner
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
-	"slices"
-	"time"
 
 	"github.com/appthrust/capt/internal/terraform/command"
 )
@@ -68,48 +64,6 @@ func hasResources(content []byte) bool {
 	state, err := command.ParseState(content)
 	return err != nil || state.Resources > 0
 }
-
-// hasUnsaved reports whether a working directory has an unsaved state with
-// resources.
-func hasUnsaved(dir string) (bool, error) {
-	unsaved, err := command.UnsavedStates(dir)
-	return slices.ContainsFunc(unsaved, func(state command.UnsavedState) bool { return hasResources(state.Content) }), err
-}
-
-// pushTimeout is how long a run tries to push a state that its tool could not save.
-// The state is safe in Secrets by then, and the next run tries again.
-const pushTimeout = 5 * time.Minute
-
-// performOnBackend performs the operation with a backend that the tool reads, writes
-// and locks.
-func (r *Runner) performOnBackend(ctx context.Context, run *execution) error {
-	err := r.backend.breakingLock(ctx, run, func() error {
-		if err := r.backend.pushRescued(ctx, run); err != nil {
-			return err
-		}
-		if err := r.workdir.SetOwner(run.request.Workspace.UID); err != nil {
-			return err
-		}
-		if err := r.backend.verifyBackend(ctx, run); err != nil {
-			return err
-		}
-		return r.perform(ctx, run)
-	})
-	saved, rescueErr := r.backend.rescueAfter(context.WithoutCancel(ctx), run)
-	if err != nil && (run.creates || run.result.ChangesState()) {
-		r.backend.observeBackend(ctx, run)
-	}
-	if rescueErr != nil {
-		return errors.Join(err, rescueErr)
-	}
-	if saved {
-		return errSavedLate
-	}
-	return err
-}
-
-// observeTimeout is how long a failed run tries to read its state for the result.
-const observeTimeout = time.Minute
 
 // sameResources reports whether two states have the same resources and outputs.
 func sameResources(a, b []byte) bool {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/appthrust/capt/internal/host"
@@ -92,4 +93,11 @@ func RemoveWorkspace(ctx context.Context, workDir string, workspace terraform.Wo
 
 func dirOf(workDir string, workspace terraform.WorkspaceRef) *command.Workdir {
 	return &command.Workdir{Dir: workspaceDir(workDir, workspace.Namespace, workspace.Name)}
+}
+
+// hasUnsaved reports whether a working directory has an unsaved state with
+// resources.
+func hasUnsaved(dir string) (bool, error) {
+	unsaved, err := command.UnsavedStates(dir)
+	return slices.ContainsFunc(unsaved, func(state command.UnsavedState) bool { return hasResources(state.Content) }), err
 }
