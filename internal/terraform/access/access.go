@@ -10,7 +10,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -34,8 +33,6 @@ type Granter struct {
 	// KeepsDirectories is set if the working directories are kept. A drift check may then
 	// find a state that an earlier run could not save, and stores it.
 	KeepsDirectories bool
-	// Granted remembers what was granted. It may be nil.
-	Granted *Granted
 }
 
 // maxNameLength is the limit for the name of a Job, which is a label value of its
@@ -78,11 +75,9 @@ func (g Granter) Grant(ctx context.Context, run terraform.Run, request *terrafor
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: objectMeta.Name},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: run.Namespace, Name: objectMeta.Name}},
 	}
-	var replaced atomic.Bool
 	create := func(object client.Object) error {
 		err := g.Client.Create(ctx, object)
 		if apierrors.IsAlreadyExists(err) {
-			replaced.Store(true)
 			err = g.replace(ctx, object, run)
 		}
 		if err != nil {
@@ -95,13 +90,7 @@ func (g Granter) Grant(ctx context.Context, run terraform.Run, request *terrafor
 	}
 	// The API server refuses the binding of a Role that does not exist to a manager that does
 	// not have its permissions.
-	if err := create(binding); err != nil {
-		return err
-	}
-	if !replaced.Load() {
-		g.Granted.add(run, []client.Object{account, role, binding})
-	}
-	return nil
+	return create(binding)
 }
 
 // together calls a function for all objects at the same time, because each call waits for the
@@ -147,9 +136,6 @@ func (g Granter) replace(ctx context.Context, desired client.Object, run terrafo
 
 // Revoke deletes the service account of a run, its permissions and its stored token.
 func (g Granter) Revoke(ctx context.Context, run terraform.Run) error {
-	if g.revokeGranted(ctx, run) {
-		return nil
-	}
 	return g.revoke(ctx, run.Namespace, run.ID, run.WorkspaceUID)
 }
 
@@ -181,17 +167,12 @@ func (g Granter) revoke(ctx context.Context, namespace, runID, workspaceUID stri
 	if runID == "" {
 		return nil
 	}
-	g.Granted.take(terraform.Run{Namespace: namespace, ID: runID, WorkspaceUID: workspaceUID})
 	objects := metav1.ObjectMeta{Namespace: namespace, Name: Name(runID)}
 	token := metav1.ObjectMeta{Namespace: namespace, Name: TokenSecretName(runID)}
-	var errs []error
-	for _, object := range []client.Object{
+	return together([]client.Object{
 		&rbacv1.RoleBinding{ObjectMeta: objects}, &rbacv1.Role{ObjectMeta: objects}, &corev1.ServiceAccount{ObjectMeta: objects},
 		&corev1.Secret{ObjectMeta: token},
-	} {
-		errs = append(errs, g.delete(ctx, object, workspaceUID))
-	}
-	return errors.Join(errs...)
+	}, func(object client.Object) error { return g.delete(ctx, object, workspaceUID) })
 }
 
 // delete deletes an object unless it belongs to the next workspace of the name. The caller

@@ -76,6 +76,5 @@ func (g Granter) StoreToken(ctx context.Context, run terraform.Run, request *ter
 	if err := g.Client.Create(ctx, secret); err != nil {
 		return fmt.Errorf("storing the token of the run: %w", err)
 	}
-	g.Granted.addTo(run, secret)
 	return nil
 }

@@ -44,11 +44,7 @@ type Options struct {
 }
 
 // Executor creates a Job for each run.
-type Executor struct {
-	Options
-
-	granted access.Granted
-}
+type Executor struct{ Options }
 
 var (
 	_ terraform.Runner    = &Executor{}
@@ -62,7 +58,7 @@ func New(options Options) *Executor { return &Executor{Options: options} }
 func name(runID string) string { return access.Name(runID) }
 
 func (e *Executor) granter() access.Granter {
-	return access.Granter{Client: e.Client, Reader: e.Reader, Granted: &e.granted}
+	return access.Granter{Client: e.Client, Reader: e.Reader}
 }
 
 func key(run terraform.Run) client.ObjectKey {

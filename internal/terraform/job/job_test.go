@@ -267,24 +267,8 @@ func TestStart_replacesTheAccountOfAnEarlierWorkspace(t *testing.T) {
 	f.Expect(again.UID).To(Equal(account.UID))
 }
 
-// accountReader counts the reads of service accounts and of their permissions.
-type accountReader struct {
-	client.Reader
-
-	reads int
-}
-
-func (r *accountReader) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-	switch obj.(type) {
-	case *corev1.ServiceAccount, *rbacv1.Role, *rbacv1.RoleBinding:
-		r.reads++
-	}
-	return r.Reader.Get(ctx, key, obj, opts...) //nolint:wrapcheck // The reader itself.
-}
-
-// What this manager has created it deletes without reading it. What replaced it stays if it
-// is that of the next workspace of the name.
-func TestForget_deletesWhatItHasCreated(t *testing.T) {
+// What replaced an object of a run stays if it is that of the next workspace of the name.
+func TestForget_keepsObjectsOfTheNextWorkspace(t *testing.T) {
 	f := newFixture(t)
 	run := f.run(f.workspace("old"))
 	f.Expect(f.executor.Start(f.ctx, run)).To(Succeed())
@@ -297,16 +281,6 @@ func TestForget_deletesWhatItHasCreated(t *testing.T) {
 	f.Expect(f.executor.Forget(f.ctx, run)).To(Succeed())
 	f.Expect(f.get(&rbacv1.Role{}, "capt-run-old-r1")).To(Succeed(), "that of another workspace")
 	f.Expect(apierrors.IsNotFound(f.get(&corev1.ServiceAccount{}, "capt-run-old-r1"))).To(BeTrue())
-
-	other := f.run(f.workspace("other"))
-	f.Expect(f.executor.Start(f.ctx, other)).To(Succeed())
-	reader := &accountReader{Reader: f.env.Client}
-	f.executor.Reader = reader
-	f.Expect(f.executor.Forget(f.ctx, other)).To(Succeed())
-	f.Expect(reader.reads).To(BeZero())
-	for _, obj := range []client.Object{&corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}} {
-		f.Expect(apierrors.IsNotFound(f.get(obj, "capt-run-other-r1"))).To(BeTrue(), "%T", obj)
-	}
 }
 
 func TestForget_keepsTheRunAndTheState(t *testing.T) {

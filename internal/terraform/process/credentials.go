@@ -18,7 +18,7 @@ import (
 )
 
 func (e *Executor) granter() access.Granter {
-	return access.Granter{Client: e.Client, Reader: e.Reader, KeepsDirectories: true, Granted: &e.granted}
+	return access.Granter{Client: e.Client, Reader: e.Reader, KeepsDirectories: true}
 }
 
 // kubeconfig returns the kubeconfig of a run. It has a token of the run's own service

@@ -59,8 +59,6 @@ type Options struct {
 type Executor struct {
 	Options
 
-	granted access.Granted
-
 	mu       sync.Mutex
 	children map[runKey]*child
 	stopping bool
