@@ -2,11 +2,22 @@ package workspacetemplateapply
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/record"
 )
+
+// numbers takes the numbers of runs. No two runs of a workspace have the same number, and no
+// run starts beside another one.
+type numbers struct {
+	*store
+	Runners executors
+	// unused has the numbers of runs that could not be created, and active the activeRun of
+	// each workspace, by its UID.
+	unused, active *sync.Map
+}
 
 // activeRun is the latest run of a workspace that this process has started or attended.
 type activeRun struct {
@@ -16,13 +27,13 @@ type activeRun struct {
 }
 
 // setActive remembers that a run has not ended yet.
-func (r *Reconciler) setActive(s *scope, number int64) {
+func (r *numbers) setActive(s *workspace, number int64) {
 	r.active.Store(s.apply.UID, activeRun{number: number, seen: s.now})
 }
 
 // lastActive returns the latest run that this process has started or attended. Its number is 0
 // if there is none.
-func (r *Reconciler) lastActive(s *scope) activeRun {
+func (r *numbers) lastActive(s *workspace) activeRun {
 	if run, found := r.active.Load(s.apply.UID); found {
 		return run.(activeRun)
 	}
@@ -31,7 +42,7 @@ func (r *Reconciler) lastActive(s *scope) activeRun {
 
 // lacksActive reports whether the cache does not have the latest run that this process has
 // started, and which has not ended. The status may be as old as the cache.
-func (r *Reconciler) lacksActive(ctx context.Context, s *scope) bool {
+func (r *numbers) lacksActive(ctx context.Context, s *workspace) bool {
 	active := r.lastActive(s)
 	if active.number == 0 || len(s.runs) > 0 && s.runs[0].number >= active.number {
 		return false

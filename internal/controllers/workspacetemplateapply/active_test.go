@@ -64,7 +64,7 @@ func TestReconcile_keepsTheSlotOfARunThatTheCacheLacks(t *testing.T) {
 			})
 			before, cache := c.get(), &staleCache{refuses: true}
 			c.reconciler.Client, c.reconciler.Reader = cache.over(c.server), c.server
-			c.frame = c.reconciler.router()
+			c.frame = c.reconciler.build().router()
 			reconcile := func() error {
 				_, err := c.frame.Reconcile(t.Context(), ctrl.Request{NamespacedName: key("hello")})
 				return err
@@ -98,12 +98,12 @@ func TestReleaseSlot_ofARunThatWasDeleted(t *testing.T) {
 	c := newTestController(t, newApply())
 	s := newScope("hello")
 	s.apply = c.get()
-	c.reconciler.setActive(s, 7)
+	c.reconciler.build().numbers.setActive(s.workspace, 7)
 	c.reconciler.queue.Hold(s.slot(), s.group())
 	c.reconciler.releaseSlot(t.Context(), s.apply, s)
 	running, _ := c.reconciler.queue.Len()
 	c.Expect(running).To(BeZero())
-	c.Expect(c.reconciler.lastActive(s).number).To(BeZero())
+	c.Expect(c.reconciler.build().numbers.lastActive(s.workspace).number).To(BeZero())
 }
 
 // The pod of a run may need longer to start than the clock of its node is behind. The start of
@@ -122,19 +122,19 @@ func TestRecordRun_endsAfterItWasSeenRunning(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			s, r := newScope("hello"), recorder(func() error { return nil })
+			s, r := newScope("hello"), recording(func() error { return nil })
 			run := s.startRun(g, decision{operation: terraform.OperationPlanAndApply})
 			run.secret.CreationTimestamp = metav1.NewTime(created)
 			if tc.other >= 0 {
 				s.now = seen
-				r.setActive(s, max(tc.other, run.number))
+				r.build().numbers.setActive(s.workspace, max(tc.other, run.number))
 				s.now = noon
 			}
 			finished := noon.Add(tc.finished)
 			g.Expect(record.SetResult(run.secret, &terraform.Result{
 				Outcome: terraform.OutcomeFailed, Class: terraform.ClassTransient, StartedAt: finished.Add(-5 * time.Minute), FinishedAt: finished,
 			})).To(Succeed())
-			g.Expect(r.recordRun(t.Context(), s, run)).To(Succeed())
+			g.Expect(r.build().recorder.recordRun(t.Context(), s.status, run)).To(Succeed())
 			g.Expect(s.apply.Status.Failure.NextAt.Time).To(Equal(noon.Add(tc.want + 15*time.Second)))
 			g.Expect(s.apply.Status.History[0].Duration.Duration).To(Equal(5 * time.Minute))
 		})
@@ -144,9 +144,9 @@ func TestRecordRun_endsAfterItWasSeenRunning(t *testing.T) {
 func TestAttend_remembersThatARunHasNotEnded(t *testing.T) {
 	c := newTestController(t, append(values(), newApply())...)
 	c.reconcile()
-	s := &scope{apply: c.get()}
-	c.Expect(c.reconciler.lastActive(s)).To(Equal(activeRun{1, noon}))
+	s := scopeOf(&workspace{apply: c.get()})
+	c.Expect(c.reconciler.build().numbers.lastActive(s.workspace)).To(Equal(activeRun{1, noon}))
 	c.reconciler.Now = func() time.Time { return noon.Add(time.Minute) }
 	c.reconcile()
-	c.Expect(c.reconciler.lastActive(s)).To(Equal(activeRun{1, noon.Add(time.Minute)}))
+	c.Expect(c.reconciler.build().numbers.lastActive(s.workspace)).To(Equal(activeRun{1, noon.Add(time.Minute)}))
 }

@@ -1,8 +1,9 @@
 package workspacetemplateapply
 
 import (
-	"context"
 	"fmt"
+
+	"k8s.io/client-go/tools/events"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/message"
@@ -14,24 +15,23 @@ const (
 	maxComment  = 1024
 )
 
-// approval records in the status who approved the plan, when, and with which comment. The
-// webhook of the workspace writes the annotation.
-func (r *Reconciler) approval(_ context.Context, s *scope) error {
-	plan, approval := s.apply.Status.Plan, infrav1.ApprovalOf(s.apply)
+// recordApproval records in the status who approved the plan, when, and with which comment.
+// The webhook of the workspace writes the annotation.
+func recordApproval(recorder events.EventRecorder, apply *infrav1.WorkspaceTemplateApply) {
+	plan, approval := apply.Status.Plan, infrav1.ApprovalOf(apply)
 	if plan == nil {
-		return nil
+		return
 	}
 	isNew := isWaiting(plan) && plan.ApprovedBy == ""
 	plan.ApprovedBy, plan.ApprovedAt = "", nil
-	plan.Comment = message.Truncate(message.OneLine(infrav1.CommentOf(s.apply, plan.ID)), maxComment)
+	plan.Comment = message.Truncate(message.OneLine(infrav1.CommentOf(apply, plan.ID)), maxComment)
 	if approval == nil || approval.Plan != plan.ID || approval.By == "" {
-		return nil
+		return
 	}
 	plan.ApprovedBy, plan.ApprovedAt = message.Truncate(approval.By, maxUserName), &approval.At
 	if isNew {
-		planApproved(plan).Record(r.Recorder, s.apply, nil)
+		planApproved(plan).Record(recorder, apply, nil)
 	}
-	return nil
 }
 
 // maxQuote is the size of a comment in messages, in bytes.

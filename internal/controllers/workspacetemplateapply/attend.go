@@ -15,31 +15,46 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/kubernetes/flux"
 	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/queue"
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
-const (
-	// observeInterval is how often a run is observed, in case its runner ends
-	// without a watch event.
-	observeInterval = time.Minute
-	// startInterval is how often a run is observed that has not started. There is
-	// no watch for what prevents a pod from starting.
-	startInterval = 10 * time.Second
-	// maxCurrent is the number of resources in the progress of the status.
-	maxCurrent = 10
-	// maxWord is the size of a phase and of an action in the status, in bytes.
-	maxWord = 32
-)
+// observeInterval is how often a run is observed, in case its runner ends
+// without a watch event.
+const observeInterval = time.Minute
+
+// startInterval is how often a run is observed that has not started. There is
+// no watch for what prevents a pod from starting.
+const startInterval = 10 * time.Second
+
+// maxCurrent is the number of resources in the progress of the status.
+const maxCurrent = 10
+
+// maxWord is the size of a phase and of an action in the status, in bytes.
+const maxWord = 32
+
+// execution starts and attends runs.
+type execution struct {
+	*numbers
+	queue     *queue.Queue
+	Artifacts *flux.Fetcher
+	// Default is the executor of workspaces whose provider config has none.
+	Default infrav1.Executor
+	// StartTimeout is how long the pod of a run may take to start, or 0 for the default.
+	StartTimeout time.Duration
+	Now          func() time.Time
+}
 
 // attend observes a run that has not ended. It starts, stops or records the end
 // of the run if required.
-func (r *Reconciler) attend(ctx context.Context, s *scope, run *runRecord) error {
+func (r *execution) attend(ctx context.Context, s *scope, run *runRecord) error {
 	r.queue.Hold(s.slot(), s.group())
-	r.setActive(s, run.number)
-	runner, err := r.runner(s, run.executor())
+	r.setActive(s.workspace, run.number)
+	runner, err := r.runner(s.workspace, run.executor())
 	if err != nil && !record.Claimed(run.secret) {
 		return r.withdraw(ctx, run, "Its executor is not enabled in this manager")
 	}
@@ -89,7 +104,7 @@ func (r *Reconciler) attend(ctx context.Context, s *scope, run *runRecord) error
 		return err
 	}
 	s.setRunStatus(run, progress)
-	explanation, err := r.explain(ctx, run)
+	explanation, err := r.Runners.explain(ctx, run)
 	if err != nil {
 		return err
 	}
@@ -243,7 +258,7 @@ func observeAgain(run *runRecord) time.Duration {
 
 // discard deletes a run that no runner has claimed. It is not recorded: it is older than the
 // last run, whose result must stay the last one.
-func (r *Reconciler) discard(ctx context.Context, run *runRecord) error {
+func (r *execution) discard(ctx context.Context, run *runRecord) error {
 	secret := run.secret
 	err := r.Client.Delete(ctx, secret, unchanged(secret))
 	if client.IgnoreNotFound(err) != nil {
@@ -253,7 +268,7 @@ func (r *Reconciler) discard(ctx context.Context, run *runRecord) error {
 }
 
 // withdraw ends a run that no runner has claimed, and that must not start any more.
-func (r *Reconciler) withdraw(ctx context.Context, run *runRecord, why string) error {
+func (r *execution) withdraw(ctx context.Context, run *runRecord, why string) error {
 	live, err := r.liveRun(ctx, run)
 	if err != nil {
 		return err
@@ -271,7 +286,7 @@ func (r *Reconciler) withdraw(ctx context.Context, run *runRecord, why string) e
 }
 
 // recordLoss records the end of a run whose runner ended without a result.
-func (r *Reconciler) recordLoss(ctx context.Context, run *runRecord) error {
+func (r *execution) recordLoss(ctx context.Context, run *runRecord) error {
 	live, err := r.liveRun(ctx, run)
 	if err != nil {
 		return err
@@ -279,7 +294,7 @@ func (r *Reconciler) recordLoss(ctx context.Context, run *runRecord) error {
 	if record.Finished(live) {
 		return fault.WaitFor(time.Second, infrav1.RunInProgressReason, "Run %s has just ended", run.id)
 	}
-	explanation, err := r.explain(ctx, run)
+	explanation, err := r.Runners.explain(ctx, run)
 	if err != nil {
 		return err
 	}
@@ -295,7 +310,7 @@ func (r *Reconciler) recordLoss(ctx context.Context, run *runRecord) error {
 // liveRun reads the Secret of a run from the API server. It returns a conflict for that of
 // the next workspace of the name, whose runs have the same IDs: this manager was suspended
 // then.
-func (r *Reconciler) liveRun(ctx context.Context, run *runRecord) (*corev1.Secret, error) {
+func (r *store) liveRun(ctx context.Context, run *runRecord) (*corev1.Secret, error) {
 	var live corev1.Secret
 	if err := r.Reader.Get(ctx, client.ObjectKeyFromObject(run.secret), &live); err != nil {
 		return nil, fmt.Errorf("reading run %s: %w", run.id, err)
@@ -307,7 +322,7 @@ func (r *Reconciler) liveRun(ctx context.Context, run *runRecord) (*corev1.Secre
 }
 
 // finish records the result of a run, unless its Secret has changed since it was read.
-func (r *Reconciler) finish(ctx context.Context, run *runRecord, live *corev1.Secret, result *terraform.Result) error {
+func (r *execution) finish(ctx context.Context, run *runRecord, live *corev1.Secret, result *terraform.Result) error {
 	if err := record.SetResult(live, result); err != nil {
 		return err
 	}
@@ -331,7 +346,7 @@ func lostResult(run *runRecord, started, ended time.Time, explanation string) *t
 
 // setRunStatus writes a run that has not ended into the status. The progress may
 // be nil.
-func (s *scope) setRunStatus(run *runRecord, progress *terraform.Progress) {
+func (s *status) setRunStatus(run *runRecord, progress *terraform.Progress) {
 	started := run.secret.CreationTimestamp
 	if started.IsZero() {
 		started = metav1.NewTime(s.now)

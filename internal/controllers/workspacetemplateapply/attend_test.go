@@ -184,9 +184,9 @@ func TestUnlessApplied(t *testing.T) {
 func TestAppliedMessage(t *testing.T) {
 	g := NewWithT(t)
 	s := newScope("hello")
-	g.Expect(appliedMessage(s)).To(BeEmpty())
+	g.Expect(appliedMessage(s.apply)).To(BeEmpty())
 	s.apply.Status.State = &infrav1.StateStatus{Resources: 3}
-	g.Expect(appliedMessage(s)).To(Equal("3 resources in the state"))
+	g.Expect(appliedMessage(s.apply)).To(Equal("3 resources in the state"))
 }
 
 func TestGroup(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 // cleanUp deletes or releases the objects of the workspace. The stored status must
 // show the last result first: without records and status, a restarted manager
 // would destroy again, forever, because the state is deleted.
-func (r *Reconciler) cleanUp(ctx context.Context, s *scope) error {
+func (r *cleaner) cleanUp(ctx context.Context, s *workspace) error {
 	if s.statusChanged {
 		return fault.WaitFor(1, clusterv1.DeletingReason, "Deleting the Secrets of the workspace")
 	}
@@ -57,7 +57,7 @@ func (r *Reconciler) cleanUp(ctx context.Context, s *scope) error {
 }
 
 // pruneSnapshots deletes the snapshots that a retained workspace has beyond its limit.
-func (r *Reconciler) pruneSnapshots(ctx context.Context, s *scope) error {
+func (r *cleaner) pruneSnapshots(ctx context.Context, s *workspace) error {
 	snapshots, err := r.liveSecrets(ctx, s, record.ComponentSnapshot)
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ func (r *Reconciler) pruneSnapshots(ctx context.Context, s *scope) error {
 // ensureExists returns a conflict if the workspace does not exist any more. This manager
 // was then suspended, and what has the names of the workspace's objects now may belong to
 // the next workspace of its name. Whatever was read before belongs to this one.
-func (r *Reconciler) ensureExists(ctx context.Context, s *scope) error {
+func (r *store) ensureExists(ctx context.Context, s *workspace) error {
 	live, err := r.live(ctx, s)
 	if err != nil || live != nil {
 		return err
@@ -77,7 +77,7 @@ func (r *Reconciler) ensureExists(ctx context.Context, s *scope) error {
 }
 
 // deleteLock deletes the lock of the Kubernetes backend.
-func (r *Reconciler) deleteLock(ctx context.Context, s *scope) error {
+func (r *cleaner) deleteLock(ctx context.Context, s *workspace) error {
 	var lease coordinationv1.Lease
 	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.apply.Namespace, Name: s.kubernetesBackend().LeaseName()}, &lease)
 	if apierrors.IsNotFound(err) {
@@ -119,9 +119,9 @@ func cleanUpComponents(retain bool) (deleted, released []string) {
 // forget removes what the executors keep for the workspace. If the resources are
 // retained, it keeps a working directory that may have what is missing from the
 // state: the first run of the next workspace of that name pushes it.
-func (r *Reconciler) forget(ctx context.Context, s *scope) error {
+func (r *cleaner) forget(ctx context.Context, s *workspace) error {
 	for _, run := range s.runs {
-		if err := r.forgetRun(ctx, run); err != nil {
+		if err := r.Runners.forget(ctx, run); err != nil {
 			return err
 		}
 	}
@@ -131,7 +131,7 @@ func (r *Reconciler) forget(ctx context.Context, s *scope) error {
 			// An earlier attempt has deleted the records and made this decision.
 			return nil
 		}
-		if err := r.retain(ctx, s); err != nil {
+		if err := r.Runners.retain(ctx, s.workspaceRef()); err != nil {
 			return err
 		}
 		if unsettled, err := r.unsettled(ctx, s, results); err != nil || unsettled {
@@ -147,10 +147,10 @@ func (r *Reconciler) forget(ctx context.Context, s *scope) error {
 }
 
 // retain leaves what the executors keep to the next workspace of the same name.
-func (r *Reconciler) retain(ctx context.Context, s *scope) error {
-	for _, runner := range r.Runners {
+func (e executors) retain(ctx context.Context, workspace terraform.WorkspaceRef) error {
+	for _, runner := range e {
 		if retainer, ok := runner.(terraform.Retainer); ok {
-			if err := retainer.Retain(ctx, s.workspaceRef()); err != nil {
+			if err := retainer.Retain(ctx, workspace); err != nil {
 				return fmt.Errorf("retaining the working directory: %w", err)
 			}
 		}
@@ -158,9 +158,9 @@ func (r *Reconciler) retain(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// forgetRun removes what the executor of a run keeps for it.
-func (r *Reconciler) forgetRun(ctx context.Context, run *runRecord) error {
-	runner, found := r.Runners[run.executor()]
+// forget removes what the executor of a run keeps for it.
+func (e executors) forget(ctx context.Context, run *runRecord) error {
+	runner, found := e[run.executor()]
 	if !found {
 		return nil
 	}
@@ -172,7 +172,7 @@ func (r *Reconciler) forgetRun(ctx context.Context, run *runRecord) error {
 
 // liveSecrets returns the Secrets of a component from the API server. The cache may not have
 // those of the last run yet, and the garbage collector deletes what is not released.
-func (r *Reconciler) liveSecrets(ctx context.Context, s *scope, component string) ([]corev1.Secret, error) {
+func (r *store) liveSecrets(ctx context.Context, s *workspace, component string) ([]corev1.Secret, error) {
 	var list corev1.SecretList
 	labels := client.MatchingLabels{infrav1.WorkspaceLabel: record.LabelValue(s.apply.Name), infrav1.ComponentLabel: component}
 	if err := r.Reader.List(ctx, &list, client.InNamespace(s.apply.Namespace), labels); err != nil {
@@ -181,7 +181,7 @@ func (r *Reconciler) liveSecrets(ctx context.Context, s *scope, component string
 	return s.withComponent(list.Items, component), nil
 }
 
-func (r *Reconciler) deleteSecrets(ctx context.Context, s *scope, component string) error {
+func (r *cleaner) deleteSecrets(ctx context.Context, s *workspace, component string) error {
 	secrets, err := r.liveSecrets(ctx, s, component)
 	if err != nil {
 		return err
@@ -192,16 +192,16 @@ func (r *Reconciler) deleteSecrets(ctx context.Context, s *scope, component stri
 		if err != nil {
 			return err
 		}
-		retained = slices.ContainsFunc(states, func(state corev1.Secret) bool { return s.isForeign(&state, false) })
+		retained = slices.ContainsFunc(states, func(state corev1.Secret) bool { return isForeign(s, &state, false) })
 	}
-	return r.deleteAll(ctx, s, slices.DeleteFunc(secrets, func(secret corev1.Secret) bool { return s.isForeign(&secret, retained) }))
+	return r.deleteAll(ctx, s, slices.DeleteFunc(secrets, func(secret corev1.Secret) bool { return isForeign(s, &secret, retained) }))
 }
 
 // isForeign reports whether a state or a snapshot is that of an earlier workspace of the
 // name, whose resources were retained and which this workspace has not used. Its labels
 // have only the name. Retained means that such a state exists: without it, its snapshots
 // are of no use.
-func (s *scope) isForeign(secret *corev1.Secret, retained bool) bool {
+func isForeign(s *workspace, secret *corev1.Secret, retained bool) bool {
 	lineage := ""
 	if s.apply.Status.State != nil {
 		lineage = s.apply.Status.State.Lineage
@@ -220,7 +220,7 @@ func (s *scope) isForeign(secret *corev1.Secret, retained bool) bool {
 }
 
 // deleteAll deletes Secrets as they were read.
-func (r *Reconciler) deleteAll(ctx context.Context, s *scope, secrets []corev1.Secret) error {
+func (r *store) deleteAll(ctx context.Context, s *workspace, secrets []corev1.Secret) error {
 	if len(secrets) == 0 {
 		return nil
 	}
@@ -237,7 +237,7 @@ func (r *Reconciler) deleteAll(ctx context.Context, s *scope, secrets []corev1.S
 
 // releaseSecrets removes the owner references of Secrets, so that the garbage
 // collector does not delete them.
-func (r *Reconciler) releaseSecrets(ctx context.Context, s *scope, component string) error {
+func (r *store) releaseSecrets(ctx context.Context, s *workspace, component string) error {
 	secrets, err := r.liveSecrets(ctx, s, component)
 	if err != nil {
 		return err

@@ -90,20 +90,39 @@ type Reconciler struct {
 
 	queue   *queue.Queue
 	tracker *tracker
-	// unused has the numbers of runs that could not be created, by the UID of the
-	// workspace.
-	unused sync.Map
-	// counted has the number of the latest run in the metrics, by the UID of the workspace.
-	counted sync.Map
-	// active has the activeRun of each workspace, by its UID.
-	active sync.Map
+	// unused, counted and active are those of numbers and recorder.
+	unused, counted, active sync.Map
 	// granted receives an event for each workspace that got a slot in the queue.
 	granted chan event.GenericEvent
-	// controller gets the watches of Flux sources when the first workspace has one. watched
-	// are their kinds.
-	controller controller.Controller
-	watching   sync.Mutex
-	watched    map[string]bool
+
+	store     *store
+	numbers   *numbers
+	execution *execution
+	recorder  *recorder
+	resolver  *resolver
+	cleaner   *cleaner
+	publisher *publisher
+	lender    *lender
+}
+
+// build creates the parts of the controller.
+func (r *Reconciler) build() *Reconciler {
+	r.store = &store{Client: r.Client, Reader: r.Reader, SealKey: r.SealKey}
+	r.numbers = &numbers{store: r.store, Runners: r.Runners, unused: &r.unused, active: &r.active}
+	r.execution = &execution{
+		numbers: r.numbers, queue: r.queue, Artifacts: r.Artifacts, Default: r.Default, StartTimeout: r.StartTimeout, Now: r.Now,
+	}
+	r.recorder = &recorder{numbers: r.numbers, queue: r.queue, counted: &r.counted, Recorder: r.Recorder, Tracer: r.Tracer}
+	r.resolver = &resolver{
+		Client: r.Client, Reader: r.Reader, Metadata: r.Metadata, Grants: r.Grants, Limits: r.Limits,
+		NoClusterPolicies: r.NoClusterPolicies, tracker: r.tracker,
+	}
+	r.cleaner = &cleaner{numbers: r.numbers, tracker: r.tracker, counted: &r.counted}
+	r.publisher = &publisher{store: r.store}
+	r.lender = &lender{
+		store: r.store, resolver: r.resolver, publisher: r.publisher, cleaner: r.cleaner, tracker: r.tracker, WatchFilter: r.WatchFilter, Recorder: r.Recorder, Now: r.Now,
+	}
+	return r
 }
 
 // grantedCapacity is the capacity of Reconciler.granted. The queue must not block
@@ -112,10 +131,12 @@ const grantedCapacity = 1 << 12
 
 // SetupWithManager adds the controller and its watches to the manager.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
-	r.tracker, r.watched = newTracker(), map[string]bool{}
+	r.tracker = newTracker()
+	r.tracker.metadata = r.Metadata
 	r.granted = make(chan event.GenericEvent, grantedCapacity)
 	r.queue = queue.New(r.MaxRuns, r.Now, func(key queue.Key) { r.granted <- workspaceEvent(key.Namespace, key.Name) })
 	registerMetrics(r.queue)
+	r.build()
 	if err := r.index(ctx, mgr); err != nil {
 		return err
 	}
@@ -128,8 +149,8 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&infrav1.WorkspaceTemplate{}, handler.EnqueueRequestsFromMapFunc(r.tracker.mapTo("WorkspaceTemplate")), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&infrav1.CAPTReferenceGrant{}, handler.EnqueueRequestsFromMapFunc(r.tracker.mapGrants), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&infrav1.WorkspaceProviderConfig{}, handler.EnqueueRequestsFromMapFunc(r.tracker.mapTo("WorkspaceProviderConfig")), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&infrav1.WorkspacePolicy{}, handler.EnqueueRequestsFromMapFunc(r.workspacesOfPolicy), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.workspacesOfCluster), builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), ctrl.LoggerFrom(ctx)))).
+		Watches(&infrav1.WorkspacePolicy{}, handler.EnqueueRequestsFromMapFunc(r.resolver.workspacesOfPolicy), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.resolver.workspacesOfCluster), builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), ctrl.LoggerFrom(ctx)))).
 		WatchesRawSource(source.Kind(r.Metadata, client.Object(secret), handler.EnqueueRequestsFromMapFunc(r.tracker.mapTo("Secret")))).
 		WatchesRawSource(source.Kind(r.Metadata, client.Object(configMap), handler.EnqueueRequestsFromMapFunc(r.tracker.mapTo("ConfigMap")))).
 		WatchesRawSource(source.Channel(r.granted, &handler.EnqueueRequestForObject{})).
@@ -137,14 +158,44 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		WithOptions(options).
 		Named("workspacetemplateapply")
 	if !r.NoClusterPolicies {
-		setup.Watches(&infrav1.ClusterWorkspacePolicy{}, handler.EnqueueRequestsFromMapFunc(r.workspacesOfPolicy), builder.WithPredicates(predicate.GenerationChangedPredicate{}))
+		setup.Watches(&infrav1.ClusterWorkspacePolicy{}, handler.EnqueueRequestsFromMapFunc(r.resolver.workspacesOfPolicy), builder.WithPredicates(predicate.GenerationChangedPredicate{}))
 	}
 	var err error
-	r.controller, err = setup.Build(r.router())
+	r.tracker.controller, err = setup.Build(r.router())
 	if err != nil {
 		return fmt.Errorf("setting up the controller: %w", err)
 	}
 	return nil
+}
+
+// router selects the steps of a workspace: those of a borrower if its provider config was
+// lent to it. A borrower has no runs: the workspace that its lender creates for it has them, in
+// the namespace of the provider config, whose Secrets the users of the borrower cannot read.
+type router struct {
+	r        *Reconciler
+	own      *reconcile.Frame[*infrav1.WorkspaceTemplateApply, scope]
+	borrower *reconcile.Frame[*infrav1.WorkspaceTemplateApply, borrower]
+}
+
+func (r *Reconciler) router() *router {
+	return &router{r: r, own: r.frame(), borrower: r.lender.frame()}
+}
+
+// Reconcile reconciles a workspace.
+func (f *router) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	apply := &infrav1.WorkspaceTemplateApply{}
+	if err := f.r.Client.Get(ctx, req.NamespacedName, apply); client.IgnoreNotFound(err) != nil {
+		return ctrl.Result{}, fmt.Errorf("getting object: %w", err)
+	}
+	isBorrower, err := f.r.lender.isBorrower(ctx, apply)
+	switch {
+	case err != nil:
+		return ctrl.Result{}, err
+	case isBorrower:
+		return f.borrower.Reconcile(ctx, req)
+	default:
+		return f.own.Reconcile(ctx, req)
+	}
 }
 
 // frame returns the steps of the controller.
@@ -160,14 +211,14 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.WorkspaceTemplateApply, s
 			{Run: r.requirements},
 			{Run: r.shell},
 			{Run: r.approval},
-			{Run: r.pruneTransfers, RequeueAfter: untilTransfersExpire},
+			{Run: r.pruneTransfers, RequeueAfter: func(s *scope) time.Duration { return s.transfersExpire }},
 			{Run: r.prune, RequeueAfter: untilPruned},
 			{Condition: infrav1.DependenciesReadyCondition, Run: r.attendingRun(r.dependencies), Message: dependenciesMessage},
 			{Condition: infrav1.InputsValidCondition, Run: r.attendingRun(r.inputs)},
 			// Before the run that repairs the drift, which may wait or fail.
 			{Condition: infrav1.NoDriftCondition, Run: r.drift, Skip: neverApplied, Message: noDriftMessage, RequeueAfter: untilDriftCheck, Informational: true},
-			{Condition: infrav1.AppliedCondition, Run: r.run, Message: appliedMessage},
-			{Condition: infrav1.OutputsWrittenCondition, Run: r.outputs, Message: outputsMessage},
+			{Condition: infrav1.AppliedCondition, Run: r.run, Message: func(s *scope) string { return appliedMessage(s.apply) }},
+			{Condition: infrav1.OutputsWrittenCondition, Run: r.outputs, Message: func(s *scope) string { return outputsMessage(s.apply) }},
 		},
 		Delete: []reconcile.Step[scope]{
 			{Run: r.restored},
@@ -175,10 +226,8 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.WorkspaceTemplateApply, s
 			{Run: r.requirements},
 			{Run: r.shell},
 			{Run: r.approval},
-			{Run: r.pruneTransfers, RequeueAfter: untilTransfersExpire},
-			{Run: r.pruneRuns},
-			{Run: r.prunePlans},
-			{Run: r.pruneMoved},
+			{Run: r.pruneTransfers, RequeueAfter: func(s *scope) time.Duration { return s.transfersExpire }},
+			{Run: r.pruneDeleted},
 			{Condition: infrav1.DestroyedCondition, Run: r.destroy, Message: destroyedMessage},
 			{Run: r.cleanUp},
 		},
@@ -187,6 +236,35 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.WorkspaceTemplateApply, s
 		Ended:        r.releaseSlot,
 		OnTransition: r.announce,
 	}
+}
+
+// The steps of the other parts.
+func (r *Reconciler) approval(_ context.Context, s *scope) error {
+	recordApproval(r.Recorder, s.apply)
+	return nil
+}
+
+func (r *Reconciler) shell(_ context.Context, s *scope) error {
+	recordShell(r.Recorder, s.apply, s.now)
+	return nil
+}
+
+func (r *Reconciler) history(ctx context.Context, s *scope) error {
+	return r.recorder.history(ctx, s.status)
+}
+
+func (r *Reconciler) dependencies(ctx context.Context, s *scope) error {
+	return r.resolver.dependencies(ctx, s.resolved)
+}
+
+func (r *Reconciler) inputs(_ context.Context, s *scope) error { return r.resolver.inputs(s.resolved) }
+
+func (r *Reconciler) outputs(ctx context.Context, s *scope) error {
+	return r.publisher.outputs(ctx, s.resolved)
+}
+
+func (r *Reconciler) cleanUp(ctx context.Context, s *scope) error {
+	return r.cleaner.cleanUp(ctx, s.workspace)
 }
 
 // releaseGone drops what is in memory about a workspace that does not exist. Otherwise it

@@ -24,29 +24,29 @@ const destroyInputs = "destroy"
 // destroy destroys the resources of the workspace unless they are retained. It
 // stops a running run first.
 func (r *Reconciler) destroy(ctx context.Context, s *scope) error {
-	if err := r.waitForOwner(ctx, s); err != nil {
+	if err := waitForOwner(ctx, r.Reader, s.apply); err != nil {
 		return err
 	}
 	if run := s.current(); run != nil {
-		return r.attend(ctx, s, run)
+		return r.execution.attend(ctx, s, run)
 	}
 	// A run that is missing from the cache may be creating resources, and so may a user.
-	if err := r.ensureRunsCurrent(ctx, s); err != nil {
+	if err := r.numbers.ensureRunsCurrent(ctx, s.workspace); err != nil {
 		return err
 	}
-	if err := s.shellFault(); err != nil {
+	if err := shellFault(s.apply); err != nil {
 		return err
 	}
 	if s.apply.Spec.RetainWorkspaceOnDelete {
 		return r.settle(ctx, s)
 	}
-	empty, err := r.nothingLeft(ctx, s)
+	empty, err := r.nothingLeft(ctx, s.workspace)
 	if err != nil {
 		return err
 	}
 	frees := false
 	if empty {
-		if frees = s.leavesState(); !frees {
+		if frees = leavesState(s.workspace); !frees {
 			return nil
 		}
 	}
@@ -70,21 +70,21 @@ func (r *Reconciler) destroy(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	return r.start(ctx, s, next)
+	return r.execution.start(ctx, s, next)
 }
 
 // prepareDestroy resolves the inputs of a run of a workspace that is being deleted.
 func (r *Reconciler) prepareDestroy(ctx context.Context, s *scope) error {
-	if err := r.dependencies(ctx, s); err != nil {
+	if err := r.resolver.dependencies(ctx, s.resolved); err != nil {
 		return err
 	}
-	if err := r.inputs(ctx, s); err != nil {
+	if err := r.resolver.inputs(s.resolved); err != nil {
 		return err
 	}
 	if err := s.keptModule(); err != nil {
 		return err
 	}
-	return r.resolveMove(ctx, s)
+	return r.resolver.resolveMove(ctx, s.resolved)
 }
 
 // settle saves the state that a run left in its working directory, before the
@@ -94,8 +94,8 @@ func (r *Reconciler) settle(ctx context.Context, s *scope) error {
 		Workspace: s.workspaceRef(),
 		Backend:   s.kubernetesBackend(), Grace: settleGrace, Timeout: settleTimeout,
 	}}
-	left, err := r.mayHaveLeft(ctx, s)
-	if err != nil || !left || r.executor(s) != infrav1.ExecutorProcess {
+	left, err := r.mayHaveLeft(ctx, s.workspace)
+	if err != nil || !left || r.execution.executor(s) != infrav1.ExecutorProcess {
 		return err
 	}
 	if !usesKubernetes(s.apply.Status.State, s.runs) {
@@ -113,13 +113,13 @@ func (r *Reconciler) settle(ctx context.Context, s *scope) error {
 			return err
 		}
 	}
-	return r.start(ctx, s, next)
+	return r.execution.start(ctx, s, next)
 }
 
 // mayHaveLeft reports whether a run may have left a state in its working directory. The
 // record of that run may have been deleted: then its lock is held, or the state that it
 // may have changed is not confirmed.
-func (r *Reconciler) mayHaveLeft(ctx context.Context, s *scope) (bool, error) {
+func (r *Reconciler) mayHaveLeft(ctx context.Context, s *workspace) (bool, error) {
 	results := s.results()
 	if len(results) > 0 && results[0] != nil && results[0].Operation == terraform.OperationSaveState && results[0].Outcome == terraform.OutcomeSucceeded {
 		return false, nil
@@ -127,12 +127,13 @@ func (r *Reconciler) mayHaveLeft(ctx context.Context, s *scope) (bool, error) {
 	if state := s.apply.Status.State; state != nil && state.Confirmation == infrav1.StateUnconfirmed {
 		return true, nil
 	}
-	return r.unsettled(ctx, s, results)
+	return r.store.unsettled(ctx, s, results)
 }
 
+// settleInputs replaces the hash of the inputs in a run that saves a state.
+const settleInputs = "save"
+
 const (
-	// settleInputs replaces the hash of the inputs in a run that saves a state.
-	settleInputs = "save"
 	// settleGrace is how long the tool of a lost run has to end.
 	settleGrace   = 10 * time.Minute
 	settleTimeout = time.Hour
@@ -215,7 +216,7 @@ func (s *scope) destroyApproved() bool {
 
 // wasEmpty reports whether the state was known to be empty before a run. A run of a
 // deletion then needs no approval: it only marks the state as free.
-func (s *scope) wasEmpty(run *runRecord) bool {
+func (s *workspace) wasEmpty(run *runRecord) bool {
 	state, readable := s.previousState(run)
 	return readable && (state == nil || state.Resources == 0 && state.Confirmation != infrav1.StateUnconfirmed)
 }
@@ -231,7 +232,7 @@ func isDestroyed(result *terraform.Result) bool {
 // The holder of the lock is running, or was killed before Terraform saved the
 // state. The state that Terraform could not save is in the working directory
 // until a later run pushes it.
-func (r *Reconciler) unsettled(ctx context.Context, s *scope, results []*terraform.Result) (bool, error) {
+func (r *store) unsettled(ctx context.Context, s *workspace, results []*terraform.Result) (bool, error) {
 	var lease coordinationv1.Lease
 	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.apply.Namespace, Name: s.kubernetesBackend().LeaseName()}, &lease)
 	if client.IgnoreNotFound(err) != nil {
@@ -265,7 +266,7 @@ func lastRunUnsettled(results []*terraform.Result) bool {
 var settledOutcomes = []terraform.Outcome{terraform.OutcomeSucceeded, terraform.OutcomeNoChanges, terraform.OutcomePlanned, terraform.OutcomeBlocked, terraform.OutcomeDenied}
 
 // kubernetesBackend returns the Kubernetes backend of the workspace.
-func (s *scope) kubernetesBackend() terraform.Backend {
+func (s *workspace) kubernetesBackend() terraform.Backend {
 	return terraform.Backend{Type: terraform.BackendKubernetes, Namespace: s.apply.Namespace, SecretSuffix: template.StateSuffix(s.apply.Name)}
 }
 

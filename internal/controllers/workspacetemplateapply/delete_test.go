@@ -11,7 +11,6 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/record"
-	"github.com/appthrust/capt/internal/terraform/template"
 )
 
 // command is a state command that was not executed.
@@ -120,7 +119,8 @@ func TestObsoleteInDeletion_withoutApproval(t *testing.T) {
 		return &runRecord{secret: secret}
 	}
 	used, empty := `{"backend":"kubernetes","resources":2,"confirmation":"Confirmed"}`, `{"backend":"s3","confirmation":"Confirmed"}`
-	s := &scope{apply: &infrav1.WorkspaceTemplateApply{}, policy: template.Policy{DestroyApproval: infrav1.ApprovalManual}}
+	s := scopeOf(&workspace{apply: &infrav1.WorkspaceTemplateApply{}})
+	s.policy.DestroyApproval = infrav1.ApprovalManual
 	g := NewWithT(t)
 	g.Expect(s.obsoleteInDeletion(run(terraform.OperationDestroy, used))).NotTo(BeEmpty())
 	g.Expect(s.obsoleteInDeletion(run(terraform.OperationDestroy, empty))).To(BeEmpty())

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
@@ -18,12 +19,45 @@ import (
 	"github.com/appthrust/capt/internal/terraform/template"
 )
 
+// resolved is what a workspace refers to, and the inputs of its next run.
+type resolved struct {
+	*workspace
+	// template is the template of the workspace. It is empty if it does not exist.
+	template *infrav1.WorkspaceTemplate
+	// sources and inputs are set by the steps dependencies and inputs.
+	sources template.Sources
+	inputs  *template.Inputs
+	// artifact is the artifact of the Flux source, and sourceFault why there is none if the
+	// workspace is being deleted. Both are nil for other modules.
+	artifact    *moduleArtifact
+	sourceFault error
+	// defaultAccount is the service account of pods whose provider config names none.
+	defaultAccount string
+	// moveFrom are the inputs with the backend that has the state, if it has to move.
+	moveFrom *template.Inputs
+}
+
+// resolver reads what workspaces refer to.
+type resolver struct {
+	Client client.Client
+	// Reader reads the Secrets and ConfigMaps of users. The cache of Client does not contain
+	// them, Metadata only their metadata.
+	Reader   client.Reader
+	Metadata cache.Cache
+	Grants   *grant.Checker
+	// Limits are what workspaces may use.
+	Limits template.Limits
+	// NoClusterPolicies leaves ClusterWorkspacePolicies alone: the manager may not read them.
+	NoClusterPolicies bool
+	tracker           *tracker
+}
+
 // dependencies waits until all objects exist that the workspace needs. A watch
 // ends each wait: the tracker gets the reference to an object before it is read.
-func (r *Reconciler) dependencies(ctx context.Context, s *scope) error {
+func (r *resolver) dependencies(ctx context.Context, s *resolved) error {
 	refs := withGrants(s.apply.Namespace, references(s.apply))
-	if guest, sealed := s.guestKey(); sealed {
-		refs = append(refs, reference{grantKind, client.ObjectKey{Namespace: s.apply.Namespace}}, reference{"WorkspaceTemplateApply", guest})
+	if borrower, sealed := s.borrowerKey(); sealed {
+		refs = append(refs, reference{grantKind, client.ObjectKey{Namespace: s.apply.Namespace}}, reference{"WorkspaceTemplateApply", borrower})
 	}
 	if s.apply.Spec.TemplateRef.Key(s.apply.Namespace).Namespace != s.apply.Namespace {
 		// A template of another namespace needs grants of this one.
@@ -53,7 +87,7 @@ func (r *Reconciler) dependencies(ctx context.Context, s *scope) error {
 			return err
 		}
 	}
-	if err := r.checkHosting(ctx, s); err != nil {
+	if err := r.checkLending(ctx, s); err != nil {
 		return err
 	}
 	values := template.ReferencesOf(s.sources)
@@ -64,10 +98,10 @@ func (r *Reconciler) dependencies(ctx context.Context, s *scope) error {
 	if !waitsForOthers(s.apply) {
 		return nil
 	}
-	if err := r.waitForWorkspaces(ctx, s); err != nil {
+	if err := r.waitForWorkspaces(ctx, s.workspace); err != nil {
 		return err
 	}
-	return r.waitForSecrets(ctx, s)
+	return r.waitForSecrets(ctx, s.workspace)
 }
 
 // waitsForOthers reports whether a workspace waits for other workspaces and
@@ -142,7 +176,7 @@ func resolveSecret(apply *infrav1.WorkspaceTemplateApply, ref infrav1.ObjectRefe
 	return key
 }
 
-func (r *Reconciler) readTemplate(ctx context.Context, s *scope) error {
+func (r *resolver) readTemplate(ctx context.Context, s *resolved) error {
 	key := s.apply.Spec.TemplateRef.Key(s.apply.Namespace)
 	if err := r.Grants.Check(ctx, s.apply.Namespace, infrav1.GrantedWorkspaceTemplate, key); err != nil {
 		return err
@@ -154,7 +188,7 @@ func (r *Reconciler) readTemplate(ctx context.Context, s *scope) error {
 
 // providerConfigKey returns the key of the provider config, which is in the
 // namespace of the workspace, or nil.
-func (s *scope) providerConfigKey() *client.ObjectKey {
+func (s *resolved) providerConfigKey() *client.ObjectKey {
 	ref := s.apply.ProviderConfig(s.sources.Template)
 	if ref == nil {
 		return nil
@@ -164,7 +198,7 @@ func (s *scope) providerConfigKey() *client.ObjectKey {
 
 // sharedConfigKey returns the key of the provider config that a template of another
 // namespace brings along, or nil. It counts if the workspace has none of this name: see
-// isGuest.
+// isBorrower.
 func sharedConfigKey(sources *template.Sources) *client.ObjectKey {
 	ref := sources.Template.Spec.Template.Spec.ProviderConfigRef
 	if ref == nil || sources.Apply.Spec.ProviderConfigRef != nil || sources.Template.Namespace == sources.Apply.Namespace {
@@ -173,7 +207,7 @@ func sharedConfigKey(sources *template.Sources) *client.ObjectKey {
 	return &client.ObjectKey{Namespace: sources.Template.Namespace, Name: ref.Name}
 }
 
-func (r *Reconciler) readProviderConfig(ctx context.Context, sources *template.Sources, key client.ObjectKey) error {
+func (r *resolver) readProviderConfig(ctx context.Context, sources *template.Sources, key client.ObjectKey) error {
 	config := &infrav1.WorkspaceProviderConfig{}
 	err := r.Client.Get(ctx, key, config)
 	if err := reconcile.WaitIfNotFound(err, infrav1.WaitingForProviderConfigReason, "WorkspaceProviderConfig "+key.String(), "create it in the namespace of the workspace"); err != nil {
@@ -188,7 +222,7 @@ func (r *Reconciler) readProviderConfig(ctx context.Context, sources *template.S
 
 // checkValues returns a fault if the template names Secrets or ConfigMaps that it must not
 // read. Those of the provider config are its own business.
-func (r *Reconciler) checkValues(ctx context.Context, sources *template.Sources) error {
+func (r *resolver) checkValues(ctx context.Context, sources *template.Sources) error {
 	named := template.ReferencesOf(template.Sources{Apply: sources.Apply, Template: sources.Template})
 	for _, name := range named.Secrets {
 		if err := r.checkValue(ctx, sources, infrav1.GrantedSecret, name); err != nil {
@@ -203,12 +237,12 @@ func (r *Reconciler) checkValues(ctx context.Context, sources *template.Sources)
 	return nil
 }
 
-func (r *Reconciler) checkValue(ctx context.Context, sources *template.Sources, kind infrav1.GrantedKind, name string) error {
+func (r *resolver) checkValue(ctx context.Context, sources *template.Sources, kind infrav1.GrantedKind, name string) error {
 	return r.Grants.CheckNamed(ctx, client.ObjectKeyFromObject(sources.Template), kind, client.ObjectKey{Namespace: sources.Apply.Namespace, Name: name})
 }
 
 // readValues reads the Secrets and ConfigMaps that contain values.
-func (r *Reconciler) readValues(ctx context.Context, sources *template.Sources, values template.References) error {
+func (r *resolver) readValues(ctx context.Context, sources *template.Sources, values template.References) error {
 	if err := r.checkValues(ctx, sources); err != nil {
 		return err
 	}
@@ -237,7 +271,7 @@ func (r *Reconciler) readValues(ctx context.Context, sources *template.Sources, 
 	return nil
 }
 
-func (r *Reconciler) waitForSecrets(ctx context.Context, s *scope) error {
+func (r *resolver) waitForSecrets(ctx context.Context, s *workspace) error {
 	for _, ref := range s.apply.Spec.WaitForSecrets {
 		key := resolveSecret(s.apply, ref)
 		err := r.Metadata.Get(ctx, key, metadata("Secret"))
@@ -248,7 +282,7 @@ func (r *Reconciler) waitForSecrets(ctx context.Context, s *scope) error {
 	return nil
 }
 
-func (r *Reconciler) waitForWorkspaces(ctx context.Context, s *scope) error {
+func (r *resolver) waitForWorkspaces(ctx context.Context, s *workspace) error {
 	for _, ref := range s.apply.Spec.WaitForWorkspaces {
 		if err := r.Grants.Check(ctx, s.apply.Namespace, infrav1.GrantedWorkspaceTemplateApply, resolve(s.apply, ref)); err != nil {
 			return err

@@ -126,7 +126,7 @@ func TestReadValues_limitsWhatItReads(t *testing.T) {
 		return inner.Get(ctx, key, obj, opts...)
 	}})
 	r := &Reconciler{Client: c.server, Reader: reader}
-	err := r.readValues(t.Context(), &sources, template.ReferencesOf(sources))
+	err := r.build().resolver.readValues(t.Context(), &sources, template.ReferencesOf(sources))
 	stalled, ok := fault.AsStalled(err)
 	c.Expect(ok).To(BeTrue(), "%v", err)
 	c.Expect(stalled.Reason).To(Equal(infrav1.InvalidVariableReason))

@@ -44,7 +44,7 @@ const soonChecks = 4
 
 // recordFailedCheck records a drift check without a result. The drift is unknown then, unless
 // the user canceled the check.
-func (s *scope) recordFailedCheck(run *runRecord, result *terraform.Result, outcome terraform.Outcome) {
+func (s *status) recordFailedCheck(run *runRecord, result *terraform.Result, outcome terraform.Outcome) {
 	drift := s.apply.Status.Drift.DeepCopy()
 	if drift == nil {
 		drift = &infrav1.DriftStatus{}
@@ -71,7 +71,7 @@ func (s *scope) recordFailedCheck(run *runRecord, result *terraform.Result, outc
 // waits survive an outage of an hour, leave the slots to other runs, and differ between
 // workspaces, whose checks may have failed at the same time. A failure that a user has to
 // correct is checked once more, after the longest wait.
-func (s *scope) nextCheck(failedAt time.Time, failures int32, retry retryMode) metav1.Time {
+func (s *status) nextCheck(failedAt time.Time, failures int32, retry retryMode) metav1.Time {
 	waits := failures
 	if retry == retryNever && failures == 1 {
 		waits = soonChecks
@@ -87,7 +87,7 @@ const maxSoonWait = 2 * time.Hour
 
 // endDrift records that a run has refreshed all resources: they do not differ from the state,
 // and why earlier checks failed does not matter any more.
-func (s *scope) endDrift() {
+func (s *status) endDrift() {
 	if drift := s.apply.Status.Drift; drift != nil {
 		s.apply.Status.Drift = &infrav1.DriftStatus{CheckedAt: drift.CheckedAt, Request: drift.Request}
 	}

@@ -9,8 +9,8 @@ import (
 
 // explain returns what prevents a run from starting or ending, as far as its
 // executor knows. It returns an empty string if nothing is unusual.
-func (r *Reconciler) explain(ctx context.Context, run *runRecord) (string, error) {
-	explainer, ok := r.Runners[run.executor()].(terraform.Explainer)
+func (e executors) explain(ctx context.Context, run *runRecord) (string, error) {
+	explainer, ok := e[run.executor()].(terraform.Explainer)
 	if !ok {
 		return "", nil
 	}

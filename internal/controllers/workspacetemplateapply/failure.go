@@ -21,7 +21,7 @@ const (
 )
 
 // recordFailure records why a run failed and when it is retried.
-func (s *scope) recordFailure(run *runRecord, result *terraform.Result, outcome terraform.Outcome) {
+func (s *status) recordFailure(run *runRecord, result *terraform.Result, outcome terraform.Outcome) {
 	status := &s.apply.Status
 	if result.Operation == terraform.OperationCheckDrift {
 		// The previous result stays, and no apply has failed.

@@ -8,18 +8,23 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/queue"
 	"github.com/appthrust/capt/internal/terraform/record"
+	"github.com/appthrust/capt/internal/terraform/template"
 )
 
 const (
@@ -29,12 +34,14 @@ const (
 	outcomeLost terraform.Outcome = "Lost"
 )
 
+// defaultHistoryLimit is the default of spec.historyLimit.
+const defaultHistoryLimit = 10
+
+// maxSummary is the size of the summary of a run in the status, in bytes.
+const maxSummary = 2048
+
 // Limits of the status.
 const (
-	// defaultHistoryLimit is the default of spec.historyLimit.
-	defaultHistoryLimit = 10
-	// maxSummary is the size of the summary of a run, in bytes.
-	maxSummary = 2048
 	// maxAddress is the size of a resource address, in bytes.
 	maxAddress = 1024
 	// maxSaved is the number of rescued states that one run can save.
@@ -43,10 +50,30 @@ const (
 	maxList = 100
 )
 
+// status is the status of a workspace, in which the results of its runs are recorded.
+type status struct {
+	*workspace
+	// policy is the policy of the runs. It has defaults if the template does not exist.
+	policy template.Policy
+	// policies decide about the plan of the next run. It is nil if none applies.
+	policies *terraform.Policies
+}
+
+// recorder records the results of runs that have ended.
+type recorder struct {
+	*numbers
+	queue *queue.Queue
+	// counted has the number of the latest run in the metrics, by the UID of the workspace.
+	counted  *sync.Map
+	Recorder events.EventRecorder
+	// Tracer receives the traces of runs. It may be nil.
+	Tracer trace.Tracer
+}
+
 // history records the results of runs that have ended in the status, the oldest
 // first. The Secrets of the runs are the source of truth: a lost status is
 // restored from them.
-func (r *Reconciler) history(ctx context.Context, s *scope) error {
+func (r *recorder) history(ctx context.Context, s *status) error {
 	if err := r.sealEnded(ctx, s); err != nil {
 		return err
 	}
@@ -67,17 +94,17 @@ func (r *Reconciler) history(ctx context.Context, s *scope) error {
 
 // recordRun records the result of a run in the status. Requests to the API server may take
 // long, so none is made while a large result is in memory.
-func (r *Reconciler) recordRun(ctx context.Context, s *scope, run *runRecord) error {
+func (r *recorder) recordRun(ctx context.Context, s *status, run *runRecord) error {
 	digest := run.result()
 	limitTimes(digest, s.now)
-	if s.current() == nil && run.number >= max(s.apply.Status.Runs, r.lastActive(s).number) {
+	if s.current() == nil && run.number >= max(s.apply.Status.Runs, r.lastActive(s.workspace).number) {
 		// The next run can start while this one is recorded, unless it has: then a write of
 		// the status has failed.
 		r.queue.Release(s.slot())
 	}
 	if digest.Outcome != outcomeLost || digest.Withdrawn {
 		// The record is complete. Pods and service accounts would pile up.
-		if err := r.forgetRun(ctx, run); err != nil {
+		if err := r.Runners.forget(ctx, run); err != nil {
 			return err
 		}
 	}
@@ -103,7 +130,7 @@ func (r *Reconciler) recordRun(ctx context.Context, s *scope, run *runRecord) er
 
 // recordWhole records what the digest of a result does not have, and counts the run. It
 // returns the rescued states that the run has saved.
-func (r *Reconciler) recordWhole(ctx context.Context, s *scope, run *runRecord) (saved []string, err error) {
+func (r *recorder) recordWhole(ctx context.Context, s *status, run *runRecord) (saved []string, err error) {
 	result, err := r.whole(ctx, run)
 	if err != nil {
 		return nil, err
@@ -114,7 +141,7 @@ func (r *Reconciler) recordWhole(ctx context.Context, s *scope, run *runRecord) 
 		// The Secret of a run that was moved, or restored from a backup, is younger than the run.
 		startAfter(result, run.secret.CreationTimestamp.Time)
 	}
-	if active := r.lastActive(s); active.number == run.number {
+	if active := r.lastActive(s.workspace); active.number == run.number {
 		endAfter(result, active.seen, s.now)
 	}
 	limitTimes(result, s.now)
@@ -134,7 +161,7 @@ func (r *Reconciler) recordWhole(ctx context.Context, s *scope, run *runRecord) 
 }
 
 // unblockMove lets clusterctl move a run that has ended.
-func (r *Reconciler) unblockMove(ctx context.Context, run *runRecord) error {
+func (r *recorder) unblockMove(ctx context.Context, run *runRecord) error {
 	if _, blocked := run.secret.Annotations[record.BlockMoveAnnotation]; !blocked {
 		return nil
 	}
@@ -146,7 +173,7 @@ func (r *Reconciler) unblockMove(ctx context.Context, run *runRecord) error {
 
 // annotate sets an annotation of a Secret, or removes it if the value is nil. It changes
 // neither the given object nor another Secret of the name.
-func (r *Reconciler) annotate(ctx context.Context, secret *corev1.Secret, name string, value *string) error {
+func (r *store) annotate(ctx context.Context, secret *corev1.Secret, name string, value *string) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": secret.UID, "annotations": map[string]*string{name: value}}})
 	if err != nil {
 		return fmt.Errorf("encoding an annotation: %w", err)
@@ -155,7 +182,7 @@ func (r *Reconciler) annotate(ctx context.Context, secret *corev1.Secret, name s
 }
 
 // isNew reports whether a run has ended and its result is not in the status yet.
-func (s *scope) isNew(run *runRecord) bool {
+func (s *workspace) isNew(run *runRecord) bool {
 	return record.Finished(run.secret) && !isRecorded(s.apply.Status.History, run)
 }
 
@@ -181,7 +208,7 @@ func historyLimit(apply *infrav1.WorkspaceTemplateApply) int {
 }
 
 // recordResult writes the result of a run into the status.
-func (s *scope) recordResult(run *runRecord, result *terraform.Result) {
+func (s *status) recordResult(run *runRecord, result *terraform.Result) {
 	status := &s.apply.Status
 	outcome := s.outcome(run, result)
 	status.Runs = max(status.Runs, run.number)
@@ -232,7 +259,7 @@ func (s *scope) recordResult(run *runRecord, result *terraform.Result) {
 }
 
 // addHistory adds a run to the history.
-func (s *scope) addHistory(run *runRecord, result *terraform.Result, outcome terraform.Outcome) {
+func (s *status) addHistory(run *runRecord, result *terraform.Result, outcome terraform.Outcome) {
 	history := slices.Insert(s.apply.Status.History, 0, infrav1.RunRecord{
 		ID: run.id, Operation: infrav1.RunOperation(result.Operation), Outcome: infrav1.RunOutcome(outcome),
 		StartedAt: metav1.NewTime(result.StartedAt), Duration: metav1.Duration{Duration: duration(result)},
@@ -242,7 +269,7 @@ func (s *scope) addHistory(run *runRecord, result *terraform.Result, outcome ter
 }
 
 // outcome returns the outcome of a run of the workspace.
-func (s *scope) outcome(run *runRecord, result *terraform.Result) terraform.Outcome {
+func (s *workspace) outcome(run *runRecord, result *terraform.Result) terraform.Outcome {
 	return outcomeOf(result, s.apply.Annotations[infrav1.CancelRunAnnotation] == run.id)
 }
 
@@ -262,7 +289,7 @@ func sameBlock(previous, current *infrav1.PlanStatus) bool {
 		len(current.Blocked) > 0 && slices.Equal(previous.Blocked, current.Blocked)
 }
 
-func (s *scope) recordSuccess(run *runRecord, result *terraform.Result) {
+func (s *status) recordSuccess(run *runRecord, result *terraform.Result) {
 	status := &s.apply.Status
 	status.Failure = nil
 	switch result.Operation {

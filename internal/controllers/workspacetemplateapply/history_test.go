@@ -439,7 +439,7 @@ func TestRecordResult_doesNotRestoreAgainAfterTheStatusIsLost(t *testing.T) {
 		s.addRun(g, terraform.OperationPlanAndApply, success)
 		s.recordAll(g)
 	}
-	surplus := s.surplusRuns()
+	surplus := surplusRuns(s.workspace)
 	s.runs = s.runs[:len(s.runs)-len(surplus)]
 	s.apply.Status = infrav1.WorkspaceTemplateApplyStatus{}
 	s.recordAll(g)

@@ -1,7 +1,6 @@
 package workspacetemplateapply
 
 import (
-	"context"
 	"errors"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
@@ -11,7 +10,7 @@ import (
 
 // inputs resolves the inputs of the next run. No run starts while module,
 // variables and placeholders do not match.
-func (r *Reconciler) inputs(_ context.Context, s *scope) error {
+func (r *resolver) inputs(s *resolved) error {
 	inputs, err := template.Resolve(s.sources)
 	if err != nil {
 		return inputsFault(err)
@@ -27,7 +26,7 @@ func (r *Reconciler) inputs(_ context.Context, s *scope) error {
 
 // redactStatus masks the secrets of the inputs in what a run reported. The runner has
 // masked them, but the report is the word of the run.
-func (s *scope) redactStatus() {
+func (s *resolved) redactStatus() {
 	status := &s.apply.Status
 	if status.Failure == nil && !s.statusChanged {
 		return

@@ -88,8 +88,11 @@ func observeRun(run *runRecord, result *terraform.Result, outcome terraform.Outc
 
 // expectViolations creates the counters of the rules of policies: an increase is visible
 // only beside an earlier value, so that an alert would miss the first violation.
-func expectViolations(policies []terraform.Policy) {
-	for _, p := range policies {
+func expectViolations(policies *terraform.Policies) {
+	if policies == nil {
+		return
+	}
+	for _, p := range policies.Policies {
 		for _, rule := range p.Rules {
 			violationsOf(p.Kind, p.Name, rule.Action)
 		}

@@ -160,7 +160,7 @@ func TestMetrics_limitTheNumberOfPolicies(t *testing.T) {
 		}
 	})
 	for i := range 3 * maxPolicies {
-		expectViolations([]terraform.Policy{{Kind: "WorkspacePolicy", Name: fmt.Sprintf("churn-%d", i), Rules: []terraform.PolicyRule{{Action: terraform.PolicyDeny}}}})
+		expectViolations(&terraform.Policies{Policies: []terraform.Policy{{Kind: "WorkspacePolicy", Name: fmt.Sprintf("churn-%d", i), Rules: []terraform.PolicyRule{{Action: terraform.PolicyDeny}}}}})
 	}
 	g.Expect(len(labelsOf(g, "capt_policy_violations_total", "policy"))).To(BeNumerically("<", 2*maxPolicies))
 	g.Expect(labelsOf(g, "capt_policy_violations_total", "policy")).To(ContainElement(otherPolicies))
@@ -204,16 +204,16 @@ func plain[T ~string](values []T) []string {
 func TestObserveRun_doesNotCountFailedDriftChecks(t *testing.T) {
 	g := NewWithT(t)
 	registerMetrics(nil)
-	s, r := newScope("hello"), recorder(func() error { return nil })
+	s, r := newScope("hello"), recording(func() error { return nil })
 	before := measure(g, "capt_run_failures_total", string(terraform.ClassTransient))
 	for range 7 {
 		s.addRun(g, terraform.OperationCheckDrift, terraform.Result{Outcome: terraform.OutcomeInterrupted, Class: terraform.ClassTransient})
 	}
-	g.Expect(r.history(t.Context(), s)).To(Succeed())
+	g.Expect(r.build().recorder.history(t.Context(), s.status)).To(Succeed())
 	g.Expect(s.apply.Status.History).To(HaveLen(7))
 	g.Expect(measure(g, "capt_run_failures_total", string(terraform.ClassTransient))).To(Equal(before))
 	g.Expect(measure(g, "capt_run_duration_seconds", "CheckDrift", "Interrupted")).To(BeNumerically(">=", 7))
 	s.addRun(g, terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomeInterrupted, Class: terraform.ClassTransient})
-	g.Expect(r.history(t.Context(), s)).To(Succeed())
+	g.Expect(r.build().recorder.history(t.Context(), s.status)).To(Succeed())
 	g.Expect(measure(g, "capt_run_failures_total", string(terraform.ClassTransient))).To(Equal(before + 1))
 }

@@ -67,7 +67,7 @@ func moduleSource(module terraform.Module) string {
 }
 
 // recordModule records the module content that a run resolved for its inputs.
-func (s *scope) recordModule(run *runRecord, result *terraform.Result) {
+func (s *status) recordModule(run *runRecord, result *terraform.Result) {
 	source := run.secret.Annotations[record.SourceAnnotation]
 	switch {
 	case !resolvesModule(result.Operation) || result.Module != nil && result.Module.Digest == "":
@@ -92,7 +92,7 @@ func (s *scope) recordModule(run *runRecord, result *terraform.Result) {
 }
 
 // workspaceRef returns the reference to the workspace in its runs.
-func (s *scope) workspaceRef() terraform.WorkspaceRef {
+func (s *workspace) workspaceRef() terraform.WorkspaceRef {
 	return terraform.WorkspaceRef{Namespace: s.apply.Namespace, Name: s.apply.Name, UID: string(s.apply.UID)}
 }
 

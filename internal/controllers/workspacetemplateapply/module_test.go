@@ -71,7 +71,7 @@ func TestRecordModule(t *testing.T) {
 		"a failure before the fetch":              {terraform.OperationPlan, terraform.OutcomeFailed, nil, "s", before},
 		"a destroy resolves nothing":              {terraform.OperationDestroy, terraform.OutcomeSucceeded, content(archive), "s", before},
 	} {
-		s := &scope{apply: &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: ref.Namespace, Name: ref.Name, UID: "u"}}}
+		s := scopeOf(&workspace{apply: &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: ref.Namespace, Name: ref.Name, UID: "u"}}})
 		s.apply.Status.Module = before
 		run := &runRecord{secret: &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
 			record.SourceAnnotation: tc.source, record.InputsAnnotation: "i", record.RequestAnnotation: "q",

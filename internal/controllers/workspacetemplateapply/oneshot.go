@@ -190,7 +190,7 @@ func (run *runRecord) request() *infrav1.RunRequest {
 // recordOneShot records the result of a run of a one-shot operation. The operation is not
 // repeated, whatever the outcome: the user who requested it sees why it failed. A run that
 // was stopped before it changed anything did not happen.
-func (s *scope) recordOneShot(run *runRecord, result *terraform.Result, outcome terraform.Outcome) {
+func (s *status) recordOneShot(run *runRecord, result *terraform.Result, outcome terraform.Outcome) {
 	status := &s.apply.Status
 	once, _ := parseOneShotInputs(run.inputs())
 	stopped := outcome == terraform.OutcomeInterrupted && !mayHaveChanged(result)
@@ -226,7 +226,7 @@ func (s *scope) recordOneShot(run *runRecord, result *terraform.Result, outcome 
 }
 
 // recordOneShotSuccess records what is applied after a one-shot operation.
-func (s *scope) recordOneShotSuccess(result *terraform.Result, once oneShotRun) {
+func (s *status) recordOneShotSuccess(result *terraform.Result, once oneShotRun) {
 	status := &s.apply.Status
 	switch once.kind {
 	case kindTarget:

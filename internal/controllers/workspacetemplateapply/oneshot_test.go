@@ -100,7 +100,7 @@ func TestAppliedMessage_namesAOneShotOperationThatWaits(t *testing.T) {
 	g := NewWithT(t)
 	s := newScope("hello")
 	s.apply.Status.Plan = &infrav1.PlanStatus{ID: planID, Waiting: new(true), Request: &infrav1.RunRequest{ID: "1", Arguments: "--replace a.b"}}
-	g.Expect(appliedMessage(s)).To(ContainSubstring("of the one-shot operation --replace a.b waits for a decision"))
+	g.Expect(appliedMessage(s.apply)).To(ContainSubstring("of the one-shot operation --replace a.b waits for a decision"))
 }
 
 func TestOneShot_isBoundToTheWorkspace(t *testing.T) {
@@ -218,7 +218,7 @@ func TestRecordResult_doesNotRepeatAOneShotOperationAfterTheStatusIsLost(t *test
 		s.addRun(g, terraform.OperationPlanAndApply, success)
 		s.recordAll(g)
 	}
-	s.runs = s.runs[:len(s.runs)-len(s.surplusRuns())]
+	s.runs = s.runs[:len(s.runs)-len(surplusRuns(s.workspace))]
 	s.apply.Status = infrav1.WorkspaceTemplateApplyStatus{}
 	s.recordAll(g)
 	g.Expect(s.apply.Status.EndedOneShots).To(Equal([]string{"1"}))

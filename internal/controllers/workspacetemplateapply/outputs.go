@@ -26,9 +26,12 @@ const componentConnection = "connection"
 
 var secretKey = regexp.MustCompile(`^[-._a-zA-Z0-9]+$`)
 
+// publisher writes the outputs of workspaces.
+type publisher struct{ *store }
+
 // outputs writes the outputs of the latest successful run: all of them into the
 // connection Secret, the ones that are not sensitive into the status.
-func (r *Reconciler) outputs(ctx context.Context, s *scope) error {
+func (r *publisher) outputs(ctx context.Context, s *resolved) error {
 	run := s.latestOutputs()
 	var result *terraform.Result
 	if run != nil {
@@ -43,7 +46,7 @@ func (r *Reconciler) outputs(ctx context.Context, s *scope) error {
 		return fault.WaitFor(1, infrav1.WaitingForWorkspaceReason, "The run with the outputs does not exist any more: planning again to read them")
 	}
 	s.apply.Status.Outputs = statusOutputs(result.Outputs)
-	s.apply.Status.OutputsSource = s.sourceOf(run)
+	s.apply.Status.OutputsSource = sourceOf(s, run)
 	data, invalid := secretData(result.Outputs)
 	s.apply.Status.ConnectionSecretName = s.inputs.ConnectionSecret
 	if s.inputs.ConnectionSecret != "" {
@@ -58,7 +61,7 @@ func (r *Reconciler) outputs(ctx context.Context, s *scope) error {
 }
 
 // outputsSource returns what the next run uses, or nil if it is not known.
-func (s *scope) outputsSource() *infrav1.OutputsSource {
+func (s *resolved) outputsSource() *infrav1.OutputsSource {
 	if s.sources.Template == nil {
 		return nil
 	}
@@ -76,7 +79,7 @@ func referenceTo(obj client.Object) infrav1.ObjectReference {
 // sourceOf returns what a run used. It is not recorded if the run was sealed again, see
 // sealEnded: then it is what the status has, or what the next run would use with the same
 // inputs.
-func (s *scope) sourceOf(run *runRecord) *infrav1.OutputsSource {
+func sourceOf(s *resolved, run *runRecord) *infrav1.OutputsSource {
 	source := &infrav1.OutputsSource{}
 	if text, recorded := run.secret.Annotations[record.ObjectsAnnotation]; recorded {
 		if err := json.Unmarshal([]byte(text), source); err != nil {
@@ -91,7 +94,7 @@ func (s *scope) sourceOf(run *runRecord) *infrav1.OutputsSource {
 }
 
 // latestOutputs returns the newest run with outputs, or nil.
-func (s *scope) latestOutputs() *runRecord {
+func (s *workspace) latestOutputs() *runRecord {
 	for _, run := range s.runs {
 		if result := run.result(); result != nil && hasOutputs(run.operation(), result.Outcome) {
 			return run
@@ -159,7 +162,7 @@ func statusOutputs(outputs map[string]terraform.Output) map[string]infrav1.Value
 
 // writeConnection creates or updates the connection Secret. It writes only if
 // something differs.
-func (r *Reconciler) writeConnection(ctx context.Context, s *scope, data map[string][]byte) error {
+func (r *publisher) writeConnection(ctx context.Context, s *resolved, data map[string][]byte) error {
 	size := 0
 	for _, value := range data {
 		size += len(value)
@@ -168,7 +171,7 @@ func (r *Reconciler) writeConnection(ctx context.Context, s *scope, data map[str
 		// It would wait for the API server in memory.
 		return outputsTooLarge(s.inputs.ConnectionSecret)
 	}
-	desired := s.connectionSecret(data)
+	desired := connectionSecret(s, data)
 	var found corev1.Secret
 	err := r.Client.Get(ctx, client.ObjectKeyFromObject(desired), &found)
 	if apierrors.IsNotFound(err) {
@@ -212,7 +215,7 @@ func outputsTooLarge(name string) error {
 
 // connectionSecret returns the desired connection Secret. It has the cluster
 // label of the workspace.
-func (s *scope) connectionSecret(data map[string][]byte) *corev1.Secret {
+func connectionSecret(s *resolved, data map[string][]byte) *corev1.Secret {
 	meta := record.Meta(s.inputs.Request.Workspace, componentConnection, "")
 	meta.Name = s.inputs.ConnectionSecret
 	if cluster := s.apply.Labels[clusterv1.ClusterNameLabel]; cluster != "" {
@@ -252,9 +255,9 @@ func equalSecrets(a, b *corev1.Secret) bool {
 		slices.EqualFunc(a.OwnerReferences, b.OwnerReferences, func(x, y metav1.OwnerReference) bool { return x.UID == y.UID })
 }
 
-func outputsMessage(s *scope) string {
-	if s.apply.Status.ConnectionSecretName == "" {
+func outputsMessage(apply *infrav1.WorkspaceTemplateApply) string {
+	if apply.Status.ConnectionSecretName == "" {
 		return ""
 	}
-	return "Outputs are in Secret " + s.apply.Status.ConnectionSecretName
+	return "Outputs are in Secret " + apply.Status.ConnectionSecretName
 }

@@ -141,14 +141,14 @@ func TestConnectionSecret(t *testing.T) {
 	s.inputs.ConnectionSecret = "hello-connection"
 	data := map[string][]byte{"k": []byte("v")}
 
-	secret := s.connectionSecret(data)
+	secret := connectionSecret(s.resolved, data)
 	g.Expect(secret.Name).To(Equal("hello-connection"))
 	g.Expect(secret.Data).To(Equal(data))
 	g.Expect(secret.Labels).NotTo(HaveKey(clusterv1.ClusterNameLabel))
 	g.Expect(ownsConnection(s.apply, secret)).To(BeTrue())
 
 	s.apply.Labels = map[string]string{clusterv1.ClusterNameLabel: "demo"}
-	g.Expect(s.connectionSecret(data).Labels).To(HaveKeyWithValue(clusterv1.ClusterNameLabel, "demo"))
+	g.Expect(connectionSecret(s.resolved, data).Labels).To(HaveKeyWithValue(clusterv1.ClusterNameLabel, "demo"))
 }
 
 func TestOwnsConnection(t *testing.T) {
@@ -206,7 +206,7 @@ func TestUpdatedConnection(t *testing.T) {
 func TestOutputsMessage(t *testing.T) {
 	g := NewWithT(t)
 	s := newScope("hello")
-	g.Expect(outputsMessage(s)).To(BeEmpty())
+	g.Expect(outputsMessage(s.apply)).To(BeEmpty())
 	s.apply.Status.ConnectionSecretName = "c"
-	g.Expect(outputsMessage(s)).To(Equal("Outputs are in Secret c"))
+	g.Expect(outputsMessage(s.apply)).To(Equal("Outputs are in Secret c"))
 }

@@ -25,12 +25,12 @@ const ownerCheckInterval = time.Minute
 // waitForOwner waits until the controller of the workspace removes the held
 // finalizer. The garbage collector does not know the order in which a cluster is
 // deleted, and the workspace of a cluster that is in use must not be destroyed.
-func (r *Reconciler) waitForOwner(ctx context.Context, s *scope) error {
-	if !controllerutil.ContainsFinalizer(s.apply, infrav1.WorkspaceHeldFinalizer) {
+func waitForOwner(ctx context.Context, reader client.Reader, apply *infrav1.WorkspaceTemplateApply) error {
+	if !controllerutil.ContainsFinalizer(apply, infrav1.WorkspaceHeldFinalizer) {
 		return nil
 	}
-	if owner := metav1.GetControllerOf(s.apply); owner != nil {
-		found, err := r.findOwner(ctx, s.apply.Namespace, owner)
+	if owner := metav1.GetControllerOf(apply); owner != nil {
+		found, err := findOwner(ctx, reader, apply.Namespace, owner)
 		if err != nil {
 			return fmt.Errorf("reading the owner: %w", err)
 		}
@@ -38,7 +38,7 @@ func (r *Reconciler) waitForOwner(ctx context.Context, s *scope) error {
 			return heldFault(owner, found)
 		}
 	}
-	controllerutil.RemoveFinalizer(s.apply, infrav1.WorkspaceHeldFinalizer)
+	controllerutil.RemoveFinalizer(apply, infrav1.WorkspaceHeldFinalizer)
 	return nil
 }
 
@@ -56,28 +56,28 @@ var ownerKinds = []schema.GroupKind{
 // findOwner returns the object with the name of an owner, else the one with its UID, or nil. A
 // user may have changed the name in the reference. Users choose the kind, too, so objects of other
 // kinds are not listed.
-func (r *Reconciler) findOwner(ctx context.Context, namespace string, owner *metav1.OwnerReference) (*metav1.PartialObjectMetadata, error) {
+func findOwner(ctx context.Context, reader client.Reader, namespace string, owner *metav1.OwnerReference) (*metav1.PartialObjectMetadata, error) {
 	kind := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind)
 	found := &metav1.PartialObjectMetadata{}
 	found.SetGroupVersionKind(kind)
-	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: owner.Name}, found)
+	err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: owner.Name}, found)
 	switch {
 	case err == nil || !apierrors.IsNotFound(err):
 		return found, err //nolint:wrapcheck // The caller wraps it.
 	case slices.Contains(ownerKinds, kind.GroupKind()):
-		return r.findOwnerByUID(ctx, namespace, kind, owner.UID)
+		return findOwnerByUID(ctx, reader, namespace, kind, owner.UID)
 	default:
 		return nil, nil
 	}
 }
 
 // findOwnerByUID returns the object with a UID, or nil.
-func (r *Reconciler) findOwnerByUID(ctx context.Context, namespace string, kind schema.GroupVersionKind, uid types.UID) (*metav1.PartialObjectMetadata, error) {
+func findOwnerByUID(ctx context.Context, reader client.Reader, namespace string, kind schema.GroupVersionKind, uid types.UID) (*metav1.PartialObjectMetadata, error) {
 	page := ""
 	for {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-		if err := r.Reader.List(ctx, list, client.InNamespace(namespace), client.Limit(ownerPage), client.Continue(page)); err != nil {
+		if err := reader.List(ctx, list, client.InNamespace(namespace), client.Limit(ownerPage), client.Continue(page)); err != nil {
 			return nil, err //nolint:wrapcheck // The caller wraps it.
 		}
 		for i := range list.Items {

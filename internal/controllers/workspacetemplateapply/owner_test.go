@@ -49,10 +49,10 @@ func (r *pagedReader) List(ctx context.Context, list client.ObjectList, opts ...
 }
 
 func heldBy(apiVersion, kind string, uid types.UID) *scope {
-	return &scope{apply: &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{
+	return scopeOf(&workspace{apply: &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "team", Name: "vpc", Finalizers: []string{infrav1.WorkspaceHeldFinalizer},
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: "none", UID: uid, Controller: new(true)}},
-	}}}
+	}}})
 }
 
 // The garbage collector deletes a workspace if no owner has the name in its reference.
@@ -76,7 +76,7 @@ func TestWaitForOwner_findsTheOwnerByItsUID(t *testing.T) {
 			g := NewWithT(t)
 			reader := &pagedReader{Reader: fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(c.objects...).Build()}
 			s := heldBy(c.apiVersion, c.kind, "u")
-			err := (&Reconciler{Reader: reader}).waitForOwner(t.Context(), s)
+			err := waitForOwner(t.Context(), reader, s.apply)
 			_, waits := fault.AsWaiting(err)
 			g.Expect(waits).To(Equal(c.held), "%v", err)
 			g.Expect(controllerutil.ContainsFinalizer(s.apply, infrav1.WorkspaceHeldFinalizer)).To(Equal(c.held))
@@ -91,7 +91,7 @@ func TestWaitForOwner_listsNoOtherKind(t *testing.T) {
 	unrelated := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "real", UID: "u"}}
 	reader := &pagedReader{Reader: fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(unrelated).Build()}
 	s := heldBy("v1", "ConfigMap", "u")
-	g.Expect((&Reconciler{Reader: reader}).waitForOwner(t.Context(), s)).To(Succeed())
+	g.Expect(waitForOwner(t.Context(), reader, s.apply)).To(Succeed())
 	g.Expect(controllerutil.ContainsFinalizer(s.apply, infrav1.WorkspaceHeldFinalizer)).To(BeFalse())
 	g.Expect(reader.lists).To(BeZero())
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // podSettings returns the settings of the pod, for the job executor.
-func (s *scope) podSettings() terraform.PodSettings {
+func (s *resolved) podSettings() terraform.PodSettings {
 	pod := terraform.PodSettings{ServiceAccountName: s.defaultAccount}
 	config := s.sources.ProviderConfig
 	if template := s.sources.Template; config == nil && template != nil && template.Namespace != "" && template.Namespace != s.apply.Namespace {

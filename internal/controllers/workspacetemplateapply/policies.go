@@ -16,7 +16,7 @@ import (
 )
 
 // policiesOf returns the policies that decide about the plans of a workspace, or nil.
-func (r *Reconciler) policiesOf(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, tmpl *infrav1.WorkspaceTemplate) (*terraform.Policies, error) {
+func (r *resolver) policiesOf(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, tmpl *infrav1.WorkspaceTemplate) (*terraform.Policies, error) {
 	sources := template.PolicySources{Apply: apply, Template: tmpl, NamespaceLabels: r.namespaceLabels(ctx)}
 	if namespace, name := apply.HostedFor(); namespace != "" {
 		sources.Guest = &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
@@ -38,17 +38,12 @@ func (r *Reconciler) policiesOf(ctx context.Context, apply *infrav1.WorkspaceTem
 		}
 		sources.Namespaced = append(sources.Namespaced, list.Items...)
 	}
-	policies, err := template.PoliciesOf(sources)
-	if err != nil || policies == nil {
-		return nil, err
-	}
-	expectViolations(policies.Policies)
-	return policies, nil
+	return template.PoliciesOf(sources)
 }
 
 // namespaceLabels returns a function that reads the labels of a namespace, and returns false
 // if it does not exist.
-func (r *Reconciler) namespaceLabels(ctx context.Context) func(string) (map[string]string, bool, error) {
+func (r *resolver) namespaceLabels(ctx context.Context) func(string) (map[string]string, bool, error) {
 	return func(name string) (map[string]string, bool, error) {
 		namespace := &corev1.Namespace{}
 		err := r.Reader.Get(ctx, client.ObjectKey{Name: name}, namespace)
@@ -71,7 +66,7 @@ func decidesAbout(operation terraform.Operation) bool {
 
 // workspacesOfPolicy returns the workspaces about whose plans a policy may decide. The
 // labels of their namespaces are not read for it.
-func (r *Reconciler) workspacesOfPolicy(ctx context.Context, obj client.Object) []ctrl.Request {
+func (r *resolver) workspacesOfPolicy(ctx context.Context, obj client.Object) []ctrl.Request {
 	var selector *metav1.LabelSelector
 	switch p := obj.(type) {
 	case *infrav1.WorkspacePolicy:

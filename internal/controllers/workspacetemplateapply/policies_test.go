@@ -259,7 +259,7 @@ func TestPoliciesOf_selects(t *testing.T) {
 		own("n", "all", nil), own("n", "labelled", labelled("a")), own("n", "other", labelled("b")), own("platform", "host", nil), own("platform", "labelled-host", labelled("a")),
 	)
 	names := func(apply *infrav1.WorkspaceTemplateApply) []string {
-		policies, err := c.reconciler.policiesOf(t.Context(), apply, newTemplate())
+		policies, err := c.reconciler.build().resolver.policiesOf(t.Context(), apply, newTemplate())
 		c.Expect(err).NotTo(HaveOccurred())
 		var names []string
 		for _, p := range policies.Policies {
@@ -278,14 +278,14 @@ func TestPoliciesOf_selects(t *testing.T) {
 	c.Expect(names(host)).To(Equal([]string{"C all", "C invalid", "C labelled", "C prod", "W all", "W labelled", "W host", "W labelled-host"}), "the labels of the guest count in both namespaces")
 	homeless := newApply(func(a *infrav1.WorkspaceTemplateApply) { a.Namespace = "deleted" })
 	c.Expect(names(homeless)).To(Equal([]string{"C all", "C invalid", "C prod", "C test"}), "a policy does not end with a namespace")
-	policies, err := c.reconciler.policiesOf(t.Context(), host, newTemplate())
+	policies, err := c.reconciler.build().resolver.policiesOf(t.Context(), host, newTemplate())
 	c.Expect(err).NotTo(HaveOccurred())
 	c.Expect(policies.Workspace.Namespace + "/" + policies.Workspace.Name).To(Equal("n/hello"))
 
 	c.Expect(c.server.Create(t.Context(), host)).To(Succeed())
 	requests := func(obj client.Object) []string {
 		var keys []string
-		for _, request := range c.reconciler.workspacesOfPolicy(t.Context(), obj) {
+		for _, request := range c.reconciler.build().resolver.workspacesOfPolicy(t.Context(), obj) {
 			keys = append(keys, request.String())
 		}
 		return keys
@@ -310,7 +310,7 @@ func TestPoliciesOf_containLabelsOnlyIfARuleReadsThem(t *testing.T) {
 		c := newTestController(t, newPolicy(infrav1.PolicyDeny, func(p *infrav1.WorkspacePolicy) {
 			p.Spec.Rules[0].Expression, p.Spec.Rules[0].MessageExpression = test.expression, test.message
 		}))
-		policies, err := c.reconciler.policiesOf(t.Context(), hello, newTemplate())
+		policies, err := c.reconciler.build().resolver.policiesOf(t.Context(), hello, newTemplate())
 		c.Expect(err).NotTo(HaveOccurred())
 		if test.has {
 			c.Expect(policies.Workspace.Labels).To(Equal(hello.Labels), test.expression)
@@ -323,7 +323,7 @@ func TestPoliciesOf_containLabelsOnlyIfARuleReadsThem(t *testing.T) {
 // An alert on the increase of a counter misses a first value that is not 0.
 func TestPoliciesOf_countersExistBeforeTheFirstViolation(t *testing.T) {
 	c := newTestController(t, newPolicy(infrav1.PolicyDeny, func(p *infrav1.WorkspacePolicy) { p.Name = "unseen" }))
-	_, err := c.reconciler.policiesOf(t.Context(), newApply(), newTemplate())
+	_, err := c.reconciler.build().scope(t.Context(), newApply(), nil)
 	c.Expect(err).NotTo(HaveOccurred())
 	c.Expect(policyViolations.DeleteLabelValues("WorkspacePolicy", "unseen", string(infrav1.PolicyDeny))).To(BeTrue())
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,35 +19,41 @@ import (
 // defaultSnapshotLimit is the default of spec.snapshotLimit.
 const defaultSnapshotLimit = 5
 
+// cleaner deletes what a workspace does not need any more.
+type cleaner struct {
+	*numbers
+	tracker *tracker
+	counted *sync.Map
+}
+
 // prune deletes old runs with their logs, plans that cannot be approved any more,
 // module content that no run uses, and old snapshots. It runs before the steps that may fail: a workspace that
 // fails for weeks has more runs than any other.
-func (r *Reconciler) prune(ctx context.Context, s *scope) error {
+func (r *cleaner) prune(ctx context.Context, s *workspace) (unpruned bool, err error) {
 	if s.current() != nil {
-		return nil
+		return false, nil
 	}
 	if err := r.pruneRuns(ctx, s); err != nil {
-		return err
+		return false, err
 	}
 	if err := r.prunePlans(ctx, s); err != nil {
-		return err
+		return false, err
 	}
 	modules, err := r.secrets(ctx, s, record.ComponentModule)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if err := r.deleteAll(ctx, s, surplusModules(s.workspaceRef(), modules, s.apply.Status.Module)); err != nil {
-		return err
+		return false, err
 	}
 	snapshots, err := r.secrets(ctx, s, record.ComponentSnapshot)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if err := r.pruneMoved(ctx, s); err != nil {
-		return err
+		return false, err
 	}
-	s.unpruned = s.isUnpruned(snapshots)
-	return r.deleteAll(ctx, s, surplusSnapshots(snapshots, snapshotLimit(s.apply)))
+	return isUnpruned(s, snapshots), r.deleteAll(ctx, s, surplusSnapshots(snapshots, snapshotLimit(s.apply)))
 }
 
 const (
@@ -58,7 +65,7 @@ const (
 
 // isUnpruned reports whether the newest run has just taken a snapshot that the cache
 // does not have yet.
-func (s *scope) isUnpruned(snapshots []corev1.Secret) bool {
+func isUnpruned(s *workspace, snapshots []corev1.Secret) bool {
 	if len(s.runs) == 0 {
 		return false
 	}
@@ -67,6 +74,26 @@ func (s *scope) isUnpruned(snapshots []corev1.Secret) bool {
 		return false
 	}
 	return !slices.ContainsFunc(snapshots, func(secret corev1.Secret) bool { return secret.Name == result.Snapshot })
+}
+
+// pruneDeleted deletes what a workspace that is being deleted does not need any more.
+func (r *cleaner) pruneDeleted(ctx context.Context, s *workspace) error {
+	for _, prune := range []func(context.Context, *workspace) error{r.pruneRuns, r.prunePlans, r.pruneMoved} {
+		if err := prune(ctx, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Reconciler) pruneDeleted(ctx context.Context, s *scope) error {
+	return r.cleaner.pruneDeleted(ctx, s.workspace)
+}
+
+// prune deletes what the workspace does not need any more.
+func (r *Reconciler) prune(ctx context.Context, s *scope) (err error) {
+	s.unpruned, err = r.cleaner.prune(ctx, s.workspace)
+	return err
 }
 
 func untilPruned(s *scope) time.Duration {
@@ -78,7 +105,7 @@ func untilPruned(s *scope) time.Duration {
 
 // prunePlans deletes the plans that cannot be approved any more, unless a run may be
 // storing or applying one.
-func (r *Reconciler) prunePlans(ctx context.Context, s *scope) error {
+func (r *cleaner) prunePlans(ctx context.Context, s *workspace) error {
 	if s.current() != nil {
 		return nil
 	}
@@ -90,9 +117,9 @@ func (r *Reconciler) prunePlans(ctx context.Context, s *scope) error {
 }
 
 // pruneRuns deletes old runs. The destruction of a workspace may take many runs, too.
-func (r *Reconciler) pruneRuns(ctx context.Context, s *scope) error {
-	for _, run := range s.surplusRuns() {
-		if err := r.forgetRun(ctx, run); err != nil {
+func (r *cleaner) pruneRuns(ctx context.Context, s *workspace) error {
+	for _, run := range surplusRuns(s) {
+		if err := r.Runners.forget(ctx, run); err != nil {
 			return err
 		}
 		if err := client.IgnoreNotFound(r.Client.Delete(ctx, run.secret, client.Preconditions{UID: &run.secret.UID})); err != nil {
@@ -107,7 +134,7 @@ const keptLost = 20
 
 // surplusRuns returns the runs beyond the history limit, except the run whose
 // outputs are in use, and the latest lost runs, which may hold the lock.
-func (s *scope) surplusRuns() []*runRecord {
+func surplusRuns(s *workspace) []*runRecord {
 	limit := historyLimit(s.apply)
 	if len(s.runs) <= limit {
 		return nil
@@ -143,7 +170,7 @@ func latestLost(lost []*runRecord) []*runRecord {
 
 // lostRuns returns the runs that ended without a result after the last run that ended
 // with a complete state.
-func (s *scope) lostRuns() []*runRecord {
+func (s *workspace) lostRuns() []*runRecord {
 	var lost []*runRecord
 	for _, run := range s.runs {
 		result := run.result()

@@ -109,7 +109,7 @@ func newTestController(t *testing.T, objects ...client.Object) *testController {
 		SealKey: keyed(testKey), Recorder: events.NewFakeRecorder(1000), Now: func() time.Time { return noon },
 		queue: queue.New(queue.Limits{Total: 1}, time.Now, func(queue.Key) {}), tracker: newTracker(),
 	}
-	c.frame = c.reconciler.router()
+	c.frame = c.reconciler.build().router()
 	return c
 }
 
@@ -225,6 +225,7 @@ func (c *testController) reconcileKey(key client.ObjectKey) ctrl.Result {
 	c.t.Helper()
 	request := ctrl.Request{NamespacedName: key}
 	before := c.calls
+	c.frame.borrower = c.reconciler.build().lender.frame()
 	result, err := c.frame.Reconcile(c.t.Context(), request)
 	if before < c.failAt && c.failAt <= c.calls {
 		c.Expect(err).To(MatchError(errRefused), "the error of call %d was ignored", c.failAt)
@@ -599,8 +600,8 @@ func TestReconcile_usesNoRescuedStateOfAnotherWorkspacesRun(t *testing.T) {
 
 	s := newScope("hello")
 	s.apply.Namespace = "n"
-	c.Expect(c.reconciler.secrets(t.Context(), s, record.ComponentSnapshot)).To(BeEmpty(), "it does not displace others")
-	c.Expect(c.reconciler.liveSecrets(t.Context(), s, record.ComponentSnapshot)).To(BeEmpty())
+	c.Expect(c.reconciler.build().store.secrets(t.Context(), s.workspace, record.ComponentSnapshot)).To(BeEmpty(), "it does not displace others")
+	c.Expect(c.reconciler.build().store.liveSecrets(t.Context(), s.workspace, record.ComponentSnapshot)).To(BeEmpty())
 }
 
 func rescuedSecret(name string) *corev1.Secret {
@@ -616,7 +617,7 @@ func TestRecordLoss_keepsTheRunOfTheNextWorkspace(t *testing.T) {
 	c.reconcile()
 	old := c.runSecret("hello-r1")
 	old.UID = "deleted"
-	err := c.reconciler.recordLoss(t.Context(), &runRecord{id: "hello-r1", secret: old})
+	err := c.reconciler.build().execution.recordLoss(t.Context(), &runRecord{id: "hello-r1", secret: old})
 	c.Expect(apierrors.IsConflict(err)).To(BeTrue(), "%v", err)
 	c.Expect(record.Finished(c.runSecret("hello-r1"))).To(BeFalse())
 }
@@ -626,7 +627,7 @@ func TestReconcile_doesNotOverwriteTheResultOfARun(t *testing.T) {
 	c.reconcile()
 	cached := c.runSecret("hello-r1")
 	c.finish("hello-r1", outputsResult)
-	err := c.reconciler.recordLoss(t.Context(), &runRecord{id: "hello-r1", secret: cached})
+	err := c.reconciler.build().execution.recordLoss(t.Context(), &runRecord{id: "hello-r1", secret: cached})
 	c.Expect(err).To(MatchError(ContainSubstring("has just ended")))
 	result, err := record.Result(c.runSecret("hello-r1"))
 	c.Expect(err).NotTo(HaveOccurred())
@@ -758,7 +759,7 @@ func TestReconcile_retainsWhatTheCacheDoesNotHave(t *testing.T) {
 			return err
 		},
 	})
-	c.frame = c.reconciler.router()
+	c.frame = c.reconciler.build().router()
 	c.Expect(c.server.Delete(t.Context(), c.get())).To(Succeed())
 	for range 3 {
 		c.reconcile()
@@ -804,7 +805,7 @@ func TestReconcile_withdrawsNoRunThatHasJustStarted(t *testing.T) {
 	claim(c, &runRecord{secret: live}, record.Identity{Host: "h"})
 	live.ResourceVersion = ""
 	c.Expect(c.server.Update(t.Context(), live)).To(Succeed())
-	err := c.reconciler.withdraw(t.Context(), &runRecord{id: "hello-r1", secret: cached}, "It was canceled")
+	err := c.reconciler.build().execution.withdraw(t.Context(), &runRecord{id: "hello-r1", secret: cached}, "It was canceled")
 	c.Expect(err).To(MatchError(ContainSubstring("has just started")))
 	c.Expect(record.Finished(c.runSecret("hello-r1"))).To(BeFalse())
 }
@@ -987,7 +988,7 @@ func TestReconcile_destroysWhileTheLockIsHeld(t *testing.T) {
 	c.reconcile()
 	c.finish("hello-r1", terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTerminal})
 	c.reconcile()
-	backend := (&scope{apply: c.get()}).kubernetesBackend()
+	backend := (&workspace{apply: c.get()}).kubernetesBackend()
 	lease := &coordinationv1.Lease{ObjectMeta: objectMeta(backend.LeaseName())}
 	lease.Spec.HolderIdentity = new("hello-r1")
 	c.Expect(c.server.Create(t.Context(), lease)).To(Succeed())
@@ -1096,6 +1097,7 @@ func TestReconcile_reusesTheNumberOfARunThatWasNotCreated(t *testing.T) {
 			return w.Create(ctx, obj, opts...)
 		},
 	})
+	c.reconciler.build()
 	for range 3 {
 		_, err := c.frame.Reconcile(t.Context(), ctrl.Request{NamespacedName: key("hello")})
 		c.Expect(err).To(MatchError(ContainSubstring("exceeded quota")))
@@ -1166,7 +1168,7 @@ func TestReconcile_abandonsARunThatWasCreatedTooLate(t *testing.T) {
 	c.Expect(c.server.Status().Update(t.Context(), apply)).To(Succeed())
 	late.Name, late.ResourceVersion, late.UID = record.SecretName("hello-r2"), "", "late"
 	late.Labels[infrav1.RunLabel] = "hello-r2"
-	(&scope{key: testKey}).seal(late)
+	(&workspace{key: testKey}).seal(late)
 	c.Expect(c.server.Create(t.Context(), late)).To(Succeed())
 	c.reconcile()
 	c.reconcile()
@@ -1386,7 +1388,7 @@ func TestWorkspacesOfCluster(t *testing.T) {
 	})
 	other := newApply(func(a *infrav1.WorkspaceTemplateApply) { a.Name = "other" })
 	c := newTestController(t, labelled, other)
-	requests := c.reconciler.workspacesOfCluster(t.Context(), &infrav1.CAPTCluster{ObjectMeta: objectMeta("demo")})
+	requests := c.reconciler.build().resolver.workspacesOfCluster(t.Context(), &infrav1.CAPTCluster{ObjectMeta: objectMeta("demo")})
 	c.Expect(requests).To(Equal([]ctrl.Request{{NamespacedName: key("hello")}}))
 }
 
@@ -1422,7 +1424,7 @@ func TestCleanUp_leavesTheObjectsOfTheNextWorkspace(t *testing.T) {
 		c.Expect(s.kubernetesBackend().LeaseName()).To(Equal(lease.Name))
 		s.runs = []*runRecord{{id: "hello-r1", workspace: "hello", number: 1, secret: run}}
 
-		err := c.reconciler.cleanUp(t.Context(), s)
+		err := c.reconciler.build().cleaner.cleanUp(t.Context(), s.workspace)
 
 		c.Expect(apierrors.IsConflict(err)).To(BeTrue(), "%v", err)
 		c.Expect(c.secrets()).To(ContainElements(state.Name, run.Name))
@@ -1432,10 +1434,10 @@ func TestCleanUp_leavesTheObjectsOfTheNextWorkspace(t *testing.T) {
 		c.Expect(c.forgotten).To(BeEmpty())
 		c.Expect(c.removed).To(BeEmpty())
 		for _, component := range []string{record.ComponentState, record.ComponentRun} {
-			c.Expect(apierrors.IsConflict(c.reconciler.deleteSecrets(t.Context(), s, component))).To(BeTrue())
-			c.Expect(apierrors.IsConflict(c.reconciler.releaseSecrets(t.Context(), s, component))).To(BeTrue())
+			c.Expect(apierrors.IsConflict(c.reconciler.build().cleaner.deleteSecrets(t.Context(), s.workspace, component))).To(BeTrue())
+			c.Expect(apierrors.IsConflict(c.reconciler.build().store.releaseSecrets(t.Context(), s.workspace, component))).To(BeTrue())
 		}
-		c.Expect(apierrors.IsConflict(c.reconciler.deleteLock(t.Context(), s))).To(BeTrue())
+		c.Expect(apierrors.IsConflict(c.reconciler.build().cleaner.deleteLock(t.Context(), s.workspace))).To(BeTrue())
 	}
 }
 
@@ -1480,7 +1482,7 @@ func TestDeleteSecrets_keepsTheStateOfARetainedWorkspace(t *testing.T) {
 				c.Expect(c.get().UID).To(BeEquivalentTo("u"))
 			}
 			s.apply.Status.State = &infrav1.StateStatus{Backend: "s3", Lineage: tc.known}
-			c.Expect(c.reconciler.deleteSecrets(t.Context(), s, tc.secret.Labels[infrav1.ComponentLabel])).To(Succeed())
+			c.Expect(c.reconciler.build().cleaner.deleteSecrets(t.Context(), s.workspace, tc.secret.Labels[infrav1.ComponentLabel])).To(Succeed())
 			c.Expect(len(c.secrets()) == 1+others).To(Equal(tc.kept))
 		})
 	}
@@ -1501,11 +1503,11 @@ func TestReconcile_doesNotSaveWhatARestoreReplaced(t *testing.T) {
 	run := s.startRun(c, decision{operation: terraform.OperationRestoreState})
 	run.id, run.number = "hello-r2", 2
 
-	c.Expect(c.reconciler.supersedeRescued(t.Context(), s, run, &terraform.Result{Outcome: terraform.OutcomeFailed})).To(Succeed())
-	c.Expect(c.reconciler.rescuedStates(t.Context(), s)).To(HaveLen(2))
+	c.Expect(c.reconciler.build().recorder.supersedeRescued(t.Context(), s.status, run, &terraform.Result{Outcome: terraform.OutcomeFailed})).To(Succeed())
+	c.Expect(c.reconciler.build().store.rescuedStates(t.Context(), s.workspace)).To(HaveLen(2))
 
-	c.Expect(c.reconciler.supersedeRescued(t.Context(), s, run, &terraform.Result{Outcome: terraform.OutcomeSucceeded})).To(Succeed())
-	c.Expect(c.reconciler.rescuedStates(t.Context(), s)).To(ConsistOf(record.RescueName("hello-r3", []byte("{}"))))
+	c.Expect(c.reconciler.build().recorder.supersedeRescued(t.Context(), s.status, run, &terraform.Result{Outcome: terraform.OutcomeSucceeded})).To(Succeed())
+	c.Expect(c.reconciler.build().store.rescuedStates(t.Context(), s.workspace)).To(ConsistOf(record.RescueName("hello-r3", []byte("{}"))))
 	c.Expect(c.secrets()).To(HaveLen(2), "they are kept for the user")
 }
 

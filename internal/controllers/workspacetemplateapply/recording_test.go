@@ -29,8 +29,8 @@ type forgetting struct {
 
 func (f forgetting) Forget(context.Context, terraform.Run) error { return f.forget() }
 
-// recorder returns a reconciler that records runs. It calls forget for each of them.
-func recorder(forget func() error) *Reconciler {
+// recording returns a reconciler that records runs. It calls forget for each of them.
+func recording(forget func() error) *Reconciler {
 	return &Reconciler{
 		Client:  fake.NewClientBuilder().WithScheme(testScheme()).Build(),
 		Runners: map[infrav1.Executor]terraform.Runner{infrav1.ExecutorProcess: forgetting{forget: forget}},
@@ -47,11 +47,11 @@ func TestRecordRun_keepsTheSlotOfTheNextRun(t *testing.T) {
 		"there is none: no slot held": func(Gomega, *scope) {},
 	} {
 		g := NewWithT(t)
-		s, r := newScope("hello"), recorder(func() error { return refused })
+		s, r := newScope("hello"), recording(func() error { return refused })
 		run := s.addRun(g, terraform.OperationPlanAndApply, success)
 		next(g, s)
 		r.queue.Hold(s.slot(), queue.Group{})
-		g.Expect(r.recordRun(t.Context(), s, run)).To(MatchError(refused))
+		g.Expect(r.build().recorder.recordRun(t.Context(), s.status, run)).To(MatchError(refused))
 		running, _ := r.queue.Len()
 		g.Expect(running == 1).To(Equal(s.nextNumber() == 3), name)
 	}
@@ -124,7 +124,7 @@ func TestRecordRun_endsAfterItsCreation(t *testing.T) {
 		g.Expect(record.SetResult(run.secret, &terraform.Result{
 			Outcome: outcome, Class: terraform.ClassTransient, StartedAt: created.Add(-time.Hour), FinishedAt: created.Add(-time.Hour + 19*time.Minute),
 		})).To(Succeed())
-		g.Expect(recorder(func() error { return nil }).recordRun(t.Context(), s, run)).To(Succeed())
+		g.Expect(recording(func() error { return nil }).build().recorder.recordRun(t.Context(), s.status, run)).To(Succeed())
 	}
 	g := NewWithT(t)
 	s := newScope("hello")
@@ -144,7 +144,7 @@ func TestRecordRun_endsAfterItsCreation(t *testing.T) {
 	run := moved.addRun(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeNoChanges})
 	run.secret.CreationTimestamp, moved.apply.Status.Runs = metav1.NewTime(noon.Add(time.Hour)), 0
 	moved.now = noon.Add(2 * time.Hour)
-	g.Expect(recorder(func() error { return nil }).recordRun(t.Context(), moved, run)).To(Succeed())
+	g.Expect(recording(func() error { return nil }).build().recorder.recordRun(t.Context(), moved.status, run)).To(Succeed())
 	g.Expect(moved.apply.Status.AppliedAt.Time).To(Equal(noon), "the Secret of a run that was moved is younger than the run")
 }
 
@@ -172,7 +172,7 @@ func TestRecordRun_endsAfterItsStart(t *testing.T) {
 				g.Expect(record.SetResult(run.secret, &terraform.Result{
 					Outcome: terraform.OutcomeFailed, Class: terraform.ClassTransient, StartedAt: tt.started, FinishedAt: tt.finished,
 				})).To(Succeed())
-				g.Expect(recorder(func() error { return nil }).recordRun(t.Context(), s, run)).To(Succeed())
+				g.Expect(recording(func() error { return nil }).build().recorder.recordRun(t.Context(), s.status, run)).To(Succeed())
 				g.Expect(s.apply.Status.History[0].Duration.Duration).To(And(BeNumerically(">=", 0), BeNumerically("<=", time.Minute)))
 				if operation == terraform.OperationCheckDrift {
 					g.Expect(s.apply.Status.Drift.FailedAt.Time).To(BeTemporally("==", tt.want))
@@ -196,7 +196,7 @@ func TestIsUnpruned_onlyAfterTheRun(t *testing.T) {
 		s := newScope("hello")
 		run := s.addRun(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeSucceeded, Snapshot: "x", StartedAt: finished, FinishedAt: finished})
 		s.runs = []*runRecord{run}
-		g.Expect(s.isUnpruned(nil)).To(Equal(want), finished.String())
+		g.Expect(isUnpruned(s.workspace, nil)).To(Equal(want), finished.String())
 	}
 }
 
@@ -216,7 +216,7 @@ func TestSurplusRuns_keepsTheRunThatMayHoldTheLock(t *testing.T) {
 	for range keptLost + 5 {
 		s.addRun(g, terraform.OperationPlanAndApply, lost)
 	}
-	surplus := s.surplusRuns()
+	surplus := surplusRuns(s.workspace)
 	g.Expect(surplus).To(HaveLen(6))
 	g.Expect(surplus).NotTo(ContainElement(locked), "it was about to change the state")
 	g.Expect(surplus).NotTo(ContainElement(oldest))
@@ -240,7 +240,7 @@ func TestRecordRun_isCountedOnce(t *testing.T) {
 			return w.SubResource(sub).Patch(ctx, obj, patch, opts...)
 		},
 	})
-	c.frame = c.reconciler.router()
+	c.frame = c.reconciler.build().router()
 	for range 3 {
 		_, err := c.frame.Reconcile(t.Context(), ctrl.Request{NamespacedName: key("hello")})
 		c.Expect(err).To(MatchError(errRefused))
@@ -254,14 +254,14 @@ func TestRecordRun_isCountedOnce(t *testing.T) {
 func TestRecordRun_countsEachOfSeveralRunsOnce(t *testing.T) {
 	g := NewWithT(t)
 	registerMetrics(nil)
-	s, r := newScope("hello"), recorder(func() error { return nil })
+	s, r := newScope("hello"), recording(func() error { return nil })
 	for range 2 {
 		s.addRun(g, terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomeTimedOut})
 	}
 	before := max(measure(g, "capt_run_duration_seconds", "Plan", "TimedOut"), 0)
 	for range 3 {
 		s.apply.Status.History = nil
-		g.Expect(r.history(t.Context(), s)).To(Succeed())
+		g.Expect(r.build().recorder.history(t.Context(), s.status)).To(Succeed())
 	}
 	g.Expect(s.apply.Status.History).To(HaveLen(2))
 	g.Expect(measure(g, "capt_run_duration_seconds", "Plan", "TimedOut")).To(Equal(before + 2))
@@ -279,11 +279,11 @@ func TestOutputs_areNotSentIfTheyExceedASecret(t *testing.T) {
 	})
 	result := terraform.Result{Outcome: terraform.OutcomeSucceeded, Outputs: map[string]terraform.Output{"a": {Value: mustJSON(strings.Repeat("x", 512<<10))}}}
 	s.addRun(g, terraform.OperationPlanAndApply, result)
-	g.Expect(r.outputs(t.Context(), s)).To(Succeed())
+	g.Expect(r.build().publisher.outputs(t.Context(), s.resolved)).To(Succeed())
 	g.Expect(calls).To(Equal(1))
 
 	result.Outputs["b"], result.Outputs["c"] = result.Outputs["a"], result.Outputs["a"]
 	s.addRun(g, terraform.OperationPlanAndApply, result)
-	g.Expect(r.outputs(t.Context(), s)).To(MatchError(ContainSubstring("exceed the size of Secret outputs")))
+	g.Expect(r.build().publisher.outputs(t.Context(), s.resolved)).To(MatchError(ContainSubstring("exceed the size of Secret outputs")))
 	g.Expect(calls).To(Equal(1))
 }

@@ -63,14 +63,14 @@ func backendName(b terraform.Backend) string {
 }
 
 // unprotected returns the protected resources that the user released.
-func (s *scope) unprotected() []string {
+func (s *workspace) unprotected() []string {
 	return terraform.ParseAddresses(s.apply.Annotations[infrav1.AllowDestroyAnnotation])
 }
 
 // restore returns the snapshot that the user wants to restore, or an empty string. A
 // request for an earlier workspace of the same name is ignored: the workspace was created
 // again from a backup, without the status that shows that the snapshot was restored.
-func (s *scope) restore() string {
+func (s *workspace) restore() string {
 	snapshot, uid, bound := strings.Cut(s.apply.Annotations[infrav1.RestoreSnapshotAnnotation], "@")
 	if bound && uid != string(s.apply.UID) {
 		return ""
@@ -79,7 +79,7 @@ func (s *scope) restore() string {
 }
 
 // request returns the request of a run that starts.
-func (r *Reconciler) request(ctx context.Context, s *scope, next decision) (*terraform.Request, error) {
+func (r *execution) request(ctx context.Context, s *scope, next decision) (*terraform.Request, error) {
 	if err := r.readLockFile(ctx, s.runs); err != nil {
 		return nil, err
 	}
@@ -245,9 +245,9 @@ func (s *scope) inputsOf(next decision) string {
 // config. It has no limit if the inputs are unknown.
 func (s *scope) group() queue.Group {
 	namespace := ""
-	if guest, sealed := s.guestKey(); sealed {
+	if borrower, sealed := s.borrowerKey(); sealed {
 		// A forged annotation would charge the slot to another namespace.
-		namespace = guest.Namespace
+		namespace = borrower.Namespace
 	}
 	if s.inputs == nil || s.sources.ProviderConfig == nil || s.inputs.Policy.MaxConcurrent == 0 {
 		return queue.Group{Namespace: namespace}

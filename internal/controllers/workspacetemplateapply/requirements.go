@@ -32,7 +32,7 @@ func (*Reconciler) requirements(_ context.Context, s *scope) error {
 }
 
 // requirementsOf returns the requirements of the resources of a state.
-func (s *scope) requirementsOf(state *infrav1.StateStatus) *infrav1.StateRequirements {
+func (s *resolved) requirementsOf(state *infrav1.StateStatus) *infrav1.StateRequirements {
 	current, known := s.apply.Spec.TemplateRef.Key(s.apply.Namespace), state.Requirements
 	switch {
 	case !inUse(state):
@@ -58,7 +58,7 @@ func createsResources(operation terraform.Operation) bool {
 
 // required returns what the template of a new run requires, or nil if the run creates nothing
 // with it.
-func (s *scope) required(operation terraform.Operation) *infrav1.StateRequirements {
+func (s *resolved) required(operation terraform.Operation) *infrav1.StateRequirements {
 	if s.sources.Template == nil || !createsResources(operation) {
 		return nil
 	}
@@ -81,7 +81,7 @@ func requiredBy(run *runRecord) *infrav1.StateRequirements {
 // recordRequirements records in the status what the template of a run that has ended
 // requires. Until a user has approved a plan of the template, and it was applied, the known
 // requirements hold as well, unless those of the template are as strict.
-func (s *scope) recordRequirements(known *infrav1.StateRequirements, run *runRecord, result *terraform.Result) {
+func (s *status) recordRequirements(known *infrav1.StateRequirements, run *runRecord, result *terraform.Result) {
 	if known == nil {
 		// The status was lost.
 		previous, _ := s.previousState(run)

@@ -26,7 +26,7 @@ const (
 
 // keepLineage records the lineage of the state where it survives a move to another management
 // cluster or a restore. The status does not.
-func (s *scope) keepLineage() {
+func (s *status) keepLineage() {
 	state := s.apply.Status.State
 	if state == nil || state.Lineage == "" || s.apply.Annotations[infrav1.StateLineageAnnotation] == state.Lineage {
 		return
@@ -40,7 +40,7 @@ func (s *scope) keepLineage() {
 // expectedLineage returns the lineage of the state that the workspace had before its status
 // was lost, or an empty string. Any editor can write it: it is a reason to refuse an empty
 // state, and no proof that a state belongs to the workspace.
-func (s *scope) expectedLineage() string {
+func (s *workspace) expectedLineage() string {
 	if state := s.apply.Status.State; state != nil && state.Lineage != "" {
 		return ""
 	}
@@ -49,7 +49,7 @@ func (s *scope) expectedLineage() string {
 
 // expectsState reports whether the workspace had a state about which the status says nothing,
 // and that no user has given up.
-func (s *scope) expectsState() bool {
+func (s *workspace) expectsState() bool {
 	known := terraform.KnownState{Expected: s.expectedLineage()}
 	return known.Expected != "" && s.apply.Annotations[infrav1.AdoptStateAnnotation] != known.AdoptNothing()
 }
@@ -85,15 +85,15 @@ func (r *Reconciler) restored(ctx context.Context, s *scope) error {
 // mayStart returns a fault if no run may start: a user works with the state, or the state was
 // lost or is not restored yet. A run would reserve an empty one, and clusterctl would then
 // skip the right one.
-func (r *Reconciler) mayStart(ctx context.Context, s *scope, next decision) error {
-	if err := s.shellFault(); err != nil {
+func (r *execution) mayStart(ctx context.Context, s *scope, next decision) error {
+	if err := shellFault(s.apply); err != nil {
 		return err
 	}
 	if !s.expectsState() || s.inputs.Request.Backend.Type != terraform.BackendKubernetes || s.bringsState(next) {
 		return nil
 	}
 	// A state that could not be saved to the Secret is saved by the run.
-	if rescued, err := r.rescuedStates(ctx, s); err != nil || len(rescued) > 0 {
+	if rescued, err := r.rescuedStates(ctx, s.workspace); err != nil || len(rescued) > 0 {
 		return err
 	}
 	known, key := s.knownState(), client.ObjectKey{Namespace: s.apply.Namespace, Name: s.kubernetesBackend().StateSecretName()}

@@ -86,7 +86,7 @@ func (run *runRecord) readLockFile() []byte {
 
 // readLockFile reads the newest dependency lock file of the runs, if the cache does not have it.
 // The newest run is the first.
-func (r *Reconciler) readLockFile(ctx context.Context, runs []*runRecord) error {
+func (r *store) readLockFile(ctx context.Context, runs []*runRecord) error {
 	newest := slices.IndexFunc(runs, (*runRecord).hasLockFile)
 	if newest < 0 || !record.HasTrimmedResult(runs[newest].secret) {
 		return nil
@@ -138,7 +138,7 @@ func (run *runRecord) decode(secret *corev1.Secret) *terraform.Result {
 }
 
 // readDigests reads the digests of results that are too large for the cache.
-func (r *Reconciler) readDigests(ctx context.Context, runs []*runRecord) error {
+func (r *store) readDigests(ctx context.Context, runs []*runRecord) error {
 	for _, run := range runs {
 		if !record.HasTrimmedResult(run.secret) || run.restoreDigest() {
 			continue
@@ -153,7 +153,7 @@ func (r *Reconciler) readDigests(ctx context.Context, runs []*runRecord) error {
 }
 
 // whole returns the whole result of a run that has ended.
-func (r *Reconciler) whole(ctx context.Context, run *runRecord) (*terraform.Result, error) {
+func (r *store) whole(ctx context.Context, run *runRecord) (*terraform.Result, error) {
 	if !record.HasTrimmedResult(run.secret) {
 		return run.decode(run.secret), nil
 	}

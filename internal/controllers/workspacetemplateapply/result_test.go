@@ -124,22 +124,22 @@ func TestReadDigests_readsLargeResultsFromTheServer(t *testing.T) {
 		builder = builder.WithObjects(stored)
 	}
 	r := &Reconciler{Reader: builder.Build()}
-	g.Expect(r.readDigests(t.Context(), runs)).To(Succeed())
+	g.Expect(r.build().store.readDigests(t.Context(), runs)).To(Succeed())
 	for _, run := range runs {
 		g.Expect(run.result()).To(HaveField("Outcome", terraform.OutcomeSucceeded))
 		g.Expect(run.result().Outputs).To(BeEmpty())
 		g.Expect(record.HasTrimmedResult(run.secret)).To(BeTrue(), "neither the cache nor the record has the data")
 	}
-	g.Expect(r.readLockFile(t.Context(), runs)).To(Succeed())
+	g.Expect(r.build().store.readLockFile(t.Context(), runs)).To(Succeed())
 	g.Expect(runs[0].readLockFile()).To(BeNil())
 	g.Expect(string(runs[1].readLockFile())).To(Equal("of a-r3"))
 	g.Expect(runs[2].lockFile).To(BeNil(), "one lock file is kept")
-	whole, err := r.whole(t.Context(), runs[1])
+	whole, err := r.build().store.whole(t.Context(), runs[1])
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(whole.Outputs).To(HaveKey("random"))
 
 	cached, _ := largeRun(g, "capt-run-a-r1", result)
-	err = r.readDigests(t.Context(), []*runRecord{{id: "a-r1", secret: cached}})
+	err = r.build().store.readDigests(t.Context(), []*runRecord{{id: "a-r1", secret: cached}})
 	g.Expect(err).To(MatchError(ContainSubstring("reading the result of run a-r1")))
 }
 
@@ -159,26 +159,26 @@ func TestReadDigests_readsAVersionOnce(t *testing.T) {
 	s := newScope("a")
 	for range 3 {
 		s.runs = []*runRecord{{id: "a-r1", number: 1, secret: cached}}
-		g.Expect(r.readDigests(t.Context(), s.runs)).To(Succeed())
+		g.Expect(r.build().store.readDigests(t.Context(), s.runs)).To(Succeed())
 		g.Expect(s.runs[0].result()).To(HaveField("Outcome", terraform.OutcomeSucceeded))
 		s.runs[0].result().Outcome = terraform.OutcomeFailed // Each reconcile has its own.
 	}
 	g.Expect(reads).To(Equal(1))
-	request, err := r.request(t.Context(), s, decision{operation: terraform.OperationPlan})
+	request, err := r.build().execution.request(t.Context(), s, decision{operation: terraform.OperationPlan})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(string(request.LockFile)).To(Equal("locked"))
 	g.Expect(reads).To(Equal(2))
 
 	small := s.addRun(g, terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomeFailed, LockFile: []byte("newer")})
 	g.Expect(small.result()).NotTo(BeNil())
-	request, err = r.request(t.Context(), s, decision{operation: terraform.OperationPlan})
+	request, err = r.build().execution.request(t.Context(), s, decision{operation: terraform.OperationPlan})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(string(request.LockFile)).To(Equal("newer"))
 	g.Expect(reads).To(Equal(2), "a newer run has a lock file")
 
 	changed := cached.DeepCopy()
 	changed.ResourceVersion = "2"
-	g.Expect(r.readDigests(t.Context(), []*runRecord{{id: "a-r1", number: 1, secret: changed}})).To(Succeed())
+	g.Expect(r.build().store.readDigests(t.Context(), []*runRecord{{id: "a-r1", number: 1, secret: changed}})).To(Succeed())
 	g.Expect(reads).To(Equal(3))
 }
 

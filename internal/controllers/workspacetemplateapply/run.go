@@ -25,9 +25,9 @@ import (
 // run applies the desired inputs.
 func (r *Reconciler) run(ctx context.Context, s *scope) error {
 	if run := s.current(); run != nil {
-		return s.unlessApplied(run.operation(), run.inputs(), r.attend(ctx, s, run))
+		return s.unlessApplied(run.operation(), run.inputs(), r.execution.attend(ctx, s, run))
 	}
-	if err := r.resolveMove(ctx, s); err != nil {
+	if err := r.resolver.resolveMove(ctx, s.resolved); err != nil {
 		return err
 	}
 	r.endOneShot(s)
@@ -35,7 +35,7 @@ func (r *Reconciler) run(ctx context.Context, s *scope) error {
 	if err != nil || next == noRun {
 		return err
 	}
-	return s.unlessApplied(next.operation, s.inputsOf(next), r.start(ctx, s, next))
+	return s.unlessApplied(next.operation, s.inputsOf(next), r.execution.start(ctx, s, next))
 }
 
 // attendingRun wraps a step that may end the list before the step run. A run that has
@@ -50,7 +50,7 @@ func (r *Reconciler) attendingRun(step func(context.Context, *scope) error) func
 		if run == nil || !record.Claimed(run.secret) && !fault.Is(err) {
 			return err
 		}
-		return joinFailure(err, r.attend(ctx, s, run))
+		return joinFailure(err, r.execution.attend(ctx, s, run))
 	}
 }
 
@@ -75,12 +75,12 @@ func (s *scope) unlessApplied(operation terraform.Operation, inputs string, err 
 
 // start starts a run. The request is stored before a runner acts on it. Its name
 // has the number of the run, so that a second attempt fails.
-func (r *Reconciler) start(ctx context.Context, s *scope, next decision) error {
+func (r *execution) start(ctx context.Context, s *scope, next decision) error {
 	if err := r.mayStart(ctx, s, next); err != nil {
 		return err
 	}
 	executor := r.executor(s)
-	runner, err := r.runner(s, executor)
+	runner, err := r.runner(s.workspace, executor)
 	if err != nil {
 		return err
 	}
@@ -90,13 +90,13 @@ func (r *Reconciler) start(ctx context.Context, s *scope, next decision) error {
 		return fault.Wait(infrav1.QueuedReason, "Waiting for a free slot since %s", position.Since.UTC().Format(time.RFC3339))
 	}
 	// Only a workspace with a slot reads from the API server.
-	s.unused = r.unusedNumber(s)
+	s.unused = r.unusedNumber(s.workspace)
 	// If the next run exists, its number is taken, or its creation fails.
-	if err := r.ensureRunCurrent(ctx, s, s.nextNumber()-1); err != nil {
+	if err := r.ensureRunCurrent(ctx, s.workspace, s.nextNumber()-1); err != nil {
 		return err
 	}
 	observeQueued(position, s.now)
-	if s.rescued, err = r.rescuedStates(ctx, s); err != nil {
+	if s.rescued, err = r.rescuedStates(ctx, s.workspace); err != nil {
 		s.keepsSlot = false
 		return err
 	}
@@ -106,32 +106,32 @@ func (r *Reconciler) start(ctx context.Context, s *scope, next decision) error {
 		s.keepsSlot = false
 		return err
 	}
-	if err := r.storeArtifact(ctx, s, request); err != nil {
+	if err := r.storeArtifact(ctx, s.artifact, request); err != nil {
 		s.keepsSlot = false
 		return err
 	}
 	secret, err := record.NewRun(request, s.runMeta(request, executor))
 	if err == nil {
 		s.seal(secret)
-		if err := r.takeNumber(ctx, s, number); err != nil {
+		if err := r.takeNumber(ctx, s.workspace, number); err != nil {
 			return err
 		}
-		if err := r.ensureAlone(ctx, s, number); err != nil {
+		if err := r.ensureAlone(ctx, s.workspace, number); err != nil {
 			return err
 		}
 		err = r.Client.Create(ctx, secret)
 	}
 	if err != nil {
 		s.keepsSlot = false
-		r.rememberUnused(s, number, err)
+		r.rememberUnused(s.workspace, number, err)
 		if apierrors.IsAlreadyExists(err) {
-			return r.skipNumbers(ctx, s, number)
+			return r.skipNumbers(ctx, s.workspace, number)
 		}
 		return storeFault(err)
 	}
 	r.unused.Delete(s.apply.UID)
-	r.setActive(s, number)
-	if err := r.ensureLast(ctx, s, number, secret); err != nil {
+	r.setActive(s.workspace, number)
+	if err := r.ensureLast(ctx, s.workspace, number, secret); err != nil {
 		return err
 	}
 	run := &runRecord{id: request.RunID, workspace: s.apply.Name, workspaceUID: s.apply.UID, number: number, secret: secret, origin: originSealed}
@@ -156,32 +156,31 @@ func launch(ctx context.Context, s *scope, runner terraform.Runner, run *runReco
 // would keep the slots that they waited for.
 func (r *Reconciler) releaseSlot(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, s *scope) {
 	if s == nil {
-		s = &scope{apply: apply}
-		var err error
-		if s.runs, err = r.runs(ctx, s); err != nil || s.missesRun() {
+		s = scopeOf(&workspace{apply: apply})
+		if err := r.store.readRuns(ctx, s.workspace); err != nil || s.missesRun() {
 			return
 		}
 	}
-	if !s.keepsSlot && s.current() == nil && !r.lacksActive(ctx, s) {
+	if !s.keepsSlot && s.current() == nil && !r.numbers.lacksActive(ctx, s.workspace) {
 		r.queue.Release(s.slot())
 	}
 }
 
 // missesRun reports whether the cache does not have the run of the status yet.
-func (s *scope) missesRun() bool {
+func (s *workspace) missesRun() bool {
 	run := s.apply.Status.Run
 	return run != nil && !slices.ContainsFunc(s.runs, func(r *runRecord) bool { return r.id == run.ID })
 }
 
 // seal marks the Secret of a run as created by this manager.
-func (s *scope) seal(secret *corev1.Secret) {
+func (s *workspace) seal(secret *corev1.Secret) {
 	secret.Annotations[record.SealAnnotation] = s.key.Sign(record.SealPurpose, record.SealedContent(secret))
 }
 
 // sealEnded seals the runs that have ended and have no seal of this manager, before
 // anything is recorded: the status, by which they are known now, will forget them. It
 // returns a conflict until the cache has the seals.
-func (r *Reconciler) sealEnded(ctx context.Context, s *scope) error {
+func (r *recorder) sealEnded(ctx context.Context, s *status) error {
 	sealed := false
 	for _, run := range s.runs {
 		if run.origin == originSealed || !record.Finished(run.secret) {
@@ -216,7 +215,7 @@ const maxSkipped = 1 << 20
 // skipNumbers handles a Secret with the name of the next run. If the manager did not
 // create it, others may have the names of later runs: a number that cannot be guessed is
 // next.
-func (r *Reconciler) skipNumbers(ctx context.Context, s *scope, number int64) error {
+func (r *numbers) skipNumbers(ctx context.Context, s *workspace, number int64) error {
 	r.unused.Delete(s.apply.UID)
 	existing, err := r.liveNumber(ctx, s, number)
 	if err != nil {
@@ -246,7 +245,7 @@ func storeFault(err error) error {
 // its result as that of the next one. The write fails if the cached workspace is not the
 // current one. A run cannot be undone, so it must not start for a workspace that was
 // changed or deleted.
-func (r *Reconciler) takeNumber(ctx context.Context, s *scope, number int64) error {
+func (r *numbers) takeNumber(ctx context.Context, s *workspace, number int64) error {
 	if number == s.apply.Status.Runs {
 		return r.ensureCurrent(ctx, s)
 	}
@@ -259,7 +258,7 @@ func (r *Reconciler) takeNumber(ctx context.Context, s *scope, number int64) err
 
 // recordAtOnce writes fields of the status before the end of the reconcile. It returns a
 // conflict if the cached workspace is not the current one.
-func (r *Reconciler) recordAtOnce(ctx context.Context, s *scope, fields string) error {
+func (r *store) recordAtOnce(ctx context.Context, s *workspace, fields string) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q},"status":%s}`, s.apply.ResourceVersion, fields)
 	written := s.apply.DeepCopy()
 	err := r.Client.Status().Patch(ctx, written, client.RawPatch(types.MergePatchType, patch))
@@ -274,7 +273,7 @@ func (r *Reconciler) recordAtOnce(ctx context.Context, s *scope, fields string) 
 }
 
 // ensureCurrent returns a conflict if the cached workspace is not the current one.
-func (r *Reconciler) ensureCurrent(ctx context.Context, s *scope) error {
+func (r *store) ensureCurrent(ctx context.Context, s *workspace) error {
 	live, err := r.live(ctx, s)
 	if err == nil && (live == nil || live.ResourceVersion != s.apply.ResourceVersion) {
 		return s.staleCache()
@@ -284,7 +283,7 @@ func (r *Reconciler) ensureCurrent(ctx context.Context, s *scope) error {
 
 // live reads the workspace from the API server. It returns nil if it does not exist any
 // more, or if another one has its name.
-func (r *Reconciler) live(ctx context.Context, s *scope) (*infrav1.WorkspaceTemplateApply, error) {
+func (r *store) live(ctx context.Context, s *workspace) (*infrav1.WorkspaceTemplateApply, error) {
 	var live infrav1.WorkspaceTemplateApply
 	err := r.Reader.Get(ctx, s.name(), &live)
 	switch {
@@ -298,7 +297,7 @@ func (r *Reconciler) live(ctx context.Context, s *scope) (*infrav1.WorkspaceTemp
 
 // rememberUnused remembers the number of a run that the API server refused to create. Each
 // new number is a write of the status, which would start the next attempt at once.
-func (r *Reconciler) rememberUnused(s *scope, number int64, err error) {
+func (r *numbers) rememberUnused(s *workspace, number int64, err error) {
 	refused := apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err) || errors.Is(err, record.ErrRequestTooLarge)
 	if refused && number == s.apply.Status.Runs {
 		r.unused.Store(s.apply.UID, number)
@@ -306,7 +305,7 @@ func (r *Reconciler) rememberUnused(s *scope, number int64, err error) {
 }
 
 // unusedNumber returns the last number of the workspace if no run has it, or 0.
-func (r *Reconciler) unusedNumber(s *scope) int64 {
+func (r *numbers) unusedNumber(s *workspace) int64 {
 	number, found := r.unused.Load(s.apply.UID)
 	if !found || number.(int64) != s.apply.Status.Runs || len(s.runs) > 0 && s.runs[0].number >= number.(int64) {
 		r.unused.Delete(s.apply.UID)
@@ -318,7 +317,7 @@ func (r *Reconciler) unusedNumber(s *scope) int64 {
 // ensureAlone returns a conflict if a manager that does not lead any more has created the
 // run before this one in the meantime. That manager starts it only if no later number is
 // taken after it was created (ensureLast), so that at most one of the two runs starts.
-func (r *Reconciler) ensureAlone(ctx context.Context, s *scope, number int64) error {
+func (r *numbers) ensureAlone(ctx context.Context, s *workspace, number int64) error {
 	if number == 1 || len(s.runs) > 0 && s.runs[0].number == number-1 {
 		return nil
 	}
@@ -331,7 +330,7 @@ func (r *Reconciler) ensureAlone(ctx context.Context, s *scope, number int64) er
 
 // liveNumber reads the Secret with the name of a run from the API server. It returns nil if
 // there is none.
-func (r *Reconciler) liveNumber(ctx context.Context, s *scope, number int64) (*corev1.Secret, error) {
+func (r *store) liveNumber(ctx context.Context, s *workspace, number int64) (*corev1.Secret, error) {
 	id := record.NewRunID(s.apply.Name, number)
 	var secret corev1.Secret
 	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: s.apply.Namespace, Name: record.SecretName(id)}, &secret)
@@ -347,7 +346,7 @@ func (r *Reconciler) liveNumber(ctx context.Context, s *scope, number int64) (*c
 // ensureLast deletes a new run and returns a conflict if another manager has taken a
 // later number. This manager was then suspended before it created the run, and what it
 // knows is outdated.
-func (r *Reconciler) ensureLast(ctx context.Context, s *scope, number int64, secret *corev1.Secret) error {
+func (r *numbers) ensureLast(ctx context.Context, s *workspace, number int64, secret *corev1.Secret) error {
 	live, err := r.live(ctx, s)
 	if err != nil || live != nil && live.Status.Runs == number {
 		return err
@@ -360,7 +359,7 @@ func (r *Reconciler) ensureLast(ctx context.Context, s *scope, number int64, sec
 
 // ensureRunsCurrent returns a conflict if the last run, or the next one, exists and is
 // not in the cache. The status may be older than a run that has just started.
-func (r *Reconciler) ensureRunsCurrent(ctx context.Context, s *scope) error {
+func (r *numbers) ensureRunsCurrent(ctx context.Context, s *workspace) error {
 	if err := r.ensureRunCurrent(ctx, s, s.nextNumber()-1); err != nil {
 		return err
 	}
@@ -368,7 +367,7 @@ func (r *Reconciler) ensureRunsCurrent(ctx context.Context, s *scope) error {
 }
 
 // ensureRunCurrent returns a conflict if the run of a number exists and is not in the cache.
-func (r *Reconciler) ensureRunCurrent(ctx context.Context, s *scope, number int64) error {
+func (r *numbers) ensureRunCurrent(ctx context.Context, s *workspace, number int64) error {
 	if number == 0 || len(s.runs) > 0 && s.runs[0].number == number {
 		return nil
 	}
@@ -391,7 +390,7 @@ func (r *Reconciler) ensureRunCurrent(ctx context.Context, s *scope, number int6
 
 // endDeleted stops the last run, whose Secret was deleted. No other run starts while it is
 // running: a backend whose state the tool locks is free between two commands.
-func (r *Reconciler) endDeleted(ctx context.Context, s *scope, id string) error {
+func (r *numbers) endDeleted(ctx context.Context, s *workspace, id string) error {
 	if s.apply.Annotations[infrav1.ForceUnlockAnnotation] == id {
 		return nil
 	}
@@ -413,7 +412,7 @@ func (r *Reconciler) endDeleted(ctx context.Context, s *scope, id string) error 
 
 // stopChanged stops the last run, whose Secret does not count any more: the run itself or
 // a user has changed it. No other run starts while it is running.
-func (r *Reconciler) stopChanged(ctx context.Context, s *scope, id string) error {
+func (r *numbers) stopChanged(ctx context.Context, s *workspace, id string) error {
 	ref := s.runRef(id)
 	for _, runner := range r.Runners {
 		liveness, err := runner.Observe(ctx, ref)
@@ -432,20 +431,20 @@ func (r *Reconciler) stopChanged(ctx context.Context, s *scope, id string) error
 }
 
 // runRef identifies a run without a record.
-func (s *scope) runRef(id string) terraform.Run {
+func (s *workspace) runRef(id string) terraform.Run {
 	return terraform.Run{Namespace: s.apply.Namespace, Workspace: s.apply.Name, WorkspaceUID: string(s.apply.UID), ID: id}
 }
 
-func (s *scope) staleCache() error {
+func (s *workspace) staleCache() error {
 	return apierrors.NewConflict(infrav1.GroupVersion.WithResource("workspacetemplateapplies").GroupResource(), s.apply.Name, errors.New("the cache is stale"))
 }
 
-func appliedMessage(s *scope) string {
+func appliedMessage(apply *infrav1.WorkspaceTemplateApply) string {
 	var texts []string
-	if state := s.apply.Status.State; state != nil {
+	if state := apply.Status.State; state != nil {
 		texts = append(texts, fmt.Sprintf("%d resources in the state", state.Resources))
 	}
-	if plan := s.apply.Status.Plan; plan != nil && isWaiting(plan) && plan.Request != nil {
+	if plan := apply.Status.Plan; plan != nil && isWaiting(plan) && plan.Request != nil {
 		texts = append(texts, fmt.Sprintf("Plan %s (%s) of the one-shot operation %s waits for a decision", plan.ID, planSummary(plan), message.Truncate(plan.Request.Arguments, maxQuote)))
 	}
 	return strings.Join(texts, ". ")

@@ -22,50 +22,42 @@ import (
 	"github.com/appthrust/capt/internal/terraform/template"
 )
 
-// scope is the data of one reconcile of a workspace.
-type scope struct {
+// workspace is a workspace with its recorded runs.
+type workspace struct {
 	apply *infrav1.WorkspaceTemplateApply
 	now   time.Time
 	// key authenticates the runs.
 	key *seal.Key
 	// runs are the recorded runs, the newest first.
 	runs []*runRecord
-	// maxTimeout is the longest timeout of a run, or 0.
-	maxTimeout time.Duration
 	// unused is the last number that was taken if no run has it, or 0.
 	unused int64
-	// template is the template of the workspace. It is empty if it does not exist.
-	template *infrav1.WorkspaceTemplate
-	// sources and inputs are set by the steps dependencies and inputs.
-	sources template.Sources
-	inputs  *template.Inputs
-	// artifact is the artifact of the Flux source, and sourceFault why there is none if the
-	// workspace is being deleted. Both are nil for other modules.
-	artifact    *moduleArtifact
-	sourceFault error
-	// defaultAccount is the service account of pods whose provider config names none.
-	defaultAccount string
-	// policy is the policy of the runs. It has defaults if the template does not
-	// exist.
-	policy template.Policy
-	// policies decide about the plan of the next run. It is nil if none applies.
-	policies *terraform.Policies
-	// moveFrom are the inputs with the backend that has the state, if it has to move.
-	moveFrom *template.Inputs
+	// statusChanged is set if a result was recorded that is not in the stored status yet.
+	statusChanged bool
+}
+
+// scope is the data of one reconcile of a workspace.
+type scope struct {
+	*workspace
+	*status
+	*resolved
+
+	// maxTimeout is the longest timeout of a run, or 0.
+	maxTimeout time.Duration
 	// rescued are the names of the states that runs could not save to the backend.
 	rescued []string
-	// transferExpiry is when the oldest transferred state is deleted, if there is one.
-	transferExpiry time.Time
-	// unpruned is set if the cache does not have the newest snapshot yet.
-	unpruned bool
-	// statusChanged is set if the step history recorded a result, which is not in
-	// the stored status yet.
-	statusChanged bool
 	// keepsSlot is set if the workspace waits for a slot in the queue, or has started a
 	// run with it.
 	keepsSlot bool
-	// hosted is the workspace that runs for this one in another namespace, or nil.
-	hosted *infrav1.WorkspaceTemplateApply
+	// transfersExpire is the time until the next transferred state is deleted, or 0.
+	transfersExpire time.Duration
+	// unpruned is set if the cache does not have the newest snapshot yet.
+	unpruned bool
+}
+
+// scopeOf returns the scope of a workspace of which nothing else is known yet.
+func scopeOf(w *workspace) *scope {
+	return &scope{workspace: w, status: &status{workspace: w}, resolved: &resolved{workspace: w}}
 }
 
 // runRecord is the Secret of a run.
@@ -87,19 +79,19 @@ type runRecord struct {
 	lockFile []byte
 }
 
-func (s *scope) name() client.ObjectKey { return client.ObjectKeyFromObject(s.apply) }
+func (s *workspace) name() client.ObjectKey { return client.ObjectKeyFromObject(s.apply) }
 
 // slot returns the key of the workspace in the queue.
-func (s *scope) slot() queue.Key { return slotOf(s.apply) }
+func (s *workspace) slot() queue.Key { return slotOf(s.apply) }
 
 func slotOf(apply *infrav1.WorkspaceTemplateApply) queue.Key {
 	return queue.Key{Namespace: apply.Namespace, Name: apply.Name}
 }
 
 func (r *Reconciler) scope(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, _ *clusterv1.Cluster) (*scope, error) {
-	s := &scope{apply: apply, now: r.Now(), defaultAccount: r.Limits.DefaultServiceAccount, maxTimeout: r.MaxTimeout}
-	var err error
-	if s.runs, err = r.runs(ctx, s); err != nil {
+	s := scopeOf(&workspace{apply: apply, now: r.Now()})
+	s.defaultAccount, s.maxTimeout = r.Limits.DefaultServiceAccount, r.MaxTimeout
+	if err := r.store.readRuns(ctx, s.workspace); err != nil {
 		return nil, err
 	}
 	// The step dependencies waits for a template that does not exist.
@@ -108,23 +100,25 @@ func (r *Reconciler) scope(ctx context.Context, apply *infrav1.WorkspaceTemplate
 		return nil, fmt.Errorf("reading the template: %w", err)
 	}
 	s.template, s.policy = known.Template, template.PolicyOf(known)
-	if s.policies, err = r.policiesOf(ctx, apply, known.Template); err != nil {
+	var err error
+	if s.policies, err = r.resolver.policiesOf(ctx, apply, known.Template); err != nil {
 		return nil, err
 	}
+	expectViolations(s.policies)
 	return s, nil
 }
 
-// runs returns the runs of the workspace that are in the cache, the newest first.
-func (r *Reconciler) runs(ctx context.Context, s *scope) ([]*runRecord, error) {
+// readRuns reads the runs of the workspace that are in the cache.
+func (r *store) readRuns(ctx context.Context, s *workspace) error {
 	secrets, err := r.secrets(ctx, s, record.ComponentRun)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if s.key, err = r.SealKey(ctx); err != nil {
-		return nil, err
+		return err
 	}
-	runs := runRecords(s.key, s.apply, secrets)
-	return runs, r.readDigests(ctx, runs)
+	s.runs = runRecords(s.key, s.apply, secrets)
+	return r.readDigests(ctx, s.runs)
 }
 
 // runRecords returns the runs of a workspace, the newest first. It ignores Secrets that
@@ -209,7 +203,7 @@ func originOf(key *seal.Key, apply *infrav1.WorkspaceTemplateApply, run *runReco
 }
 
 // secrets returns the Secrets of the workspace with the given component.
-func (r *Reconciler) secrets(ctx context.Context, s *scope, component string) ([]corev1.Secret, error) {
+func (r *store) secrets(ctx context.Context, s *workspace, component string) ([]corev1.Secret, error) {
 	var list corev1.SecretList
 	err := r.Client.List(ctx, &list, client.InNamespace(s.apply.Namespace), client.MatchingFields{workspaceIndex: record.LabelValue(s.apply.Name)})
 	if err != nil {
@@ -219,14 +213,14 @@ func (r *Reconciler) secrets(ctx context.Context, s *scope, component string) ([
 }
 
 // withComponent returns the Secrets of a component of the workspace.
-func (s *scope) withComponent(secrets []corev1.Secret, component string) []corev1.Secret {
+func (s *workspace) withComponent(secrets []corev1.Secret, component string) []corev1.Secret {
 	return slices.DeleteFunc(secrets, func(secret corev1.Secret) bool {
 		return !record.BelongsTo(&secret, s.workspaceRef(), component)
 	})
 }
 
 // current returns the run that has not ended, or nil.
-func (s *scope) current() *runRecord {
+func (s *workspace) current() *runRecord {
 	for _, run := range s.runs {
 		if !record.Finished(run.secret) {
 			return run
@@ -237,7 +231,7 @@ func (s *scope) current() *runRecord {
 
 // results returns the digests of the results of all runs, the newest first. That of a run
 // that has not ended is nil.
-func (s *scope) results() []*terraform.Result {
+func (s *workspace) results() []*terraform.Result {
 	var results []*terraform.Result
 	for _, run := range s.runs {
 		results = append(results, run.result())
@@ -247,7 +241,7 @@ func (s *scope) results() []*terraform.Result {
 
 // nextNumber returns the number of the next run. The same scope always returns
 // the same number, so that no run is started twice.
-func (s *scope) nextNumber() int64 {
+func (s *workspace) nextNumber() int64 {
 	if s.unused > 0 {
 		return s.unused
 	}
@@ -259,7 +253,7 @@ func (s *scope) nextNumber() int64 {
 }
 
 // runner returns the runner of an executor.
-func (r *Reconciler) runner(s *scope, executor infrav1.Executor) (terraform.Runner, error) {
+func (r *execution) runner(s *workspace, executor infrav1.Executor) (terraform.Runner, error) {
 	runner, found := r.Runners[executor]
 	if lost := s.lostRun(); !found && lost != nil && lost.executor() == executor {
 		return nil, fault.Stall(infrav1.RunFailedReason, "Run %s was lost and may have left a state in the working directory of executor %s, which is not enabled in this manager: enable it, or set the annotation %s to %s to continue without that state",
@@ -274,7 +268,7 @@ func (r *Reconciler) runner(s *scope, executor infrav1.Executor) (terraform.Runn
 // executor returns the executor of the workspace's next run. After a run that was
 // lost it is that of the lost run, whose working directory may have a state that is
 // not saved, unless the user breaks the lock of that run.
-func (r *Reconciler) executor(s *scope) infrav1.Executor {
+func (r *execution) executor(s *scope) infrav1.Executor {
 	if run := s.lostRun(); run != nil && run.executor() != "" && s.apply.Annotations[infrav1.ForceUnlockAnnotation] != run.id {
 		return run.executor()
 	}
@@ -286,7 +280,7 @@ func (r *Reconciler) executor(s *scope) infrav1.Executor {
 
 // lostRun returns the newest run that ended without a result, unless a later run
 // ended with a complete state.
-func (s *scope) lostRun() *runRecord {
+func (s *workspace) lostRun() *runRecord {
 	for _, run := range s.runs {
 		result := run.result()
 		switch {
@@ -303,7 +297,7 @@ func (s *scope) lostRun() *runRecord {
 
 // lockingRun returns the newest run that may have left the lock of another backend than
 // that of Kubernetes, unless a later run ended with a complete state.
-func (s *scope) lockingRun() *runRecord {
+func (s *workspace) lockingRun() *runRecord {
 	for _, run := range s.runs {
 		result := run.result()
 		switch {

@@ -344,11 +344,11 @@ func TestExecutor(t *testing.T) {
 	g := NewWithT(t)
 	r := &Reconciler{Default: infrav1.ExecutorProcess}
 	s := newScope("hello")
-	g.Expect(r.executor(s)).To(Equal(infrav1.ExecutorProcess))
+	g.Expect(r.build().execution.executor(s)).To(Equal(infrav1.ExecutorProcess))
 	s.inputs.Policy.Executor = infrav1.ExecutorJob
-	g.Expect(r.executor(s)).To(Equal(infrav1.ExecutorJob))
+	g.Expect(r.build().execution.executor(s)).To(Equal(infrav1.ExecutorJob))
 	s.inputs = nil
-	g.Expect(r.executor(s)).To(Equal(infrav1.ExecutorProcess), "the inputs are unknown")
+	g.Expect(r.build().execution.executor(s)).To(Equal(infrav1.ExecutorProcess), "the inputs are unknown")
 }
 
 func TestExecutor_isThatOfALostRun(t *testing.T) {
@@ -358,13 +358,13 @@ func TestExecutor_isThatOfALostRun(t *testing.T) {
 	s.addRun(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: outcomeLost})
 	s.runs[0].secret.Annotations[record.ExecutorAnnotation] = string(infrav1.ExecutorProcess)
 	r := &Reconciler{Default: infrav1.ExecutorJob}
-	g.Expect(r.executor(s)).To(Equal(infrav1.ExecutorProcess))
-	_, err := r.runner(s, r.executor(s))
+	g.Expect(r.build().execution.executor(s)).To(Equal(infrav1.ExecutorProcess))
+	_, err := r.build().execution.runner(s.workspace, r.build().execution.executor(s))
 	_, stalled := fault.AsStalled(err)
 	g.Expect(stalled).To(BeTrue())
 	g.Expect(err).To(MatchError(And(ContainSubstring("Run hello-r1 was lost"), ContainSubstring("force-unlock to hello-r1"))))
 	s.apply.Annotations = map[string]string{infrav1.ForceUnlockAnnotation: "hello-r1"}
-	g.Expect(r.executor(s)).To(Equal(infrav1.ExecutorJob), "the user gives up the state")
+	g.Expect(r.build().execution.executor(s)).To(Equal(infrav1.ExecutorJob), "the user gives up the state")
 }
 
 func TestRef_hasTheNameOfTheWorkspace(t *testing.T) {
@@ -377,7 +377,7 @@ func TestRef_hasTheNameOfTheWorkspace(t *testing.T) {
 
 func TestRunner_stallsIfTheExecutorIsNotEnabled(t *testing.T) {
 	g := NewWithT(t)
-	_, err := (&Reconciler{}).runner(newScope("hello"), infrav1.ExecutorJob)
+	_, err := (&Reconciler{}).build().execution.runner(newScope("hello").workspace, infrav1.ExecutorJob)
 	_, stalled := fault.AsStalled(err)
 	g.Expect(stalled).To(BeTrue())
 	g.Expect(err).To(MatchError(ContainSubstring("Job")))
@@ -410,7 +410,7 @@ func TestSurplusRuns(t *testing.T) {
 			for _, result := range tt.runs {
 				s.addRun(g, terraform.OperationPlanAndApply, result)
 			}
-			surplus := s.surplusRuns()
+			surplus := surplusRuns(s.workspace)
 			var names []string
 			for _, run := range surplus {
 				names = append(names, run.id)
@@ -430,7 +430,7 @@ func TestSurplusRuns_keepsALostRunThatMayHaveChangedResources(t *testing.T) {
 	for range keptLost + 2 {
 		s.addRun(g, terraform.OperationPlan, lost)
 	}
-	surplus := s.surplusRuns()
+	surplus := surplusRuns(s.workspace)
 	g.Expect(surplus).To(HaveLen(1))
 	g.Expect(surplus[0].id).To(Equal("hello-r3"))
 }

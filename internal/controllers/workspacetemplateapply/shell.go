@@ -2,10 +2,10 @@ package workspacetemplateapply
 
 import (
 	"cmp"
-	"context"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/message"
@@ -20,25 +20,23 @@ const (
 	maxShellReason = 1024
 )
 
-// shell records that a user opens or closes a shell with the state.
-func (r *Reconciler) shell(_ context.Context, s *scope) error {
-	opened := shellOf(s.apply)
-	switch last := s.apply.Status.Shell; {
+// recordShell records that a user opens or closes a shell with the state.
+func recordShell(recorder events.EventRecorder, apply *infrav1.WorkspaceTemplateApply, now time.Time) {
+	opened, status := shellOf(apply), &apply.Status
+	switch last := status.Shell; {
 	case opened != nil && (last == nil || last.ID != opened.ID):
-		status := &infrav1.ShellStatus{
-			ID: opened.ID, OpenedAt: metav1.NewTime(s.now),
-			By:     message.Truncate(message.OneLine(infrav1.ShellUserOf(s.apply, opened.ID)), maxUserName),
+		status.PastShells = pastShells(status.PastShells, last, now)
+		status.Shell = &infrav1.ShellStatus{
+			ID: opened.ID, OpenedAt: metav1.NewTime(now),
+			By:     message.Truncate(message.OneLine(infrav1.ShellUserOf(apply, opened.ID)), maxUserName),
 			Host:   message.Truncate(message.OneLine(opened.Host), maxShellHost),
 			Reason: message.Truncate(message.OneLine(opened.Reason), maxShellReason),
 		}
-		s.apply.Status.PastShells = pastShells(s.apply.Status.PastShells, last, s.now)
-		s.apply.Status.Shell = status
-		shellOpened(status).Record(r.Recorder, s.apply, nil)
+		shellOpened(status.Shell).Record(recorder, apply, nil)
 	case opened == nil && last.Open():
-		last.ClosedAt = new(metav1.NewTime(s.now))
-		shellClosed(last).Record(r.Recorder, s.apply, nil)
+		last.ClosedAt = new(metav1.NewTime(now))
+		shellClosed(last).Record(recorder, apply, nil)
 	}
-	return nil
 }
 
 // pastShells adds a shell to those of the past. One that was replaced without being closed
@@ -66,8 +64,8 @@ func shellOf(apply *infrav1.WorkspaceTemplateApply) *terraform.Shell {
 }
 
 // shellFault waits until the user has ended the shell.
-func (s *scope) shellFault() error {
-	status := s.apply.Status.Shell
+func shellFault(apply *infrav1.WorkspaceTemplateApply) error {
+	status := apply.Status.Shell
 	if !status.Open() {
 		return nil
 	}

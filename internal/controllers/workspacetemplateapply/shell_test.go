@@ -26,7 +26,7 @@ func TestShell_holdsRunsUntilItIsClosed(t *testing.T) {
 	g.Expect(r.shell(t.Context(), s)).To(Succeed())
 	g.Expect(recorder.Events).To(Receive(ContainSubstring(`ada has shell shell-1 with the state on laptop since 2026`)))
 	g.Expect(s.apply.Status.Shell).To(HaveField("By", "ada"))
-	err := r.start(t.Context(), s, decision{operation: terraform.OperationPlanAndApply})
+	err := r.build().execution.start(t.Context(), s, decision{operation: terraform.OperationPlanAndApply})
 	waiting, ok := fault.AsWaiting(err)
 	g.Expect(ok).To(BeTrue())
 	g.Expect(waiting.Reason).To(Equal(infrav1.ShellOpenReason))
@@ -39,7 +39,7 @@ func TestShell_holdsRunsUntilItIsClosed(t *testing.T) {
 	g.Expect(r.shell(t.Context(), s)).To(Succeed())
 	g.Expect(recorder.Events).To(Receive(ContainSubstring("ada closed shell shell-1")))
 	g.Expect(s.apply.Status.Shell.ClosedAt.Time).To(Equal(s.now))
-	g.Expect(s.shellFault()).To(Succeed())
+	g.Expect(shellFault(s.apply)).To(Succeed())
 }
 
 func TestShell_ignoresWhatIsNotOne(t *testing.T) {

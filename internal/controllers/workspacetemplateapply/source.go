@@ -41,7 +41,7 @@ type moduleArtifact struct {
 
 // sourceReference returns the reference to the Flux source of the template, or nil. A
 // source is in the namespace of its template.
-func (s *scope) sourceReference() *reference {
+func (s *resolved) sourceReference() *reference {
 	ref := s.sources.Template.Spec.Template.Spec.ForProvider.SourceRef
 	if ref == nil {
 		return nil
@@ -51,7 +51,7 @@ func (s *scope) sourceReference() *reference {
 
 // readSource reads the artifact of the Flux source. A workspace that is being deleted may
 // have kept its module, so it does not wait for the source yet: see keptModule.
-func (r *Reconciler) readSource(ctx context.Context, s *scope, ref reference) error {
+func (r *resolver) readSource(ctx context.Context, s *resolved, ref reference) error {
 	artifact, outdated, err := r.artifactOf(ctx, ref)
 	if fault.Is(err) && !s.apply.DeletionTimestamp.IsZero() {
 		s.sourceFault = err
@@ -66,7 +66,7 @@ func (r *Reconciler) readSource(ctx context.Context, s *scope, ref reference) er
 }
 
 // artifactOf returns the artifact of a source, and why it may be outdated.
-func (r *Reconciler) artifactOf(ctx context.Context, ref reference) (artifact *flux.Artifact, outdated string, err error) {
+func (r *resolver) artifactOf(ctx context.Context, ref reference) (artifact *flux.Artifact, outdated string, err error) {
 	name := ref.kind + " " + ref.key.String()
 	obj := &unstructured.Unstructured{}
 	obj.SetGroupVersionKind(flux.GroupVersion.WithKind(ref.kind))
@@ -75,7 +75,7 @@ func (r *Reconciler) artifactOf(ctx context.Context, ref reference) (artifact *f
 		return nil, "", fault.WaitFor(installInterval, infrav1.WaitingForSourceReason, "%s does not exist, because the cluster has no %s in %s: install Flux's source-controller", name, ref.kind, flux.GroupVersion)
 	}
 	if err == nil || apierrors.IsNotFound(err) {
-		if err := r.watchSources(ref.kind); err != nil {
+		if err := r.tracker.watchSources(ref.kind); err != nil {
 			return nil, "", err
 		}
 	}
@@ -98,24 +98,24 @@ func dependenciesMessage(s *scope) string {
 }
 
 // watchSources watches the sources of a kind, from the first workspace on that has one.
-func (r *Reconciler) watchSources(kind string) error {
-	r.watching.Lock()
-	defer r.watching.Unlock()
-	if r.watched[kind] {
+func (t *tracker) watchSources(kind string) error {
+	t.watching.Lock()
+	defer t.watching.Unlock()
+	if t.watched[kind] {
 		return nil
 	}
 	obj := &metav1.PartialObjectMetadata{}
 	obj.SetGroupVersionKind(flux.GroupVersion.WithKind(kind))
-	if err := r.controller.Watch(source.Kind(r.Metadata, client.Object(obj), handler.EnqueueRequestsFromMapFunc(r.tracker.mapTo(kind)))); err != nil {
+	if err := t.controller.Watch(source.Kind(t.metadata, client.Object(obj), handler.EnqueueRequestsFromMapFunc(t.mapTo(kind)))); err != nil {
 		return fmt.Errorf("watching %s: %w", kind, err)
 	}
-	r.watched[kind] = true
+	t.watched[kind] = true
 	return nil
 }
 
 // keptModule returns the fault of the Flux source of a workspace that is being deleted,
 // unless the module of the last plan is known, which destroys the resources.
-func (s *scope) keptModule() error {
+func (s *resolved) keptModule() error {
 	module := s.apply.Status.Module
 	if module != nil && module.Artifact != "" && module.Source == moduleSource(s.inputs.Request.Module) {
 		return nil
@@ -125,7 +125,7 @@ func (s *scope) keptModule() error {
 
 // storeArtifact stores the artifact for a run that has no stored content of its module. A
 // pod may not reach Flux, and Flux may have deleted the artifact when the pod starts.
-func (r *Reconciler) storeArtifact(ctx context.Context, s *scope, request *terraform.Request) error {
+func (r *execution) storeArtifact(ctx context.Context, source *moduleArtifact, request *terraform.Request) error {
 	artifact, pin := request.Module.Artifact, request.Module.Pin
 	if artifact == nil || pin != nil && pin.Archive != "" {
 		return nil
@@ -133,16 +133,16 @@ func (r *Reconciler) storeArtifact(ctx context.Context, s *scope, request *terra
 	stored := *artifact
 	stored.Archive = record.ModuleName(request.Workspace, artifact.Digest)
 	request.Module.Artifact = &stored
-	if s.artifact == nil || s.artifact.Digest != artifact.Digest {
+	if source == nil || source.Digest != artifact.Digest {
 		// It was stored for an earlier run. If it is missing, the run reports it.
 		return nil
 	}
-	content, err := r.Artifacts.Fetch(ctx, s.artifact.kind, s.artifact.key, s.artifact.Artifact)
+	content, err := r.Artifacts.Fetch(ctx, source.kind, source.key, source.Artifact)
 	if err == nil {
 		err = artifact.Verify(content)
 	}
 	if err != nil {
-		return artifactFault(s.artifact, err)
+		return artifactFault(source, err)
 	}
 	secrets, err := record.Chunks(stored.Archive, content, record.Meta(request.Workspace, record.ComponentModule, request.RunID))
 	if err != nil {

@@ -55,7 +55,7 @@ func TestStoreArtifact(t *testing.T) {
 		request := &terraform.Request{RunID: "w-r1", Workspace: ref, Module: terraform.Module{Source: terraform.SourceFlux, Artifact: artifact, Pin: tc.pin}}
 		for range 2 {
 			request.Module.Artifact = artifact
-			err := c.reconciler.storeArtifact(t.Context(), &scope{artifact: tc.provided}, request)
+			err := c.reconciler.build().execution.storeArtifact(t.Context(), tc.provided, request)
 			if tc.reason != "" {
 				stalled, isStalled := fault.AsStalled(err)
 				waiting, isWaiting := fault.AsWaiting(err)
@@ -84,7 +84,7 @@ func TestKeptModule(t *testing.T) {
 		"another source":           {&infrav1.ModuleStatus{Artifact: "sha256:1", Source: "other"}, missing},
 		"a module of another kind": {&infrav1.ModuleStatus{Source: "other"}, missing},
 	} {
-		s := &scope{apply: &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Name: "w"}}, sourceFault: missing, inputs: &template.Inputs{Request: terraform.Request{Module: module}}}
+		s := &resolved{workspace: &workspace{apply: &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Name: "w"}}}, sourceFault: missing, inputs: &template.Inputs{Request: terraform.Request{Module: module}}}
 		s.apply.Status.Module = tc.module
 		if tc.want == nil {
 			NewWithT(t).Expect(s.keptModule()).To(Succeed(), name)

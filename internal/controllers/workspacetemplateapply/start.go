@@ -20,7 +20,7 @@ var hopeless = []string{"ImagePullBackOff", "ErrImagePull", "InvalidImageName", 
 
 // isStuck reports whether a run has been waiting for its pod for too long. It would keep
 // its slot, which others need.
-func (r *Reconciler) isStuck(run *runRecord, explanation string) bool {
+func (r *execution) isStuck(run *runRecord, explanation string) bool {
 	if record.Claimed(run.secret) || run.executor() != infrav1.ExecutorJob {
 		return false
 	}
@@ -34,7 +34,7 @@ func (r *Reconciler) isStuck(run *runRecord, explanation string) bool {
 }
 
 // startTimeout returns how long a run may take to start.
-func (r *Reconciler) startTimeout() time.Duration { return cmp.Or(r.StartTimeout, defaultStartTimeout) }
+func (r *execution) startTimeout() time.Duration { return cmp.Or(r.StartTimeout, defaultStartTimeout) }
 
 // age returns how long ago a run was recorded.
 func (run *runRecord) age(now time.Time) time.Duration {
@@ -45,7 +45,7 @@ func (run *runRecord) age(now time.Time) time.Duration {
 }
 
 // failStart ends a run that could not start. It is retried with backoff.
-func (r *Reconciler) failStart(ctx context.Context, run *runRecord, why string) error {
+func (r *execution) failStart(ctx context.Context, run *runRecord, why string) error {
 	live, err := r.liveRun(ctx, run)
 	if err != nil {
 		return err

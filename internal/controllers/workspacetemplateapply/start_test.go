@@ -40,7 +40,7 @@ func TestIsStuck(t *testing.T) {
 				claim(g, run, record.Identity{Host: "h"})
 			}
 			r := &Reconciler{Now: func() time.Time { return noon }}
-			g.Expect(r.isStuck(run, tc.explanation)).To(Equal(tc.want))
+			g.Expect(r.build().execution.isStuck(run, tc.explanation)).To(Equal(tc.want))
 		})
 	}
 }

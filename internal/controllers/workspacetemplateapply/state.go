@@ -20,7 +20,7 @@ import (
 
 // recordState writes into the status what a run that has ended reported about the
 // state, and what its template requires.
-func (s *scope) recordState(run *runRecord, result *terraform.Result) {
+func (s *status) recordState(run *runRecord, result *terraform.Result) {
 	known := requirementsIn(s.apply.Status.State)
 	s.recordReported(run, result)
 	s.recordRequirements(known, run, result)
@@ -29,7 +29,7 @@ func (s *scope) recordState(run *runRecord, result *terraform.Result) {
 // recordReported writes into the status what a run reported about the state. The backend of each run is in its Secret before it starts, and each run
 // records what was known before it, so the state is known even if the run failed or
 // the status was lost.
-func (s *scope) recordReported(run *runRecord, result *terraform.Result) {
+func (s *status) recordReported(run *runRecord, result *terraform.Result) {
 	previous, _ := s.previousState(run)
 	s.apply.Status.State = previous
 	if replacesState(run.operation()) && result.Outcome != terraform.OutcomeSucceeded {
@@ -83,7 +83,7 @@ func (s *scope) recordReported(run *runRecord, result *terraform.Result) {
 
 // stateTemplate returns the template with which a run could change the state, else that of the
 // run before. Such a run needs a grant if the template is of another namespace.
-func (s *scope) stateTemplate(run *runRecord) *infrav1.ObjectReference {
+func (s *status) stateTemplate(run *runRecord) *infrav1.ObjectReference {
 	if text := run.secret.Annotations[record.ObjectsAnnotation]; text != "" && changesState(run.operation()) {
 		source := &infrav1.OutputsSource{}
 		if err := json.Unmarshal([]byte(text), source); err == nil {
@@ -132,7 +132,7 @@ func (s *scope) startState(request *terraform.Request) {
 
 // recordLineage records the lineage of the first state as soon as the run has created it:
 // the record of the run may be lost, and the state would then be that of another workspace.
-func (s *scope) recordLineage(run *runRecord) {
+func (s *status) recordLineage(run *runRecord) {
 	recorded := record.State(run.secret)
 	state := s.apply.Status.State
 	annotations := run.secret.Annotations
@@ -181,7 +181,7 @@ func replacesState(operation terraform.Operation) bool {
 
 // keepState keeps the known state after a failed run that may have replaced it. A move
 // has not changed the backend that had the state.
-func (s *scope) keepState(run *runRecord, result *terraform.Result) {
+func (s *status) keepState(run *runRecord, result *terraform.Result) {
 	if s.apply.Status.State == nil || run.operation() == terraform.OperationMoveState ||
 		!mayHaveChanged(result) || changesNothing(run.operation(), run.inputs()) {
 		return
@@ -192,7 +192,7 @@ func (s *scope) keepState(run *runRecord, result *terraform.Result) {
 }
 
 // previousState returns what was known about the state before a run.
-func (s *scope) previousState(run *runRecord) (state *infrav1.StateStatus, readable bool) {
+func (s *workspace) previousState(run *runRecord) (state *infrav1.StateStatus, readable bool) {
 	if err := json.Unmarshal([]byte(run.secret.Annotations[record.StateAnnotation]), &state); err != nil {
 		// A user has changed it.
 		return s.apply.Status.State, false
@@ -239,24 +239,24 @@ func (s *scope) knownState() terraform.KnownState {
 
 // nothingLeft reports whether there is nothing to destroy: no run ever started,
 // the last run destroyed everything, or the state is empty.
-func (r *Reconciler) nothingLeft(ctx context.Context, s *scope) (bool, error) {
+func (r *Reconciler) nothingLeft(ctx context.Context, s *workspace) (bool, error) {
 	results := s.results()
 	switch {
 	case len(results) > 0 && isDestroyed(results[0]) && !results[0].LockLeft:
 		return true, nil
 	case s.expectsState():
 		return false, nil
-	case len(results) > 0 && results[0] != nil && s.needsState(results[0].StateProblem):
+	case len(results) > 0 && results[0] != nil && needsState(s, results[0].StateProblem):
 		return false, nil
 	case leftLock(results):
 		// Only a run can break the lock, which would stop the next workspace.
 		return false, nil
 	}
-	if unsettled, err := r.unsettled(ctx, s, results); err != nil || unsettled {
+	if unsettled, err := r.store.unsettled(ctx, s, results); err != nil || unsettled {
 		return false, err
 	}
 	// A state that could not be saved may have resources.
-	if rescued, err := r.rescuedStates(ctx, s); err != nil || len(rescued) > 0 && len(s.runs) > 0 {
+	if rescued, err := r.store.rescuedStates(ctx, s); err != nil || len(rescued) > 0 && len(s.runs) > 0 {
 		return false, err
 	}
 	if !usesKubernetes(s.apply.Status.State, s.runs) {
@@ -292,7 +292,7 @@ func (r *Reconciler) nothingLeft(ctx context.Context, s *scope) (bool, error) {
 // leavesState reports whether the workspace may leave an empty state of its own in
 // another backend than the default one. A destroy run marks it as free: otherwise the
 // next workspace of the same name would have to adopt it. It is tried a few times.
-func (s *scope) leavesState() bool {
+func leavesState(s *workspace) bool {
 	state, failure := s.apply.Status.State, s.apply.Status.Failure
 	// A lost run, also one that only planned, may have created the state.
 	known := state != nil && state.Lineage != ""
@@ -311,7 +311,7 @@ const freeAttempts = 3
 // needsState reports whether a problem with the state must be solved before the
 // workspace is deleted: its own state is missing or outdated. The state of another
 // workspace stays as it is if this one never had a state of its own.
-func (s *scope) needsState(problem terraform.StateProblem) bool {
+func needsState(s *workspace, problem terraform.StateProblem) bool {
 	return problem != "" && (problem != terraform.StateForeign || inUse(s.apply.Status.State))
 }
 
@@ -337,7 +337,7 @@ func usesKubernetes(state *infrav1.StateStatus, runs []*runRecord) bool {
 // rescuedStates returns the names of the states that runs could not save to their
 // backend. Each is read from the API server: the cache may still have one that was saved
 // and deleted, and a run that is told to read it has no access to it.
-func (r *Reconciler) rescuedStates(ctx context.Context, s *scope) ([]string, error) {
+func (r *store) rescuedStates(ctx context.Context, s *workspace) ([]string, error) {
 	secrets, err := r.secrets(ctx, s, record.ComponentRescue)
 	if err != nil {
 		return nil, err
@@ -365,12 +365,12 @@ func (r *Reconciler) rescuedStates(ctx context.Context, s *scope) ([]string, err
 // supersedeRescued marks the rescued states that are older than a run with which a user
 // replaced the state. They continue a state that the user does not want any more, and are
 // kept for the user only.
-func (r *Reconciler) supersedeRescued(ctx context.Context, s *scope, run *runRecord, result *terraform.Result) error {
+func (r *recorder) supersedeRescued(ctx context.Context, s *status, run *runRecord, result *terraform.Result) error {
 	command, _ := parseCommandInputs(run.inputs())
 	if result.Outcome != terraform.OutcomeSucceeded || run.operation() != terraform.OperationRestoreState && command.Command != terraform.StatePush {
 		return nil
 	}
-	secrets, err := r.liveSecrets(ctx, s, record.ComponentRescue)
+	secrets, err := r.liveSecrets(ctx, s.workspace, record.ComponentRescue)
 	if err != nil {
 		return err
 	}
@@ -388,15 +388,15 @@ func (r *Reconciler) supersedeRescued(ctx context.Context, s *scope, run *runRec
 }
 
 // deleteRescued deletes rescued states that are saved in the backend now.
-func (r *Reconciler) deleteRescued(ctx context.Context, s *scope, names []string) error {
+func (r *recorder) deleteRescued(ctx context.Context, s *status, names []string) error {
 	if len(names) == 0 {
 		return nil
 	}
-	secrets, err := r.secrets(ctx, s, record.ComponentRescue)
+	secrets, err := r.secrets(ctx, s.workspace, record.ComponentRescue)
 	if err != nil {
 		return err
 	}
-	return r.deleteAll(ctx, s, slices.DeleteFunc(secrets, func(secret corev1.Secret) bool {
+	return r.deleteAll(ctx, s.workspace, slices.DeleteFunc(secrets, func(secret corev1.Secret) bool {
 		return !slices.ContainsFunc(names, func(name string) bool { return record.IsChunk(secret.Name, name) })
 	}))
 }

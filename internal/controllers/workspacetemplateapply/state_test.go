@@ -286,7 +286,7 @@ func TestNeedsState(t *testing.T) {
 	} {
 		s := newScope("hello")
 		s.apply.Status.State = tt.state
-		NewWithT(t).Expect(s.needsState(tt.problem)).To(Equal(tt.want), name)
+		NewWithT(t).Expect(needsState(s.workspace, tt.problem)).To(Equal(tt.want), name)
 	}
 }
 
@@ -307,7 +307,7 @@ func TestLeavesState(t *testing.T) {
 	} {
 		s := newScope("hello")
 		s.apply.Status.State, s.apply.Status.Failure = tt.state, tt.failure
-		NewWithT(t).Expect(s.leavesState()).To(Equal(tt.want), name)
+		NewWithT(t).Expect(leavesState(s.workspace)).To(Equal(tt.want), name)
 	}
 }
 
@@ -330,7 +330,7 @@ func TestLeavesState_afterALostRun(t *testing.T) {
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(json.Unmarshal(patch, run.secret)).To(Succeed())
 		s.runs = []*runRecord{run}
-		g.Expect(s.leavesState()).To(Equal(tt.want), name)
+		g.Expect(leavesState(s.workspace)).To(Equal(tt.want), name)
 	}
 }
 
@@ -345,7 +345,7 @@ func TestLeavesState_afterADestroy(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(json.Unmarshal(patch, run.secret)).To(Succeed())
 	s.runs = []*runRecord{run}
-	g.Expect(s.leavesState()).To(BeFalse())
+	g.Expect(leavesState(s.workspace)).To(BeFalse())
 }
 
 // Code of a module can write anything into the Secret of its run. Such a run must not be

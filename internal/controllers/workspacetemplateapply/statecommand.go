@@ -80,7 +80,7 @@ func stateCommand(apply *infrav1.WorkspaceTemplateApply) (*terraform.StateComman
 
 // recordCommands records which commands were handled before or by a run. A command is
 // executed once, whatever the outcome: the user decides whether to repeat it.
-func (s *scope) recordCommands(run *runRecord) {
+func (s *status) recordCommands(run *runRecord) {
 	status := &s.apply.Status
 	if handled := run.secret.Annotations[record.CommandAnnotation]; handled != "" {
 		status.HandledStateCommand = handled
@@ -98,7 +98,7 @@ func (s *scope) recordCommands(run *runRecord) {
 
 // requestedMove returns the user's request to move the state to the provider config
 // of the workspace, or nil if there is none that was not handled.
-func (s *scope) requestedMove() *terraform.Move {
+func (s *resolved) requestedMove() *terraform.Move {
 	move, err := terraform.ParseMove(s.apply.Annotations[infrav1.MoveStateAnnotation])
 	if err != nil || move.ID == s.apply.Status.HandledMove {
 		return nil
@@ -110,7 +110,7 @@ func (s *scope) requestedMove() *terraform.Move {
 }
 
 // pendingMove returns the move that the next run executes, or nil.
-func (s *scope) pendingMove() *terraform.Move {
+func (s *resolved) pendingMove() *terraform.Move {
 	if s.moveFrom == nil {
 		return nil
 	}
@@ -119,7 +119,7 @@ func (s *scope) pendingMove() *terraform.Move {
 
 // resolveMove resolves the inputs of the backend that has the state, if the user
 // requested to move it.
-func (r *Reconciler) resolveMove(ctx context.Context, s *scope) error {
+func (r *resolver) resolveMove(ctx context.Context, s *resolved) error {
 	s.moveFrom = nil
 	state := s.apply.Status.State
 	move := s.requestedMove()
@@ -181,38 +181,33 @@ func (s *scope) from() *terraform.Request {
 const transferLifetime = time.Hour
 
 // pruneTransfers deletes the transferred states that captctl left, whatever the
-// workspace does.
-func (r *Reconciler) pruneTransfers(ctx context.Context, s *scope) error {
+// workspace does. It returns the time until the next one is deleted, or 0.
+func (r *cleaner) pruneTransfers(ctx context.Context, s *workspace) (next time.Duration, err error) {
 	transfers, err := r.secrets(ctx, s, record.ComponentTransfer)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	var expired []corev1.Secret
 	for i := range transfers {
-		expiry := transfers[i].CreationTimestamp.Add(transferLifetime)
+		wait := transfers[i].CreationTimestamp.Add(transferLifetime).Sub(s.now)
 		switch {
-		case !s.now.Before(expiry):
+		case wait <= 0:
 			expired = append(expired, transfers[i])
-		case s.transferExpiry.IsZero() || expiry.Before(s.transferExpiry):
-			s.transferExpiry = expiry
+		case next == 0 || wait < next:
+			next = max(pruneInterval, wait)
 		}
 	}
-	return r.deleteAll(ctx, s, expired)
+	return next, r.deleteAll(ctx, s, expired)
 }
 
-// untilTransfersExpire returns when the next transferred state is deleted.
-func untilTransfersExpire(s *scope) time.Duration {
-	if s.transferExpiry.IsZero() {
-		return 0
-	}
-	return max(pruneInterval, s.transferExpiry.Sub(s.now))
+func (r *Reconciler) pruneTransfers(ctx context.Context, s *scope) (err error) {
+	s.transfersExpire, err = r.cleaner.pruneTransfers(ctx, s.workspace)
+	return err
 }
 
 // whilePaused deletes the transferred states that captctl left: they are confidential.
 func (r *Reconciler) whilePaused(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (time.Duration, error) {
-	s := &scope{apply: apply, now: r.Now()}
-	err := r.pruneTransfers(ctx, s)
-	return untilTransfersExpire(s), err
+	return r.cleaner.pruneTransfers(ctx, &workspace{apply: apply, now: r.Now()})
 }
 
 // pruneMoved deletes the Secret of the default backend if the state is in another one. A
@@ -220,7 +215,7 @@ func (r *Reconciler) whilePaused(ctx context.Context, apply *infrav1.WorkspaceTe
 // would use the outdated state in it. A state that is not an earlier version of the
 // known one is kept as a snapshot: a user moved the state, or an earlier workspace of the
 // same name left it.
-func (r *Reconciler) pruneMoved(ctx context.Context, s *scope) error {
+func (r *cleaner) pruneMoved(ctx context.Context, s *workspace) error {
 	state := s.apply.Status.State
 	if s.current() != nil || state == nil || state.Confirmation != infrav1.StateConfirmed || usesKubernetes(state, s.runs) {
 		return nil
@@ -268,7 +263,7 @@ func isOutdated(version terraform.StateInfo, known *infrav1.StateStatus) bool {
 
 // keepAsSnapshot stores the state of the default backend as a snapshot that is not
 // pruned.
-func (r *Reconciler) keepAsSnapshot(ctx context.Context, s *scope, state *corev1.Secret, lineage string) error {
+func (r *cleaner) keepAsSnapshot(ctx context.Context, s *workspace, state *corev1.Secret, lineage string) error {
 	content, err := record.StateContent(state)
 	if err != nil {
 		return fmt.Errorf("decompressing the state: %w", err)

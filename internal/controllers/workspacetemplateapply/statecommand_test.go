@@ -104,7 +104,7 @@ func TestRecordResult_doesNotRepeatACommandAfterTheStatusIsLost(t *testing.T) {
 		s.addRun(g, terraform.OperationPlanAndApply, success)
 		s.recordAll(g)
 	}
-	surplus := s.surplusRuns()
+	surplus := surplusRuns(s.workspace)
 	s.runs = s.runs[:len(s.runs)-len(surplus)]
 	s.apply.Status = infrav1.WorkspaceTemplateApplyStatus{}
 	s.recordAll(g)
@@ -302,7 +302,7 @@ func TestPruneMoved(t *testing.T) {
 				test.change(s.apply.Status.State)
 			}
 			s.apply.Status.Runs = 3
-			c.Expect(c.reconciler.pruneMoved(t.Context(), s)).To(Succeed())
+			c.Expect(c.reconciler.build().cleaner.pruneMoved(t.Context(), s.workspace)).To(Succeed())
 			if test.left == "" {
 				c.Expect(c.secrets()).To(BeEmpty())
 				return
@@ -329,7 +329,7 @@ func TestPruneMoved_keepsTheStateIfItsSnapshotIsForged(t *testing.T) {
 	s := newScope("hello")
 	s.apply.Status.Runs = 3
 	s.apply.Status.State = &infrav1.StateStatus{Backend: "http", Lineage: "l", Serial: 5, Confirmation: infrav1.StateConfirmed}
-	c.Expect(c.reconciler.pruneMoved(t.Context(), s)).To(MatchError(ContainSubstring("has another content")))
+	c.Expect(c.reconciler.build().cleaner.pruneMoved(t.Context(), s.workspace)).To(MatchError(ContainSubstring("has another content")))
 	c.Expect(c.secrets()).To(ContainElement("tfstate-default-hello-ws"))
 }
 

@@ -59,7 +59,7 @@ func recordViolations(plan *infrav1.PlanStatus, run *runRecord, result *terrafor
 // reportViolations counts the violations of a run and writes an event about them. The
 // names are those of policies that exist: a run may report anything. An apply repeats what
 // was reported for its plan, unless it is denied.
-func (r *Reconciler) reportViolations(s *scope, run *runRecord) {
+func (r *recorder) reportViolations(s *status, run *runRecord) {
 	plan, result := s.apply.Status.Plan, run.result()
 	if plan == nil || plan.Run != run.id && (result == nil || !result.Operation.AppliesPlan() || result.Outcome != terraform.OutcomeDenied) {
 		return

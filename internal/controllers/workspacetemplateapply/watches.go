@@ -10,7 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
@@ -39,7 +41,7 @@ func workspaceOf(obj client.Object) []string {
 
 // workspacesOfCluster returns the workspaces of a Cluster, which are paused with
 // it.
-func (r *Reconciler) workspacesOfCluster(ctx context.Context, cluster client.Object) []ctrl.Request {
+func (r *resolver) workspacesOfCluster(ctx context.Context, cluster client.Object) []ctrl.Request {
 	return reconcile.Requests(ctx, r.Client, &infrav1.WorkspaceTemplateApplyList{},
 		func(*infrav1.WorkspaceTemplateApply) bool { return true },
 		client.InNamespace(cluster.GetNamespace()), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.GetName()})
@@ -61,10 +63,17 @@ type tracker struct {
 	readers map[reference]map[client.ObjectKey]bool
 	// references has the objects that a workspace reads.
 	references map[client.ObjectKey][]reference
+
+	// controller gets the watches of Flux sources when the first workspace has one. watched
+	// are their kinds, and metadata watches the metadata of all objects.
+	controller controller.Controller
+	metadata   cache.Cache
+	watching   sync.Mutex
+	watched    map[string]bool
 }
 
 func newTracker() *tracker {
-	return &tracker{readers: map[reference]map[client.ObjectKey]bool{}, references: map[client.ObjectKey][]reference{}}
+	return &tracker{readers: map[reference]map[client.ObjectKey]bool{}, references: map[client.ObjectKey][]reference{}, watched: map[string]bool{}}
 }
 
 // set replaces the references of a workspace. It must be called before the

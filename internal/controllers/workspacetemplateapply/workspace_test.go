@@ -29,7 +29,8 @@ func testPolicy() template.Policy {
 // newScope returns the scope of a new workspace.
 func newScope(name string) *scope {
 	apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, UID: "u", Annotations: map[string]string{}}}
-	s := &scope{apply: apply, now: noon, policy: testPolicy()}
+	s := scopeOf(&workspace{apply: apply, now: noon})
+	s.policy = testPolicy()
 	s.inputs = &template.Inputs{Hash: inputs, Policy: s.policy}
 	s.inputs.Request.Workspace = terraform.WorkspaceRef{Namespace: "n", Name: name, UID: "u"}
 	s.inputs.Request.Backend = terraform.Backend{Type: terraform.BackendKubernetes, Namespace: "n", SecretSuffix: template.StateSuffix(name)}

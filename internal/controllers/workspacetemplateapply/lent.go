@@ -22,66 +22,66 @@ import (
 )
 
 const (
-	// hostManager is the field manager of the workspaces that run for others. Fields that
-	// the guest does not set are left to the users of the host.
-	hostManager = "capt-host"
-	// hostPurpose is the purpose of the seal of these workspaces.
-	hostPurpose = "capt.appthrust.io/host"
-	// maxHostedName is the limit for the name of a workspace.
-	maxHostedName = 200
+	// fieldManager is the field manager of the workspaces that run for others. Fields that
+	// the borrower does not set are left to the users of the lender.
+	fieldManager = "capt-host"
+	// sealPurpose is the purpose of the seal of these workspaces.
+	sealPurpose = "capt.appthrust.io/host"
+	// maxLentName is the limit for the name of a workspace.
+	maxLentName = 200
 )
 
-// hostedAnnotations are the annotations that a guest passes on. Those that read or change
-// the state are for the users of the host.
-var hostedAnnotations = []string{
+// lentAnnotations are the annotations that a borrower passes on. Those that read or change
+// the state are for the users of the lender.
+var lentAnnotations = []string{
 	infrav1.RunRequestedAnnotation, infrav1.CheckDriftAnnotation, infrav1.CancelRunAnnotation,
 	infrav1.RejectPlanAnnotation, infrav1.AllowDestroyAnnotation, infrav1.ForceUnlockAnnotation,
 }
 
-// passedApproval is the annotation of a workspace that runs for a guest with the plan that
-// the users of the guest have approved. It distinguishes their approval, which they may
-// withdraw, from that of the users of the host.
+// passedApproval is the annotation of a workspace that runs for a borrower with the plan that
+// the users of the borrower have approved. It distinguishes their approval, which they may
+// withdraw, from that of the users of the lender.
 const passedApproval = "capt.appthrust.io/approved-by-guest" //nolint:gosec // The name of an annotation.
 
-// passedAuthor is the annotation of a workspace that runs for a guest with the user who changed
-// the guest last, or deleted it. He must not approve the plan of his change here.
+// passedAuthor is the annotation of a workspace that runs for a borrower with the user who changed
+// the borrower last, or deleted it. He must not approve the plan of his change here.
 const passedAuthor = "capt.appthrust.io/changed-by-guest" //nolint:gosec // The name of an annotation.
 
-// passedAnnotations are the annotations that follow the guest.
-var passedAnnotations = append([]string{clusterv1.PausedAnnotation, passedApproval, passedAuthor, template.GuestRequirementsAnnotation}, hostedAnnotations...)
+// passedAnnotations are the annotations that follow the borrower.
+var passedAnnotations = append([]string{clusterv1.PausedAnnotation, passedApproval, passedAuthor, template.GuestRequirementsAnnotation}, lentAnnotations...)
 
-// hostedKey returns the key of the workspace that runs for a guest in a namespace. The
+// lentKey returns the key of the workspace that runs for a borrower in a namespace. The
 // name of a namespace has no dot.
-func hostedKey(guest *infrav1.WorkspaceTemplateApply, namespace string) client.ObjectKey {
-	return client.ObjectKey{Namespace: namespace, Name: record.Shorten(guest.Namespace+"."+guest.Name, maxHostedName)}
+func lentKey(borrower *infrav1.WorkspaceTemplateApply, namespace string) client.ObjectKey {
+	return client.ObjectKey{Namespace: namespace, Name: record.Shorten(borrower.Namespace+"."+borrower.Name, maxLentName)}
 }
 
-// readHosted reads the workspace that runs for a guest. It returns a fault if a user has
+// readLent reads the workspace that runs for a borrower. It returns a fault if a user has
 // created a workspace with its name.
-func (r *Reconciler) readHosted(ctx context.Context, guest *infrav1.WorkspaceTemplateApply, namespace string) (*infrav1.WorkspaceTemplateApply, error) {
-	key, found := hostedKey(guest, namespace), &infrav1.WorkspaceTemplateApply{}
+func (r *lender) readLent(ctx context.Context, borrower *infrav1.WorkspaceTemplateApply, namespace string) (*infrav1.WorkspaceTemplateApply, error) {
+	key, found := lentKey(borrower, namespace), &infrav1.WorkspaceTemplateApply{}
 	if err := r.Reader.Get(ctx, key, found); err != nil {
 		return nil, err //nolint:wrapcheck // The caller distinguishes one that does not exist.
 	}
-	if guestNamespace, name := found.HostedFor(); guestNamespace != guest.Namespace || name != guest.Name {
+	if borrowerNamespace, name := found.HostedFor(); borrowerNamespace != borrower.Namespace || name != borrower.Name {
 		return nil, fault.Stall(infrav1.NotAllowedReason, "Workspace %s, which should run for this one, runs for itself or another one: rename it", key)
 	}
 	return found, nil
 }
 
-// ensureHosted creates or updates the workspace that runs for a guest, and returns it.
-func (r *Reconciler) ensureHosted(ctx context.Context, guest *infrav1.WorkspaceTemplateApply, namespace string, paused bool) (*infrav1.WorkspaceTemplateApply, error) {
-	found, err := r.readHosted(ctx, guest, namespace)
+// ensureLent creates or updates the workspace that runs for a borrower, and returns it.
+func (r *lender) ensureLent(ctx context.Context, borrower *infrav1.WorkspaceTemplateApply, namespace string, paused bool) (*infrav1.WorkspaceTemplateApply, error) {
+	found, err := r.readLent(ctx, borrower, namespace)
 	switch {
-	case apierrors.IsNotFound(err) && recordedHost(guest) != "":
+	case apierrors.IsNotFound(err) && recordedLender(borrower) != "":
 		return nil, fault.Stall(infrav1.StateMissingReason, "Workspace %s, which has the state of this one, does not exist: restore or move it, or remove the annotation %s to start with an empty state",
-			hostedKey(guest, namespace), infrav1.HostedInAnnotation)
+			lentKey(borrower, namespace), infrav1.HostedInAnnotation)
 	case client.IgnoreNotFound(err) != nil:
 		return nil, err
-	case err == nil && !found.DeletionTimestamp.IsZero() && guest.DeletionTimestamp.IsZero():
+	case err == nil && !found.DeletionTimestamp.IsZero() && borrower.DeletionTimestamp.IsZero():
 		return nil, fault.Wait(clusterv1.DeletingReason, "Workspace %s, which runs for this one, is being deleted", client.ObjectKeyFromObject(found))
 	}
-	desired, sealErr := r.desiredHosted(ctx, guest, namespace, paused)
+	desired, sealErr := r.desiredLent(ctx, borrower, namespace, paused)
 	if sealErr != nil {
 		return nil, sealErr
 	}
@@ -89,73 +89,73 @@ func (r *Reconciler) ensureHosted(ctx context.Context, guest *infrav1.WorkspaceT
 	case err == nil && !found.DeletionTimestamp.IsZero():
 		found, err = r.updateDeleted(ctx, found, desired)
 	case err != nil || differs(found, desired):
-		found, err = r.applyHosted(ctx, desired)
+		found, err = r.applyLent(ctx, desired)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if guest.Annotations == nil {
-		guest.Annotations = map[string]string{}
+	if borrower.Annotations == nil {
+		borrower.Annotations = map[string]string{}
 	}
 	// It survives a move to another management cluster, where the status is lost.
-	guest.Annotations[infrav1.HostedInAnnotation] = namespace
-	guest.Status.Host = new(referenceTo(found))
+	borrower.Annotations[infrav1.HostedInAnnotation] = namespace
+	borrower.Status.Host = new(referenceTo(found))
 	return found, nil
 }
 
-// desiredHosted returns the workspace that runs for a guest. Nothing in it refers to an
-// object by a name that the guest chooses.
-func (r *Reconciler) desiredHosted(ctx context.Context, guest *infrav1.WorkspaceTemplateApply, namespace string, paused bool) (*infrav1.WorkspaceTemplateApply, error) {
-	key := hostedKey(guest, namespace)
+// desiredLent returns the workspace that runs for a borrower. Nothing in it refers to an
+// object by a name that the borrower chooses.
+func (r *lender) desiredLent(ctx context.Context, borrower *infrav1.WorkspaceTemplateApply, namespace string, paused bool) (*infrav1.WorkspaceTemplateApply, error) {
+	key := lentKey(borrower, namespace)
 	desired := &infrav1.WorkspaceTemplateApply{
 		TypeMeta: metav1.TypeMeta{APIVersion: infrav1.GroupVersion.String(), Kind: "WorkspaceTemplateApply"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Annotations: map[string]string{
-			infrav1.HostedForAnnotation: guest.Namespace + "/" + guest.Name,
+			infrav1.HostedForAnnotation: borrower.Namespace + "/" + borrower.Name,
 		}},
-		Spec: *guest.Spec.DeepCopy(),
+		Spec: *borrower.Spec.DeepCopy(),
 	}
 	spec := &desired.Spec
-	spec.TemplateRef = infrav1.TemplateReference{Name: guest.Spec.TemplateRef.Name}
+	spec.TemplateRef = infrav1.TemplateReference{Name: borrower.Spec.TemplateRef.Name}
 	spec.ProviderConfigRef, spec.WaitForSecrets, spec.WaitForWorkspaces = nil, nil, nil
-	// These fields are for the users of the host: a guest that applied them could also remove
+	// These fields are for the users of the lender: a borrower that applied them could also remove
 	// them, even if both had set them.
 	spec.Approval, spec.DestroyApproval, spec.Protect = "", "", nil
-	if required := template.SpecRequirements(&guest.Spec); required != "" {
+	if required := template.SpecRequirements(&borrower.Spec); required != "" {
 		desired.Annotations[template.GuestRequirementsAnnotation] = required
 	}
 	spec.WriteConnectionSecretToRef = &infrav1.ObjectReference{Name: key.Name + "-connection"}
-	for _, name := range hostedAnnotations {
-		if value, set := guest.Annotations[name]; set {
+	for _, name := range lentAnnotations {
+		if value, set := borrower.Annotations[name]; set {
 			desired.Annotations[name] = value
 		}
 	}
 	if paused {
 		desired.Annotations[clusterv1.PausedAnnotation] = ""
 	}
-	if plan := guest.Spec.ApprovedPlan; plan != "" {
+	if plan := borrower.Spec.ApprovedPlan; plan != "" {
 		desired.Annotations[passedApproval] = plan
 	}
-	if author := authorOf(guest); author != "" {
+	if author := authorOf(borrower); author != "" {
 		desired.Annotations[passedAuthor] = author
 	}
-	if filter := guest.Labels[clusterv1.WatchLabel]; filter != "" {
+	if filter := borrower.Labels[clusterv1.WatchLabel]; filter != "" {
 		desired.Labels = map[string]string{clusterv1.WatchLabel: filter}
 	}
 	seal, err := r.SealKey(ctx)
 	if err != nil {
 		return nil, err
 	}
-	desired.Annotations[record.SealAnnotation] = seal.Sign(hostPurpose, hostedContent(desired))
+	desired.Annotations[record.SealAnnotation] = seal.Sign(sealPurpose, sealedContent(desired))
 	return desired, nil
 }
 
-// authorOf returns who is responsible for the next plan of a guest: the user who deleted it, or
+// authorOf returns who is responsible for the next plan of a borrower: the user who deleted it, or
 // who changed it last.
-func authorOf(guest *infrav1.WorkspaceTemplateApply) string {
-	if !guest.DeletionTimestamp.IsZero() && guest.Status.DeletedBy != "" {
-		return guest.Status.DeletedBy
+func authorOf(borrower *infrav1.WorkspaceTemplateApply) string {
+	if !borrower.DeletionTimestamp.IsZero() && borrower.Status.DeletedBy != "" {
+		return borrower.Status.DeletedBy
 	}
-	return guest.Annotations[infrav1.ChangedByAnnotation]
+	return borrower.Annotations[infrav1.ChangedByAnnotation]
 }
 
 // onlyManual returns an approval mode if it requires approval.
@@ -166,18 +166,18 @@ func onlyManual(mode infrav1.ApprovalMode) infrav1.ApprovalMode {
 	return mode
 }
 
-// hostedContent is what the seal of a workspace that runs for another one covers.
-func hostedContent(apply *infrav1.WorkspaceTemplateApply) []byte {
+// sealedContent is what the seal of a workspace that runs for another one covers.
+func sealedContent(apply *infrav1.WorkspaceTemplateApply) []byte {
 	return mustJSON([]string{apply.Namespace, apply.Name, apply.Annotations[infrav1.HostedForAnnotation]})
 }
 
-// differs reports whether a workspace is not as desired. What users of the host add is
+// differs reports whether a workspace is not as desired. What users of the lender add is
 // not compared: the approval of a plan, what they require, and further annotations.
 func differs(found, desired *infrav1.WorkspaceTemplateApply) bool {
 	spec := desired.Spec.DeepCopy()
 	spec.Approval, spec.DestroyApproval, spec.Protect = found.Spec.Approval, found.Spec.DestroyApproval, found.Spec.Protect
 	if spec.ApprovedPlan == "" {
-		spec.ApprovedPlan = approvedByHost(found)
+		spec.ApprovedPlan = approvedByLender(found)
 	}
 	same := map[string]string{}
 	maps.Copy(same, found.Annotations)
@@ -190,15 +190,15 @@ func differs(found, desired *infrav1.WorkspaceTemplateApply) bool {
 	return !equality.Semantic.DeepEqual(&found.Spec, spec) || !maps.Equal(found.Annotations, same)
 }
 
-// approvedByHost returns the plan that the users of the host have approved, if any.
-func approvedByHost(found *infrav1.WorkspaceTemplateApply) string {
+// approvedByLender returns the plan that the users of the lender have approved, if any.
+func approvedByLender(found *infrav1.WorkspaceTemplateApply) string {
 	if plan := found.Spec.ApprovedPlan; plan != found.Annotations[passedApproval] {
 		return plan
 	}
 	return ""
 }
 
-func (r *Reconciler) applyHosted(ctx context.Context, desired *infrav1.WorkspaceTemplateApply) (*infrav1.WorkspaceTemplateApply, error) {
+func (r *lender) applyLent(ctx context.Context, desired *infrav1.WorkspaceTemplateApply) (*infrav1.WorkspaceTemplateApply, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(desired)
 	if err != nil {
 		return nil, fmt.Errorf("encoding workspace %s: %w", desired.Name, err)
@@ -206,7 +206,7 @@ func (r *Reconciler) applyHosted(ctx context.Context, desired *infrav1.Workspace
 	delete(content, "status")
 	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
 	body := &unstructured.Unstructured{Object: content}
-	if err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(body), client.FieldOwner(hostManager), client.ForceOwnership); err != nil {
+	if err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(body), client.FieldOwner(fieldManager), client.ForceOwnership); err != nil {
 		return nil, fmt.Errorf("applying workspace %s: %w", client.ObjectKeyFromObject(desired), err)
 	}
 	applied := &infrav1.WorkspaceTemplateApply{}
@@ -218,14 +218,14 @@ func (r *Reconciler) applyHosted(ctx context.Context, desired *infrav1.Workspace
 
 // updateDeleted updates a workspace that is being deleted. It does not apply it, which
 // would create it again if it is gone.
-func (r *Reconciler) updateDeleted(ctx context.Context, found, desired *infrav1.WorkspaceTemplateApply) (*infrav1.WorkspaceTemplateApply, error) {
+func (r *lender) updateDeleted(ctx context.Context, found, desired *infrav1.WorkspaceTemplateApply) (*infrav1.WorkspaceTemplateApply, error) {
 	keepStricter(&desired.Spec, &found.Spec)
 	if !differs(found, desired) {
 		return found, nil
 	}
 	updated := found.DeepCopy()
 	if updated.Spec = desired.Spec; updated.Spec.ApprovedPlan == "" {
-		updated.Spec.ApprovedPlan = approvedByHost(found)
+		updated.Spec.ApprovedPlan = approvedByLender(found)
 	}
 	for _, name := range passedAnnotations {
 		delete(updated.Annotations, name)
@@ -238,62 +238,62 @@ func (r *Reconciler) updateDeleted(ctx context.Context, found, desired *infrav1.
 }
 
 // keepStricter keeps what protects the resources of a workspace that is being deleted: the
-// users of the host may have set it.
+// users of the lender may have set it.
 func keepStricter(spec, before *infrav1.WorkspaceTemplateApplySpec) {
 	spec.Approval, spec.DestroyApproval, spec.Protect = before.Approval, before.DestroyApproval, before.Protect
 	spec.RetainWorkspaceOnDelete = spec.RetainWorkspaceOnDelete || before.RetainWorkspaceOnDelete
 }
 
-// guestKey returns the key of the workspace of another namespace for which this one runs. It
+// borrowerKey returns the key of the workspace of another namespace for which this one runs. It
 // returns false if there is none, or if the manager did not set it.
-func (s *scope) guestKey() (client.ObjectKey, bool) {
+func (s *workspace) borrowerKey() (client.ObjectKey, bool) {
 	namespace, name := s.apply.HostedFor()
-	sealed := s.key != nil && s.key.Verify(hostPurpose, hostedContent(s.apply), s.apply.Annotations[record.SealAnnotation])
+	sealed := s.key != nil && s.key.Verify(sealPurpose, sealedContent(s.apply), s.apply.Annotations[record.SealAnnotation])
 	return client.ObjectKey{Namespace: namespace, Name: name}, namespace != "" && sealed
 }
 
-// checkHosting returns a fault unless a workspace that runs for one of another namespace
-// may do so: CAPT has created it, that workspace has it as its host, and template and
+// checkLending returns a fault unless a workspace that runs for one of another namespace
+// may do so: CAPT has created it, that workspace has it as its lender, and template and
 // provider config are granted to that namespace.
-func (r *Reconciler) checkHosting(ctx context.Context, s *scope) error {
+func (r *resolver) checkLending(ctx context.Context, s *resolved) error {
 	if namespace, _ := s.apply.HostedFor(); namespace == "" {
 		return nil
 	}
-	guest, sealed := s.guestKey()
+	borrower, sealed := s.borrowerKey()
 	if !sealed {
-		return fault.Stall(infrav1.NotAllowedReason, "The annotation %s was not set by this manager: remove it. If the key of the seals was lost, create WorkspaceTemplateApply %s again, with the spec of this one, and delete it if this one is to be deleted", infrav1.HostedForAnnotation, guest)
+		return fault.Stall(infrav1.NotAllowedReason, "The annotation %s was not set by this manager: remove it. If the key of the seals was lost, create WorkspaceTemplateApply %s again, with the spec of this one, and delete it if this one is to be deleted", infrav1.HostedForAnnotation, borrower)
 	}
-	if err := r.checkGuest(ctx, s, guest); err != nil {
+	if err := r.checkBorrower(ctx, s, borrower); err != nil {
 		return err
 	}
-	if err := r.Grants.Check(ctx, guest.Namespace, infrav1.GrantedWorkspaceTemplate, client.ObjectKeyFromObject(s.sources.Template)); err != nil {
+	if err := r.Grants.Check(ctx, borrower.Namespace, infrav1.GrantedWorkspaceTemplate, client.ObjectKeyFromObject(s.sources.Template)); err != nil {
 		return err
 	}
 	if config := s.sources.ProviderConfig; config != nil {
-		return r.Grants.Check(ctx, guest.Namespace, infrav1.GrantedWorkspaceProviderConfig, client.ObjectKeyFromObject(config))
+		return r.Grants.Check(ctx, borrower.Namespace, infrav1.GrantedWorkspaceProviderConfig, client.ObjectKeyFromObject(config))
 	}
 	return nil
 }
 
-// checkGuest returns a fault unless the guest of a workspace exists and runs here. A
-// workspace that is being deleted needs no guest to destroy its resources.
-func (r *Reconciler) checkGuest(ctx context.Context, s *scope, key client.ObjectKey) error {
+// checkBorrower returns a fault unless the borrower of a workspace exists and runs here. A
+// workspace that is being deleted needs no borrower to destroy its resources.
+func (r *resolver) checkBorrower(ctx context.Context, s *resolved, key client.ObjectKey) error {
 	if !s.apply.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	guest := &infrav1.WorkspaceTemplateApply{}
-	err := r.Client.Get(ctx, key, guest)
+	borrower := &infrav1.WorkspaceTemplateApply{}
+	err := r.Client.Get(ctx, key, borrower)
 	if err := reconcile.WaitIfNotFound(err, infrav1.WaitingForWorkspaceReason, "WorkspaceTemplateApply "+key.String()+", for which this one runs,", "restore or move it, or delete this one"); err != nil {
 		return err
 	}
-	if guest.Status.Runs > 0 || recordedHost(guest) != s.apply.Namespace {
+	if borrower.Status.Runs > 0 || recordedLender(borrower) != s.apply.Namespace {
 		return fault.Wait(infrav1.NotAllowedReason, "WorkspaceTemplateApply %s, for which this one runs, does not run in namespace %s", key, s.apply.Namespace)
 	}
 	return nil
 }
 
-// hostedOutputs returns the outputs of the workspace that runs for a guest.
-func (r *Reconciler) hostedOutputs(ctx context.Context, found *infrav1.WorkspaceTemplateApply) (map[string][]byte, error) {
+// lentOutputs returns the outputs of the workspace that runs for a borrower.
+func (r *lender) lentOutputs(ctx context.Context, found *infrav1.WorkspaceTemplateApply) (map[string][]byte, error) {
 	var secret corev1.Secret
 	key := client.ObjectKey{Namespace: found.Namespace, Name: found.Status.ConnectionSecretName}
 	if err := r.Reader.Get(ctx, key, &secret); err != nil {

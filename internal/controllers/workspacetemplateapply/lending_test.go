@@ -287,7 +287,7 @@ func TestGroup_chargesTheNamespaceThatTheManagerRecorded(t *testing.T) {
 	c.host()
 	key, err := c.reconciler.SealKey(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect((&scope{apply: c.hosted(), key: key}).group().Namespace).To(Equal("n"))
+	g.Expect(scopeOf(&workspace{apply: c.hosted(), key: key}).group().Namespace).To(Equal("n"))
 	for name, change := range map[string]func(*infrav1.WorkspaceTemplateApply){
 		"another guest": func(a *infrav1.WorkspaceTemplateApply) { a.Annotations[infrav1.HostedForAnnotation] = "victim/hello" },
 		"no seal":       func(a *infrav1.WorkspaceTemplateApply) { delete(a.Annotations, record.SealAnnotation) },
@@ -295,7 +295,7 @@ func TestGroup_chargesTheNamespaceThatTheManagerRecorded(t *testing.T) {
 	} {
 		forged := c.hosted()
 		change(forged)
-		g.Expect((&scope{apply: forged, key: key}).group().Namespace).To(BeEmpty(), name)
+		g.Expect(scopeOf(&workspace{apply: forged, key: key}).group().Namespace).To(BeEmpty(), name)
 	}
 }
 
@@ -333,10 +333,10 @@ func TestOutputsSource_isRestored(t *testing.T) {
 	t.Log("the run was sealed again")
 	run := &runRecord{secret: c.runSecret("hello-r1")}
 	delete(run.secret.Annotations, record.ObjectsAnnotation)
-	s := &scope{apply: newApply(), sources: template.Sources{Template: newTemplate()}, inputs: &template.Inputs{Hash: run.inputs()}}
-	c.Expect(s.sourceOf(run)).To(HaveValue(HaveField("TemplateRef", infrav1.ObjectReference{Namespace: "n", Name: "vpc"})))
+	s := &resolved{workspace: &workspace{apply: newApply()}, sources: template.Sources{Template: newTemplate()}, inputs: &template.Inputs{Hash: run.inputs()}}
+	c.Expect(sourceOf(s, run)).To(HaveValue(HaveField("TemplateRef", infrav1.ObjectReference{Namespace: "n", Name: "vpc"})))
 	s.inputs.Hash = "other"
-	c.Expect(s.sourceOf(run)).To(BeNil(), "the next run may use something else")
+	c.Expect(sourceOf(s, run)).To(BeNil(), "the next run may use something else")
 	s.apply.Status.OutputsSource = source
-	c.Expect(s.sourceOf(run)).To(Equal(source))
+	c.Expect(sourceOf(s, run)).To(Equal(source))
 }
