@@ -22,7 +22,7 @@ import (
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/decision"
 	"github.com/appthrust/capt/internal/terraform/template"
 )
 
@@ -193,10 +193,10 @@ func (m *objectMetrics) readDrift(ctx context.Context, workspace *infrav1.Worksp
 	if drift == nil || !workspace.DeletionTimestamp.IsZero() || workspace.Status.Host != nil {
 		return
 	}
-	if len(drift.Resources) == 0 || workspacetemplateapply.ChecksDrift(m.policyOf(ctx, workspace)) {
+	if len(drift.Resources) == 0 || decision.ChecksDrift(m.policyOf(ctx, workspace)) {
 		m.drifted.WithLabelValues(workspace.Namespace, workspace.Name).Set(float64(len(drift.Resources)))
 	}
-	if !drift.FailedAt.IsZero() && workspacetemplateapply.DriftUnknown(m.policyOf(ctx, workspace), drift) {
+	if !drift.FailedAt.IsZero() && decision.DriftUnknown(m.policyOf(ctx, workspace), drift) {
 		m.driftUnknown.WithLabelValues(workspace.Namespace, workspace.Name).Set(1)
 	}
 }
@@ -215,7 +215,7 @@ func (m *objectMetrics) isFailing(ctx context.Context, workspace *infrav1.Worksp
 	case failure.Attempts >= maxRetries:
 		return true
 	default:
-		return workspacetemplateapply.GaveUp(m.policyOf(ctx, workspace), failure)
+		return decision.GaveUp(m.policyOf(ctx, workspace), failure)
 	}
 }
 

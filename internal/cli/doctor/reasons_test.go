@@ -98,7 +98,11 @@ func TestFailureFixes_haveEveryReasonThatWaitsForAUser(t *testing.T) {
 	g := NewWithT(t)
 	values := constantsOf(t, "api/infrastructure/v1beta1")
 	reasons := map[string]bool{string(terraform.StateMissing): true, string(terraform.StateForeign): true, string(terraform.StateOutdated): true}
-	for _, dir := range []string{"internal/controllers/workspacetemplateapply", "internal/terraform/template"} {
+	const workspaces = "internal/controllers/workspacetemplateapply"
+	for _, dir := range []string{
+		workspaces, workspaces + "/decision", workspaces + "/execution", workspaces + "/history", workspaces + "/lending",
+		workspaces + "/outputs", workspaces + "/runs", workspaces + "/sources", "internal/terraform/template",
+	} {
 		for _, file := range parseSources(t, dir) {
 			ast.Inspect(file, func(node ast.Node) bool {
 				if name := stallingReason(node); name != "" {

@@ -14,6 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/decision"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/execution"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/record"
 )
@@ -97,13 +100,13 @@ func TestReconcile_keepsTheSlotOfARunThatTheCacheLacks(t *testing.T) {
 func TestReleaseSlot_ofARunThatWasDeleted(t *testing.T) {
 	c := newTestController(t, newApply())
 	s := newScope("hello")
-	s.apply = c.get()
-	c.reconciler.build().numbers.setActive(s.workspace, 7)
-	c.reconciler.queue.Hold(s.slot(), s.group())
-	c.reconciler.releaseSlot(t.Context(), s.apply, s)
+	s.Apply = c.get()
+	c.reconciler.build().numbers.SetActive(s.Workspace, 7)
+	c.reconciler.queue.Hold(s.Slot(), s.Group())
+	c.reconciler.releaseSlot(t.Context(), s.Apply, s)
 	running, _ := c.reconciler.queue.Len()
 	c.Expect(running).To(BeZero())
-	c.Expect(c.reconciler.build().numbers.lastActive(s.workspace).number).To(BeZero())
+	c.Expect(c.reconciler.build().numbers.LastActive(s.Workspace).Number).To(BeZero())
 }
 
 // The pod of a run may need longer to start than the clock of its node is behind. The start of
@@ -123,20 +126,20 @@ func TestRecordRun_endsAfterItWasSeenRunning(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			s, r := newScope("hello"), recording(func() error { return nil })
-			run := s.startRun(g, decision{operation: terraform.OperationPlanAndApply})
-			run.secret.CreationTimestamp = metav1.NewTime(created)
+			run := startRun(g, s, decision.Decision{Operation: terraform.OperationPlanAndApply})
+			run.Secret.CreationTimestamp = metav1.NewTime(created)
 			if tc.other >= 0 {
-				s.now = seen
-				r.build().numbers.setActive(s.workspace, max(tc.other, run.number))
-				s.now = noon
+				s.Now = seen
+				r.build().numbers.SetActive(s.Workspace, max(tc.other, run.Number))
+				s.Now = noon
 			}
 			finished := noon.Add(tc.finished)
-			g.Expect(record.SetResult(run.secret, &terraform.Result{
+			g.Expect(record.SetResult(run.Secret, &terraform.Result{
 				Outcome: terraform.OutcomeFailed, Class: terraform.ClassTransient, StartedAt: finished.Add(-5 * time.Minute), FinishedAt: finished,
 			})).To(Succeed())
-			g.Expect(r.build().recorder.recordRun(t.Context(), s.status, run)).To(Succeed())
-			g.Expect(s.apply.Status.Failure.NextAt.Time).To(Equal(noon.Add(tc.want + 15*time.Second)))
-			g.Expect(s.apply.Status.History[0].Duration.Duration).To(Equal(5 * time.Minute))
+			g.Expect(r.build().recorder.RecordRun(t.Context(), s.Status, run)).To(Succeed())
+			g.Expect(s.Apply.Status.Failure.NextAt.Time).To(Equal(noon.Add(tc.want + 15*time.Second)))
+			g.Expect(s.Apply.Status.History[0].Duration.Duration).To(Equal(5 * time.Minute))
 		})
 	}
 }
@@ -144,9 +147,9 @@ func TestRecordRun_endsAfterItWasSeenRunning(t *testing.T) {
 func TestAttend_remembersThatARunHasNotEnded(t *testing.T) {
 	c := newTestController(t, append(values(), newApply())...)
 	c.reconcile()
-	s := scopeOf(&workspace{apply: c.get()})
-	c.Expect(c.reconciler.build().numbers.lastActive(s.workspace)).To(Equal(activeRun{1, noon}))
+	s := execution.NewScope(&runs.Workspace{Apply: c.get()})
+	c.Expect(c.reconciler.build().numbers.LastActive(s.Workspace)).To(Equal(runs.ActiveRun{1, noon}))
 	c.reconciler.Now = func() time.Time { return noon.Add(time.Minute) }
 	c.reconcile()
-	c.Expect(c.reconciler.build().numbers.lastActive(s.workspace)).To(Equal(activeRun{1, noon.Add(time.Minute)}))
+	c.Expect(c.reconciler.build().numbers.LastActive(s.Workspace)).To(Equal(runs.ActiveRun{1, noon.Add(time.Minute)}))
 }

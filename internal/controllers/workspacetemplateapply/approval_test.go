@@ -18,28 +18,28 @@ func TestApproval_recordsWhoApprovedThePlan(t *testing.T) {
 	s := newScope("hello")
 	g.Expect(r.approval(t.Context(), s)).To(Succeed(), "without a plan")
 
-	s.apply.Status.Plan = &infrav1.PlanStatus{ID: plan, Waiting: new(true)}
+	s.Apply.Status.Plan = &infrav1.PlanStatus{ID: plan, Waiting: new(true)}
 	g.Expect(r.approval(t.Context(), s)).To(Succeed())
-	g.Expect(s.apply.Status.Plan.ApprovedBy).To(BeEmpty())
+	g.Expect(s.Apply.Status.Plan.ApprovedBy).To(BeEmpty())
 
-	s.apply.Spec.ApprovedPlan = plan
-	s.apply.Annotations = map[string]string{infrav1.ApprovedByAnnotation: infrav1.Approval{Plan: plan, At: metav1.NewTime(noon), By: "bob"}.String()}
+	s.Apply.Spec.ApprovedPlan = plan
+	s.Apply.Annotations = map[string]string{infrav1.ApprovedByAnnotation: infrav1.Approval{Plan: plan, At: metav1.NewTime(noon), By: "bob"}.String()}
 	g.Expect(r.approval(t.Context(), s)).To(Succeed())
-	g.Expect(s.apply.Status.Plan.ApprovedBy).To(Equal("bob"))
-	g.Expect(s.apply.Status.Plan.ApprovedAt.Time).To(BeTemporally("==", noon))
+	g.Expect(s.Apply.Status.Plan.ApprovedBy).To(Equal("bob"))
+	g.Expect(s.Apply.Status.Plan.ApprovedAt.Time).To(BeTemporally("==", noon))
 	g.Expect(recorder.Events).To(Receive(ContainSubstring("PlanApproved bob approved plan " + plan)))
 
 	g.Expect(r.approval(t.Context(), s)).To(Succeed())
 	g.Expect(recorder.Events).To(BeEmpty(), "the event is not repeated")
 
-	s.apply.Annotations[infrav1.CommentAnnotation] = plan + " Agreed\nin the meeting"
-	s.apply.Status.Plan.ApprovedBy = ""
+	s.Apply.Annotations[infrav1.CommentAnnotation] = plan + " Agreed\nin the meeting"
+	s.Apply.Status.Plan.ApprovedBy = ""
 	g.Expect(r.approval(t.Context(), s)).To(Succeed())
-	g.Expect(s.apply.Status.Plan.Comment).To(Equal("Agreed in the meeting"))
+	g.Expect(s.Apply.Status.Plan.Comment).To(Equal("Agreed in the meeting"))
 	g.Expect(recorder.Events).To(Receive(HaveSuffix(` with the comment "Agreed in the meeting"`)))
 
-	s.apply.Status.Plan.ID = "plan-fedcba9876543210"
+	s.Apply.Status.Plan.ID = "plan-fedcba9876543210"
 	g.Expect(r.approval(t.Context(), s)).To(Succeed())
-	g.Expect(s.apply.Status.Plan.ApprovedBy).To(BeEmpty(), "another plan")
-	g.Expect(s.apply.Status.Plan.Comment).To(BeEmpty(), "another plan")
+	g.Expect(s.Apply.Status.Plan.ApprovedBy).To(BeEmpty(), "another plan")
+	g.Expect(s.Apply.Status.Plan.Comment).To(BeEmpty(), "another plan")
 }

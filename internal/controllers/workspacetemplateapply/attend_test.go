@@ -15,6 +15,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/decision"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/execution"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/history"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/record"
@@ -30,78 +34,78 @@ func TestActionFor(t *testing.T) {
 		annotations map[string]string
 		deleting    bool
 		operation   terraform.Operation
-		want        action
+		want        execution.Action
 	}{
-		{"pending", terraform.LivenessPending, nil, false, apply, actionStart},
-		{"pending and canceled", terraform.LivenessPending, cancel, false, apply, actionWithdraw},
-		{"pending, another run canceled", terraform.LivenessPending, map[string]string{infrav1.CancelRunAnnotation: "hello-r0"}, false, apply, actionStart},
-		{"pending and workspace deleted", terraform.LivenessPending, nil, true, apply, actionWithdraw},
-		{"pending and destroying", terraform.LivenessPending, nil, true, destroy, actionStart},
-		{"running", terraform.LivenessRunning, nil, false, apply, actionObserve},
-		{"canceled", terraform.LivenessRunning, cancel, false, apply, actionStop},
-		{"another run canceled", terraform.LivenessRunning, map[string]string{infrav1.CancelRunAnnotation: "hello-r0"}, false, apply, actionObserve},
-		{"unlocked while running", terraform.LivenessRunning, unlock, false, apply, actionObserve},
-		{"workspace deleted", terraform.LivenessRunning, nil, true, apply, actionStop},
-		{"destroying", terraform.LivenessRunning, nil, true, destroy, actionObserve},
-		{"destroying, canceled", terraform.LivenessRunning, cancel, true, destroy, actionStop},
-		{"gone", terraform.LivenessGone, nil, false, apply, actionRecordLoss},
-		{"unknown", terraform.LivenessUnknown, nil, false, apply, actionWaitForProof},
-		{"unknown and canceled", terraform.LivenessUnknown, cancel, true, apply, actionWaitForProof},
-		{"unknown and unlocked", terraform.LivenessUnknown, unlock, false, apply, actionRecordLoss},
-		{"unknown, another run unlocked", terraform.LivenessUnknown, map[string]string{infrav1.ForceUnlockAnnotation: "hello-r0"}, false, apply, actionWaitForProof},
+		{"pending", terraform.LivenessPending, nil, false, apply, execution.ActionStart},
+		{"pending and canceled", terraform.LivenessPending, cancel, false, apply, execution.ActionWithdraw},
+		{"pending, another run canceled", terraform.LivenessPending, map[string]string{infrav1.CancelRunAnnotation: "hello-r0"}, false, apply, execution.ActionStart},
+		{"pending and workspace deleted", terraform.LivenessPending, nil, true, apply, execution.ActionWithdraw},
+		{"pending and destroying", terraform.LivenessPending, nil, true, destroy, execution.ActionStart},
+		{"running", terraform.LivenessRunning, nil, false, apply, execution.ActionObserve},
+		{"canceled", terraform.LivenessRunning, cancel, false, apply, execution.ActionStop},
+		{"another run canceled", terraform.LivenessRunning, map[string]string{infrav1.CancelRunAnnotation: "hello-r0"}, false, apply, execution.ActionObserve},
+		{"unlocked while running", terraform.LivenessRunning, unlock, false, apply, execution.ActionObserve},
+		{"workspace deleted", terraform.LivenessRunning, nil, true, apply, execution.ActionStop},
+		{"destroying", terraform.LivenessRunning, nil, true, destroy, execution.ActionObserve},
+		{"destroying, canceled", terraform.LivenessRunning, cancel, true, destroy, execution.ActionStop},
+		{"gone", terraform.LivenessGone, nil, false, apply, execution.ActionRecordLoss},
+		{"unknown", terraform.LivenessUnknown, nil, false, apply, execution.ActionWaitForProof},
+		{"unknown and canceled", terraform.LivenessUnknown, cancel, true, apply, execution.ActionWaitForProof},
+		{"unknown and unlocked", terraform.LivenessUnknown, unlock, false, apply, execution.ActionRecordLoss},
+		{"unknown, another run unlocked", terraform.LivenessUnknown, map[string]string{infrav1.ForceUnlockAnnotation: "hello-r0"}, false, apply, execution.ActionWaitForProof},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
 			s := newScope("hello")
-			run := s.startRun(g, decision{operation: tt.operation})
-			s.apply.Annotations = tt.annotations
+			run := startRun(g, s, decision.Decision{Operation: tt.operation})
+			s.Apply.Annotations = tt.annotations
 			if tt.deleting {
-				s.apply.DeletionTimestamp = new(metav1.NewTime(noon))
+				s.Apply.DeletionTimestamp = new(metav1.NewTime(noon))
 			}
-			g.Expect(actionFor(s.apply, run, tt.liveness, s.obsolete(run) != "")).To(Equal(tt.want))
+			g.Expect(execution.ActionFor(s.Apply, run, tt.liveness, s.Obsolete(run) != "")).To(Equal(tt.want))
 		})
 	}
 }
 
 func TestObserveAgain(t *testing.T) {
 	g := NewWithT(t)
-	run := newScope("hello").startRun(g, decision{operation: terraform.OperationPlan})
-	g.Expect(observeAgain(run)).To(Equal(10*time.Second), "no watch shows what prevents a pod from starting")
+	run := startRun(g, newScope("hello"), decision.Decision{Operation: terraform.OperationPlan})
+	g.Expect(execution.ObserveAgain(run)).To(Equal(10*time.Second), "no watch shows what prevents a pod from starting")
 	claim(g, run, record.Identity{Host: "h"})
-	g.Expect(observeAgain(run)).To(Equal(time.Minute))
+	g.Expect(execution.ObserveAgain(run)).To(Equal(time.Minute))
 }
 
 func TestLostResult(t *testing.T) {
 	g := NewWithT(t)
-	run := newScope("hello").startRun(g, decision{operation: terraform.OperationPlan})
-	result := lostResult(run, noon, noon.Add(time.Minute), "")
+	run := startRun(g, newScope("hello"), decision.Decision{Operation: terraform.OperationPlan})
+	result := runs.Lost(run, noon, noon.Add(time.Minute), "")
 	g.Expect(result).To(HaveField("RunID", "hello-r1"))
 	g.Expect(result).To(HaveField("Operation", terraform.OperationPlan))
-	g.Expect(result).To(HaveField("Outcome", outcomeLost))
-	g.Expect(duration(result)).To(Equal(time.Minute))
+	g.Expect(result).To(HaveField("Outcome", runs.OutcomeLost))
+	g.Expect(history.Duration(result)).To(Equal(time.Minute))
 	g.Expect(result.Diagnostics[0].Detail).To(HaveSuffix("from the state."))
-	g.Expect(lostResult(run, noon, noon, "The node was removed.").Diagnostics[0].Detail).To(HaveSuffix("from the state. The node was removed."))
+	g.Expect(runs.Lost(run, noon, noon, "The node was removed.").Diagnostics[0].Detail).To(HaveSuffix("from the state. The node was removed."))
 }
 
 func TestSetRunStatus(t *testing.T) {
 	g := NewWithT(t)
 	s := newScope("hello")
-	run := s.startRun(g, decision{operation: terraform.OperationPlanAndApply})
-	run.secret.CreationTimestamp = metav1.NewTime(noon.Add(-time.Minute))
+	run := startRun(g, s, decision.Decision{Operation: terraform.OperationPlanAndApply})
+	run.Secret.CreationTimestamp = metav1.NewTime(noon.Add(-time.Minute))
 
-	s.setRunStatus(run, nil)
-	g.Expect(s.apply.Status.Run).To(Equal(&infrav1.RunStatus{
+	s.SetRunStatus(run, nil)
+	g.Expect(s.Apply.Status.Run).To(Equal(&infrav1.RunStatus{
 		ID: "hello-r1", Operation: "PlanAndApply", Inputs: inputs, StartedAt: metav1.NewTime(noon.Add(-time.Minute)),
 	}))
 
-	run.secret.CreationTimestamp = metav1.Time{}
+	run.Secret.CreationTimestamp = metav1.Time{}
 	progress := &terraform.Progress{Phase: terraform.PhaseApplying, Done: 1, Total: 20}
 	for i := range 12 {
 		progress.Current = append(progress.Current, terraform.ResourceProgress{Address: strings.Repeat("ß", 1000) + fmt.Sprint(i), Action: terraform.ActionCreate, Since: noon})
 	}
-	s.setRunStatus(run, progress)
-	status := s.apply.Status.Run
+	s.SetRunStatus(run, progress)
+	status := s.Apply.Status.Run
 	g.Expect(status.StartedAt.Time).To(Equal(noon), "the API server has not set the creation time yet")
 	g.Expect(status.Progress.Phase).To(BeEquivalentTo(terraform.PhaseApplying))
 	g.Expect(status.Progress.Done).To(BeEquivalentTo(1))
@@ -125,8 +129,8 @@ func TestProgressMessage(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
-			run := newScope("hello").startRun(g, decision{operation: terraform.OperationPlanAndApply})
-			g.Expect(progressMessage(run, tt.progress)).To(Equal(tt.want))
+			run := startRun(g, newScope("hello"), decision.Decision{Operation: terraform.OperationPlanAndApply})
+			g.Expect(execution.ProgressMessage(run, tt.progress)).To(Equal(tt.want))
 		})
 	}
 }
@@ -134,13 +138,13 @@ func TestProgressMessage(t *testing.T) {
 func TestStoreFault(t *testing.T) {
 	g := NewWithT(t)
 	for _, err := range []error{apierrors.NewRequestEntityTooLargeError("too large"), apierrors.NewInvalid(schema.GroupKind{}, "s", nil)} {
-		stalled, ok := fault.AsStalled(storeFault(err))
+		stalled, ok := fault.AsStalled(execution.StoreFault(err))
 		g.Expect(ok).To(BeTrue())
 		g.Expect(stalled.Reason).To(Equal(infrav1.RunFailedReason))
 	}
 
 	refused := errors.New("connection refused")
-	g.Expect(storeFault(refused)).To(MatchError(refused))
+	g.Expect(execution.StoreFault(refused)).To(MatchError(refused))
 }
 
 func TestJoinFailure(t *testing.T) {
@@ -170,8 +174,8 @@ func TestUnlessApplied(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
 			s := newScope("hello")
-			s.apply.Status.AppliedInputs = tt.applied
-			err := s.unlessApplied(tt.operation, inputs, tt.err)
+			s.Apply.Status.AppliedInputs = tt.applied
+			err := s.UnlessApplied(tt.operation, inputs, tt.err)
 			if tt.want == nil {
 				g.Expect(err).NotTo(HaveOccurred())
 				return
@@ -184,45 +188,45 @@ func TestUnlessApplied(t *testing.T) {
 func TestAppliedMessage(t *testing.T) {
 	g := NewWithT(t)
 	s := newScope("hello")
-	g.Expect(appliedMessage(s.apply)).To(BeEmpty())
-	s.apply.Status.State = &infrav1.StateStatus{Resources: 3}
-	g.Expect(appliedMessage(s.apply)).To(Equal("3 resources in the state"))
+	g.Expect(history.AppliedMessage(s.Apply)).To(BeEmpty())
+	s.Apply.Status.State = &infrav1.StateStatus{Resources: 3}
+	g.Expect(history.AppliedMessage(s.Apply)).To(Equal("3 resources in the state"))
 }
 
 func TestGroup(t *testing.T) {
 	g := NewWithT(t)
 	s := newScope("hello")
-	g.Expect(s.group().Limit).To(BeZero(), "no provider config")
-	s.sources.ProviderConfig = &infrav1.WorkspaceProviderConfig{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "aws"}}
-	g.Expect(s.group().Name).To(BeEmpty(), "no limit")
-	s.inputs.Policy.MaxConcurrent = 2
-	g.Expect(s.group()).To(And(HaveField("Name", "n/aws"), HaveField("Limit", 2)))
-	s.sources.ProviderConfig = nil
-	g.Expect(s.group().Limit).To(BeZero(), "no provider config")
-	s.inputs = nil
-	g.Expect(s.group().Limit).To(BeZero(), "the inputs are unknown")
+	g.Expect(s.Group().Limit).To(BeZero(), "no provider config")
+	s.Sources.ProviderConfig = &infrav1.WorkspaceProviderConfig{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "aws"}}
+	g.Expect(s.Group().Name).To(BeEmpty(), "no limit")
+	s.Inputs.Policy.MaxConcurrent = 2
+	g.Expect(s.Group()).To(And(HaveField("Name", "n/aws"), HaveField("Limit", 2)))
+	s.Sources.ProviderConfig = nil
+	g.Expect(s.Group().Limit).To(BeZero(), "no provider config")
+	s.Inputs = nil
+	g.Expect(s.Group().Limit).To(BeZero(), "the inputs are unknown")
 }
 
 func TestPodSettings(t *testing.T) {
 	g := NewWithT(t)
 	s := newScope("hello")
-	g.Expect(s.podSettings()).To(Equal(terraform.PodSettings{}))
+	g.Expect(s.PodSettings()).To(Equal(terraform.PodSettings{}))
 
-	s.sources.ProviderConfig = &infrav1.WorkspaceProviderConfig{}
-	g.Expect(s.podSettings()).To(Equal(terraform.PodSettings{}))
+	s.Sources.ProviderConfig = &infrav1.WorkspaceProviderConfig{}
+	g.Expect(s.PodSettings()).To(Equal(terraform.PodSettings{}))
 
-	s.sources.ProviderConfig.Spec.Runner = &infrav1.RunnerConfig{Image: "i", ServiceAccountName: "sa", NodeSelector: map[string]string{"a": "b"}}
-	g.Expect(s.podSettings()).To(Equal(terraform.PodSettings{Image: "i", ServiceAccountName: "sa", NodeSelector: map[string]string{"a": "b"}}))
+	s.Sources.ProviderConfig.Spec.Runner = &infrav1.RunnerConfig{Image: "i", ServiceAccountName: "sa", NodeSelector: map[string]string{"a": "b"}}
+	g.Expect(s.PodSettings()).To(Equal(terraform.PodSettings{Image: "i", ServiceAccountName: "sa", NodeSelector: map[string]string{"a": "b"}}))
 
-	s.sources.ProviderConfig.Spec.Runner.Resources = &corev1.ResourceRequirements{}
-	s.sources.ProviderConfig.Spec.Runner.Tolerations = []corev1.Toleration{{Key: "k"}}
-	g.Expect(string(s.podSettings().Resources)).To(Equal("{}"))
-	g.Expect(string(s.podSettings().Tolerations)).To(Equal(`[{"key":"k"}]`))
+	s.Sources.ProviderConfig.Spec.Runner.Resources = &corev1.ResourceRequirements{}
+	s.Sources.ProviderConfig.Spec.Runner.Tolerations = []corev1.Toleration{{Key: "k"}}
+	g.Expect(string(s.PodSettings().Resources)).To(Equal("{}"))
+	g.Expect(string(s.PodSettings().Tolerations)).To(Equal(`[{"key":"k"}]`))
 
-	g.Expect(s.podSettings().Template).To(BeEmpty())
-	s.sources.ProviderConfig.Spec.Runner = fullRunner()
+	g.Expect(s.PodSettings().Template).To(BeEmpty())
+	s.Sources.ProviderConfig.Spec.Runner = fullRunner()
 	var template corev1.PodTemplateSpec
-	g.Expect(json.Unmarshal(s.podSettings().Template, &template)).To(Succeed())
+	g.Expect(json.Unmarshal(s.PodSettings().Template, &template)).To(Succeed())
 	g.Expect(template).To(Equal(corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"l": "1"}, Annotations: map[string]string{"a": "1"}},
 		Spec: corev1.PodSpec{
@@ -245,9 +249,9 @@ func TestPodSettings(t *testing.T) {
 		},
 	}))
 
-	request, err := s.request(decision{operation: terraform.OperationDestroy})
+	request, err := s.Request(decision.Decision{Operation: terraform.OperationDestroy})
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(request.Pod).To(Equal(s.podSettings()), "a manager that starts the run after a restart does not know the inputs")
+	g.Expect(request.Pod).To(Equal(s.PodSettings()), "a manager that starts the run after a restart does not know the inputs")
 }
 
 // fullRunner returns a config with all fields that are in the pod template.
@@ -272,10 +276,10 @@ func fullRunner() *infrav1.RunnerConfig {
 }
 
 // claim records the runner of a run, as the runner does.
-func claim(g Gomega, run *runRecord, identity record.Identity) {
+func claim(g Gomega, run *runs.Run, identity record.Identity) {
 	patch, err := record.ClaimPatch("", identity)
 	g.Expect(err).NotTo(HaveOccurred())
-	mergeInto(g, run.secret, patch)
+	mergeInto(g, run.Secret, patch)
 }
 
 func TestRecordLineage_ofTheFirstState(t *testing.T) {
@@ -300,20 +304,20 @@ func TestRecordLineage_ofTheFirstState(t *testing.T) {
 			if tc.restores {
 				operation = terraform.OperationRestoreState
 			}
-			run := s.startRun(g, decision{operation: operation})
-			run.secret.Annotations[record.BackendAnnotation] = "s3"
-			delete(run.secret.Annotations, record.ConfigurationAnnotation)
-			run.secret.Data["state"] = []byte(`{"lineage":"` + tc.recorded + `","serial":1}`)
-			s.apply.Status.State, s.statusChanged = tc.known, false
+			run := startRun(g, s, decision.Decision{Operation: operation})
+			run.Secret.Annotations[record.BackendAnnotation] = "s3"
+			delete(run.Secret.Annotations, record.ConfigurationAnnotation)
+			run.Secret.Data["state"] = []byte(`{"lineage":"` + tc.recorded + `","serial":1}`)
+			s.Apply.Status.State, s.StatusChanged = tc.known, false
 
-			s.recordLineage(run)
+			s.RecordLineage(run)
 
 			if tc.known == nil {
-				g.Expect(s.apply.Status.State).To(BeNil())
+				g.Expect(s.Apply.Status.State).To(BeNil())
 				return
 			}
-			g.Expect(s.apply.Status.State.Lineage).To(Equal(tc.want))
-			g.Expect(s.statusChanged).To(Equal(tc.want == "l"))
+			g.Expect(s.Apply.Status.State.Lineage).To(Equal(tc.want))
+			g.Expect(s.StatusChanged).To(Equal(tc.want == "l"))
 		})
 	}
 }

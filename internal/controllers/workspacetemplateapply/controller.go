@@ -28,6 +28,13 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/grant"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/cleanup"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/execution"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/history"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/lending"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/outputs"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/sources"
 	"github.com/appthrust/capt/internal/kubernetes/flux"
 	"github.com/appthrust/capt/internal/reconcile"
 	"github.com/appthrust/capt/internal/seal"
@@ -89,38 +96,38 @@ type Reconciler struct {
 	Now func() time.Time
 
 	queue   *queue.Queue
-	tracker *tracker
+	tracker *sources.Tracker
 	// unused, counted and active are those of numbers and recorder.
 	unused, counted, active sync.Map
 	// granted receives an event for each workspace that got a slot in the queue.
 	granted chan event.GenericEvent
 
-	store     *store
-	numbers   *numbers
-	execution *execution
-	recorder  *recorder
-	resolver  *resolver
-	cleaner   *cleaner
-	publisher *publisher
-	lender    *lender
+	store     *runs.Store
+	numbers   *runs.Numbers
+	execution *execution.Reconciler
+	recorder  *history.Recorder
+	resolver  *sources.Resolver
+	cleaner   *cleanup.Cleaner
+	publisher *outputs.Publisher
+	lender    *lending.Reconciler
 }
 
 // build creates the parts of the controller.
 func (r *Reconciler) build() *Reconciler {
-	r.store = &store{Client: r.Client, Reader: r.Reader, SealKey: r.SealKey}
-	r.numbers = &numbers{store: r.store, Runners: r.Runners, unused: &r.unused, active: &r.active}
-	r.execution = &execution{
-		numbers: r.numbers, queue: r.queue, Artifacts: r.Artifacts, Default: r.Default, StartTimeout: r.StartTimeout, Now: r.Now,
+	r.store = &runs.Store{Client: r.Client, Reader: r.Reader, SealKey: r.SealKey}
+	r.numbers = &runs.Numbers{Store: r.store, Runners: r.Runners, Unused: &r.unused, Active: &r.active}
+	r.execution = &execution.Reconciler{
+		Numbers: r.numbers, Queue: r.queue, Artifacts: r.Artifacts, Default: r.Default, StartTimeout: r.StartTimeout, Now: r.Now,
 	}
-	r.recorder = &recorder{numbers: r.numbers, queue: r.queue, counted: &r.counted, Recorder: r.Recorder, Tracer: r.Tracer}
-	r.resolver = &resolver{
+	r.recorder = &history.Recorder{Numbers: r.numbers, Queue: r.queue, Counted: &r.counted, Recorder: r.Recorder, Tracer: r.Tracer}
+	r.resolver = &sources.Resolver{
 		Client: r.Client, Reader: r.Reader, Metadata: r.Metadata, Grants: r.Grants, Limits: r.Limits,
-		NoClusterPolicies: r.NoClusterPolicies, tracker: r.tracker,
+		NoClusterPolicies: r.NoClusterPolicies, Tracker: r.tracker,
 	}
-	r.cleaner = &cleaner{numbers: r.numbers, tracker: r.tracker, counted: &r.counted}
-	r.publisher = &publisher{store: r.store}
-	r.lender = &lender{
-		store: r.store, resolver: r.resolver, publisher: r.publisher, cleaner: r.cleaner, tracker: r.tracker, WatchFilter: r.WatchFilter, Recorder: r.Recorder, Now: r.Now,
+	r.cleaner = &cleanup.Cleaner{Numbers: r.numbers, Tracker: r.tracker, Counted: &r.counted}
+	r.publisher = &outputs.Publisher{Store: r.store}
+	r.lender = &lending.Reconciler{
+		Store: r.store, Resolver: r.resolver, Publisher: r.publisher, Cleaner: r.cleaner, Tracker: r.tracker, WatchFilter: r.WatchFilter, Recorder: r.Recorder, Now: r.Now,
 	}
 	return r
 }
@@ -131,37 +138,37 @@ const grantedCapacity = 1 << 12
 
 // SetupWithManager adds the controller and its watches to the manager.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
-	r.tracker = newTracker()
-	r.tracker.metadata = r.Metadata
+	r.tracker = sources.NewTracker()
+	r.tracker.Metadata = r.Metadata
 	r.granted = make(chan event.GenericEvent, grantedCapacity)
 	r.queue = queue.New(r.MaxRuns, r.Now, func(key queue.Key) { r.granted <- workspaceEvent(key.Namespace, key.Name) })
-	registerMetrics(r.queue)
+	history.RegisterMetrics(r.queue)
 	r.build()
 	if err := r.index(ctx, mgr); err != nil {
 		return err
 	}
-	secret, configMap := metadata("Secret"), metadata("ConfigMap")
+	secret, configMap := sources.Metadata("Secret"), sources.Metadata("ConfigMap")
 	setup := ctrl.NewControllerManagedBy(mgr).
 		For(&infrav1.WorkspaceTemplateApply{}).
 		Owns(&corev1.Secret{}).
 		Owns(&batchv1.Job{}).
-		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.tracker.mapTo("WorkspaceTemplateApply"))).
-		Watches(&infrav1.WorkspaceTemplate{}, handler.EnqueueRequestsFromMapFunc(r.tracker.mapTo("WorkspaceTemplate")), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&infrav1.CAPTReferenceGrant{}, handler.EnqueueRequestsFromMapFunc(r.tracker.mapGrants), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&infrav1.WorkspaceProviderConfig{}, handler.EnqueueRequestsFromMapFunc(r.tracker.mapTo("WorkspaceProviderConfig")), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&infrav1.WorkspacePolicy{}, handler.EnqueueRequestsFromMapFunc(r.resolver.workspacesOfPolicy), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.resolver.workspacesOfCluster), builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), ctrl.LoggerFrom(ctx)))).
-		WatchesRawSource(source.Kind(r.Metadata, client.Object(secret), handler.EnqueueRequestsFromMapFunc(r.tracker.mapTo("Secret")))).
-		WatchesRawSource(source.Kind(r.Metadata, client.Object(configMap), handler.EnqueueRequestsFromMapFunc(r.tracker.mapTo("ConfigMap")))).
+		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.tracker.MapTo("WorkspaceTemplateApply"))).
+		Watches(&infrav1.WorkspaceTemplate{}, handler.EnqueueRequestsFromMapFunc(r.tracker.MapTo("WorkspaceTemplate")), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&infrav1.CAPTReferenceGrant{}, handler.EnqueueRequestsFromMapFunc(r.tracker.MapGrants), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&infrav1.WorkspaceProviderConfig{}, handler.EnqueueRequestsFromMapFunc(r.tracker.MapTo("WorkspaceProviderConfig")), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&infrav1.WorkspacePolicy{}, handler.EnqueueRequestsFromMapFunc(r.resolver.WorkspacesOfPolicy), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.resolver.WorkspacesOfCluster), builder.WithPredicates(predicates.ClusterPausedTransitions(mgr.GetScheme(), ctrl.LoggerFrom(ctx)))).
+		WatchesRawSource(source.Kind(r.Metadata, client.Object(secret), handler.EnqueueRequestsFromMapFunc(r.tracker.MapTo("Secret")))).
+		WatchesRawSource(source.Kind(r.Metadata, client.Object(configMap), handler.EnqueueRequestsFromMapFunc(r.tracker.MapTo("ConfigMap")))).
 		WatchesRawSource(source.Channel(r.granted, &handler.EnqueueRequestForObject{})).
 		WatchesRawSource(source.Channel(r.RunExits, &handler.EnqueueRequestForObject{})).
 		WithOptions(options).
 		Named("workspacetemplateapply")
 	if !r.NoClusterPolicies {
-		setup.Watches(&infrav1.ClusterWorkspacePolicy{}, handler.EnqueueRequestsFromMapFunc(r.resolver.workspacesOfPolicy), builder.WithPredicates(predicate.GenerationChangedPredicate{}))
+		setup.Watches(&infrav1.ClusterWorkspacePolicy{}, handler.EnqueueRequestsFromMapFunc(r.resolver.WorkspacesOfPolicy), builder.WithPredicates(predicate.GenerationChangedPredicate{}))
 	}
 	var err error
-	r.tracker.controller, err = setup.Build(r.router())
+	r.tracker.Controller, err = setup.Build(r.router())
 	if err != nil {
 		return fmt.Errorf("setting up the controller: %w", err)
 	}
@@ -173,12 +180,12 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 // the namespace of the provider config, whose Secrets the users of the borrower cannot read.
 type router struct {
 	r        *Reconciler
-	own      *reconcile.Frame[*infrav1.WorkspaceTemplateApply, scope]
-	borrower *reconcile.Frame[*infrav1.WorkspaceTemplateApply, borrower]
+	own      *reconcile.Frame[*infrav1.WorkspaceTemplateApply, execution.Scope]
+	borrower *reconcile.Frame[*infrav1.WorkspaceTemplateApply, lending.Borrower]
 }
 
 func (r *Reconciler) router() *router {
-	return &router{r: r, own: r.frame(), borrower: r.lender.frame()}
+	return &router{r: r, own: r.frame(), borrower: r.lender.Frame()}
 }
 
 // Reconcile reconciles a workspace.
@@ -187,7 +194,7 @@ func (f *router) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	if err := f.r.Client.Get(ctx, req.NamespacedName, apply); client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, fmt.Errorf("getting object: %w", err)
 	}
-	isBorrower, err := f.r.lender.isBorrower(ctx, apply)
+	isBorrower, err := f.r.lender.IsBorrower(ctx, apply)
 	switch {
 	case err != nil:
 		return ctrl.Result{}, err
@@ -199,34 +206,34 @@ func (f *router) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 }
 
 // frame returns the steps of the controller.
-func (r *Reconciler) frame() *reconcile.Frame[*infrav1.WorkspaceTemplateApply, scope] {
-	return &reconcile.Frame[*infrav1.WorkspaceTemplateApply, scope]{
+func (r *Reconciler) frame() *reconcile.Frame[*infrav1.WorkspaceTemplateApply, execution.Scope] {
+	return &reconcile.Frame[*infrav1.WorkspaceTemplateApply, execution.Scope]{
 		Client:      r.Client,
 		WatchFilter: r.WatchFilter,
 		Finalizer:   infrav1.WorkspaceTemplateApplyFinalizer,
 		Scope:       r.scope,
-		Steps: []reconcile.Step[scope]{
+		Steps: []reconcile.Step[execution.Scope]{
 			{Run: r.restored},
 			{Run: r.history},
 			{Run: r.requirements},
 			{Run: r.shell},
 			{Run: r.approval},
-			{Run: r.pruneTransfers, RequeueAfter: func(s *scope) time.Duration { return s.transfersExpire }},
+			{Run: r.pruneTransfers, RequeueAfter: func(s *execution.Scope) time.Duration { return s.TransfersExpire }},
 			{Run: r.prune, RequeueAfter: untilPruned},
-			{Condition: infrav1.DependenciesReadyCondition, Run: r.attendingRun(r.dependencies), Message: dependenciesMessage},
+			{Condition: infrav1.DependenciesReadyCondition, Run: r.attendingRun(r.dependencies), Message: func(s *execution.Scope) string { return sources.DependenciesMessage(s.Resolved) }},
 			{Condition: infrav1.InputsValidCondition, Run: r.attendingRun(r.inputs)},
 			// Before the run that repairs the drift, which may wait or fail.
 			{Condition: infrav1.NoDriftCondition, Run: r.drift, Skip: neverApplied, Message: noDriftMessage, RequeueAfter: untilDriftCheck, Informational: true},
-			{Condition: infrav1.AppliedCondition, Run: r.run, Message: func(s *scope) string { return appliedMessage(s.apply) }},
-			{Condition: infrav1.OutputsWrittenCondition, Run: r.outputs, Message: func(s *scope) string { return outputsMessage(s.apply) }},
+			{Condition: infrav1.AppliedCondition, Run: r.run, Message: func(s *execution.Scope) string { return history.AppliedMessage(s.Apply) }},
+			{Condition: infrav1.OutputsWrittenCondition, Run: r.outputs, Message: func(s *execution.Scope) string { return outputs.OutputsMessage(s.Apply) }},
 		},
-		Delete: []reconcile.Step[scope]{
+		Delete: []reconcile.Step[execution.Scope]{
 			{Run: r.restored},
 			{Run: r.history},
 			{Run: r.requirements},
 			{Run: r.shell},
 			{Run: r.approval},
-			{Run: r.pruneTransfers, RequeueAfter: func(s *scope) time.Duration { return s.transfersExpire }},
+			{Run: r.pruneTransfers, RequeueAfter: func(s *execution.Scope) time.Duration { return s.TransfersExpire }},
 			{Run: r.pruneDeleted},
 			{Condition: infrav1.DestroyedCondition, Run: r.destroy, Message: destroyedMessage},
 			{Run: r.cleanUp},
@@ -239,48 +246,62 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.WorkspaceTemplateApply, s
 }
 
 // The steps of the other parts.
-func (r *Reconciler) approval(_ context.Context, s *scope) error {
-	recordApproval(r.Recorder, s.apply)
+func (r *Reconciler) approval(_ context.Context, s *execution.Scope) error {
+	history.RecordApproval(r.Recorder, s.Apply)
 	return nil
 }
 
-func (r *Reconciler) shell(_ context.Context, s *scope) error {
-	recordShell(r.Recorder, s.apply, s.now)
+func (r *Reconciler) shell(_ context.Context, s *execution.Scope) error {
+	history.RecordShell(r.Recorder, s.Apply, s.Now)
 	return nil
 }
 
-func (r *Reconciler) history(ctx context.Context, s *scope) error {
-	return r.recorder.history(ctx, s.status)
+func (r *Reconciler) history(ctx context.Context, s *execution.Scope) error {
+	return r.recorder.History(ctx, s.Status)
 }
 
-func (r *Reconciler) dependencies(ctx context.Context, s *scope) error {
-	return r.resolver.dependencies(ctx, s.resolved)
+func (r *Reconciler) dependencies(ctx context.Context, s *execution.Scope) error {
+	return r.resolver.Dependencies(ctx, s.Resolved)
 }
 
-func (r *Reconciler) inputs(_ context.Context, s *scope) error { return r.resolver.inputs(s.resolved) }
-
-func (r *Reconciler) outputs(ctx context.Context, s *scope) error {
-	return r.publisher.outputs(ctx, s.resolved)
+func (r *Reconciler) inputs(_ context.Context, s *execution.Scope) error {
+	return r.resolver.Inputs(s.Resolved)
 }
 
-func (r *Reconciler) cleanUp(ctx context.Context, s *scope) error {
-	return r.cleaner.cleanUp(ctx, s.workspace)
+func (r *Reconciler) outputs(ctx context.Context, s *execution.Scope) error {
+	return r.publisher.Outputs(ctx, s.Resolved)
+}
+
+func (r *Reconciler) cleanUp(ctx context.Context, s *execution.Scope) error {
+	return r.cleaner.CleanUp(ctx, s.Workspace)
 }
 
 // releaseGone drops what is in memory about a workspace that does not exist. Otherwise it
 // would keep a slot of the queue for ever.
 func (r *Reconciler) releaseGone(key client.ObjectKey) {
-	r.tracker.set(key, nil)
+	r.tracker.Set(key, nil)
 	r.queue.Release(queue.Key{Namespace: key.Namespace, Name: key.Name})
-}
-
-func metadata(kind string) *metav1.PartialObjectMetadata {
-	obj := &metav1.PartialObjectMetadata{}
-	obj.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
-	return obj
 }
 
 // workspaceEvent returns an event that triggers the reconcile of a workspace.
 func workspaceEvent(namespace, name string) event.GenericEvent {
 	return event.GenericEvent{Object: &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}}
+}
+
+// announce records the event of a transition.
+func (r *Reconciler) announce(_ context.Context, _ *execution.Scope, apply *infrav1.WorkspaceTemplateApply, previous, current metav1.Condition) {
+	history.TransitionEvents.Record(r.Recorder, apply, previous, current)
+}
+
+func (r *Reconciler) index(ctx context.Context, mgr ctrl.Manager) error {
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Secret{}, runs.WorkspaceIndex, runs.WorkspaceOf); err != nil {
+		return fmt.Errorf("indexing Secrets by workspace: %w", err)
+	}
+	return nil
+}
+
+// RunExit returns the event for Reconciler.RunExits that triggers the reconcile of
+// the workspace of a run.
+func RunExit(run terraform.Run) event.GenericEvent {
+	return workspaceEvent(run.Namespace, run.Workspace)
 }

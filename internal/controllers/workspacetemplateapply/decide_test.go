@@ -8,6 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/decision"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/template"
@@ -16,10 +18,10 @@ import (
 const planID = "plan-0123456789abcdef"
 
 // upToDate returns the situation of a workspace whose inputs are applied.
-func upToDate(changes ...func(*situation)) situation {
-	s := situation{
-		inputs: inputs, appliedInputs: inputs, policy: testPolicy(),
-		stateBackend: "kubernetes", configuredBackend: "kubernetes", lastApplied: noon.Add(-time.Minute), now: noon,
+func upToDate(changes ...func(*decision.Situation)) decision.Situation {
+	s := decision.Situation{
+		Inputs: inputs, AppliedInputs: inputs, Policy: testPolicy(),
+		StateBackend: "kubernetes", ConfiguredBackend: "kubernetes", LastApplied: noon.Add(-time.Minute), Now: noon,
 	}
 	for _, change := range changes {
 		change(&s)
@@ -27,55 +29,56 @@ func upToDate(changes ...func(*situation)) situation {
 	return s
 }
 
-func changed(s *situation) { s.appliedInputs = "before" }
-func manual(s *situation)  { s.policy.Approval = infrav1.ApprovalManual }
+func changed(s *decision.Situation) { s.AppliedInputs = "before" }
 
-func waitingPlan(s *situation) {
-	s.plan = &infrav1.PlanStatus{ID: planID, Inputs: inputs, Add: 1, Change: 2, Destroy: 3, Waiting: new(true)}
+func manual(s *decision.Situation) { s.Policy.Approval = infrav1.ApprovalManual }
+
+func waitingPlan(s *decision.Situation) {
+	s.Plan = &infrav1.PlanStatus{ID: planID, Inputs: inputs, Add: 1, Change: 2, Destroy: 3, Waiting: new(true)}
 }
 
-func blockedPlan(s *situation) {
+func blockedPlan(s *decision.Situation) {
 	waitingPlan(s)
-	s.protect = []string{"aws_vpc", "aws_eks_cluster.this"}
-	s.plan.Blocked = []string{"module.net.aws_vpc.this", "aws_eks_cluster.this"}
+	s.Protect = []string{"aws_vpc", "aws_eks_cluster.this"}
+	s.Plan.Blocked = []string{"module.net.aws_vpc.this", "aws_eks_cluster.this"}
 }
 
-func approved(s *situation) { s.approvedPlan = planID }
+func approved(s *decision.Situation) { s.ApprovedPlan = planID }
 
-func release(addresses ...string) func(*situation) {
-	return func(s *situation) { s.unprotected = addresses }
+func release(addresses ...string) func(*decision.Situation) {
+	return func(s *decision.Situation) { s.Unprotected = addresses }
 }
 
-func failed(reason string, attempts int32, next time.Duration) func(*situation) {
-	return func(s *situation) {
-		s.failure = &infrav1.FailureStatus{Inputs: inputs, Reason: reason, Message: "it broke", Attempts: attempts, NextAt: metav1.NewTime(noon.Add(next))}
+func failed(reason string, attempts int32, next time.Duration) func(*decision.Situation) {
+	return func(s *decision.Situation) {
+		s.Failure = &infrav1.FailureStatus{Inputs: inputs, Reason: reason, Message: "it broke", Attempts: attempts, NextAt: metav1.NewTime(noon.Add(next))}
 	}
 }
 
-func failedForGood(s *situation) {
-	s.failure = &infrav1.FailureStatus{Inputs: inputs, Reason: infrav1.RunFailedReason, Message: "it broke", Attempts: 1}
+func failedForGood(s *decision.Situation) {
+	s.Failure = &infrav1.FailureStatus{Inputs: inputs, Reason: infrav1.RunFailedReason, Message: "it broke", Attempts: 1}
 }
 
-func limited(limit int32) func(*situation) {
-	return func(s *situation) { s.policy.RetryLimit = &limit }
+func limited(limit int32) func(*decision.Situation) {
+	return func(s *decision.Situation) { s.Policy.RetryLimit = &limit }
 }
 
-func drift(action infrav1.DriftAction, checked time.Duration, resources ...string) func(*situation) {
-	return func(s *situation) {
-		s.policy.DriftAction = action
-		s.drift = &infrav1.DriftStatus{CheckedAt: metav1.NewTime(noon.Add(-checked))}
+func drift(action infrav1.DriftAction, checked time.Duration, resources ...string) func(*decision.Situation) {
+	return func(s *decision.Situation) {
+		s.Policy.DriftAction = action
+		s.Drift = &infrav1.DriftStatus{CheckedAt: metav1.NewTime(noon.Add(-checked))}
 		for _, r := range resources {
-			s.drift.Resources = append(s.drift.Resources, infrav1.ResourceChange{Address: r, Action: "update"})
+			s.Drift.Resources = append(s.Drift.Resources, infrav1.ResourceChange{Address: r, Action: "update"})
 		}
 	}
 }
 
-func requested(s *situation) { s.request, s.handledRequest = "new", "old" }
+func requested(s *decision.Situation) { s.Request, s.HandledRequest = "new", "old" }
 
 // expectation is a situation with the expected decision.
 type expectation struct {
 	name      string
-	situation situation
+	situation decision.Situation
 	want      terraform.Operation
 	plan      string
 	// reason is the reason of the expected fault, contains parts of its message.
@@ -89,15 +92,15 @@ type expectation struct {
 
 func (e expectation) run(t *testing.T) {
 	t.Helper()
-	e.verify(t, decide)
+	e.verify(t, decision.Next)
 }
 
 // verify compares the decision of a function with the expected one.
-func (e expectation) verify(t *testing.T, decide func(situation) (decision, error)) {
+func (e expectation) verify(t *testing.T, decide func(decision.Situation) (decision.Decision, error)) {
 	t.Helper()
 	g := NewWithT(t)
 	next, err := decide(e.situation)
-	g.Expect(next).To(Equal(decision{operation: e.want, plan: e.plan, oneShot: e.oneShot}))
+	g.Expect(next).To(Equal(decision.Decision{Operation: e.want, Plan: e.plan, OneShot: e.oneShot}))
 	if e.reason == "" {
 		g.Expect(err).NotTo(HaveOccurred())
 		return
@@ -120,16 +123,16 @@ func (e expectation) verify(t *testing.T, decide func(situation) (decision, erro
 func TestDecide_startsNoRunIfNothingChanged(t *testing.T) {
 	for _, e := range []expectation{
 		{name: "applied", situation: upToDate()},
-		{name: "an old failure of other inputs", situation: upToDate(failedForGood, func(s *situation) { s.failure.Inputs = "before" })},
-		{name: "a failed restore that is no longer requested", situation: upToDate(failedForGood, func(s *situation) { s.failure.Inputs = restoreInputs("x") })},
-		{name: "a plan for other inputs", situation: upToDate(waitingPlan, func(s *situation) { s.plan.Inputs = "before" })},
-		{name: "the plan that was applied", situation: upToDate(waitingPlan, func(s *situation) { s.plan.Waiting = nil })},
-		{name: "a rejected plan", situation: upToDate(manual, waitingPlan, func(s *situation) { s.rejectedPlan = planID })},
-		{name: "a blocked plan that was rejected", situation: upToDate(blockedPlan, func(s *situation) { s.rejectedPlan = planID })},
-		{name: "a request that was handled", situation: upToDate(func(s *situation) { s.request, s.handledRequest = "x", "x" })},
-		{name: "a handled request that was removed", situation: upToDate(func(s *situation) { s.handledRequest = "x" })},
-		{name: "a snapshot that was restored", situation: upToDate(func(s *situation) { s.restore, s.restored = "x", "x" })},
-		{name: "a restored snapshot whose annotation was removed", situation: upToDate(func(s *situation) { s.restored = "x" })},
+		{name: "an old failure of other inputs", situation: upToDate(failedForGood, func(s *decision.Situation) { s.Failure.Inputs = "before" })},
+		{name: "a failed restore that is no longer requested", situation: upToDate(failedForGood, func(s *decision.Situation) { s.Failure.Inputs = runs.RestoreInputs("x") })},
+		{name: "a plan for other inputs", situation: upToDate(waitingPlan, func(s *decision.Situation) { s.Plan.Inputs = "before" })},
+		{name: "the plan that was applied", situation: upToDate(waitingPlan, func(s *decision.Situation) { s.Plan.Waiting = nil })},
+		{name: "a rejected plan", situation: upToDate(manual, waitingPlan, func(s *decision.Situation) { s.RejectedPlan = planID })},
+		{name: "a blocked plan that was rejected", situation: upToDate(blockedPlan, func(s *decision.Situation) { s.RejectedPlan = planID })},
+		{name: "a request that was handled", situation: upToDate(func(s *decision.Situation) { s.Request, s.HandledRequest = "x", "x" })},
+		{name: "a handled request that was removed", situation: upToDate(func(s *decision.Situation) { s.HandledRequest = "x" })},
+		{name: "a snapshot that was restored", situation: upToDate(func(s *decision.Situation) { s.Restore, s.Restored = "x", "x" })},
+		{name: "a restored snapshot whose annotation was removed", situation: upToDate(func(s *decision.Situation) { s.Restored = "x" })},
 		{name: "drift that is only reported", situation: upToDate(drift(infrav1.DriftReport, time.Minute, "a.b"))},
 		{name: "drift with drift.action Off", situation: upToDate(drift(infrav1.DriftOff, 99*time.Hour, "a.b"))},
 	} {
@@ -139,10 +142,10 @@ func TestDecide_startsNoRunIfNothingChanged(t *testing.T) {
 
 func TestDecide_appliesChangedInputs(t *testing.T) {
 	for _, e := range []expectation{
-		{name: "never applied", situation: upToDate(func(s *situation) { s.appliedInputs, s.lastApplied, s.stateBackend = "", time.Time{}, "" }), want: terraform.OperationPlanAndApply},
+		{name: "never applied", situation: upToDate(func(s *decision.Situation) { s.AppliedInputs, s.LastApplied, s.StateBackend = "", time.Time{}, "" }), want: terraform.OperationPlanAndApply},
 		{name: "other inputs", situation: upToDate(changed), want: terraform.OperationPlanAndApply},
-		{name: "other inputs than those that failed", situation: upToDate(changed, failedForGood, func(s *situation) { s.failure.Inputs = "others" }), want: terraform.OperationPlanAndApply},
-		{name: "other inputs than those of the blocked plan", situation: upToDate(changed, blockedPlan, func(s *situation) { s.plan.Inputs = "others" }), want: terraform.OperationPlanAndApply},
+		{name: "other inputs than those that failed", situation: upToDate(changed, failedForGood, func(s *decision.Situation) { s.Failure.Inputs = "others" }), want: terraform.OperationPlanAndApply},
+		{name: "other inputs than those of the blocked plan", situation: upToDate(changed, blockedPlan, func(s *decision.Situation) { s.Plan.Inputs = "others" }), want: terraform.OperationPlanAndApply},
 		{name: "a plan that waited when approval became Auto", situation: upToDate(changed, waitingPlan), want: terraform.OperationPlanAndApply},
 		{name: "before a drift check", situation: upToDate(changed, drift(infrav1.DriftReport, 99*time.Hour)), want: terraform.OperationPlanAndApply},
 	} {
@@ -153,13 +156,13 @@ func TestDecide_appliesChangedInputs(t *testing.T) {
 func TestDecide_requestStartsOver(t *testing.T) {
 	for _, e := range []expectation{
 		{name: "up to date", situation: upToDate(requested), want: terraform.OperationPlanAndApply},
-		{name: "the first one", situation: upToDate(requested, func(s *situation) { s.handledRequest = "" }), want: terraform.OperationPlanAndApply},
+		{name: "the first one", situation: upToDate(requested, func(s *decision.Situation) { s.HandledRequest = "" }), want: terraform.OperationPlanAndApply},
 		{name: "after a terminal failure", situation: upToDate(changed, requested, failedForGood), want: terraform.OperationPlanAndApply},
 		{name: "beyond the retry limit", situation: upToDate(changed, requested, failed(infrav1.RetryingReason, 9, time.Hour), limited(1)), want: terraform.OperationPlanAndApply},
 		{name: "over a blocked plan", situation: upToDate(changed, requested, blockedPlan), want: terraform.OperationPlanAndApply},
 		{name: "manual", situation: upToDate(requested, manual), want: terraform.OperationPlan},
 		{name: "over a waiting plan", situation: upToDate(changed, requested, manual, waitingPlan), want: terraform.OperationPlan},
-		{name: "over a rejected plan", situation: upToDate(changed, requested, manual, waitingPlan, func(s *situation) { s.rejectedPlan = planID }), want: terraform.OperationPlan},
+		{name: "over a rejected plan", situation: upToDate(changed, requested, manual, waitingPlan, func(s *decision.Situation) { s.RejectedPlan = planID }), want: terraform.OperationPlan},
 		{name: "over an approved plan", situation: upToDate(changed, requested, manual, waitingPlan, approved), want: terraform.OperationPlan},
 	} {
 		t.Run(e.name, e.run)
@@ -171,26 +174,26 @@ func TestDecide_manualApproval(t *testing.T) {
 		{name: "no plan", situation: upToDate(changed, manual), want: terraform.OperationPlan},
 		{
 			name: "a plan for other inputs", want: terraform.OperationPlan,
-			situation: upToDate(changed, manual, waitingPlan, approved, func(s *situation) { s.plan.Inputs = "others" }),
+			situation: upToDate(changed, manual, waitingPlan, approved, func(s *decision.Situation) { s.Plan.Inputs = "others" }),
 		},
 		{
 			name: "a plan that was already applied", want: terraform.OperationPlan,
-			situation: upToDate(changed, manual, waitingPlan, approved, func(s *situation) { s.plan.Waiting = new(false) }),
+			situation: upToDate(changed, manual, waitingPlan, approved, func(s *decision.Situation) { s.Plan.Waiting = new(false) }),
 		},
 		{
 			name: "a plan that is not approved", situation: upToDate(changed, manual, waitingPlan),
 			reason: infrav1.WaitingForApprovalReason, contains: []string{planID, "1 to add, 2 to change, 3 to destroy", "spec.approvedPlan"},
 		},
 		{
-			name: "approval of another plan", situation: upToDate(changed, manual, waitingPlan, func(s *situation) { s.approvedPlan = "plan-fedcba9876543210" }),
+			name: "approval of another plan", situation: upToDate(changed, manual, waitingPlan, func(s *decision.Situation) { s.ApprovedPlan = "plan-fedcba9876543210" }),
 			reason: infrav1.WaitingForApprovalReason, contains: []string{planID},
 		},
 		{
-			name: "a rejected plan", situation: upToDate(changed, manual, waitingPlan, func(s *situation) { s.rejectedPlan = planID }),
+			name: "a rejected plan", situation: upToDate(changed, manual, waitingPlan, func(s *decision.Situation) { s.RejectedPlan = planID }),
 			reason: infrav1.PlanRejectedReason, stalled: true, contains: []string{planID},
 		},
 		{
-			name: "rejection wins over approval", situation: upToDate(changed, manual, waitingPlan, approved, func(s *situation) { s.rejectedPlan = planID }),
+			name: "rejection wins over approval", situation: upToDate(changed, manual, waitingPlan, approved, func(s *decision.Situation) { s.RejectedPlan = planID }),
 			reason: infrav1.PlanRejectedReason, stalled: true,
 		},
 		{name: "an approved plan", situation: upToDate(changed, manual, waitingPlan, approved), want: terraform.OperationApply, plan: planID},
@@ -240,19 +243,19 @@ func TestDecide_protection(t *testing.T) {
 			reason: infrav1.ProtectedResourceReason, stalled: true, contains: []string{"module.net.aws_vpc.this"},
 		},
 		{name: "all released", situation: upToDate(changed, blockedPlan, release("aws_eks_cluster.this", "module.net.aws_vpc.this")), want: terraform.OperationPlanAndApply},
-		{name: "no longer protected", situation: upToDate(changed, blockedPlan, func(s *situation) { s.protect = nil }), want: terraform.OperationPlanAndApply},
+		{name: "no longer protected", situation: upToDate(changed, blockedPlan, func(s *decision.Situation) { s.Protect = nil }), want: terraform.OperationPlanAndApply},
 		{
 			name: "a requested run for applied inputs", situation: upToDate(blockedPlan),
 			reason: infrav1.ProtectedResourceReason, stalled: true,
 		},
 		{
 			name: "released, but blocked again by the runner", want: "",
-			situation: upToDate(changed, blockedPlan, func(s *situation) { s.protect = nil }, failed(infrav1.ProtectedResourceReason, 1, time.Minute)),
+			situation: upToDate(changed, blockedPlan, func(s *decision.Situation) { s.Protect = nil }, failed(infrav1.ProtectedResourceReason, 1, time.Minute)),
 			reason:    infrav1.ProtectedResourceReason, after: time.Minute,
 		},
 		{
 			name: "blocked runs do not count as attempts", want: terraform.OperationPlanAndApply,
-			situation: upToDate(changed, blockedPlan, func(s *situation) { s.protect = nil }, limited(0), failed(infrav1.ProtectedResourceReason, 2, 0)),
+			situation: upToDate(changed, blockedPlan, func(s *decision.Situation) { s.Protect = nil }, limited(0), failed(infrav1.ProtectedResourceReason, 2, 0)),
 		},
 	} {
 		t.Run(e.name, e.run)
@@ -292,8 +295,8 @@ func TestDecide_retries(t *testing.T) {
 }
 
 func TestDecide_restoresFirst(t *testing.T) {
-	restore := func(s *situation) { s.restore, s.restored = "capt-snapshot-x-r3-0", "capt-snapshot-x-r1-0" }
-	failedRestore := func(s *situation) { failedForGood(s); s.failure.Inputs = restoreInputs(s.restore) }
+	restore := func(s *decision.Situation) { s.Restore, s.Restored = "capt-snapshot-x-r3-0", "capt-snapshot-x-r1-0" }
+	failedRestore := func(s *decision.Situation) { failedForGood(s); s.Failure.Inputs = runs.RestoreInputs(s.Restore) }
 	for _, e := range []expectation{
 		{name: "up to date", situation: upToDate(restore), want: terraform.OperationRestoreState},
 		{name: "before a change", situation: upToDate(restore, changed), want: terraform.OperationRestoreState},
@@ -303,7 +306,7 @@ func TestDecide_restoresFirst(t *testing.T) {
 		{name: "a missing snapshot is retried on request", situation: upToDate(restore, failedRestore, requested), want: terraform.OperationRestoreState},
 		{
 			name: "another snapshot than the missing one", want: terraform.OperationRestoreState,
-			situation: upToDate(restore, failedRestore, func(s *situation) { s.restore = "capt-snapshot-x-r2-0" }),
+			situation: upToDate(restore, failedRestore, func(s *decision.Situation) { s.Restore = "capt-snapshot-x-r2-0" }),
 		},
 	} {
 		t.Run(e.name, e.run)
@@ -311,21 +314,21 @@ func TestDecide_restoresFirst(t *testing.T) {
 }
 
 func TestDecide_rejectsRunsAfterABackendChange(t *testing.T) {
-	elsewhere := func(s *situation) { s.stateBackend, s.configuredBackend = "s3-11111111", "s3-22222222" }
-	moving := func(s *situation) { s.move = &terraform.Move{ID: "1"} }
-	failedMove := func(s *situation) { failedForGood(s); s.failure.Inputs = moveInputs("1") }
+	elsewhere := func(s *decision.Situation) { s.StateBackend, s.ConfiguredBackend = "s3-11111111", "s3-22222222" }
+	moving := func(s *decision.Situation) { s.Move = &terraform.Move{ID: "1"} }
+	failedMove := func(s *decision.Situation) { failedForGood(s); s.Failure.Inputs = runs.MoveInputs("1") }
 	for _, e := range []expectation{
 		{name: "a change", situation: upToDate(changed, elsewhere), reason: infrav1.BackendChangedReason, stalled: true, contains: []string{"s3-11111111", "s3-22222222", infrav1.BackendMovedAnnotation}},
 		{name: "a request", situation: upToDate(requested, elsewhere), reason: infrav1.BackendChangedReason, stalled: true},
-		{name: "a restore", situation: upToDate(elsewhere, func(s *situation) { s.restore = "x" }), reason: infrav1.BackendChangedReason, stalled: true},
-		{name: "moved by the user", situation: upToDate(changed, elsewhere, func(s *situation) { s.movedBackend = "s3-22222222" }), want: terraform.OperationPlanAndApply},
-		{name: "moved to a third backend", situation: upToDate(changed, elsewhere, func(s *situation) { s.movedBackend = "s3-33333333" }), reason: infrav1.BackendChangedReason, stalled: true},
+		{name: "a restore", situation: upToDate(elsewhere, func(s *decision.Situation) { s.Restore = "x" }), reason: infrav1.BackendChangedReason, stalled: true},
+		{name: "moved by the user", situation: upToDate(changed, elsewhere, func(s *decision.Situation) { s.MovedBackend = "s3-22222222" }), want: terraform.OperationPlanAndApply},
+		{name: "moved to a third backend", situation: upToDate(changed, elsewhere, func(s *decision.Situation) { s.MovedBackend = "s3-33333333" }), reason: infrav1.BackendChangedReason, stalled: true},
 		{name: "a requested move", situation: upToDate(changed, elsewhere, moving), want: terraform.OperationMoveState},
-		{name: "a requested move before a restore", situation: upToDate(elsewhere, moving, func(s *situation) { s.restore = "x" }), want: terraform.OperationMoveState},
+		{name: "a requested move before a restore", situation: upToDate(elsewhere, moving, func(s *decision.Situation) { s.Restore = "x" }), want: terraform.OperationMoveState},
 		{name: "a move that failed", situation: upToDate(elsewhere, moving, failedMove), reason: infrav1.RunFailedReason, stalled: true},
 		{name: "a move that failed, on request", situation: upToDate(elsewhere, moving, failedMove, requested), want: terraform.OperationMoveState},
-		{name: "another move after one that failed", situation: upToDate(elsewhere, failedMove, func(s *situation) { s.move = &terraform.Move{ID: "2"} }), want: terraform.OperationMoveState},
-		{name: "an empty state", situation: upToDate(changed, elsewhere, func(s *situation) { s.stateBackend = "" }), want: terraform.OperationPlanAndApply},
+		{name: "another move after one that failed", situation: upToDate(elsewhere, failedMove, func(s *decision.Situation) { s.Move = &terraform.Move{ID: "2"} }), want: terraform.OperationMoveState},
+		{name: "an empty state", situation: upToDate(changed, elsewhere, func(s *decision.Situation) { s.StateBackend = "" }), want: terraform.OperationPlanAndApply},
 	} {
 		t.Run(e.name, e.run)
 	}
@@ -333,24 +336,24 @@ func TestDecide_rejectsRunsAfterABackendChange(t *testing.T) {
 
 // failedCheck is a daily check that failed some time ago, and is repeated after a wait or, if
 // that is 0, after the interval.
-func failedCheck(ago, wait time.Duration) func(*situation) {
-	return func(s *situation) {
+func failedCheck(ago, wait time.Duration) func(*decision.Situation) {
+	return func(s *decision.Situation) {
 		drift(infrav1.DriftReport, 48*time.Hour)(s)
-		s.lastApplied, s.policy.DriftInterval = noon.Add(-72*time.Hour), 24*time.Hour
-		s.drift.FailedAt, s.drift.Failure = metav1.NewTime(noon.Add(-ago)), "no luck"
+		s.LastApplied, s.Policy.DriftInterval = noon.Add(-72*time.Hour), 24*time.Hour
+		s.Drift.FailedAt, s.Drift.Failure = metav1.NewTime(noon.Add(-ago)), "no luck"
 		if wait > 0 {
-			s.drift.NextAt = metav1.NewTime(noon.Add(wait - ago))
+			s.Drift.NextAt = metav1.NewTime(noon.Add(wait - ago))
 		}
 	}
 }
 
 // driftCheckRequest is a request for a drift check, and the one that was handled
 // last.
-func driftCheckRequest(request, handled string) func(*situation) {
-	return func(s *situation) {
-		s.driftRequest = request
+func driftCheckRequest(request, handled string) func(*decision.Situation) {
+	return func(s *decision.Situation) {
+		s.DriftRequest = request
 		if handled != "" {
-			s.drift = &infrav1.DriftStatus{CheckedAt: metav1.NewTime(noon.Add(-time.Minute)), Request: handled}
+			s.Drift = &infrav1.DriftStatus{CheckedAt: metav1.NewTime(noon.Add(-time.Minute)), Request: handled}
 		}
 	}
 }
@@ -360,14 +363,14 @@ func TestDecide_repairsDrift(t *testing.T) {
 	for _, e := range []expectation{
 		{name: "drifted", situation: upToDate(repair), want: terraform.OperationPlanAndApply},
 		{name: "nothing drifted", situation: upToDate(drift(infrav1.DriftRepair, time.Minute))},
-		{name: "never checked", situation: upToDate(func(s *situation) { s.policy.DriftAction = infrav1.DriftRepair })},
+		{name: "never checked", situation: upToDate(func(s *decision.Situation) { s.Policy.DriftAction = infrav1.DriftRepair })},
 		{name: "manual", situation: upToDate(repair, manual), want: terraform.OperationPlan},
 		{
 			name: "manual, after the previous plan was applied", want: terraform.OperationPlan,
-			situation: upToDate(repair, manual, waitingPlan, approved, func(s *situation) { s.plan.Waiting = new(false) }),
+			situation: upToDate(repair, manual, waitingPlan, approved, func(s *decision.Situation) { s.Plan.Waiting = new(false) }),
 		},
 		{name: "a repair that waits for approval", situation: upToDate(repair, manual, waitingPlan), reason: infrav1.WaitingForApprovalReason},
-		{name: "a rejected repair", situation: upToDate(repair, manual, waitingPlan, func(s *situation) { s.rejectedPlan = planID }), reason: infrav1.PlanRejectedReason, stalled: true},
+		{name: "a rejected repair", situation: upToDate(repair, manual, waitingPlan, func(s *decision.Situation) { s.RejectedPlan = planID }), reason: infrav1.PlanRejectedReason, stalled: true},
 		{name: "a repair that would destroy protected resources", situation: upToDate(repair, blockedPlan), reason: infrav1.ProtectedResourceReason, stalled: true},
 		{name: "a repair that has just failed", situation: upToDate(repair, failed(infrav1.RetryingReason, 1, 15*time.Second)), reason: infrav1.RetryingReason, after: 15 * time.Second},
 		{name: "a repair that failed with a terminal error", situation: upToDate(repair, failedForGood), reason: infrav1.RunFailedReason, stalled: true},
@@ -377,13 +380,13 @@ func TestDecide_repairsDrift(t *testing.T) {
 }
 
 func TestDecide_checksDriftWhenDue(t *testing.T) {
-	checked := func(lastApplied, lastChecked time.Duration, jitter float64) func(*situation) {
-		return func(s *situation) {
+	checked := func(lastApplied, lastChecked time.Duration, jitter float64) func(*decision.Situation) {
+		return func(s *decision.Situation) {
 			drift(infrav1.DriftReport, lastChecked)(s)
 			if lastChecked == 0 {
-				s.drift = nil
+				s.Drift = nil
 			}
-			s.lastApplied, s.jitter = noon.Add(-lastApplied), jitter
+			s.LastApplied, s.Jitter = noon.Add(-lastApplied), jitter
 		}
 	}
 	for _, e := range []expectation{
@@ -396,22 +399,22 @@ func TestDecide_checksDriftWhenDue(t *testing.T) {
 		{name: "later than others", situation: upToDate(checked(66*time.Minute, 0, 1)), want: terraform.OperationCheckDrift},
 		{name: "sooner than others", situation: upToDate(checked(54*time.Minute, 0, -1)), want: terraform.OperationCheckDrift},
 		{name: "soonest", situation: upToDate(checked(54*time.Minute-time.Second, 0, -1))},
-		{name: "off", situation: upToDate(checked(99*time.Hour, 0, 0), func(s *situation) { s.policy.DriftAction = infrav1.DriftOff })},
-		{name: "unset", situation: upToDate(checked(99*time.Hour, 0, 0), func(s *situation) { s.policy.DriftAction = "" })},
+		{name: "off", situation: upToDate(checked(99*time.Hour, 0, 0), func(s *decision.Situation) { s.Policy.DriftAction = infrav1.DriftOff })},
+		{name: "unset", situation: upToDate(checked(99*time.Hour, 0, 0), func(s *decision.Situation) { s.Policy.DriftAction = "" })},
 		{name: "soon after a check that failed", situation: upToDate(failedCheck(time.Minute, time.Minute)), want: terraform.OperationCheckDrift},
 		{name: "not sooner", situation: upToDate(failedCheck(time.Minute, 2*time.Minute))},
 		{name: "at most after the interval", situation: upToDate(failedCheck(24*time.Hour, 25*time.Hour)), want: terraform.OperationCheckDrift},
 		{name: "after the interval, if it failed often", situation: upToDate(failedCheck(24*time.Hour, 0)), want: terraform.OperationCheckDrift},
 		{name: "not before the interval, if it failed often", situation: upToDate(failedCheck(23*time.Hour, 0))},
-		{name: "not again for a failure before the last check", situation: upToDate(failedCheck(time.Hour, time.Minute), func(s *situation) { s.drift.CheckedAt = metav1.NewTime(noon) })},
-		{name: "a canceled check has not failed", situation: upToDate(failedCheck(23*time.Hour, 0), func(s *situation) { s.drift.Failure = "" })},
-		{name: "a day after a canceled check", situation: upToDate(failedCheck(24*time.Hour, 0), func(s *situation) { s.drift.Failure = "" }), want: terraform.OperationCheckDrift},
+		{name: "not again for a failure before the last check", situation: upToDate(failedCheck(time.Hour, time.Minute), func(s *decision.Situation) { s.Drift.CheckedAt = metav1.NewTime(noon) })},
+		{name: "a canceled check has not failed", situation: upToDate(failedCheck(23*time.Hour, 0), func(s *decision.Situation) { s.Drift.Failure = "" })},
+		{name: "a day after a canceled check", situation: upToDate(failedCheck(24*time.Hour, 0), func(s *decision.Situation) { s.Drift.Failure = "" }), want: terraform.OperationCheckDrift},
 		{name: "requested", situation: upToDate(driftCheckRequest("now", "")), want: terraform.OperationCheckDrift},
 		{name: "requested again", situation: upToDate(driftCheckRequest("again", "now")), want: terraform.OperationCheckDrift},
 		{name: "request handled", situation: upToDate(driftCheckRequest("now", "now"))},
-		{name: "requested before the first apply", situation: upToDate(driftCheckRequest("now", ""), func(s *situation) { s.lastApplied = time.Time{} })},
+		{name: "requested before the first apply", situation: upToDate(driftCheckRequest("now", ""), func(s *decision.Situation) { s.LastApplied = time.Time{} })},
 		{name: "changed inputs are applied first", situation: upToDate(changed, driftCheckRequest("now", "")), want: terraform.OperationPlanAndApply},
-		{name: "never applied", situation: upToDate(checked(0, 0, 0), func(s *situation) { s.lastApplied = time.Time{} })},
+		{name: "never applied", situation: upToDate(checked(0, 0, 0), func(s *decision.Situation) { s.LastApplied = time.Time{} })},
 	} {
 		t.Run(e.name, e.run)
 	}
@@ -424,10 +427,10 @@ func TestBackoff_growsToItsLimit(t *testing.T) {
 		7: 10 * time.Minute, 8: 10 * time.Minute, 1 << 30: 10 * time.Minute,
 	}
 	for attempts, wait := range want {
-		NewWithT(t).Expect(backoff(policy, attempts)).To(Equal(wait), "after %d", attempts)
+		NewWithT(t).Expect(decision.Backoff(policy, attempts)).To(Equal(wait), "after %d", attempts)
 	}
 	even := template.Policy{MinBackoff: time.Minute, MaxBackoff: time.Minute}
 	for _, attempts := range []int32{1, 2, 99} {
-		NewWithT(t).Expect(backoff(even, attempts)).To(Equal(time.Minute))
+		NewWithT(t).Expect(decision.Backoff(even, attempts)).To(Equal(time.Minute))
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/sources"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 	"github.com/appthrust/capt/internal/terraform/template"
 	"github.com/appthrust/capt/internal/testenv/memorytest"
@@ -36,15 +37,15 @@ func TestWaitsForOthers(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newScope("hello")
-			s.apply.Status.AppliedAt, s.apply.DeletionTimestamp = tt.appliedAt, tt.deletedAt
-			NewWithT(t).Expect(waitsForOthers(s.apply)).To(Equal(tt.want))
+			s.Apply.Status.AppliedAt, s.Apply.DeletionTimestamp = tt.appliedAt, tt.deletedAt
+			NewWithT(t).Expect(sources.WaitsForOthers(s.Apply)).To(Equal(tt.want))
 		})
 	}
 }
 
 func TestValueReferences(t *testing.T) {
-	NewWithT(t).Expect(valueReferences("n", template.References{Secrets: []string{"a", "b"}, ConfigMaps: []string{"c"}})).To(Equal([]reference{
-		{"Secret", key("a")}, {"Secret", key("b")}, {"ConfigMap", key("c")},
+	NewWithT(t).Expect(sources.ValueReferences("n", template.References{Secrets: []string{"a", "b"}, ConfigMaps: []string{"c"}})).To(Equal([]sources.Reference{
+		{Kind: "Secret", Key: key("a")}, {Kind: "Secret", Key: key("b")}, {Kind: "ConfigMap", Key: key("c")},
 	}))
 }
 
@@ -52,37 +53,37 @@ func TestValueReferences(t *testing.T) {
 // other namespaces.
 func TestReferences_waitForSecretsOfTheirOwnNamespaceOnly(t *testing.T) {
 	s := newScope("hello")
-	s.apply.Spec.WaitForSecrets = []infrav1.ObjectReference{{Name: "token", Namespace: "kube-system"}}
-	NewWithT(t).Expect(references(s.apply)).To(ContainElement(reference{"Secret", key("token")}))
+	s.Apply.Spec.WaitForSecrets = []infrav1.ObjectReference{{Name: "token", Namespace: "kube-system"}}
+	NewWithT(t).Expect(sources.References(s.Apply)).To(ContainElement(sources.Reference{Kind: "Secret", Key: key("token")}))
 }
 
 func TestProviderConfigKey(t *testing.T) {
 	g := NewWithT(t)
 	s := newScope("hello")
-	s.sources.Template = &infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "library"}}
-	g.Expect(s.providerConfigKey()).To(BeNil())
+	s.Sources.Template = &infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "library"}}
+	g.Expect(s.ProviderConfigKey()).To(BeNil())
 
-	s.sources.Template.Spec.Template.Spec.ProviderConfigRef = &infrav1.LocalReference{Name: "aws"}
-	g.Expect(s.providerConfigKey()).To(HaveValue(Equal(key("aws"))), "it is in the namespace of the workspace")
+	s.Sources.Template.Spec.Template.Spec.ProviderConfigRef = &infrav1.LocalReference{Name: "aws"}
+	g.Expect(s.ProviderConfigKey()).To(HaveValue(Equal(key("aws"))), "it is in the namespace of the workspace")
 }
 
 // An editor chooses names and values. The manager must not build what they expand to.
 func TestReferences_needLittleMemory(t *testing.T) {
 	g := NewWithT(t)
 	s := newScope("hello")
-	s.apply.Spec.Variables = map[string]infrav1.Value{"V": infrav1.StringValue(strings.Repeat("x", 1_400_000))}
+	s.Apply.Spec.Variables = map[string]infrav1.Value{"V": infrav1.StringValue(strings.Repeat("x", 1_400_000))}
 	for range 64 {
 		ref := infrav1.ObjectReference{Name: strings.Repeat("${V}", 63)}
-		s.apply.Spec.WaitForSecrets, s.apply.Spec.WaitForWorkspaces = append(s.apply.Spec.WaitForSecrets, ref), append(s.apply.Spec.WaitForWorkspaces, ref)
+		s.Apply.Spec.WaitForSecrets, s.Apply.Spec.WaitForWorkspaces = append(s.Apply.Spec.WaitForSecrets, ref), append(s.Apply.Spec.WaitForWorkspaces, ref)
 	}
-	var refs []reference
+	var refs []sources.Reference
 	var err error
 	g.Expect(memorytest.Allocated(func() {
-		refs, err = references(s.apply), checkNames(s.apply)
+		refs, err = sources.References(s.Apply), sources.CheckNames(s.Apply)
 	})).To(BeNumerically("<", 1<<20))
 	g.Expect(refs).To(HaveLen(1 + 64 + 64))
-	g.Expect(refs[1].key.Name).To(Equal(strings.Repeat("${V}", 63)))
-	stalled, ok := fault.AsStalled(inputsFault(err))
+	g.Expect(refs[1].Key.Name).To(Equal(strings.Repeat("${V}", 63)))
+	stalled, ok := fault.AsStalled(sources.InputsFault(err))
 	g.Expect(ok).To(BeTrue(), "%v", err)
 	g.Expect(stalled.Reason).To(Equal(infrav1.InvalidVariableReason))
 	g.Expect(stalled.Message()).To(Equal("spec.waitForWorkspaces[0].name: has more than 253 bytes, the limit, with the values of its placeholders: shorten the value of ${V}"))
@@ -91,12 +92,12 @@ func TestReferences_needLittleMemory(t *testing.T) {
 func TestCheckNames(t *testing.T) {
 	g := NewWithT(t)
 	s := newScope("hello")
-	s.apply.Spec.WaitForSecrets = []infrav1.ObjectReference{{Name: "${WORKSPACE_NAME}-vpc"}, {Name: "${nmae}-vpc"}}
-	g.Expect(checkNames(s.apply)).To(MatchError(ContainSubstring("spec.waitForSecrets[1].name: ${nmae} has no value; set it in spec.variables")))
-	s.apply.Spec.WaitForWorkspaces, s.apply.Spec.WaitForSecrets = s.apply.Spec.WaitForSecrets, nil
-	g.Expect(checkNames(s.apply)).To(MatchError(ContainSubstring("spec.waitForWorkspaces[1].name: ${nmae} has no value")))
-	s.apply.Status.AppliedAt = metav1.NewTime(noon)
-	g.Expect(checkNames(s.apply)).To(Succeed(), "it does not wait any more")
+	s.Apply.Spec.WaitForSecrets = []infrav1.ObjectReference{{Name: "${WORKSPACE_NAME}-vpc"}, {Name: "${nmae}-vpc"}}
+	g.Expect(sources.CheckNames(s.Apply)).To(MatchError(ContainSubstring("spec.waitForSecrets[1].name: ${nmae} has no value; set it in spec.variables")))
+	s.Apply.Spec.WaitForWorkspaces, s.Apply.Spec.WaitForSecrets = s.Apply.Spec.WaitForSecrets, nil
+	g.Expect(sources.CheckNames(s.Apply)).To(MatchError(ContainSubstring("spec.waitForWorkspaces[1].name: ${nmae} has no value")))
+	s.Apply.Status.AppliedAt = metav1.NewTime(noon)
+	g.Expect(sources.CheckNames(s.Apply)).To(Succeed(), "it does not wait any more")
 }
 
 func TestReconcile_reportsNamesThatAreTooLong(t *testing.T) {
@@ -126,7 +127,7 @@ func TestReadValues_limitsWhatItReads(t *testing.T) {
 		return inner.Get(ctx, key, obj, opts...)
 	}})
 	r := &Reconciler{Client: c.server, Reader: reader}
-	err := r.build().resolver.readValues(t.Context(), &sources, template.ReferencesOf(sources))
+	err := r.build().resolver.ReadValues(t.Context(), &sources, template.ReferencesOf(sources))
 	stalled, ok := fault.AsStalled(err)
 	c.Expect(ok).To(BeTrue(), "%v", err)
 	c.Expect(stalled.Reason).To(Equal(infrav1.InvalidVariableReason))
@@ -158,7 +159,7 @@ func TestWorkspaceFault(t *testing.T) {
 			if tt.status != nil {
 				other = &infrav1.WorkspaceTemplateApply{Status: *tt.status}
 			}
-			err := workspaceFault(key("vpc"), other)
+			err := sources.WorkspaceFault(key("vpc"), other)
 			if tt.want == "" {
 				g.Expect(err).NotTo(HaveOccurred())
 				return
@@ -208,7 +209,7 @@ func TestFindCycle(t *testing.T) {
 				workspaces[client.ObjectKeyFromObject(apply)] = apply
 			}
 			reads := 0
-			cycle, err := findCycle(workspaces[key("a")], func(key client.ObjectKey) (*infrav1.WorkspaceTemplateApply, error) {
+			cycle, err := sources.FindCycle(workspaces[key("a")], func(key client.ObjectKey) (*infrav1.WorkspaceTemplateApply, error) {
 				reads++
 				return workspaces[key], nil
 			})
@@ -222,8 +223,8 @@ func TestFindCycle(t *testing.T) {
 func TestFindCycle_returnsErrors(t *testing.T) {
 	refused := errors.New("connection refused")
 	s := newScope("a")
-	s.apply.Spec.WaitForWorkspaces = []infrav1.ObjectReference{{Name: "b"}}
-	_, err := findCycle(s.apply, func(client.ObjectKey) (*infrav1.WorkspaceTemplateApply, error) { return nil, refused })
+	s.Apply.Spec.WaitForWorkspaces = []infrav1.ObjectReference{{Name: "b"}}
+	_, err := sources.FindCycle(s.Apply, func(client.ObjectKey) (*infrav1.WorkspaceTemplateApply, error) { return nil, refused })
 	NewWithT(t).Expect(err).To(MatchError(refused))
 }
 
@@ -239,18 +240,18 @@ func objectReference(name string) infrav1.ObjectReference {
 func TestInputsFault(t *testing.T) {
 	g := NewWithT(t)
 
-	stalled, ok := fault.AsStalled(inputsFault(&template.Problem{Reason: infrav1.MissingVariableReason, Message: "name is missing"}))
+	stalled, ok := fault.AsStalled(sources.InputsFault(&template.Problem{Reason: infrav1.MissingVariableReason, Message: "name is missing"}))
 	g.Expect(ok).To(BeTrue())
 	g.Expect(stalled.Reason).To(Equal(infrav1.MissingVariableReason))
 	g.Expect(stalled.Message()).To(Equal("name is missing"))
 
 	for secret, reason := range map[bool]string{true: infrav1.WaitingForSecretReason, false: infrav1.WaitingForConfigMapReason} {
-		waiting, ok := fault.AsWaiting(inputsFault(&template.MissingKeyError{Secret: secret, Name: "s", Key: "k"}))
+		waiting, ok := fault.AsWaiting(sources.InputsFault(&template.MissingKeyError{Secret: secret, Name: "s", Key: "k"}))
 		g.Expect(ok).To(BeTrue())
 		g.Expect(waiting.Reason).To(Equal(reason))
 		g.Expect(waiting.RetryAfter).To(Equal(time.Duration(0)), "a watch ends the wait")
 	}
 
 	other := errors.New("boom")
-	g.Expect(inputsFault(other)).To(BeIdenticalTo(other))
+	g.Expect(sources.InputsFault(other)).To(BeIdenticalTo(other))
 }

@@ -10,6 +10,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/decision"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/execution"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/history"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/queue"
@@ -146,35 +150,35 @@ func TestDriftCheckMessage(t *testing.T) {
 }
 
 // failChecks simulates hours in which each check of drift fails. It returns when they start.
-func failChecks(g Gomega, s *scope, hours int, result terraform.Result) []time.Duration {
+func failChecks(g Gomega, s *execution.Scope, hours int, result terraform.Result) []time.Duration {
 	var starts []time.Duration
-	begin, end := s.now, s.now.Add(time.Duration(hours)*time.Hour)
+	begin, end := s.Now, s.Now.Add(time.Duration(hours)*time.Hour)
 	for {
-		due, enabled := s.situation().nextDriftCheck()
+		due, enabled := s.Situation().NextDriftCheck()
 		g.Expect(enabled).To(BeTrue())
 		if due.After(end) {
 			return starts
 		}
-		s.now = due
+		s.Now = due
 		starts = append(starts, due.Sub(begin).Round(time.Minute))
-		s.addRun(g, terraform.OperationCheckDrift, result)
-		s.recordAll(g)
+		addRun(g, s, terraform.OperationCheckDrift, result)
+		recordAll(g, s)
 		g.Expect(len(starts)).To(BeNumerically("<", 50), "%v", starts)
 	}
 }
 
 // dueDaily returns an applied workspace whose daily check is due, with a name that has the given
 // position in intervals.
-func dueDaily(g Gomega, position func(float64) bool) *scope {
+func dueDaily(g Gomega, position func(float64) bool) *execution.Scope {
 	for i := range 1000 {
 		s := newScope(fmt.Sprintf("hello-%d", i))
-		if !position(jitter(s.apply)) {
+		if !position(decision.Jitter(s.Apply)) {
 			continue
 		}
-		s.addRun(g, terraform.OperationPlanAndApply, success)
-		s.recordAll(g)
-		s.inputs.Policy.DriftAction, s.inputs.Policy.DriftInterval = infrav1.DriftReport, 24*time.Hour
-		s.now, _ = s.situation().nextDriftCheck()
+		addRun(g, s, terraform.OperationPlanAndApply, success)
+		recordAll(g, s)
+		s.Inputs.Policy.DriftAction, s.Inputs.Policy.DriftInterval = infrav1.DriftReport, 24*time.Hour
+		s.Now, _ = s.Situation().NextDriftCheck()
 		return s
 	}
 	g.Expect(false).To(BeTrue(), "no such workspace")
@@ -192,7 +196,7 @@ func TestRecordResult_repeatsFailedDriftChecksAFewTimes(t *testing.T) {
 		want     []time.Duration
 	}{
 		"transient":         {transient, middle, []time.Duration{0, 1, 5, 21, 85}},
-		"lost":              {terraform.Result{Outcome: outcomeLost}, middle, []time.Duration{0, 1, 5, 21, 85}},
+		"lost":              {terraform.Result{Outcome: runs.OutcomeLost}, middle, []time.Duration{0, 1, 5, 21, 85}},
 		"terminal":          {terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTerminal}, middle, []time.Duration{0, 64}},
 		"others start soon": {transient, func(j float64) bool { return j < -0.99 }, []time.Duration{0, 1, 3, 11, 43}},
 		"others start late": {transient, func(j float64) bool { return j > 0.99 }, []time.Duration{0, 2, 8, 32, 128}},
@@ -208,16 +212,16 @@ func TestRecordResult_repeatsFailedDriftChecksAFewTimes(t *testing.T) {
 			for i, start := range starts {
 				g.Expect(start).To(BeNumerically("~", tc.want[i], time.Minute))
 			}
-			g.Expect(DriftUnknown(s.inputs.Policy, s.apply.Status.Drift)).To(BeTrue())
+			g.Expect(decision.DriftUnknown(s.Inputs.Policy, s.Apply.Status.Drift)).To(BeTrue())
 			g.Expect(failChecks(g, s, 27, tc.result)).To(HaveLen(1), "one each day")
 		})
 	}
 	g := NewWithT(t)
 	s := dueDaily(g, middle)
-	for range soonChecks {
-		s.addRun(g, terraform.OperationCheckDrift, transient)
-		s.recordAll(g)
-		g.Expect(DriftUnknown(s.inputs.Policy, s.apply.Status.Drift)).To(BeFalse(), "it is checked again soon")
+	for range history.SoonChecks {
+		addRun(g, s, terraform.OperationCheckDrift, transient)
+		recordAll(g, s)
+		g.Expect(decision.DriftUnknown(s.Inputs.Policy, s.Apply.Status.Drift)).To(BeFalse(), "it is checked again soon")
 	}
 }
 
@@ -225,16 +229,16 @@ func TestRecordResult_repeatsFailedDriftChecksAFewTimes(t *testing.T) {
 func TestRecordResult_canceledRepetitionIsMadeLater(t *testing.T) {
 	g := NewWithT(t)
 	s := dueDaily(g, func(float64) bool { return true })
-	s.addRun(g, terraform.OperationCheckDrift, terraform.Result{Outcome: outcomeLost})
-	s.recordAll(g)
-	s.now = s.apply.Status.Drift.NextAt.Time
-	run := s.addRun(g, terraform.OperationCheckDrift, terraform.Result{Outcome: terraform.OutcomeInterrupted})
-	s.apply.Annotations[infrav1.CancelRunAnnotation] = run.id
-	s.recordAll(g)
-	due, _ := s.situation().nextDriftCheck()
-	g.Expect(due).To(BeTemporally(">", s.now))
-	g.Expect(due).To(BeTemporally("<", s.now.Add(time.Hour)))
-	g.Expect(DriftUnknown(s.inputs.Policy, s.apply.Status.Drift)).To(BeFalse())
+	addRun(g, s, terraform.OperationCheckDrift, terraform.Result{Outcome: runs.OutcomeLost})
+	recordAll(g, s)
+	s.Now = s.Apply.Status.Drift.NextAt.Time
+	run := addRun(g, s, terraform.OperationCheckDrift, terraform.Result{Outcome: terraform.OutcomeInterrupted})
+	s.Apply.Annotations[infrav1.CancelRunAnnotation] = run.ID
+	recordAll(g, s)
+	due, _ := s.Situation().NextDriftCheck()
+	g.Expect(due).To(BeTemporally(">", s.Now))
+	g.Expect(due).To(BeTemporally("<", s.Now.Add(time.Hour)))
+	g.Expect(decision.DriftUnknown(s.Inputs.Policy, s.Apply.Status.Drift)).To(BeFalse())
 }
 
 // GitOps may update the manager before its CRDs, which drop fields that they do not know.
@@ -242,13 +246,13 @@ func TestDriftChecks_withEarlierCRDs(t *testing.T) {
 	g := NewWithT(t)
 	s := dueDaily(g, func(float64) bool { return true })
 	for range 3 {
-		s.addRun(g, terraform.OperationCheckDrift, terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTransient})
-		s.recordAll(g)
-		s.apply.Status.Drift.Failures, s.apply.Status.Drift.NextAt = 0, metav1.Time{}
-		g.Expect(DriftUnknown(s.inputs.Policy, s.apply.Status.Drift)).To(BeTrue())
-		due, _ := s.situation().nextDriftCheck()
-		g.Expect(due).To(BeTemporally(">", s.now.Add(20*time.Hour)), "neither every 15 seconds")
-		s.now = due
+		addRun(g, s, terraform.OperationCheckDrift, terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTransient})
+		recordAll(g, s)
+		s.Apply.Status.Drift.Failures, s.Apply.Status.Drift.NextAt = 0, metav1.Time{}
+		g.Expect(decision.DriftUnknown(s.Inputs.Policy, s.Apply.Status.Drift)).To(BeTrue())
+		due, _ := s.Situation().NextDriftCheck()
+		g.Expect(due).To(BeTemporally(">", s.Now.Add(20*time.Hour)), "neither every 15 seconds")
+		s.Now = due
 	}
 }
 
@@ -272,20 +276,20 @@ func TestRecordResult_anApplyEndsFailedDriftChecks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			s := applied(g)
-			s.inputs.Policy.DriftAction, s.inputs.Policy.DriftInterval = infrav1.DriftReport, 720*time.Hour
-			s.apply.Status.Drift = &infrav1.DriftStatus{
-				CheckedAt: metav1.NewTime(s.now.Add(-48 * time.Hour)), FailedAt: metav1.NewTime(s.now.Add(-time.Hour)), Failure: "expired", Failures: 5, Request: "r",
+			s.Inputs.Policy.DriftAction, s.Inputs.Policy.DriftInterval = infrav1.DriftReport, 720*time.Hour
+			s.Apply.Status.Drift = &infrav1.DriftStatus{
+				CheckedAt: metav1.NewTime(s.Now.Add(-48 * time.Hour)), FailedAt: metav1.NewTime(s.Now.Add(-time.Hour)), Failure: "expired", Failures: 5, Request: "r",
 			}
-			g.Expect(DriftUnknown(s.inputs.Policy, s.apply.Status.Drift)).To(BeTrue())
+			g.Expect(decision.DriftUnknown(s.Inputs.Policy, s.Apply.Status.Drift)).To(BeTrue())
 			if tc.request != "" {
-				s.apply.Annotations[infrav1.OneShotAnnotation] = once(tc.request)
+				s.Apply.Annotations[infrav1.OneShotAnnotation] = once(tc.request)
 			}
-			s.endRun(g, s.startRun(g, decision{operation: tc.operation, oneShot: tc.request != ""}), tc.result)
-			s.recordAll(g)
-			g.Expect(DriftUnknown(s.inputs.Policy, s.apply.Status.Drift)).To(Equal(tc.unknown))
-			g.Expect(driftFault(s.apply.Status.Drift, 0) != nil).To(Equal(tc.unknown))
-			g.Expect(s.apply.Status.Drift.Request).To(Equal("r"), "a request is handled once")
-			g.Expect(s.apply.Status.Drift.CheckedAt.IsZero()).To(BeFalse())
+			endRun(g, s, startRun(g, s, decision.Decision{Operation: tc.operation, OneShot: tc.request != ""}), tc.result)
+			recordAll(g, s)
+			g.Expect(decision.DriftUnknown(s.Inputs.Policy, s.Apply.Status.Drift)).To(Equal(tc.unknown))
+			g.Expect(driftFault(s.Apply.Status.Drift, 0) != nil).To(Equal(tc.unknown))
+			g.Expect(s.Apply.Status.Drift.Request).To(Equal("r"), "a request is handled once")
+			g.Expect(s.Apply.Status.Drift.CheckedAt.IsZero()).To(BeFalse())
 		})
 	}
 }
@@ -307,12 +311,12 @@ func TestUntilDriftCheck(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
 			s := newScope("hello")
-			s.inputs.Policy.DriftAction = tt.action
+			s.Inputs.Policy.DriftAction = tt.action
 			if tt.running {
-				s.startRun(g, decision{operation: terraform.OperationPlanAndApply})
+				startRun(g, s, decision.Decision{Operation: terraform.OperationPlanAndApply})
 			}
-			s.apply.Status.AppliedAt = metav1.NewTime(noon.Add(-tt.applied))
-			spread := time.Duration(float64(s.inputs.Policy.DriftInterval) * 0.1 * jitter(s.apply))
+			s.Apply.Status.AppliedAt = metav1.NewTime(noon.Add(-tt.applied))
+			spread := time.Duration(float64(s.Inputs.Policy.DriftInterval) * 0.1 * decision.Jitter(s.Apply))
 			if tt.want > 0 {
 				tt.want += spread
 			}

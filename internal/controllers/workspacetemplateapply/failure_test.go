@@ -7,61 +7,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/cleanup"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/decision"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/record"
 )
-
-func TestClassifyFailure(t *testing.T) {
-	const apply, destroy = terraform.OperationPlanAndApply, terraform.OperationDestroy
-	terminal := terraform.Result{Operation: apply, Class: terraform.ClassTerminal}
-	with := func(change func(*terraform.Result)) terraform.Result {
-		result := terminal
-		change(&result)
-		return result
-	}
-	tests := []struct {
-		name    string
-		result  terraform.Result
-		outcome terraform.Outcome
-		reason  string
-		retry   retryMode
-	}{
-		{"canceled", terminal, outcomeCanceled, infrav1.RunCanceledReason, retryNever},
-		{"canceled with a stale plan", with(func(r *terraform.Result) { r.StalePlan = true }), outcomeCanceled, infrav1.RunCanceledReason, retryNever},
-		{"interrupted", terminal, terraform.OutcomeInterrupted, infrav1.RunInterruptedReason, retryNow},
-		{"lost", terminal, outcomeLost, infrav1.RunInterruptedReason, retryNow},
-		{"stale plan", with(func(r *terraform.Result) { r.StalePlan = true }), terraform.OutcomeFailed, infrav1.PlanStaleReason, retryNow},
-		{"interrupted with a stale plan", with(func(r *terraform.Result) { r.StalePlan = true }), terraform.OutcomeInterrupted, infrav1.PlanStaleReason, retryNow},
-		{"blocked", terminal, terraform.OutcomeBlocked, infrav1.ProtectedResourceReason, retryLater},
-		{"timed out", terminal, terraform.OutcomeTimedOut, infrav1.RunTimedOutReason, retryLater},
-		{"state too large", with(func(r *terraform.Result) { r.StateTooLarge = true }), terraform.OutcomeFailed, infrav1.StateTooLargeReason, retryNever},
-		{"state too large in a deletion", with(func(r *terraform.Result) { r.StateTooLarge, r.Operation = true, terraform.OperationDestroy }), terraform.OutcomeFailed, infrav1.StateTooLargeReason, retryLater},
-		{"state missing", with(func(r *terraform.Result) { r.StateProblem = terraform.StateMissing }), terraform.OutcomeFailed, infrav1.StateMissingReason, retryNever},
-		{"state missing while destroying", with(func(r *terraform.Result) { r.StateProblem, r.Operation = terraform.StateMissing, destroy }), terraform.OutcomeFailed, infrav1.StateMissingReason, retryLater},
-		{"snapshot missing", with(func(r *terraform.Result) { r.SnapshotMissing = true }), terraform.OutcomeFailed, infrav1.SnapshotNotFoundReason, retryNever},
-		{"invalid inputs", with(func(r *terraform.Result) { r.InvalidInputs = "Missing" }), terraform.OutcomeFailed, infrav1.MissingVariableReason, retryNever},
-		{"lock held", with(func(r *terraform.Result) { r.Class = terraform.ClassLockHeld }), terraform.OutcomeFailed, infrav1.LockHeldReason, retryLater},
-		{"terminal", terminal, terraform.OutcomeFailed, infrav1.RunFailedReason, retryNever},
-		{"terminal while destroying", with(func(r *terraform.Result) { r.Operation = destroy }), terraform.OutcomeFailed, infrav1.RunFailedReason, retryLater},
-		{"transient", with(func(r *terraform.Result) { r.Class = terraform.ClassTransient }), terraform.OutcomeFailed, infrav1.RetryingReason, retryLater},
-		{"unclassified", terraform.Result{}, terraform.OutcomeFailed, infrav1.RetryingReason, retryLater},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			g := NewWithT(t)
-			reason, retry := classifyFailure(&tt.result, tt.outcome)
-			g.Expect(reason).To(Equal(tt.reason))
-			g.Expect(retry).To(Equal(tt.retry))
-		})
-	}
-}
-
-func TestClassifyFailure_namesOutputsThatAreTooLarge(t *testing.T) {
-	g := NewWithT(t)
-	reason, retry := classifyFailure(&terraform.Result{Operation: terraform.OperationPlanAndApply, Class: terraform.ClassTerminal, OutputsTooLarge: true}, terraform.OutcomeFailed)
-	g.Expect(reason).To(Equal(infrav1.OutputsTooLargeReason))
-	g.Expect(retry).To(Equal(retryNever))
-}
 
 func TestRecordFailure_retriesInterruptionsWithBackoffAfterThreeAttempts(t *testing.T) {
 	tests := []struct {
@@ -78,15 +29,15 @@ func TestRecordFailure_retriesInterruptionsWithBackoffAfterThreeAttempts(t *test
 	for _, tt := range tests {
 		g := NewWithT(t)
 		s := newScope("hello")
-		s.apply.Status.Failure = tt.previous
-		s.addRun(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeInterrupted})
-		s.recordAll(g)
+		s.Apply.Status.Failure = tt.previous
+		addRun(g, s, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeInterrupted})
+		recordAll(g, s)
 
-		f := s.apply.Status.Failure
+		f := s.Apply.Status.Failure
 		g.Expect(f.Attempts).To(Equal(tt.attempts))
-		want := s.now
+		want := s.Now
 		if tt.delayed {
-			want = want.Add(backoff(s.policy, tt.attempts))
+			want = want.Add(decision.Backoff(s.Policy, tt.attempts))
 		}
 		g.Expect(f.NextAt.Time).To(Equal(want), "after %d attempts", tt.attempts)
 	}
@@ -105,8 +56,8 @@ func TestMayHaveChanged(t *testing.T) {
 		result terraform.Result
 		want   bool
 	}{
-		{"lost while applying", terraform.Result{Outcome: outcomeLost, Operation: terraform.OperationPlanAndApply}, true},
-		{"lost while planning", terraform.Result{Outcome: outcomeLost, Operation: terraform.OperationPlan}, false},
+		{"lost while applying", terraform.Result{Outcome: runs.OutcomeLost, Operation: terraform.OperationPlanAndApply}, true},
+		{"lost while planning", terraform.Result{Outcome: runs.OutcomeLost, Operation: terraform.OperationPlan}, false},
 		{"restored", terraform.Result{Outcome: terraform.OutcomeFailed, Operation: terraform.OperationRestoreState}, true},
 		{"snapshot missing", terraform.Result{Outcome: terraform.OutcomeFailed, Operation: terraform.OperationRestoreState, SnapshotMissing: true}, false},
 		{"no phase", terraform.Result{Outcome: terraform.OutcomeFailed, Operation: terraform.OperationPlanAndApply}, false},
@@ -116,7 +67,7 @@ func TestMayHaveChanged(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			NewWithT(t).Expect(mayHaveChanged(&tt.result)).To(Equal(tt.want))
+			NewWithT(t).Expect(runs.MayHaveChanged(&tt.result)).To(Equal(tt.want))
 		})
 	}
 }
@@ -139,8 +90,8 @@ func TestIsRecorded(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			run := &runRecord{id: record.NewRunID("hello", tt.number), number: tt.number}
-			NewWithT(t).Expect(isRecorded(tt.history, run)).To(Equal(tt.want))
+			run := &runs.Run{ID: record.NewRunID("hello", tt.number), Number: tt.number}
+			NewWithT(t).Expect(runs.IsRecorded(tt.history, run)).To(Equal(tt.want))
 		})
 	}
 }
@@ -151,63 +102,40 @@ func TestOutcomeOf(t *testing.T) {
 		canceled bool
 		want     terraform.Outcome
 	}{
-		{terraform.OutcomeInterrupted, true, outcomeCanceled},
+		{terraform.OutcomeInterrupted, true, runs.OutcomeCanceled},
 		{terraform.OutcomeInterrupted, false, terraform.OutcomeInterrupted},
-		{outcomeLost, true, outcomeCanceled},
-		{outcomeLost, false, outcomeLost},
+		{runs.OutcomeLost, true, runs.OutcomeCanceled},
+		{runs.OutcomeLost, false, runs.OutcomeLost},
 		{terraform.OutcomeSucceeded, true, terraform.OutcomeSucceeded},
 		{terraform.OutcomeFailed, true, terraform.OutcomeFailed},
 	}
 	for _, tt := range tests {
-		NewWithT(t).Expect(outcomeOf(&terraform.Result{Outcome: tt.outcome}, tt.canceled)).To(Equal(tt.want))
-	}
-}
-
-func TestSameBlock(t *testing.T) {
-	plan := func(inputs string, blocked ...string) *infrav1.PlanStatus {
-		return &infrav1.PlanStatus{Inputs: inputs, Blocked: blocked}
-	}
-	tests := []struct {
-		name              string
-		previous, current *infrav1.PlanStatus
-		want              bool
-	}{
-		{"same", plan("i", "a.b"), plan("i", "a.b"), true},
-		{"no previous plan", nil, plan("i", "a.b"), false},
-		{"no plan", plan("i", "a.b"), nil, false},
-		{"other inputs", plan("i", "a.b"), plan("j", "a.b"), false},
-		{"other resources", plan("i", "a.b"), plan("i", "c.d"), false},
-		{"no resources", plan("i"), plan("i"), false},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			NewWithT(t).Expect(sameBlock(tt.previous, tt.current)).To(Equal(tt.want))
-		})
+		NewWithT(t).Expect(runs.OutcomeOf(&terraform.Result{Outcome: tt.outcome}, tt.canceled)).To(Equal(tt.want))
 	}
 }
 
 func TestLimits_haveDefaults(t *testing.T) {
 	g := NewWithT(t)
-	apply := newScope("hello").apply
-	g.Expect(historyLimit(apply)).To(Equal(10))
-	g.Expect(snapshotLimit(apply)).To(Equal(5))
+	apply := newScope("hello").Apply
+	g.Expect(runs.HistoryLimit(apply)).To(Equal(10))
+	g.Expect(cleanup.SnapshotLimit(apply)).To(Equal(5))
 	apply.Spec.HistoryLimit, apply.Spec.SnapshotLimit = new(int32(3)), new(int32(0))
-	g.Expect(historyLimit(apply)).To(Equal(3))
-	g.Expect(snapshotLimit(apply)).To(Equal(0))
+	g.Expect(runs.HistoryLimit(apply)).To(Equal(3))
+	g.Expect(cleanup.SnapshotLimit(apply)).To(Equal(0))
 }
 
 func TestRecordSuccess_setsTheStateOfALineage(t *testing.T) {
 	g := NewWithT(t)
 	s := newScope("hello")
-	s.addRun(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeNoChanges})
-	s.recordAll(g)
-	g.Expect(s.apply.Status.State).To(BeNil(), "the run had no state")
-	g.Expect(s.apply.Status.Drift).To(BeNil())
+	addRun(g, s, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeNoChanges})
+	recordAll(g, s)
+	g.Expect(s.Apply.Status.State).To(BeNil(), "the run had no state")
+	g.Expect(s.Apply.Status.Drift).To(BeNil())
 
-	s.addRun(g, terraform.OperationPlanAndApply, success)
-	s.recordAll(g)
-	g.Expect(s.apply.Status.State).To(Equal(&infrav1.StateStatus{
+	addRun(g, s, terraform.OperationPlanAndApply, success)
+	recordAll(g, s)
+	g.Expect(s.Apply.Status.State).To(Equal(&infrav1.StateStatus{
 		Backend: "kubernetes", SecretName: "tfstate-default-hello-ws", Lineage: "l", Serial: 1, Resources: 1, Confirmation: infrav1.StateConfirmed,
 	}))
-	g.Expect(s.apply.Status.AppliedAt).To(Equal(metav1.NewTime(s.now)))
+	g.Expect(s.Apply.Status.AppliedAt).To(Equal(metav1.NewTime(s.Now)))
 }

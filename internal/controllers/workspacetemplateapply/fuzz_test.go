@@ -15,6 +15,8 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/config/crd"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/decision"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/outputs"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/record"
 )
@@ -104,26 +106,26 @@ func report(t *testing.T, result, progress, state []byte, operation string) {
 	t.Helper()
 	s := newScope("hello")
 	g := NewWithT(t)
-	run := s.startRun(g, decision{operation: terraform.OperationPlanAndApply})
-	run.secret.Annotations[record.OperationAnnotation] = operation
-	run.secret.Data["progress"], run.secret.Data["state"] = progress, state
-	if reported, err := record.Progress(run.secret); err == nil {
-		s.setRunStatus(run, reported)
+	run := startRun(g, s, decision.Decision{Operation: terraform.OperationPlanAndApply})
+	run.Secret.Annotations[record.OperationAnnotation] = operation
+	run.Secret.Data["progress"], run.Secret.Data["state"] = progress, state
+	if reported, err := record.Progress(run.Secret); err == nil {
+		s.SetRunStatus(run, reported)
 	}
-	s.recordLineage(run)
-	checkStatus(t, &s.apply.Status)
+	s.RecordLineage(run)
+	checkStatus(t, &s.Apply.Status)
 
 	compressed, err := record.Compress(result)
 	g.Expect(err).NotTo(HaveOccurred())
-	run.secret.Data["result"] = compressed
-	if run.result() == nil {
+	run.Secret.Data["result"] = compressed
+	if run.Result() == nil {
 		return
 	}
-	ended := run.decode(run.secret)
+	ended := run.Decode(run.Secret)
 	ended.Redact(terraform.NewRedactor())
-	s.recordResult(run, ended)
-	s.recordModule(run, ended)
-	s.recordState(run, ended)
-	s.apply.Status.Outputs = statusOutputs(ended.Outputs)
-	checkStatus(t, &s.apply.Status)
+	s.RecordResult(run, ended)
+	s.RecordModule(run, ended)
+	s.RecordState(run, ended)
+	s.Apply.Status.Outputs = outputs.StatusOutputs(ended.Outputs)
+	checkStatus(t, &s.Apply.Status)
 }

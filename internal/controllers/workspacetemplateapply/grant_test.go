@@ -91,7 +91,7 @@ func TestGrant_isRequired(t *testing.T) {
 	c := newGrantController(t)
 	c.reconcile()
 	c.Expect(c.expect(infrav1.DependenciesReadyCondition, "False NotGranted")).To(ContainSubstring("WorkspaceTemplate platform/"))
-	c.Expect(c.reconciler.tracker.mapGrants(t.Context(), grantTo("n"))).To(ConsistOf(ctrl.Request{NamespacedName: key("hello")}), "a new grant ends the wait")
+	c.Expect(c.reconciler.tracker.MapGrants(t.Context(), grantTo("n"))).To(ConsistOf(ctrl.Request{NamespacedName: key("hello")}), "a new grant ends the wait")
 
 	granted := grantTo("n", infrav1.GrantedWorkspaceTemplate)
 	c.Expect(c.server.Create(t.Context(), granted)).To(Succeed())
@@ -232,7 +232,7 @@ func TestGrant_foreignTemplateReadsNothingHere(t *testing.T) {
 				HavePrefix(name+" n/values is in another namespace and not granted to namespace platform: "),
 				ContainSubstring("CAPTReferenceGrant in namespace n")))
 			c.Expect(c.started).To(BeEmpty())
-			c.Expect(c.reconciler.tracker.mapGrants(t.Context(), agreed)).To(ConsistOf(ctrl.Request{NamespacedName: key("hello")}), "a grant of this namespace ends the wait")
+			c.Expect(c.reconciler.tracker.MapGrants(t.Context(), agreed)).To(ConsistOf(ctrl.Request{NamespacedName: key("hello")}), "a grant of this namespace ends the wait")
 
 			agreed.Spec.To[1].Name = "values"
 			c.Expect(c.server.Update(t.Context(), agreed)).To(Succeed())

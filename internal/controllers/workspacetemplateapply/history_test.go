@@ -12,6 +12,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/cleanup"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/decision"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/execution"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/history"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/record"
 )
@@ -21,11 +26,11 @@ func diagnostics(summary string) terraform.Diagnostics {
 }
 
 // applied returns a workspace whose first run succeeded.
-func applied(g Gomega) *scope {
+func applied(g Gomega) *execution.Scope {
 	s := newScope("hello")
-	s.addRun(g, terraform.OperationPlanAndApply, success)
-	s.recordAll(g)
-	s.now = s.now.Add(time.Minute)
+	addRun(g, s, terraform.OperationPlanAndApply, success)
+	recordAll(g, s)
+	s.Now = s.Now.Add(time.Minute)
 	return s
 }
 
@@ -94,18 +99,18 @@ func TestRecordResult_success(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
 			s := applied(g)
-			s.inputs.Hash = "second"
-			s.apply.Annotations[infrav1.RestoreSnapshotAnnotation] = "the-snapshot"
-			s.apply.Status.Drift = &infrav1.DriftStatus{Resources: resourceChanges(drifted)}
-			s.apply.Status.Outputs = map[string]infrav1.Value{"o": infrav1.StringValue("v")}
-			s.apply.Status.Failure = &infrav1.FailureStatus{Reason: infrav1.RetryingReason, Attempts: 3}
-			run := s.startRun(g, decision{operation: tt.operation})
-			s.now = s.now.Add(1234 * time.Millisecond)
-			s.endRun(g, run, tt.result)
+			s.Inputs.Hash = "second"
+			s.Apply.Annotations[infrav1.RestoreSnapshotAnnotation] = "the-snapshot"
+			s.Apply.Status.Drift = &infrav1.DriftStatus{Resources: history.ResourceChanges(drifted)}
+			s.Apply.Status.Outputs = map[string]infrav1.Value{"o": infrav1.StringValue("v")}
+			s.Apply.Status.Failure = &infrav1.FailureStatus{Reason: infrav1.RetryingReason, Attempts: 3}
+			run := startRun(g, s, decision.Decision{Operation: tt.operation})
+			s.Now = s.Now.Add(1234 * time.Millisecond)
+			endRun(g, s, run, tt.result)
 
-			s.recordAll(g)
+			recordAll(g, s)
 
-			status := s.apply.Status
+			status := s.Apply.Status
 			g.Expect(status.Failure).To(BeNil())
 			g.Expect(status.Runs).To(BeEquivalentTo(2))
 			g.Expect(status.History).To(HaveLen(2))
@@ -113,7 +118,7 @@ func TestRecordResult_success(t *testing.T) {
 			g.Expect(status.History[0].Operation).To(BeEquivalentTo(tt.operation))
 			g.Expect(status.History[0].Outcome).To(BeEquivalentTo(tt.result.Outcome))
 			g.Expect(status.History[0].Duration.Duration).To(Equal(1234 * time.Millisecond))
-			tt.check(g, status, s.now)
+			tt.check(g, status, s.Now)
 		})
 	}
 }
@@ -142,7 +147,7 @@ func TestRecordResult_failure(t *testing.T) {
 		{"lock held", terraform.OperationPlan, failure(func(r *terraform.Result) { r.Class = terraform.ClassLockHeld }), infrav1.LockHeldReason, 15 * time.Second, "no luck"},
 		{"timed out", terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeTimedOut}, infrav1.RunTimedOutReason, 15 * time.Second, "TimedOut"},
 		{"interrupted", terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeInterrupted}, infrav1.RunInterruptedReason, 0, "Interrupted"},
-		{"lost", terraform.OperationPlanAndApply, terraform.Result{Outcome: outcomeLost, Diagnostics: diagnostics("gone")}, infrav1.RunInterruptedReason, 0, "gone"},
+		{"lost", terraform.OperationPlanAndApply, terraform.Result{Outcome: runs.OutcomeLost, Diagnostics: diagnostics("gone")}, infrav1.RunInterruptedReason, 0, "gone"},
 		{"stale plan", terraform.OperationApply, failure(func(r *terraform.Result) { terminal(r); r.StalePlan = true }), infrav1.PlanStaleReason, 0, "no luck"},
 		{"too large", terraform.OperationPlanAndApply, failure(func(r *terraform.Result) { terminal(r); r.StateTooLarge = true }), infrav1.StateTooLargeReason, -1, "no luck"},
 		{"too large, and transient", terraform.OperationPlanAndApply, failure(func(r *terraform.Result) { r.StateTooLarge = true }), infrav1.StateTooLargeReason, -1, "no luck"},
@@ -152,18 +157,18 @@ func TestRecordResult_failure(t *testing.T) {
 		{"restore failed", terraform.OperationRestoreState, failure(func(*terraform.Result) {}), infrav1.RetryingReason, 15 * time.Second, "no luck"},
 		{"a variable is missing", terraform.OperationPlanAndApply, failure(func(r *terraform.Result) { terminal(r); r.InvalidInputs = "Missing" }), infrav1.MissingVariableReason, -1, "no luck"},
 	}
-	inputsOf := map[terraform.Operation]string{terraform.OperationDestroy: destroyInputs, terraform.OperationRestoreState: "restore the-snapshot"}
+	inputsOf := map[terraform.Operation]string{terraform.OperationDestroy: runs.DestroyInputs, terraform.OperationRestoreState: "restore the-snapshot"}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
 			s := applied(g)
-			s.inputs.Hash = "second"
-			s.apply.Annotations[infrav1.RestoreSnapshotAnnotation] = "the-snapshot"
-			s.addRun(g, tt.operation, tt.result)
+			s.Inputs.Hash = "second"
+			s.Apply.Annotations[infrav1.RestoreSnapshotAnnotation] = "the-snapshot"
+			addRun(g, s, tt.operation, tt.result)
 
-			s.recordAll(g)
+			recordAll(g, s)
 
-			f := s.apply.Status.Failure
+			f := s.Apply.Status.Failure
 			g.Expect(f).NotTo(BeNil())
 			g.Expect(f.Reason).To(Equal(tt.reason))
 			g.Expect(f.Attempts).To(BeEquivalentTo(1))
@@ -176,43 +181,43 @@ func TestRecordResult_failure(t *testing.T) {
 			if tt.next < 0 {
 				g.Expect(f.NextAt.IsZero()).To(BeTrue())
 			} else {
-				g.Expect(f.NextAt.Time).To(Equal(s.now.Add(tt.next)))
+				g.Expect(f.NextAt.Time).To(Equal(s.Now.Add(tt.next)))
 			}
-			g.Expect(s.apply.Status.AppliedInputs).NotTo(Equal("second"))
-			g.Expect(s.apply.Status.AppliedAt.IsZero()).To(BeFalse())
-			g.Expect(s.apply.Status.Plan == nil).To(Equal(tt.result.StalePlan), "only a stale plan is removed")
-			g.Expect(s.apply.Status.HandledRestore).To(BeEmpty())
+			g.Expect(s.Apply.Status.AppliedInputs).NotTo(Equal("second"))
+			g.Expect(s.Apply.Status.AppliedAt.IsZero()).To(BeFalse())
+			g.Expect(s.Apply.Status.Plan == nil).To(Equal(tt.result.StalePlan), "only a stale plan is removed")
+			g.Expect(s.Apply.Status.HandledRestore).To(BeEmpty())
 		})
 	}
 }
 
 func TestRecordResult_failedDriftCheckIsNotAFailure(t *testing.T) {
-	for _, outcome := range []terraform.Outcome{terraform.OutcomeFailed, terraform.OutcomeInterrupted, terraform.OutcomeTimedOut, outcomeLost} {
+	for _, outcome := range []terraform.Outcome{terraform.OutcomeFailed, terraform.OutcomeInterrupted, terraform.OutcomeTimedOut, runs.OutcomeLost} {
 		g := NewWithT(t)
 		s := applied(g)
 		before := infrav1.ResourceChange{Address: "a.b", Action: "update"}
-		s.apply.Status.Drift = &infrav1.DriftStatus{Resources: []infrav1.ResourceChange{before}}
-		s.addRun(g, terraform.OperationCheckDrift, terraform.Result{Outcome: outcome, Class: terraform.ClassTerminal})
-		s.recordAll(g)
-		g.Expect(s.apply.Status.Failure).To(BeNil())
-		g.Expect(s.apply.Status.AppliedInputs).To(Equal(inputs))
-		g.Expect(s.apply.Status.Drift.CheckedAt.IsZero()).To(BeTrue(), "nothing was compared")
-		g.Expect(s.apply.Status.Drift.FailedAt.Time).To(Equal(s.now), "the next check is scheduled")
-		g.Expect(s.apply.Status.Drift.Failure).NotTo(BeEmpty())
-		g.Expect(s.apply.Status.Drift.Resources).To(ConsistOf(before), "the previous drift is kept")
+		s.Apply.Status.Drift = &infrav1.DriftStatus{Resources: []infrav1.ResourceChange{before}}
+		addRun(g, s, terraform.OperationCheckDrift, terraform.Result{Outcome: outcome, Class: terraform.ClassTerminal})
+		recordAll(g, s)
+		g.Expect(s.Apply.Status.Failure).To(BeNil())
+		g.Expect(s.Apply.Status.AppliedInputs).To(Equal(inputs))
+		g.Expect(s.Apply.Status.Drift.CheckedAt.IsZero()).To(BeTrue(), "nothing was compared")
+		g.Expect(s.Apply.Status.Drift.FailedAt.Time).To(Equal(s.Now), "the next check is scheduled")
+		g.Expect(s.Apply.Status.Drift.Failure).NotTo(BeEmpty())
+		g.Expect(s.Apply.Status.Drift.Resources).To(ConsistOf(before), "the previous drift is kept")
 
 		fresh := applied(g)
-		fresh.addRun(g, terraform.OperationCheckDrift, terraform.Result{Outcome: outcome})
-		fresh.recordAll(g)
-		g.Expect(fresh.apply.Status.Drift.FailedAt.Time).To(Equal(fresh.now))
-		g.Expect(fresh.apply.Status.Drift.Failures).To(BeEquivalentTo(1))
-		fresh.addRun(g, terraform.OperationCheckDrift, terraform.Result{Outcome: outcome})
-		fresh.recordAll(g)
-		g.Expect(fresh.apply.Status.Drift.Failures).To(BeEquivalentTo(2))
-		fresh.now = fresh.now.Add(time.Minute)
-		fresh.addRun(g, terraform.OperationCheckDrift, terraform.Result{Outcome: terraform.OutcomeNoChanges})
-		fresh.recordAll(g)
-		g.Expect(fresh.apply.Status.Drift.Failures).To(BeZero())
+		addRun(g, fresh, terraform.OperationCheckDrift, terraform.Result{Outcome: outcome})
+		recordAll(g, fresh)
+		g.Expect(fresh.Apply.Status.Drift.FailedAt.Time).To(Equal(fresh.Now))
+		g.Expect(fresh.Apply.Status.Drift.Failures).To(BeEquivalentTo(1))
+		addRun(g, fresh, terraform.OperationCheckDrift, terraform.Result{Outcome: outcome})
+		recordAll(g, fresh)
+		g.Expect(fresh.Apply.Status.Drift.Failures).To(BeEquivalentTo(2))
+		fresh.Now = fresh.Now.Add(time.Minute)
+		addRun(g, fresh, terraform.OperationCheckDrift, terraform.Result{Outcome: terraform.OutcomeNoChanges})
+		recordAll(g, fresh)
+		g.Expect(fresh.Apply.Status.Drift.Failures).To(BeZero())
 	}
 }
 
@@ -220,21 +225,21 @@ func TestRecordResult_failedDriftCheckIsNotAFailure(t *testing.T) {
 func TestRecordResult_canceledDriftCheckHasNotFailed(t *testing.T) {
 	g := NewWithT(t)
 	s := applied(g)
-	s.inputs.Policy.DriftAction = infrav1.DriftReport
-	s.apply.Status.Drift = &infrav1.DriftStatus{CheckedAt: metav1.NewTime(s.now.Add(-time.Hour))}
-	s.apply.Annotations[infrav1.CheckDriftAnnotation] = "now"
-	run := s.addRun(g, terraform.OperationCheckDrift, terraform.Result{Outcome: terraform.OutcomeInterrupted})
-	s.apply.Annotations[infrav1.CancelRunAnnotation] = run.id
-	s.recordAll(g)
-	g.Expect(driftFault(s.apply.Status.Drift, 0)).To(Succeed())
-	g.Expect(DriftUnknown(s.inputs.Policy, s.apply.Status.Drift)).To(BeFalse())
-	g.Expect(decide(s.situation())).To(Equal(noRun), "neither at once again nor as requested")
+	s.Inputs.Policy.DriftAction = infrav1.DriftReport
+	s.Apply.Status.Drift = &infrav1.DriftStatus{CheckedAt: metav1.NewTime(s.Now.Add(-time.Hour))}
+	s.Apply.Annotations[infrav1.CheckDriftAnnotation] = "now"
+	run := addRun(g, s, terraform.OperationCheckDrift, terraform.Result{Outcome: terraform.OutcomeInterrupted})
+	s.Apply.Annotations[infrav1.CancelRunAnnotation] = run.ID
+	recordAll(g, s)
+	g.Expect(driftFault(s.Apply.Status.Drift, 0)).To(Succeed())
+	g.Expect(decision.DriftUnknown(s.Inputs.Policy, s.Apply.Status.Drift)).To(BeFalse())
+	g.Expect(decision.Next(s.Situation())).To(Equal(decision.NoRun), "neither at once again nor as requested")
 
-	s.apply.Status.Drift.Failure, s.apply.Status.Drift.Failures = "no luck", 5
-	again := s.addRun(g, terraform.OperationCheckDrift, terraform.Result{Outcome: terraform.OutcomeInterrupted})
-	s.apply.Annotations[infrav1.CancelRunAnnotation] = again.id
-	s.recordAll(g)
-	g.Expect(DriftUnknown(s.inputs.Policy, s.apply.Status.Drift)).To(BeTrue(), "the last result counts")
+	s.Apply.Status.Drift.Failure, s.Apply.Status.Drift.Failures = "no luck", 5
+	again := addRun(g, s, terraform.OperationCheckDrift, terraform.Result{Outcome: terraform.OutcomeInterrupted})
+	s.Apply.Annotations[infrav1.CancelRunAnnotation] = again.ID
+	recordAll(g, s)
+	g.Expect(decision.DriftUnknown(s.Inputs.Policy, s.Apply.Status.Drift)).To(BeTrue(), "the last result counts")
 }
 
 func TestRecordResult_countsConsecutiveAttempts(t *testing.T) {
@@ -242,19 +247,19 @@ func TestRecordResult_countsConsecutiveAttempts(t *testing.T) {
 	s := newScope("hello")
 	failed := terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTransient}
 	for want := int32(1); want <= 3; want++ {
-		s.addRun(g, terraform.OperationPlanAndApply, failed)
-		s.recordAll(g)
-		g.Expect(s.apply.Status.Failure.Attempts).To(Equal(want))
-		g.Expect(s.apply.Status.Failure.NextAt.Time).To(Equal(s.now.Add(backoff(s.policy, want))))
+		addRun(g, s, terraform.OperationPlanAndApply, failed)
+		recordAll(g, s)
+		g.Expect(s.Apply.Status.Failure.Attempts).To(Equal(want))
+		g.Expect(s.Apply.Status.Failure.NextAt.Time).To(Equal(s.Now.Add(decision.Backoff(s.Policy, want))))
 	}
-	s.inputs.Hash = "second"
-	s.addRun(g, terraform.OperationPlanAndApply, failed)
-	s.recordAll(g)
-	g.Expect(s.apply.Status.Failure.Attempts).To(BeEquivalentTo(1), "other inputs start at one")
-	s.addRun(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeNoChanges})
-	s.addRun(g, terraform.OperationPlanAndApply, failed)
-	s.recordAll(g)
-	g.Expect(s.apply.Status.Failure.Attempts).To(BeEquivalentTo(1), "a success resets the count")
+	s.Inputs.Hash = "second"
+	addRun(g, s, terraform.OperationPlanAndApply, failed)
+	recordAll(g, s)
+	g.Expect(s.Apply.Status.Failure.Attempts).To(BeEquivalentTo(1), "other inputs start at one")
+	addRun(g, s, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeNoChanges})
+	addRun(g, s, terraform.OperationPlanAndApply, failed)
+	recordAll(g, s)
+	g.Expect(s.Apply.Status.Failure.Attempts).To(BeEquivalentTo(1), "a success resets the count")
 }
 
 func TestRecordResult_canceled(t *testing.T) {
@@ -266,7 +271,7 @@ func TestRecordResult_canceled(t *testing.T) {
 		reason  string
 	}{
 		{"canceled", "hello-r1", terraform.OutcomeInterrupted, "Canceled", infrav1.RunCanceledReason},
-		{"canceled and lost", "hello-r1", outcomeLost, "Canceled", infrav1.RunCanceledReason},
+		{"canceled and lost", "hello-r1", runs.OutcomeLost, "Canceled", infrav1.RunCanceledReason},
 		{"an earlier run was canceled", "hello-r0", terraform.OutcomeInterrupted, "Interrupted", infrav1.RunInterruptedReason},
 		{"the manager stopped", "", terraform.OutcomeInterrupted, "Interrupted", infrav1.RunInterruptedReason},
 		{"failed before it was stopped", "hello-r1", terraform.OutcomeFailed, "Failed", infrav1.RetryingReason},
@@ -275,16 +280,16 @@ func TestRecordResult_canceled(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
 			s := newScope("hello")
-			s.apply.Annotations[infrav1.CancelRunAnnotation] = tt.cancel
-			s.addRun(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: tt.outcome, Class: terraform.ClassTransient})
+			s.Apply.Annotations[infrav1.CancelRunAnnotation] = tt.cancel
+			addRun(g, s, terraform.OperationPlanAndApply, terraform.Result{Outcome: tt.outcome, Class: terraform.ClassTransient})
 
-			s.recordAll(g)
+			recordAll(g, s)
 
-			g.Expect(s.apply.Status.History[0].Outcome).To(Equal(tt.want))
-			g.Expect(s.apply.Status.Failure.Reason).To(Equal(tt.reason))
+			g.Expect(s.Apply.Status.History[0].Outcome).To(Equal(tt.want))
+			g.Expect(s.Apply.Status.Failure.Reason).To(Equal(tt.reason))
 			if tt.want == "Canceled" {
-				g.Expect(s.apply.Status.Failure.NextAt.IsZero()).To(BeTrue(), "it is not retried")
-				g.Expect(s.apply.Status.Failure.Message).To(And(ContainSubstring("hello-r1"), ContainSubstring(infrav1.RunRequestedAnnotation)))
+				g.Expect(s.Apply.Status.Failure.NextAt.IsZero()).To(BeTrue(), "it is not retried")
+				g.Expect(s.Apply.Status.Failure.Message).To(And(ContainSubstring("hello-r1"), ContainSubstring(infrav1.RunRequestedAnnotation)))
 			}
 		})
 	}
@@ -305,16 +310,16 @@ func TestRecordResult_savedPlanWaitsUntilApplied(t *testing.T) {
 		t.Run(string(tt.outcome), func(t *testing.T) {
 			g := NewWithT(t)
 			s := newScope("hello")
-			s.addRun(g, terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomePlanned, Plan: aPlan})
-			s.recordAll(g)
-			g.Expect(*s.apply.Status.Plan.Waiting).To(BeTrue())
+			addRun(g, s, terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomePlanned, Plan: aPlan})
+			recordAll(g, s)
+			g.Expect(*s.Apply.Status.Plan.Waiting).To(BeTrue())
 
-			s.addRun(g, terraform.OperationApply, terraform.Result{Outcome: tt.outcome, Blocked: tt.blocked})
-			s.recordAll(g)
+			addRun(g, s, terraform.OperationApply, terraform.Result{Outcome: tt.outcome, Blocked: tt.blocked})
+			recordAll(g, s)
 
-			g.Expect(s.apply.Status.Plan.ID).To(Equal(planID))
-			g.Expect(*s.apply.Status.Plan.Waiting).To(Equal(tt.waiting))
-			g.Expect(s.apply.Status.Plan.Blocked).To(Equal(tt.blocked))
+			g.Expect(s.Apply.Status.Plan.ID).To(Equal(planID))
+			g.Expect(*s.Apply.Status.Plan.Waiting).To(Equal(tt.waiting))
+			g.Expect(s.Apply.Status.Plan.Blocked).To(Equal(tt.blocked))
 		})
 	}
 }
@@ -328,32 +333,32 @@ func TestRecordResult_failedRequestReplacesAWaitingPlan(t *testing.T) {
 		cancel  bool
 		planned bool
 	}{
-		"lost":     {terraform.Result{Outcome: outcomeLost}, false, true},
+		"lost":     {terraform.Result{Outcome: runs.OutcomeLost}, false, true},
 		"failed":   {terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTransient}, false, true},
 		"canceled": {terraform.Result{Outcome: terraform.OutcomeInterrupted}, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			s := newScope("hello")
-			s.policy.Approval = infrav1.ApprovalManual
-			s.inputs.Policy = s.policy
-			s.addRun(g, terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomePlanned, Plan: &terraform.PlanSummary{ID: "plan-hello-r1", Add: 1}})
-			s.recordAll(g)
-			s.apply.Annotations[infrav1.RunRequestedAnnotation] = "now"
-			g.Expect(decide(s.situation())).To(Equal(decision{operation: terraform.OperationPlan}))
-			run := s.addRun(g, terraform.OperationPlan, test.result)
+			s.Policy.Approval = infrav1.ApprovalManual
+			s.Inputs.Policy = s.Policy
+			addRun(g, s, terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomePlanned, Plan: &terraform.PlanSummary{ID: "plan-hello-r1", Add: 1}})
+			recordAll(g, s)
+			s.Apply.Annotations[infrav1.RunRequestedAnnotation] = "now"
+			g.Expect(decision.Next(s.Situation())).To(Equal(decision.Decision{Operation: terraform.OperationPlan}))
+			run := addRun(g, s, terraform.OperationPlan, test.result)
 			if test.cancel {
-				s.apply.Annotations[infrav1.CancelRunAnnotation] = run.id
+				s.Apply.Annotations[infrav1.CancelRunAnnotation] = run.ID
 			}
-			s.recordAll(g)
-			s.now = s.now.Add(time.Hour)
-			next, err := decide(s.situation())
+			recordAll(g, s)
+			s.Now = s.Now.Add(time.Hour)
+			next, err := decision.Next(s.Situation())
 			if !test.planned {
 				g.Expect(err).To(MatchError(HavePrefix(infrav1.WaitingForApprovalReason)), "the user still has the plan")
 				return
 			}
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(next).To(Equal(decision{operation: terraform.OperationPlan}))
+			g.Expect(next).To(Equal(decision.Decision{Operation: terraform.OperationPlan}))
 		})
 	}
 }
@@ -378,18 +383,18 @@ func TestRecordResult_sameBlockTwiceIsAFailure(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
 			s := newScope("hello")
-			s.addRun(g, terraform.OperationPlanAndApply, blocked("a.b"))
-			s.recordAll(g)
-			g.Expect(s.apply.Status.Failure).To(BeNil())
-			s.addRun(g, tt.second, tt.result)
-			s.recordAll(g)
+			addRun(g, s, terraform.OperationPlanAndApply, blocked("a.b"))
+			recordAll(g, s)
+			g.Expect(s.Apply.Status.Failure).To(BeNil())
+			addRun(g, s, tt.second, tt.result)
+			recordAll(g, s)
 			if !tt.failed {
-				g.Expect(s.apply.Status.Failure).To(BeNil())
+				g.Expect(s.Apply.Status.Failure).To(BeNil())
 				return
 			}
-			g.Expect(s.apply.Status.Failure.Reason).To(Equal(infrav1.ProtectedResourceReason))
-			g.Expect(s.apply.Status.Failure.Message).To(ContainSubstring("a.b"))
-			g.Expect(s.apply.Status.Failure.NextAt.Time).To(BeTemporally(">", s.now))
+			g.Expect(s.Apply.Status.Failure.Reason).To(Equal(infrav1.ProtectedResourceReason))
+			g.Expect(s.Apply.Status.Failure.Message).To(ContainSubstring("a.b"))
+			g.Expect(s.Apply.Status.Failure.NextAt.Time).To(BeTemporally(">", s.Now))
 		})
 	}
 }
@@ -397,33 +402,33 @@ func TestRecordResult_sameBlockTwiceIsAFailure(t *testing.T) {
 func TestRecordResult_handlesTheRequestOfTheRun(t *testing.T) {
 	g := NewWithT(t)
 	s := newScope("hello")
-	s.apply.Annotations[infrav1.RunRequestedAnnotation] = "first"
-	run := s.startRun(g, decision{operation: terraform.OperationPlanAndApply})
-	s.apply.Annotations[infrav1.RunRequestedAnnotation] = "second"
-	s.endRun(g, run, success)
-	s.recordAll(g)
-	g.Expect(s.apply.Status.HandledRequest).To(Equal("first"))
-	g.Expect(s.situation().requested()).To(BeTrue(), "the second request is not handled")
+	s.Apply.Annotations[infrav1.RunRequestedAnnotation] = "first"
+	run := startRun(g, s, decision.Decision{Operation: terraform.OperationPlanAndApply})
+	s.Apply.Annotations[infrav1.RunRequestedAnnotation] = "second"
+	endRun(g, s, run, success)
+	recordAll(g, s)
+	g.Expect(s.Apply.Status.HandledRequest).To(Equal("first"))
+	g.Expect(s.Situation().Requested()).To(BeTrue(), "the second request is not handled")
 
-	delete(s.apply.Annotations, infrav1.RunRequestedAnnotation)
-	g.Expect(s.situation().requested()).To(BeFalse())
-	s.addRun(g, terraform.OperationPlanAndApply, success)
-	s.recordAll(g)
-	g.Expect(s.apply.Status.HandledRequest).To(Equal("first"))
+	delete(s.Apply.Annotations, infrav1.RunRequestedAnnotation)
+	g.Expect(s.Situation().Requested()).To(BeFalse())
+	addRun(g, s, terraform.OperationPlanAndApply, success)
+	recordAll(g, s)
+	g.Expect(s.Apply.Status.HandledRequest).To(Equal("first"))
 }
 
 func TestRecordResult_restoresOncePerRequest(t *testing.T) {
 	g := NewWithT(t)
 	s := applied(g)
-	s.apply.Annotations[infrav1.RestoreSnapshotAnnotation] = "first"
-	run := s.startRun(g, decision{operation: terraform.OperationRestoreState})
-	s.apply.Annotations[infrav1.RestoreSnapshotAnnotation] = "second"
-	s.endRun(g, run, success)
-	s.recordAll(g)
-	g.Expect(s.apply.Status.HandledRestore).To(Equal("first"), "not the one that was requested in the meantime")
-	next, err := decide(s.situation())
+	s.Apply.Annotations[infrav1.RestoreSnapshotAnnotation] = "first"
+	run := startRun(g, s, decision.Decision{Operation: terraform.OperationRestoreState})
+	s.Apply.Annotations[infrav1.RestoreSnapshotAnnotation] = "second"
+	endRun(g, s, run, success)
+	recordAll(g, s)
+	g.Expect(s.Apply.Status.HandledRestore).To(Equal("first"), "not the one that was requested in the meantime")
+	next, err := decision.Next(s.Situation())
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(next.operation).To(Equal(terraform.OperationRestoreState))
+	g.Expect(next.Operation).To(Equal(terraform.OperationRestoreState))
 }
 
 // The status may be lost, for example by clusterctl move, after the run that
@@ -431,43 +436,43 @@ func TestRecordResult_restoresOncePerRequest(t *testing.T) {
 func TestRecordResult_doesNotRestoreAgainAfterTheStatusIsLost(t *testing.T) {
 	g := NewWithT(t)
 	s := applied(g)
-	s.apply.Annotations[infrav1.RestoreSnapshotAnnotation] = "x"
-	s.apply.Annotations[infrav1.RunRequestedAnnotation] = "y"
-	s.addRun(g, terraform.OperationRestoreState, success)
-	s.recordAll(g)
+	s.Apply.Annotations[infrav1.RestoreSnapshotAnnotation] = "x"
+	s.Apply.Annotations[infrav1.RunRequestedAnnotation] = "y"
+	addRun(g, s, terraform.OperationRestoreState, success)
+	recordAll(g, s)
 	for range 12 {
-		s.addRun(g, terraform.OperationPlanAndApply, success)
-		s.recordAll(g)
+		addRun(g, s, terraform.OperationPlanAndApply, success)
+		recordAll(g, s)
 	}
-	surplus := surplusRuns(s.workspace)
-	s.runs = s.runs[:len(s.runs)-len(surplus)]
-	s.apply.Status = infrav1.WorkspaceTemplateApplyStatus{}
-	s.recordAll(g)
-	g.Expect(s.apply.Status.HandledRestore).To(Equal("x"))
-	g.Expect(decide(s.situation())).To(Equal(noRun))
+	surplus := cleanup.SurplusRuns(s.Workspace)
+	s.Runs = s.Runs[:len(s.Runs)-len(surplus)]
+	s.Apply.Status = infrav1.WorkspaceTemplateApplyStatus{}
+	recordAll(g, s)
+	g.Expect(s.Apply.Status.HandledRestore).To(Equal("x"))
+	g.Expect(decision.Next(s.Situation())).To(Equal(decision.NoRun))
 }
 
 func TestRecordResult_limitsAnnotations(t *testing.T) {
 	g := NewWithT(t)
 	s := applied(g)
-	s.apply.Annotations[infrav1.RunRequestedAnnotation] = strings.Repeat("grüße ", 200)
-	s.apply.Annotations[infrav1.RestoreSnapshotAnnotation] = strings.Repeat("no-such-snapshot-ß", 100)
-	s.addRun(g, terraform.OperationRestoreState, terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTerminal, SnapshotMissing: true})
-	s.recordAll(g)
+	s.Apply.Annotations[infrav1.RunRequestedAnnotation] = strings.Repeat("grüße ", 200)
+	s.Apply.Annotations[infrav1.RestoreSnapshotAnnotation] = strings.Repeat("no-such-snapshot-ß", 100)
+	addRun(g, s, terraform.OperationRestoreState, terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTerminal, SnapshotMissing: true})
+	recordAll(g, s)
 
-	status := stored(g, s.apply.Status)
+	status := stored(g, s.Apply.Status)
 	g.Expect(len(status.HandledRequest)).To(BeNumerically("<=", 256))
 	g.Expect(len(status.Failure.Inputs)).To(BeNumerically("<=", 128))
-	s.apply.Status = status
-	g.Expect(s.situation().requested()).To(BeFalse(), "the shortened value is stable")
-	_, err := decide(s.situation())
+	s.Apply.Status = status
+	g.Expect(s.Situation().Requested()).To(BeFalse(), "the shortened value is stable")
+	_, err := decision.Next(s.Situation())
 	g.Expect(err).To(MatchError(ContainSubstring(infrav1.SnapshotNotFoundReason)))
 
-	s.addRun(g, terraform.OperationRestoreState, success)
-	s.recordAll(g)
-	g.Expect(len(s.apply.Status.HandledRestore)).To(BeNumerically("<=", 253))
-	s.apply.Status = stored(g, s.apply.Status)
-	g.Expect(s.situation().restored).To(Equal(s.situation().restore))
+	addRun(g, s, terraform.OperationRestoreState, success)
+	recordAll(g, s)
+	g.Expect(len(s.Apply.Status.HandledRestore)).To(BeNumerically("<=", 253))
+	s.Apply.Status = stored(g, s.Apply.Status)
+	g.Expect(s.Situation().Restored).To(Equal(s.Situation().Restore))
 }
 
 // stored returns a status as the API server returns it.
@@ -479,49 +484,49 @@ func stored(g Gomega, status infrav1.WorkspaceTemplateApplyStatus) (back infrav1
 }
 
 // mixedHistory returns a workspace with runs of all kinds.
-func mixedHistory(g Gomega) *scope {
+func mixedHistory(g Gomega) *execution.Scope {
 	s := newScope("hello")
 	step := func(operation terraform.Operation, result terraform.Result) {
-		s.now = s.now.Add(time.Minute)
-		s.addRun(g, operation, result)
-		s.recordAll(g)
+		s.Now = s.Now.Add(time.Minute)
+		addRun(g, s, operation, result)
+		recordAll(g, s)
 	}
 	step(terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTransient, Diagnostics: diagnostics("no")})
 	step(terraform.OperationPlanAndApply, success)
 	step(terraform.OperationCheckDrift, terraform.Result{Outcome: terraform.OutcomeSucceeded, Drift: []terraform.Change{{Address: "a.b", Action: terraform.ActionUpdate}}})
-	s.apply.Annotations[infrav1.RunRequestedAnnotation] = "please"
+	s.Apply.Annotations[infrav1.RunRequestedAnnotation] = "please"
 	step(terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomePlanned, Plan: aPlan})
 	step(terraform.OperationApply, terraform.Result{Outcome: terraform.OutcomeSucceeded, State: terraform.StateInfo{Lineage: "l", Serial: 2, Resources: 3}})
-	s.apply.Annotations[infrav1.RestoreSnapshotAnnotation] = "x"
+	s.Apply.Annotations[infrav1.RestoreSnapshotAnnotation] = "x"
 	step(terraform.OperationRestoreState, success)
-	s.inputs.Hash = "second"
+	s.Inputs.Hash = "second"
 	step(terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeBlocked, Plan: aPlan, Blocked: []string{"aws_vpc.new"}})
 	step(terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTransient, Diagnostics: diagnostics("no")})
-	step(terraform.OperationPlanAndApply, terraform.Result{Outcome: outcomeLost})
+	step(terraform.OperationPlanAndApply, terraform.Result{Outcome: runs.OutcomeLost})
 	return s
 }
 
 func TestHistory_isIdempotent(t *testing.T) {
 	g := NewWithT(t)
 	s := mixedHistory(g)
-	before := s.apply.Status.DeepCopy()
-	s.recordAll(g)
-	g.Expect(s.apply.Status).To(Equal(*before))
+	before := s.Apply.Status.DeepCopy()
+	recordAll(g, s)
+	g.Expect(s.Apply.Status).To(Equal(*before))
 }
 
 func TestHistory_restoresALostStatus(t *testing.T) {
 	g := NewWithT(t)
 	s := mixedHistory(g)
-	before := s.apply.Status
-	s.apply.Status = infrav1.WorkspaceTemplateApplyStatus{}
+	before := s.Apply.Status
+	s.Apply.Status = infrav1.WorkspaceTemplateApplyStatus{}
 
-	s.recordAll(g)
+	recordAll(g, s)
 
-	g.Expect(s.apply.Status).To(Equal(before))
-	g.Expect(s.apply.Status.Runs).To(BeEquivalentTo(9))
-	g.Expect(s.apply.Status.Failure.Attempts).To(BeEquivalentTo(2))
-	g.Expect(s.apply.Status.HandledRequest).To(Equal("please"))
-	g.Expect(s.apply.Status.HandledRestore).To(Equal("x"))
+	g.Expect(s.Apply.Status).To(Equal(before))
+	g.Expect(s.Apply.Status.Runs).To(BeEquivalentTo(9))
+	g.Expect(s.Apply.Status.Failure.Attempts).To(BeEquivalentTo(2))
+	g.Expect(s.Apply.Status.HandledRequest).To(Equal("please"))
+	g.Expect(s.Apply.Status.HandledRestore).To(Equal("x"))
 }
 
 func TestHistory_doesNotRecordTrimmedRunsAgain(t *testing.T) {
@@ -529,21 +534,21 @@ func TestHistory_doesNotRecordTrimmedRunsAgain(t *testing.T) {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
 			g := NewWithT(t)
 			s := newScope("hello")
-			s.apply.Spec.HistoryLimit = new(limit)
+			s.Apply.Spec.HistoryLimit = new(limit)
 			for i := range 12 {
-				s.inputs.Hash = fmt.Sprint(i)
-				s.addRun(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeNoChanges})
-				s.recordAll(g)
+				s.Inputs.Hash = fmt.Sprint(i)
+				addRun(g, s, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeNoChanges})
+				recordAll(g, s)
 			}
-			g.Expect(s.apply.Status.History).To(HaveLen(int(limit)))
-			g.Expect(s.apply.Status.History[0].ID).To(Equal("hello-r12"))
-			g.Expect(s.apply.Status.AppliedInputs).To(Equal("11"))
+			g.Expect(s.Apply.Status.History).To(HaveLen(int(limit)))
+			g.Expect(s.Apply.Status.History[0].ID).To(Equal("hello-r12"))
+			g.Expect(s.Apply.Status.AppliedInputs).To(Equal("11"))
 
 			more := int32(50)
-			s.apply.Spec.HistoryLimit = &more
-			s.recordAll(g)
-			g.Expect(s.apply.Status.AppliedInputs).To(Equal("11"), "old runs are not recorded again when the limit grows")
-			g.Expect(s.apply.Status.History).To(HaveLen(int(limit)))
+			s.Apply.Spec.HistoryLimit = &more
+			recordAll(g, s)
+			g.Expect(s.Apply.Status.AppliedInputs).To(Equal("11"), "old runs are not recorded again when the limit grows")
+			g.Expect(s.Apply.Status.History).To(HaveLen(int(limit)))
 		})
 	}
 }
@@ -551,11 +556,11 @@ func TestHistory_doesNotRecordTrimmedRunsAgain(t *testing.T) {
 func TestHistory_ignoresARunThatHasNotEnded(t *testing.T) {
 	g := NewWithT(t)
 	s := applied(g)
-	run := s.startRun(g, decision{operation: terraform.OperationPlanAndApply})
-	before := s.apply.Status.DeepCopy()
-	s.recordAll(g)
-	g.Expect(s.apply.Status).To(Equal(*before))
-	g.Expect(s.current()).To(Equal(run))
+	run := startRun(g, s, decision.Decision{Operation: terraform.OperationPlanAndApply})
+	before := s.Apply.Status.DeepCopy()
+	recordAll(g, s)
+	g.Expect(s.Apply.Status).To(Equal(*before))
+	g.Expect(s.Current()).To(Equal(run))
 }
 
 func TestRecordResult_limitsListsAndTexts(t *testing.T) {
@@ -568,14 +573,14 @@ func TestRecordResult_limitsListsAndTexts(t *testing.T) {
 		blocked = append(blocked, address)
 	}
 	s := newScope("hello")
-	s.addRun(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeBlocked, Blocked: blocked, Plan: &terraform.PlanSummary{ID: planID, Destroy: 250, Changes: all}})
-	s.addRun(g, terraform.OperationCheckDrift, terraform.Result{Outcome: terraform.OutcomeSucceeded, Drift: all})
-	s.recordAll(g)
-	plan := s.apply.Status.Plan
-	s.addRun(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeFailed, Diagnostics: diagnostics(strings.Repeat("ß", 10_000))})
-	s.recordAll(g)
+	addRun(g, s, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeBlocked, Blocked: blocked, Plan: &terraform.PlanSummary{ID: planID, Destroy: 250, Changes: all}})
+	addRun(g, s, terraform.OperationCheckDrift, terraform.Result{Outcome: terraform.OutcomeSucceeded, Drift: all})
+	recordAll(g, s)
+	plan := s.Apply.Status.Plan
+	addRun(g, s, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeFailed, Diagnostics: diagnostics(strings.Repeat("ß", 10_000))})
+	recordAll(g, s)
 
-	status := s.apply.Status
+	status := s.Apply.Status
 	status.Plan = plan
 	g.Expect(status.Plan.Changes).To(HaveLen(100))
 	g.Expect(status.Plan.OmittedChanges).To(BeEquivalentTo(150))
@@ -608,7 +613,7 @@ func TestSummary(t *testing.T) {
 		{terraform.Result{Operation: terraform.OperationCheckDrift, Outcome: terraform.OutcomeSucceeded, Drift: []terraform.Change{{}}}, "1 resources drifted"},
 	}
 	for _, tt := range tests {
-		NewWithT(t).Expect(summary(&tt.result)).To(Equal(tt.want))
+		NewWithT(t).Expect(history.Summary(&tt.result)).To(Equal(tt.want))
 	}
 }
 
@@ -617,9 +622,9 @@ func TestJitter_isConstantAndSpread(t *testing.T) {
 	var low, high int
 	for i := range 200 {
 		s := newScope(fmt.Sprintf("workspace-%d", i))
-		j := jitter(s.apply)
+		j := decision.Jitter(s.Apply)
 		g.Expect(j).To(And(BeNumerically(">=", -1), BeNumerically("<=", 1)))
-		g.Expect(jitter(s.apply)).To(Equal(j))
+		g.Expect(decision.Jitter(s.Apply)).To(Equal(j))
 		if j < 0 {
 			low++
 		} else {
@@ -632,20 +637,20 @@ func TestJitter_isConstantAndSpread(t *testing.T) {
 func TestRunMeta_describesTheRun(t *testing.T) {
 	g := NewWithT(t)
 	s := applied(g)
-	s.apply.Annotations[infrav1.RestoreSnapshotAnnotation] = "x"
+	s.Apply.Annotations[infrav1.RestoreSnapshotAnnotation] = "x"
 	tests := map[terraform.Operation]string{
 		terraform.OperationPlanAndApply: inputs, terraform.OperationPlan: inputs, terraform.OperationCheckDrift: inputs,
-		terraform.OperationDestroy: destroyInputs, terraform.OperationRestoreState: "restore x",
+		terraform.OperationDestroy: runs.DestroyInputs, terraform.OperationRestoreState: "restore x",
 	}
 	for operation, want := range tests {
-		request, err := s.request(decision{operation: operation})
+		request, err := s.Request(decision.Decision{Operation: operation})
 		g.Expect(err).NotTo(HaveOccurred())
-		run := &runRecord{secret: newSecret(s.runMeta(request, infrav1.ExecutorJob))}
-		g.Expect(run.inputs()).To(Equal(want))
-		g.Expect(run.operation()).To(Equal(operation))
-		g.Expect(run.executor()).To(Equal(infrav1.ExecutorJob))
-		g.Expect(run.secret.Annotations).NotTo(HaveKey(record.RequestAnnotation))
-		g.Expect(run.secret.Annotations).NotTo(HaveKey(record.RestoredAnnotation))
+		run := &runs.Run{Secret: newSecret(s.RunMeta(request, infrav1.ExecutorJob))}
+		g.Expect(run.Inputs()).To(Equal(want))
+		g.Expect(run.Operation()).To(Equal(operation))
+		g.Expect(run.Executor()).To(Equal(infrav1.ExecutorJob))
+		g.Expect(run.Secret.Annotations).NotTo(HaveKey(record.RequestAnnotation))
+		g.Expect(run.Secret.Annotations).NotTo(HaveKey(record.RestoredAnnotation))
 	}
 }
 

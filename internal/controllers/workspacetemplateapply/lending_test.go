@@ -11,6 +11,11 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/grant"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/execution"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/lending"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/outputs"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/sources"
 	"github.com/appthrust/capt/internal/seal"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/record"
@@ -162,14 +167,14 @@ func TestGuest_passesItsAuthorOn(t *testing.T) {
 			metav1.SetMetaDataAnnotation(&a.ObjectMeta, infrav1.ChangedByAnnotation, author)
 		})
 		c.reconcile()
-		c.Expect(c.hosted().Annotations).To(HaveKeyWithValue(passedAuthor, author))
+		c.Expect(c.hosted().Annotations).To(HaveKeyWithValue(lending.PassedAuthor, author))
 	}
 	c.Expect(c.server.Delete(t.Context(), c.get())).To(Succeed())
 	deleted := c.get()
 	deleted.Status.DeletedBy = "carol"
 	c.Expect(c.server.Status().Update(t.Context(), deleted)).To(Succeed())
 	c.reconcile()
-	c.Expect(c.hosted().Annotations).To(HaveKeyWithValue(passedAuthor, "carol"), "who deletes a workspace is responsible for the destruction")
+	c.Expect(c.hosted().Annotations).To(HaveKeyWithValue(lending.PassedAuthor, "carol"), "who deletes a workspace is responsible for the destruction")
 	c.Expect(c.get().Status.DeletedBy).To(Equal("carol"), "the host has another one")
 }
 
@@ -194,7 +199,7 @@ func TestHost_needsItsGuest(t *testing.T) {
 	c.Expect(c.server.Delete(t.Context(), c.get())).To(Succeed())
 	request("again")
 	c.Expect(c.hostCondition(infrav1.DependenciesReadyCondition)).To(Equal("False WaitingForWorkspace"))
-	c.Expect(c.reconciler.tracker.mapTo("WorkspaceTemplateApply")(t.Context(), newApply())).NotTo(BeEmpty(), "a restored guest ends the wait")
+	c.Expect(c.reconciler.tracker.MapTo("WorkspaceTemplateApply")(t.Context(), newApply())).NotTo(BeEmpty(), "a restored guest ends the wait")
 
 	t.Log("the platform team can destroy what is left")
 	c.Expect(c.server.Delete(t.Context(), c.hosted())).To(Succeed())
@@ -287,7 +292,7 @@ func TestGroup_chargesTheNamespaceThatTheManagerRecorded(t *testing.T) {
 	c.host()
 	key, err := c.reconciler.SealKey(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(scopeOf(&workspace{apply: c.hosted(), key: key}).group().Namespace).To(Equal("n"))
+	g.Expect(execution.NewScope(&runs.Workspace{Apply: c.hosted(), Key: key}).Group().Namespace).To(Equal("n"))
 	for name, change := range map[string]func(*infrav1.WorkspaceTemplateApply){
 		"another guest": func(a *infrav1.WorkspaceTemplateApply) { a.Annotations[infrav1.HostedForAnnotation] = "victim/hello" },
 		"no seal":       func(a *infrav1.WorkspaceTemplateApply) { delete(a.Annotations, record.SealAnnotation) },
@@ -295,7 +300,7 @@ func TestGroup_chargesTheNamespaceThatTheManagerRecorded(t *testing.T) {
 	} {
 		forged := c.hosted()
 		change(forged)
-		g.Expect(scopeOf(&workspace{apply: forged, key: key}).group().Namespace).To(BeEmpty(), name)
+		g.Expect(execution.NewScope(&runs.Workspace{Apply: forged, Key: key}).Group().Namespace).To(BeEmpty(), name)
 	}
 }
 
@@ -331,12 +336,12 @@ func TestOutputsSource_isRestored(t *testing.T) {
 	c.Expect(c.get().Status.OutputsSource).To(Equal(source))
 
 	t.Log("the run was sealed again")
-	run := &runRecord{secret: c.runSecret("hello-r1")}
-	delete(run.secret.Annotations, record.ObjectsAnnotation)
-	s := &resolved{workspace: &workspace{apply: newApply()}, sources: template.Sources{Template: newTemplate()}, inputs: &template.Inputs{Hash: run.inputs()}}
-	c.Expect(sourceOf(s, run)).To(HaveValue(HaveField("TemplateRef", infrav1.ObjectReference{Namespace: "n", Name: "vpc"})))
-	s.inputs.Hash = "other"
-	c.Expect(sourceOf(s, run)).To(BeNil(), "the next run may use something else")
-	s.apply.Status.OutputsSource = source
-	c.Expect(sourceOf(s, run)).To(Equal(source))
+	run := &runs.Run{Secret: c.runSecret("hello-r1")}
+	delete(run.Secret.Annotations, record.ObjectsAnnotation)
+	s := &sources.Resolved{Workspace: &runs.Workspace{Apply: newApply()}, Sources: template.Sources{Template: newTemplate()}, Inputs: &template.Inputs{Hash: run.Inputs()}}
+	c.Expect(outputs.SourceOf(s, run)).To(HaveValue(HaveField("TemplateRef", infrav1.ObjectReference{Namespace: "n", Name: "vpc"})))
+	s.Inputs.Hash = "other"
+	c.Expect(outputs.SourceOf(s, run)).To(BeNil(), "the next run may use something else")
+	s.Apply.Status.OutputsSource = source
+	c.Expect(outputs.SourceOf(s, run)).To(Equal(source))
 }

@@ -1,17 +1,17 @@
 package workspacetemplateapply
 
 import (
-	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
-	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/decision"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/history"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/queue"
 	"github.com/appthrust/capt/internal/terraform/record"
@@ -42,13 +42,13 @@ func measure(g Gomega, name string, labels ...string) float64 {
 
 func TestObserveRun_countsClassifiedFailures(t *testing.T) {
 	g := NewWithT(t)
-	registerMetrics(nil)
-	run := newScope("hello").startRun(g, decision{operation: terraform.OperationPlan})
+	history.RegisterMetrics(nil)
+	run := startRun(g, newScope("hello"), decision.Decision{Operation: terraform.OperationPlan})
 	for _, class := range []terraform.Class{"", "measured"} {
-		observeRun(run, &terraform.Result{Outcome: "Measured", Class: class, StartedAt: noon, FinishedAt: noon}, "Measured")
+		history.ObserveRun(run, &terraform.Result{Outcome: "Measured", Class: class, StartedAt: noon, FinishedAt: noon}, "Measured")
 	}
-	observeRun(run, &terraform.Result{Outcome: "Measured", Class: "measured", StartedAt: noon, FinishedAt: noon}, outcomeCanceled)
-	observeRun(run, &terraform.Result{Outcome: "Measured", Class: "measured", StartedAt: noon, FinishedAt: noon, Withdrawn: true}, "Measured")
+	history.ObserveRun(run, &terraform.Result{Outcome: "Measured", Class: "measured", StartedAt: noon, FinishedAt: noon}, runs.OutcomeCanceled)
+	history.ObserveRun(run, &terraform.Result{Outcome: "Measured", Class: "measured", StartedAt: noon, FinishedAt: noon, Withdrawn: true}, "Measured")
 	g.Expect(measure(g, "capt_run_duration_seconds", "Plan", "Measured")).To(BeEquivalentTo(4))
 	g.Expect(measure(g, "capt_run_failures_total", "measured")).To(BeEquivalentTo(1))
 	g.Expect(measure(g, "capt_run_failures_total", "")).To(BeEquivalentTo(-1))
@@ -56,25 +56,25 @@ func TestObserveRun_countsClassifiedFailures(t *testing.T) {
 
 func TestObserveQueued_ignoresRunsThatDidNotWait(t *testing.T) {
 	g := NewWithT(t)
-	registerMetrics(nil)
+	history.RegisterMetrics(nil)
 	before := measure(g, "capt_run_queue_seconds")
-	observeQueued(queue.Position{}, noon)
+	history.ObserveQueued(queue.Position{}, noon)
 	g.Expect(measure(g, "capt_run_queue_seconds")).To(Equal(before))
-	observeQueued(queue.Position{Since: noon}, noon.Add(time.Second))
+	history.ObserveQueued(queue.Position{Since: noon}, noon.Add(time.Second))
 	g.Expect(measure(g, "capt_run_queue_seconds")).To(Equal(before + 1))
 }
 
 func TestQueueMetrics(t *testing.T) {
 	g := NewWithT(t)
-	registerMetrics(nil)
+	history.RegisterMetrics(nil)
 	g.Expect(measure(g, "capt_runs_in_flight")).To(BeZero())
 	g.Expect(measure(g, "capt_runs_queued")).To(BeZero())
 	g.Expect(measure(g, "capt_oldest_queued_run_seconds")).To(BeZero())
 
 	now := noon
 	q := queue.New(queue.Limits{Total: 1}, func() time.Time { return now }, func(queue.Key) {})
-	registerMetrics(q)
-	defer registerMetrics(nil)
+	history.RegisterMetrics(q)
+	defer history.RegisterMetrics(nil)
 	for _, name := range []string{"a", "b", "c"} {
 		q.Acquire(queue.Key{Name: name}, queue.Group{})
 		g.Expect(measure(g, "capt_oldest_queued_run_seconds") > 0).To(Equal(name == "c"), "the first of them runs")
@@ -105,7 +105,7 @@ func labelsOf(g Gomega, name, label string) []string {
 // A module can change the Secret of its run. Each new value of a label would be a time series
 // that lives as long as the manager.
 func TestMetrics_haveNoLabelsThatARunChooses(t *testing.T) {
-	registerMetrics(nil)
+	history.RegisterMetrics(nil)
 	odd := []string{"", "Everything", "PlanAndApply ", "planandapply", "Destroy\n", "\x00", "日本", strings.Repeat("x", 10_000)}
 	for i, value := range odd {
 		c := newTestController(t, append(values(), newApply())...)
@@ -131,8 +131,8 @@ func TestMetrics_haveNoLabelsThatARunChooses(t *testing.T) {
 	}
 	g := NewWithT(t)
 	for name, allowed := range map[string][]string{
-		"capt_run_duration_seconds operation": plain(operations), "capt_run_duration_seconds outcome": append(plain(outcomes), "Measured", "Limited"),
-		"capt_run_failures_total class": append(plain(classes), "measured"),
+		"capt_run_duration_seconds operation": plain(runs.Operations), "capt_run_duration_seconds outcome": append(plain(runs.Outcomes), "Measured", "Limited"),
+		"capt_run_failures_total class": append(plain(runs.Classes), "measured"),
 	} {
 		metric, label, _ := strings.Cut(name, " ")
 		found := labelsOf(g, metric, label)
@@ -148,32 +148,11 @@ func TestMetrics_haveNoLabelsThatARunChooses(t *testing.T) {
 	}
 }
 
-// A policy editor of a namespace can create and delete policies for ever.
-func TestMetrics_limitTheNumberOfPolicies(t *testing.T) {
-	g := NewWithT(t)
-	registerMetrics(nil)
-	known := maps.Clone(counted.policies)
-	t.Cleanup(func() {
-		counted.policies = known
-		for i := range maxPolicies {
-			policyViolations.DeletePartialMatch(prometheus.Labels{"policy": fmt.Sprintf("churn-%d", i)})
-		}
-	})
-	for i := range 3 * maxPolicies {
-		expectViolations(&terraform.Policies{Policies: []terraform.Policy{{Kind: "WorkspacePolicy", Name: fmt.Sprintf("churn-%d", i), Rules: []terraform.PolicyRule{{Action: terraform.PolicyDeny}}}}})
-	}
-	g.Expect(len(labelsOf(g, "capt_policy_violations_total", "policy"))).To(BeNumerically("<", 2*maxPolicies))
-	g.Expect(labelsOf(g, "capt_policy_violations_total", "policy")).To(ContainElement(otherPolicies))
-	violationsOf("WorkspacePolicy", "churn-late", terraform.PolicyDeny).Inc()
-	g.Expect(measure(g, "capt_policy_violations_total", "Deny", "WorkspacePolicy", otherPolicies)).To(BeEquivalentTo(1), "it is counted")
-	g.Expect(violationsOf("WorkspacePolicy", "churn-0", terraform.PolicyDeny)).NotTo(BeIdenticalTo(violationsOf("WorkspacePolicy", "churn-late", terraform.PolicyDeny)))
-}
-
 // The run reports when it began and ended.
 func TestObserveRun_limitsDurations(t *testing.T) {
 	g := NewWithT(t)
-	registerMetrics(nil)
-	run := newScope("hello").startRun(g, decision{operation: terraform.OperationSaveState})
+	history.RegisterMetrics(nil)
+	run := startRun(g, newScope("hello"), decision.Decision{Operation: terraform.OperationSaveState})
 	sum := func() (total float64) {
 		families, err := metrics.Registry.Gather()
 		g.Expect(err).NotTo(HaveOccurred())
@@ -186,10 +165,10 @@ func TestObserveRun_limitsDurations(t *testing.T) {
 		}
 		return total
 	}
-	observeRun(run, &terraform.Result{Outcome: "Limited", StartedAt: noon, FinishedAt: noon.AddDate(-1000, 0, 0)}, "Limited")
+	history.ObserveRun(run, &terraform.Result{Outcome: "Limited", StartedAt: noon, FinishedAt: noon.AddDate(-1000, 0, 0)}, "Limited")
 	g.Expect(sum()).To(BeZero(), "a negative duration")
-	observeRun(run, &terraform.Result{Outcome: "Limited", StartedAt: noon, FinishedAt: noon.AddDate(1000, 0, 0)}, "Limited")
-	g.Expect(sum()).To(Equal(maxObserved.Seconds()))
+	history.ObserveRun(run, &terraform.Result{Outcome: "Limited", StartedAt: noon, FinishedAt: noon.AddDate(1000, 0, 0)}, "Limited")
+	g.Expect(sum()).To(Equal(history.MaxObserved.Seconds()))
 }
 
 func plain[T ~string](values []T) []string {
@@ -203,17 +182,17 @@ func plain[T ~string](values []T) []string {
 // Failed drift checks have an alert of their own, which is more patient than that of other runs.
 func TestObserveRun_doesNotCountFailedDriftChecks(t *testing.T) {
 	g := NewWithT(t)
-	registerMetrics(nil)
+	history.RegisterMetrics(nil)
 	s, r := newScope("hello"), recording(func() error { return nil })
 	before := measure(g, "capt_run_failures_total", string(terraform.ClassTransient))
 	for range 7 {
-		s.addRun(g, terraform.OperationCheckDrift, terraform.Result{Outcome: terraform.OutcomeInterrupted, Class: terraform.ClassTransient})
+		addRun(g, s, terraform.OperationCheckDrift, terraform.Result{Outcome: terraform.OutcomeInterrupted, Class: terraform.ClassTransient})
 	}
-	g.Expect(r.build().recorder.history(t.Context(), s.status)).To(Succeed())
-	g.Expect(s.apply.Status.History).To(HaveLen(7))
+	g.Expect(r.build().recorder.History(t.Context(), s.Status)).To(Succeed())
+	g.Expect(s.Apply.Status.History).To(HaveLen(7))
 	g.Expect(measure(g, "capt_run_failures_total", string(terraform.ClassTransient))).To(Equal(before))
 	g.Expect(measure(g, "capt_run_duration_seconds", "CheckDrift", "Interrupted")).To(BeNumerically(">=", 7))
-	s.addRun(g, terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomeInterrupted, Class: terraform.ClassTransient})
-	g.Expect(r.build().recorder.history(t.Context(), s.status)).To(Succeed())
+	addRun(g, s, terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomeInterrupted, Class: terraform.ClassTransient})
+	g.Expect(r.build().recorder.History(t.Context(), s.Status)).To(Succeed())
 	g.Expect(measure(g, "capt_run_failures_total", string(terraform.ClassTransient))).To(Equal(before + 1))
 }

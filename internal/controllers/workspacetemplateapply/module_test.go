@@ -8,13 +8,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/cleanup"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/execution"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
 func TestPinModule(t *testing.T) {
 	module := terraform.Module{Source: terraform.SourceRemote, Address: "git::https://example.com/x.git?ref=main"}
-	resolved := &infrav1.ModuleStatus{Digest: "d", Revision: "r", Archive: "a", Source: moduleSource(module), Inputs: "i", Request: "before"}
+	resolved := &infrav1.ModuleStatus{Digest: "d", Revision: "r", Archive: "a", Source: runs.ModuleSource(module), Inputs: "i", Request: "before"}
 	other := resolved.DeepCopy()
 	other.Source = "other"
 	pin := &terraform.ModuleContent{Digest: "d", Revision: "r", Archive: "a"}
@@ -40,7 +43,7 @@ func TestPinModule(t *testing.T) {
 		"a destroy on request":               {terraform.OperationDestroy, resolved, "i", "now", nil, true},
 	} {
 		request := &terraform.Request{Operation: tc.operation, Module: module}
-		pinModule(request, tc.resolved, tc.inputs, tc.request)
+		execution.PinModule(request, tc.resolved, tc.inputs, tc.request)
 		g := NewWithT(t)
 		g.Expect(request.Module.Pin).To(Equal(tc.want), name)
 		g.Expect(request.Module.Refetch).To(Equal(tc.refetch), name)
@@ -71,13 +74,13 @@ func TestRecordModule(t *testing.T) {
 		"a failure before the fetch":              {terraform.OperationPlan, terraform.OutcomeFailed, nil, "s", before},
 		"a destroy resolves nothing":              {terraform.OperationDestroy, terraform.OutcomeSucceeded, content(archive), "s", before},
 	} {
-		s := scopeOf(&workspace{apply: &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: ref.Namespace, Name: ref.Name, UID: "u"}}})
-		s.apply.Status.Module = before
-		run := &runRecord{secret: &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
+		s := execution.NewScope(&runs.Workspace{Apply: &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: ref.Namespace, Name: ref.Name, UID: "u"}}})
+		s.Apply.Status.Module = before
+		run := &runs.Run{Secret: &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
 			record.SourceAnnotation: tc.source, record.InputsAnnotation: "i", record.RequestAnnotation: "q",
 		}}}}
-		s.recordModule(run, &terraform.Result{Operation: tc.operation, Outcome: tc.outcome, Module: tc.content})
-		NewWithT(t).Expect(s.apply.Status.Module).To(Equal(tc.want), name)
+		s.RecordModule(run, &terraform.Result{Operation: tc.operation, Outcome: tc.outcome, Module: tc.content})
+		NewWithT(t).Expect(s.Apply.Status.Module).To(Equal(tc.want), name)
 	}
 }
 
@@ -87,8 +90,8 @@ func TestPinModule_keepsTheArtifactOfThePlan(t *testing.T) {
 	g := NewWithT(t)
 	now := terraform.Module{Source: terraform.SourceFlux, Artifact: &terraform.Artifact{Source: "Bucket/b", Digest: "new", Revision: "2"}}
 	gone := terraform.Module{Source: terraform.SourceFlux, Artifact: &terraform.Artifact{Source: "Bucket/b"}}
-	resolved := &infrav1.ModuleStatus{Digest: "d", Revision: "1", Artifact: "old", Archive: "a", Source: moduleSource(now), Inputs: "i"}
-	g.Expect(moduleSource(gone)).To(Equal(moduleSource(now)))
+	resolved := &infrav1.ModuleStatus{Digest: "d", Revision: "1", Artifact: "old", Archive: "a", Source: runs.ModuleSource(now), Inputs: "i"}
+	g.Expect(runs.ModuleSource(gone)).To(Equal(runs.ModuleSource(now)))
 	planned := &terraform.Artifact{Source: "Bucket/b", Digest: "old", Revision: "1"}
 	for name, tc := range map[string]struct {
 		operation terraform.Operation
@@ -106,7 +109,7 @@ func TestPinModule_keepsTheArtifactOfThePlan(t *testing.T) {
 		"a deletion that applies its plan": {terraform.OperationApplyDestroy, gone, "r", planned, true},
 	} {
 		request := &terraform.Request{Operation: tc.operation, Module: tc.module}
-		pinModule(request, resolved, "j", tc.request)
+		execution.PinModule(request, resolved, "j", tc.request)
 		g.Expect(request.Module.Artifact).To(Equal(tc.want), name)
 		g.Expect(request.Module.Pin != nil).To(Equal(tc.pinned), name)
 		g.Expect(request.Module.Refetch).NotTo(Equal(tc.pinned), name)
@@ -127,6 +130,6 @@ func TestSurplusModules(t *testing.T) {
 		"a stored artifact":      {&infrav1.ModuleStatus{Archive: "module-w-1", Artifact: "a"}, secrets[2:]},
 		"only the artifact":      {&infrav1.ModuleStatus{Artifact: "a"}, secrets[:3]},
 	} {
-		NewWithT(t).Expect(surplusModules(workspace, secrets, tc.module)).To(Equal(tc.want), name)
+		NewWithT(t).Expect(cleanup.SurplusModules(workspace, secrets, tc.module)).To(Equal(tc.want), name)
 	}
 }

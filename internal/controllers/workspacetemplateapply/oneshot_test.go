@@ -9,6 +9,11 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/cleanup"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/decision"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/execution"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/history"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
 	"github.com/appthrust/capt/internal/terraform"
 )
 
@@ -23,26 +28,26 @@ const (
 )
 
 func TestDecide_executesEachOneShotOperationOnce(t *testing.T) {
-	request := func(change ...func(*terraform.OneShot)) func(*situation) {
-		return func(s *situation) {
-			s.oneShot = &terraform.OneShot{ID: "1", UID: "u", Replace: []string{"a.b"}}
+	request := func(change ...func(*terraform.OneShot)) func(*decision.Situation) {
+		return func(s *decision.Situation) {
+			s.OneShot = &terraform.OneShot{ID: "1", UID: "u", Replace: []string{"a.b"}}
 			for _, c := range change {
-				c(s.oneShot)
+				c(s.OneShot)
 			}
 		}
 	}
 	hold := func(o *terraform.OneShot) { o.Hold = true }
 	planOnly := func(o *terraform.OneShot) { o.PlanOnly = true }
-	waiting := func(s *situation) {
-		s.plan = &infrav1.PlanStatus{ID: planID, Inputs: oneShotInputs(s.oneShot, s.inputs), Waiting: new(true)}
+	waiting := func(s *decision.Situation) {
+		s.Plan = &infrav1.PlanStatus{ID: planID, Inputs: runs.OneShotInputs(s.OneShot, s.Inputs), Waiting: new(true)}
 	}
-	blocked := func(s *situation) { s.protect, s.plan.Blocked = []string{"a.b"}, []string{"a.b"} }
+	blocked := func(s *decision.Situation) { s.Protect, s.Plan.Blocked = []string{"a.b"}, []string{"a.b"} }
 	for _, e := range []expectation{
 		{name: "up to date", situation: upToDate(request()), want: terraform.OperationPlanAndApply},
 		{name: "before a change", situation: upToDate(request(), changed), want: terraform.OperationPlanAndApply},
 		{name: "after a run that failed", situation: upToDate(request(), changed, failedForGood), want: terraform.OperationPlanAndApply},
 		{name: "instead of a plan of the inputs", situation: upToDate(request(), manual, waitingPlan, approved), want: terraform.OperationPlan},
-		{name: "after a state command", situation: upToDate(request(), func(s *situation) { s.command = &terraform.StateCommand{ID: "2"} }), want: terraform.OperationStateCommand},
+		{name: "after a state command", situation: upToDate(request(), func(s *decision.Situation) { s.Command = &terraform.StateCommand{ID: "2"} }), want: terraform.OperationStateCommand},
 		{name: "with approval", situation: upToDate(request(), manual), want: terraform.OperationPlan},
 		{name: "held", situation: upToDate(request(hold)), want: terraform.OperationPlan},
 		{name: "only planned", situation: upToDate(request(planOnly)), want: terraform.OperationPlan},
@@ -50,7 +55,7 @@ func TestDecide_executesEachOneShotOperationOnce(t *testing.T) {
 		{name: "approved", situation: upToDate(request(hold), waiting, approved), want: terraform.OperationApply, plan: planID},
 		{name: "approved, but protected", situation: upToDate(request(hold), waiting, approved, blocked, changed), reason: infrav1.ProtectedResourceReason, stalled: true},
 		{name: "approved and released", situation: upToDate(request(hold), waiting, approved, blocked, release("a.b")), want: terraform.OperationApply, plan: planID},
-		{name: "approved, but other policies", situation: upToDate(request(hold), waiting, approved, func(s *situation) { s.policies = "new" }), want: terraform.OperationPlan},
+		{name: "approved, but other policies", situation: upToDate(request(hold), waiting, approved, func(s *decision.Situation) { s.Policies = "new" }), want: terraform.OperationPlan},
 	} {
 		e.oneShot = e.want != "" && e.want != terraform.OperationStateCommand
 		t.Run(e.name, e.run)
@@ -58,7 +63,7 @@ func TestDecide_executesEachOneShotOperationOnce(t *testing.T) {
 	for _, e := range []expectation{
 		{name: "applied inputs stay applied while it waits", situation: upToDate(request(hold), waiting)},
 		{name: "applied inputs stay applied while it is protected", situation: upToDate(request(hold), waiting, approved, blocked)},
-		{name: "drift is checked while it waits", situation: upToDate(request(hold), waiting, func(s *situation) { s.driftRequest = "now" }), want: terraform.OperationCheckDrift},
+		{name: "drift is checked while it waits", situation: upToDate(request(hold), waiting, func(s *decision.Situation) { s.DriftRequest = "now" }), want: terraform.OperationCheckDrift},
 	} {
 		t.Run(e.name, e.run)
 	}
@@ -67,52 +72,52 @@ func TestDecide_executesEachOneShotOperationOnce(t *testing.T) {
 func TestRefusal(t *testing.T) {
 	g := NewWithT(t)
 	s := upToDate()
-	g.Expect(s.refusal()).To(BeEmpty())
-	s.oneShot = &terraform.OneShot{ID: "1", UID: "u", Replace: []string{"a.b"}, At: noon.Add(-23 * time.Hour)}
-	g.Expect(s.refusal()).To(BeEmpty())
-	s.oneShot.At = noon.Add(-25 * time.Hour)
-	g.Expect(s.refusal()).To(Equal("The request is from 2026-01-01T11:00:00Z and has expired"), "an old manifest was applied again")
-	s.oneShot = &terraform.OneShot{ID: "1", UID: "u", RefreshOnly: true}
-	g.Expect(s.refusal()).To(BeEmpty())
-	s.appliedInputs = "before"
-	g.Expect(s.refusal()).To(HavePrefix("The inputs are not applied"), "no policy has decided about them")
-	s.oneShot.PlanOnly = true
-	g.Expect(s.refusal()).To(BeEmpty())
+	g.Expect(s.Refusal()).To(BeEmpty())
+	s.OneShot = &terraform.OneShot{ID: "1", UID: "u", Replace: []string{"a.b"}, At: noon.Add(-23 * time.Hour)}
+	g.Expect(s.Refusal()).To(BeEmpty())
+	s.OneShot.At = noon.Add(-25 * time.Hour)
+	g.Expect(s.Refusal()).To(Equal("The request is from 2026-01-01T11:00:00Z and has expired"), "an old manifest was applied again")
+	s.OneShot = &terraform.OneShot{ID: "1", UID: "u", RefreshOnly: true}
+	g.Expect(s.Refusal()).To(BeEmpty())
+	s.AppliedInputs = "before"
+	g.Expect(s.Refusal()).To(HavePrefix("The inputs are not applied"), "no policy has decided about them")
+	s.OneShot.PlanOnly = true
+	g.Expect(s.Refusal()).To(BeEmpty())
 }
 
 func TestOneShot_isExecutedOnceEvenAfterOthers(t *testing.T) {
 	g := NewWithT(t)
 	s := newScope("hello")
-	s.apply.Annotations[infrav1.OneShotAnnotation] = once(replacing)
-	s.apply.Status.EndOneShot("1")
+	s.Apply.Annotations[infrav1.OneShotAnnotation] = once(replacing)
+	s.Apply.Status.EndOneShot("1")
 	for i := range 40 {
-		s.apply.Status.EndOneShot(fmt.Sprintf("later-%d", i))
+		s.Apply.Status.EndOneShot(fmt.Sprintf("later-%d", i))
 	}
-	g.Expect(s.situation().oneShot).To(BeNil(), "an older manifest was applied again")
+	g.Expect(s.Situation().OneShot).To(BeNil(), "an older manifest was applied again")
 	for i := range 40 {
-		s.apply.Status.EndOneShot(fmt.Sprintf("last-%d", i))
+		s.Apply.Status.EndOneShot(fmt.Sprintf("last-%d", i))
 	}
-	g.Expect(s.apply.Status.EndedOneShots).To(HaveLen(64))
-	g.Expect(s.apply.Status.EndedOneShots[0]).To(Equal("last-39"))
+	g.Expect(s.Apply.Status.EndedOneShots).To(HaveLen(64))
+	g.Expect(s.Apply.Status.EndedOneShots[0]).To(Equal("last-39"))
 }
 
 func TestAppliedMessage_namesAOneShotOperationThatWaits(t *testing.T) {
 	g := NewWithT(t)
 	s := newScope("hello")
-	s.apply.Status.Plan = &infrav1.PlanStatus{ID: planID, Waiting: new(true), Request: &infrav1.RunRequest{ID: "1", Arguments: "--replace a.b"}}
-	g.Expect(appliedMessage(s.apply)).To(ContainSubstring("of the one-shot operation --replace a.b waits for a decision"))
+	s.Apply.Status.Plan = &infrav1.PlanStatus{ID: planID, Waiting: new(true), Request: &infrav1.RunRequest{ID: "1", Arguments: "--replace a.b"}}
+	g.Expect(history.AppliedMessage(s.Apply)).To(ContainSubstring("of the one-shot operation --replace a.b waits for a decision"))
 }
 
 func TestOneShot_isBoundToTheWorkspace(t *testing.T) {
 	g := NewWithT(t)
 	s := newScope("hello")
-	s.apply.Annotations[infrav1.OneShotAnnotation] = once(replacing)
-	g.Expect(s.situation().oneShot).NotTo(BeNil())
-	s.apply.UID = "copy"
-	g.Expect(s.situation().oneShot).To(BeNil(), "a copy does not execute it")
-	g.Expect(s.situation().invalidCommand).To(BeEmpty())
-	s.apply.Annotations[infrav1.OneShotAnnotation] = "{}"
-	g.Expect(s.situation().invalidCommand).To(ContainSubstring("Annotation capt.appthrust.io/one-shot is invalid"))
+	s.Apply.Annotations[infrav1.OneShotAnnotation] = once(replacing)
+	g.Expect(s.Situation().OneShot).NotTo(BeNil())
+	s.Apply.UID = "copy"
+	g.Expect(s.Situation().OneShot).To(BeNil(), "a copy does not execute it")
+	g.Expect(s.Situation().InvalidCommand).To(BeEmpty())
+	s.Apply.Annotations[infrav1.OneShotAnnotation] = "{}"
+	g.Expect(s.Situation().InvalidCommand).To(ContainSubstring("Annotation capt.appthrust.io/one-shot is invalid"))
 }
 
 func TestRecordResult_ofAOneShotOperation(t *testing.T) {
@@ -137,7 +142,7 @@ func TestRecordResult_ofAOneShotOperation(t *testing.T) {
 		{name: "a target that changed nothing", request: targeting, result: terraform.Result{Outcome: terraform.OutcomeNoChanges}, before: "old", applied: "old"},
 		{name: "a refresh", request: refreshing, result: success, before: inputs, applied: inputs},
 		{name: "a refresh that failed", request: refreshing, result: changed, before: inputs, applied: inputs},
-		{name: "a refresh that was lost", request: refreshing, result: terraform.Result{Outcome: outcomeLost}, before: inputs, applied: inputs},
+		{name: "a refresh that was lost", request: refreshing, result: terraform.Result{Outcome: runs.OutcomeLost}, before: inputs, applied: inputs},
 		{name: "a plan", request: planning, operation: terraform.OperationPlan, result: planned, before: "old", applied: "old"},
 		{name: "a plan without changes applies nothing", request: planning, operation: terraform.OperationPlan, result: terraform.Result{Outcome: terraform.OutcomeNoChanges}, before: "old", applied: "old"},
 		{name: "a plan that waits", request: replacing, operation: terraform.OperationPlan, result: planned, before: inputs, applied: inputs, pending: true, waiting: true},
@@ -147,33 +152,33 @@ func TestRecordResult_ofAOneShotOperation(t *testing.T) {
 		{name: "a failure before anything changed", request: replacing, result: failed, before: inputs, applied: inputs},
 		{name: "a failure after something changed", request: replacing, result: changed, before: inputs, applied: ""},
 		{name: "an interruption before anything changed", request: replacing, result: interrupted, before: inputs, applied: inputs, pending: true},
-		{name: "a loss", request: replacing, result: terraform.Result{Outcome: outcomeLost}, before: inputs, applied: ""},
+		{name: "a loss", request: replacing, result: terraform.Result{Outcome: runs.OutcomeLost}, before: inputs, applied: ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
 			s := applied(g)
-			s.apply.Status.AppliedInputs = tt.before
-			s.apply.Annotations[infrav1.OneShotAnnotation] = once(tt.request)
-			s.apply.Annotations[infrav1.RequestedByAnnotation] = "1 alice"
-			s.apply.Annotations[infrav1.RunRequestedAnnotation] = "later"
+			s.Apply.Status.AppliedInputs = tt.before
+			s.Apply.Annotations[infrav1.OneShotAnnotation] = once(tt.request)
+			s.Apply.Annotations[infrav1.RequestedByAnnotation] = "1 alice"
+			s.Apply.Annotations[infrav1.RunRequestedAnnotation] = "later"
 			operation := tt.operation
 			if operation == "" {
 				operation = terraform.OperationPlanAndApply
 			}
-			next := decision{operation: operation, oneShot: true}
+			next := decision.Decision{Operation: operation, OneShot: true}
 			if operation == terraform.OperationApply {
-				next.plan = planID
+				next.Plan = planID
 			}
-			s.endRun(g, s.startRun(g, next), tt.result)
-			s.recordAll(g)
-			status := s.apply.Status
+			endRun(g, s, startRun(g, s, next), tt.result)
+			recordAll(g, s)
+			status := s.Apply.Status
 			g.Expect(status.OneShotEnded("1")).To(Equal(!tt.pending), "it is not repeated")
 			g.Expect(status.AppliedInputs).To(Equal(tt.applied))
 			g.Expect(status.Failure).To(BeNil(), "the workspace has not failed")
-			g.Expect(status.Plan != nil && isWaiting(status.Plan)).To(Equal(tt.waiting))
+			g.Expect(status.Plan != nil && decision.IsWaiting(status.Plan)).To(Equal(tt.waiting))
 			g.Expect(status.History[0].Request).To(HaveValue(And(HaveField("ID", "1"), HaveField("Arguments", HavePrefix("--")), HaveField("RequestedBy", "alice"))))
-			g.Expect(s.situation().requested()).To(BeTrue(), "the operation does not fulfil another request")
+			g.Expect(s.Situation().Requested()).To(BeTrue(), "the operation does not fulfil another request")
 		})
 	}
 }
@@ -181,13 +186,13 @@ func TestRecordResult_ofAOneShotOperation(t *testing.T) {
 func TestRecordResult_keepsACanceledOneShotOperationStopped(t *testing.T) {
 	g := NewWithT(t)
 	s := applied(g)
-	s.apply.Annotations[infrav1.OneShotAnnotation] = once(replacing)
-	run := s.startRun(g, decision{operation: terraform.OperationPlanAndApply, oneShot: true})
-	s.apply.Annotations[infrav1.CancelRunAnnotation] = run.id
-	s.endRun(g, run, terraform.Result{Outcome: terraform.OutcomeInterrupted, Class: terraform.ClassTransient, Phases: []terraform.PhaseTime{{Name: terraform.PhaseApplying}}})
-	s.recordAll(g)
-	g.Expect(s.apply.Status.AppliedInputs).To(BeEmpty())
-	expectation{situation: s.situation(), reason: infrav1.RunCanceledReason, stalled: true}.run(t)
+	s.Apply.Annotations[infrav1.OneShotAnnotation] = once(replacing)
+	run := startRun(g, s, decision.Decision{Operation: terraform.OperationPlanAndApply, OneShot: true})
+	s.Apply.Annotations[infrav1.CancelRunAnnotation] = run.ID
+	endRun(g, s, run, terraform.Result{Outcome: terraform.OutcomeInterrupted, Class: terraform.ClassTransient, Phases: []terraform.PhaseTime{{Name: terraform.PhaseApplying}}})
+	recordAll(g, s)
+	g.Expect(s.Apply.Status.AppliedInputs).To(BeEmpty())
+	expectation{situation: s.Situation(), reason: infrav1.RunCanceledReason, stalled: true}.run(t)
 }
 
 func TestRecordResult_keepsACanceledWorkspaceStoppedAfterATarget(t *testing.T) {
@@ -199,11 +204,11 @@ func TestRecordResult_keepsACanceledWorkspaceStoppedAfterATarget(t *testing.T) {
 			g := NewWithT(t)
 			s := applied(g)
 			change(s)
-			s.apply.Status.Failure = &infrav1.FailureStatus{Inputs: s.inputs.Hash, Attempts: 1, Reason: infrav1.RunCanceledReason, Message: "Run r was canceled"}
-			s.apply.Annotations[infrav1.OneShotAnnotation] = once(targeting)
-			s.endRun(g, s.startRun(g, decision{operation: terraform.OperationPlanAndApply, oneShot: true}), result)
-			s.recordAll(g)
-			expectation{situation: s.situation(), reason: infrav1.RunCanceledReason, stalled: true}.run(t)
+			s.Apply.Status.Failure = &infrav1.FailureStatus{Inputs: s.Inputs.Hash, Attempts: 1, Reason: infrav1.RunCanceledReason, Message: "Run r was canceled"}
+			s.Apply.Annotations[infrav1.OneShotAnnotation] = once(targeting)
+			endRun(g, s, startRun(g, s, decision.Decision{Operation: terraform.OperationPlanAndApply, OneShot: true}), result)
+			recordAll(g, s)
+			expectation{situation: s.Situation(), reason: infrav1.RunCanceledReason, stalled: true}.run(t)
 		})
 	}
 }
@@ -211,50 +216,50 @@ func TestRecordResult_keepsACanceledWorkspaceStoppedAfterATarget(t *testing.T) {
 func TestRecordResult_doesNotRepeatAOneShotOperationAfterTheStatusIsLost(t *testing.T) {
 	g := NewWithT(t)
 	s := applied(g)
-	s.apply.Annotations[infrav1.OneShotAnnotation] = once(replacing)
-	s.endRun(g, s.startRun(g, decision{operation: terraform.OperationPlanAndApply, oneShot: true}), success)
-	s.recordAll(g)
+	s.Apply.Annotations[infrav1.OneShotAnnotation] = once(replacing)
+	endRun(g, s, startRun(g, s, decision.Decision{Operation: terraform.OperationPlanAndApply, OneShot: true}), success)
+	recordAll(g, s)
 	for range 12 {
-		s.addRun(g, terraform.OperationPlanAndApply, success)
-		s.recordAll(g)
+		addRun(g, s, terraform.OperationPlanAndApply, success)
+		recordAll(g, s)
 	}
-	s.runs = s.runs[:len(s.runs)-len(surplusRuns(s.workspace))]
-	s.apply.Status = infrav1.WorkspaceTemplateApplyStatus{}
-	s.recordAll(g)
-	g.Expect(s.apply.Status.EndedOneShots).To(Equal([]string{"1"}))
-	g.Expect(decide(s.situation())).To(Equal(noRun))
+	s.Runs = s.Runs[:len(s.Runs)-len(cleanup.SurplusRuns(s.Workspace))]
+	s.Apply.Status = infrav1.WorkspaceTemplateApplyStatus{}
+	recordAll(g, s)
+	g.Expect(s.Apply.Status.EndedOneShots).To(Equal([]string{"1"}))
+	g.Expect(decision.Next(s.Situation())).To(Equal(decision.NoRun))
 }
 
 func TestEndOneShot(t *testing.T) {
 	for name, test := range map[string]struct {
-		prepare func(*scope)
+		prepare func(*execution.Scope)
 		why     string
 	}{
-		"still waiting":    {func(*scope) {}, ""},
+		"still waiting":    {func(*execution.Scope) {}, ""},
 		"rejected":         {annotate(infrav1.RejectPlanAnnotation, planID), "Its plan was rejected"},
 		"changed inputs":   {change, "The inputs have changed"},
 		"a requested run":  {annotate(infrav1.RunRequestedAnnotation, "now"), "A run of the inputs was requested"},
 		"no request":       {annotate(infrav1.OneShotAnnotation, ""), "The request was withdrawn"},
 		"another request":  {annotate(infrav1.OneShotAnnotation, `{"id":"2","uid":"u","planOnly":true}`), "The request was withdrawn"},
-		"a copy of itself": {func(s *scope) { s.apply.UID = "copy" }, "The request was withdrawn"},
+		"a copy of itself": {func(s *execution.Scope) { s.Apply.UID = "copy" }, "The request was withdrawn"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			s := applied(g)
-			s.apply.Annotations[infrav1.OneShotAnnotation] = once(replacing + `,"hold":true`)
-			s.endRun(g, s.startRun(g, decision{operation: terraform.OperationPlan, oneShot: true}), terraform.Result{Outcome: terraform.OutcomePlanned, Plan: aPlan})
-			s.recordAll(g)
+			s.Apply.Annotations[infrav1.OneShotAnnotation] = once(replacing + `,"hold":true`)
+			endRun(g, s, startRun(g, s, decision.Decision{Operation: terraform.OperationPlan, OneShot: true}), terraform.Result{Outcome: terraform.OutcomePlanned, Plan: aPlan})
+			recordAll(g, s)
 			test.prepare(s)
 			recorder := events.NewFakeRecorder(1)
 			r := &Reconciler{Recorder: recorder}
 			r.endOneShot(s)
 			if test.why == "" {
-				g.Expect(isWaiting(s.apply.Status.Plan)).To(BeTrue())
-				g.Expect(s.apply.Status.EndedOneShots).To(BeEmpty())
+				g.Expect(decision.IsWaiting(s.Apply.Status.Plan)).To(BeTrue())
+				g.Expect(s.Apply.Status.EndedOneShots).To(BeEmpty())
 				return
 			}
-			g.Expect(isWaiting(s.apply.Status.Plan)).To(BeFalse())
-			g.Expect(s.apply.Status.EndedOneShots).To(Equal([]string{"1"}))
+			g.Expect(decision.IsWaiting(s.Apply.Status.Plan)).To(BeFalse())
+			g.Expect(s.Apply.Status.EndedOneShots).To(Equal([]string{"1"}))
 			g.Expect(recorder.Events).To(Receive(ContainSubstring(test.why)))
 		})
 	}
@@ -264,41 +269,41 @@ func TestEndOneShot_refuses(t *testing.T) {
 	g := NewWithT(t)
 	s := applied(g)
 	change(s)
-	s.apply.Annotations[infrav1.OneShotAnnotation] = once(refreshing)
+	s.Apply.Annotations[infrav1.OneShotAnnotation] = once(refreshing)
 	recorder := events.NewFakeRecorder(1)
 	(&Reconciler{Recorder: recorder}).endOneShot(s)
-	g.Expect(s.apply.Status.OneShotEnded("1")).To(BeTrue())
+	g.Expect(s.Apply.Status.OneShotEnded("1")).To(BeTrue())
 	g.Expect(recorder.Events).To(Receive(ContainSubstring("The one-shot operation --refresh-only is not executed. The inputs are not applied")))
-	g.Expect(decide(s.situation())).To(Equal(decision{operation: terraform.OperationPlanAndApply}), "the inputs are applied")
+	g.Expect(decision.Next(s.Situation())).To(Equal(decision.Decision{Operation: terraform.OperationPlanAndApply}), "the inputs are applied")
 }
 
 func TestObsolete_withdrawsAOneShotOperationThatWasChanged(t *testing.T) {
 	g := NewWithT(t)
 	s := applied(g)
-	s.apply.Annotations[infrav1.OneShotAnnotation] = once(replacing)
-	run := s.startRun(g, decision{operation: terraform.OperationPlanAndApply, oneShot: true})
-	g.Expect(s.obsolete(run)).To(BeEmpty())
-	s.apply.Annotations[infrav1.OneShotAnnotation] = once(`"replace":["a.c"]`)
-	g.Expect(s.obsolete(run)).To(Equal("Its settings have changed"))
-	delete(s.apply.Annotations, infrav1.OneShotAnnotation)
-	g.Expect(s.obsolete(run)).To(Equal("The workspace has changed"))
+	s.Apply.Annotations[infrav1.OneShotAnnotation] = once(replacing)
+	run := startRun(g, s, decision.Decision{Operation: terraform.OperationPlanAndApply, OneShot: true})
+	g.Expect(s.Obsolete(run)).To(BeEmpty())
+	s.Apply.Annotations[infrav1.OneShotAnnotation] = once(`"replace":["a.c"]`)
+	g.Expect(s.Obsolete(run)).To(Equal("Its settings have changed"))
+	delete(s.Apply.Annotations, infrav1.OneShotAnnotation)
+	g.Expect(s.Obsolete(run)).To(Equal("The workspace has changed"))
 }
 
 func TestRequest_ofAOneShotOperation(t *testing.T) {
 	g := NewWithT(t)
 	s := applied(g)
-	s.apply.Annotations[infrav1.OneShotAnnotation] = once(targeting)
-	request, err := s.request(decision{operation: terraform.OperationPlanAndApply, oneShot: true})
+	s.Apply.Annotations[infrav1.OneShotAnnotation] = once(targeting)
+	request, err := s.Request(decision.Decision{Operation: terraform.OperationPlanAndApply, OneShot: true})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(request.OneShot).To(HaveValue(HaveField("Target", []string{"a.b"})))
-	s.apply.Annotations[infrav1.AllowDestroyAnnotation] = "a.b"
-	request, err = s.request(decision{operation: terraform.OperationPlanAndApply, oneShot: true})
+	s.Apply.Annotations[infrav1.AllowDestroyAnnotation] = "a.b"
+	request, err = s.Request(decision.Decision{Operation: terraform.OperationPlanAndApply, OneShot: true})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(request.Unprotected).To(BeEmpty(), "the resource was released for an earlier plan")
-	request, err = s.request(decision{operation: terraform.OperationApply, plan: planID, oneShot: true})
+	request, err = s.Request(decision.Decision{Operation: terraform.OperationApply, Plan: planID, OneShot: true})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(request.Unprotected).To(Equal([]string{"a.b"}), "the plan is approved")
-	request, err = s.request(decision{operation: terraform.OperationPlanAndApply})
+	request, err = s.Request(decision.Decision{Operation: terraform.OperationPlanAndApply})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(request.OneShot).To(BeNil())
 }

@@ -13,6 +13,9 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/decision"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/outputs"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/record"
 )
@@ -25,7 +28,7 @@ func secretOutput(value string) terraform.Output {
 
 func TestSecretData(t *testing.T) {
 	g := NewWithT(t)
-	data, invalid := secretData(map[string]terraform.Output{
+	data, invalid := outputs.SecretData(map[string]terraform.Output{
 		"text": output(`"a \"quoted\"\nline, {braces} and <angles>"`), "empty": output(`""`), "number": output(`1.50`), "bool": output(`true`),
 		"list": output(`["a",1]`), "object": output(`{"a":{"b":null}}`), "null": output(`null`), "token": secretOutput(`"s3cr3t"`),
 		"dotted.name-1": output(`1`), "grüße": output(`1`), "a/b": output(`1`),
@@ -43,34 +46,34 @@ func TestSecretData(t *testing.T) {
 
 func TestStatusOutputs_limitsAndSensitiveValues(t *testing.T) {
 	g := NewWithT(t)
-	shown := statusOutputs(map[string]terraform.Output{
+	shown := outputs.StatusOutputs(map[string]terraform.Output{
 		"id": output(`"vpc-1"`), "token": secretOutput(`"s3cr3t"`), "none": {}, "large": output(`"` + strings.Repeat("x", 5000) + `"`),
 	})
 	g.Expect(shown).To(HaveLen(1))
 	g.Expect(shown["id"].String()).To(Equal("vpc-1"))
-	g.Expect(statusOutputs(nil)).To(BeNil())
-	g.Expect(statusOutputs(map[string]terraform.Output{"token": secretOutput(`1`)})).To(BeNil())
+	g.Expect(outputs.StatusOutputs(nil)).To(BeNil())
+	g.Expect(outputs.StatusOutputs(map[string]terraform.Output{"token": secretOutput(`1`)})).To(BeNil())
 
 	sized := func(bytes int) terraform.Output { return output(`"` + strings.Repeat("x", bytes-2) + `"`) }
-	g.Expect(statusOutputs(map[string]terraform.Output{"fits": sized(4 << 10), "large": sized(4<<10 + 1)})).To(And(HaveLen(1), HaveKey("fits")))
+	g.Expect(outputs.StatusOutputs(map[string]terraform.Output{"fits": sized(4 << 10), "large": sized(4<<10 + 1)})).To(And(HaveLen(1), HaveKey("fits")))
 	full := map[string]terraform.Output{}
 	for i := range 16 {
 		full[fmt.Sprintf("o%03d", i)] = sized(4 << 10)
 	}
 	full["z"] = output(`1`)
-	g.Expect(statusOutputs(full)).To(And(HaveLen(16), Not(HaveKey("z"))), "64 KiB in total fit")
+	g.Expect(outputs.StatusOutputs(full)).To(And(HaveLen(16), Not(HaveKey("z"))), "64 KiB in total fit")
 
 	many := map[string]terraform.Output{}
 	for i := range 300 {
 		many[fmt.Sprintf("o%03d", i)] = output(`1`)
 	}
-	g.Expect(statusOutputs(many)).To(HaveLen(256))
+	g.Expect(outputs.StatusOutputs(many)).To(HaveLen(256))
 	heavy := map[string]terraform.Output{}
 	for i := range 100 {
 		heavy[fmt.Sprintf("o%03d", i)] = output(`"` + strings.Repeat("x", 4000) + `"`)
 	}
 	size := 0
-	for _, value := range statusOutputs(heavy) {
+	for _, value := range outputs.StatusOutputs(heavy) {
 		size += len(value.Raw)
 	}
 	g.Expect(size).To(And(BeNumerically("<=", 64<<10), BeNumerically(">", 50<<10)))
@@ -91,7 +94,7 @@ func TestLatestOutputs(t *testing.T) {
 		{"a plan without changes", []ran{{terraform.OperationPlan, terraform.OutcomeNoChanges}}, "hello-r1"},
 		{"a plan with changes", []ran{{terraform.OperationPlan, terraform.OutcomePlanned}}, ""},
 		{"an apply before drift checks", []ran{{terraform.OperationApply, terraform.OutcomeSucceeded}, {terraform.OperationCheckDrift, terraform.OutcomeSucceeded}, {terraform.OperationCheckDrift, terraform.OutcomeNoChanges}}, "hello-r1"},
-		{"an apply before failures", []ran{{terraform.OperationPlanAndApply, terraform.OutcomeSucceeded}, {terraform.OperationPlanAndApply, terraform.OutcomeFailed}, {terraform.OperationPlanAndApply, outcomeLost}}, "hello-r1"},
+		{"an apply before failures", []ran{{terraform.OperationPlanAndApply, terraform.OutcomeSucceeded}, {terraform.OperationPlanAndApply, terraform.OutcomeFailed}, {terraform.OperationPlanAndApply, runs.OutcomeLost}}, "hello-r1"},
 		{"the newest", []ran{{terraform.OperationPlanAndApply, terraform.OutcomeSucceeded}, {terraform.OperationPlanAndApply, terraform.OutcomeNoChanges}}, "hello-r2"},
 		{"a restored state", []ran{{terraform.OperationPlanAndApply, terraform.OutcomeSucceeded}, {terraform.OperationRestoreState, terraform.OutcomeSucceeded}}, "hello-r2"},
 		{"a destroy run", []ran{{terraform.OperationDestroy, terraform.OutcomeSucceeded}}, ""},
@@ -101,15 +104,15 @@ func TestLatestOutputs(t *testing.T) {
 			g := NewWithT(t)
 			s := newScope("hello")
 			for _, run := range tt.runs {
-				s.addRun(g, run.operation, terraform.Result{Outcome: run.outcome})
+				addRun(g, s, run.operation, terraform.Result{Outcome: run.outcome})
 			}
-			s.startRun(g, decision{operation: terraform.OperationPlanAndApply})
-			run := s.latestOutputs()
+			startRun(g, s, decision.Decision{Operation: terraform.OperationPlanAndApply})
+			run := s.LatestOutputs()
 			if tt.want == "" {
 				g.Expect(run).To(BeNil())
 				return
 			}
-			g.Expect(run.id).To(Equal(tt.want))
+			g.Expect(run.ID).To(Equal(tt.want))
 		})
 	}
 }
@@ -125,42 +128,42 @@ func TestEqualSecrets(t *testing.T) {
 		return s
 	}
 	same := secret(func(*corev1.Secret) {})
-	g.Expect(equalSecrets(same, secret(func(s *corev1.Secret) { s.Data["empty"] = nil; s.Annotations = map[string]string{"x": "y"} }))).To(BeTrue())
+	g.Expect(outputs.EqualSecrets(same, secret(func(s *corev1.Secret) { s.Data["empty"] = nil; s.Annotations = map[string]string{"x": "y"} }))).To(BeTrue())
 	for name, change := range map[string]func(*corev1.Secret){
 		"a value": func(s *corev1.Secret) { s.Data["k"] = []byte("w") }, "an added key": func(s *corev1.Secret) { s.Data["l"] = nil },
 		"a removed key": func(s *corev1.Secret) { delete(s.Data, "k") }, "a label": func(s *corev1.Secret) { s.Labels["a"] = "c" },
 		"the owner": func(s *corev1.Secret) { s.OwnerReferences[0].UID = "other" },
 	} {
-		g.Expect(equalSecrets(same, secret(change))).To(BeFalse(), name)
+		g.Expect(outputs.EqualSecrets(same, secret(change))).To(BeFalse(), name)
 	}
 }
 
 func TestConnectionSecret(t *testing.T) {
 	g := NewWithT(t)
 	s := newScope("hello")
-	s.inputs.ConnectionSecret = "hello-connection"
+	s.Inputs.ConnectionSecret = "hello-connection"
 	data := map[string][]byte{"k": []byte("v")}
 
-	secret := connectionSecret(s.resolved, data)
+	secret := outputs.ConnectionSecret(s.Resolved, data)
 	g.Expect(secret.Name).To(Equal("hello-connection"))
 	g.Expect(secret.Data).To(Equal(data))
 	g.Expect(secret.Labels).NotTo(HaveKey(clusterv1.ClusterNameLabel))
-	g.Expect(ownsConnection(s.apply, secret)).To(BeTrue())
+	g.Expect(outputs.OwnsConnection(s.Apply, secret)).To(BeTrue())
 
-	s.apply.Labels = map[string]string{clusterv1.ClusterNameLabel: "demo"}
-	g.Expect(connectionSecret(s.resolved, data).Labels).To(HaveKeyWithValue(clusterv1.ClusterNameLabel, "demo"))
+	s.Apply.Labels = map[string]string{clusterv1.ClusterNameLabel: "demo"}
+	g.Expect(outputs.ConnectionSecret(s.Resolved, data).Labels).To(HaveKeyWithValue(clusterv1.ClusterNameLabel, "demo"))
 }
 
 func TestOwnsConnection(t *testing.T) {
-	apply := newScope("hello").apply
+	apply := newScope("hello").Apply
 	owner := func(uid types.UID, controller bool) []metav1.OwnerReference {
 		return []metav1.OwnerReference{{UID: uid, Controller: &controller}}
 	}
-	connection := map[string]string{infrav1.ComponentLabel: componentConnection}
+	connection := map[string]string{infrav1.ComponentLabel: runs.ComponentConnection}
 	component := func(name, component string) map[string]string {
 		return map[string]string{infrav1.WorkspaceLabel: name, infrav1.ComponentLabel: component}
 	}
-	label := func(name string) map[string]string { return component(name, componentConnection) }
+	label := func(name string) map[string]string { return component(name, runs.ComponentConnection) }
 	tests := []struct {
 		name string
 		meta metav1.ObjectMeta
@@ -178,12 +181,12 @@ func TestOwnsConnection(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			NewWithT(t).Expect(ownsConnection(apply, newSecret(tt.meta))).To(Equal(tt.want))
+			NewWithT(t).Expect(outputs.OwnsConnection(apply, newSecret(tt.meta))).To(Equal(tt.want))
 		})
 	}
 	token := newSecret(metav1.ObjectMeta{OwnerReferences: owner("u", true), Labels: connection})
 	token.Type = corev1.SecretTypeServiceAccountToken
-	NewWithT(t).Expect(ownsConnection(apply, token)).To(BeFalse(), "a token")
+	NewWithT(t).Expect(outputs.OwnsConnection(apply, token)).To(BeFalse(), "a token")
 }
 
 func TestUpdatedConnection(t *testing.T) {
@@ -193,20 +196,20 @@ func TestUpdatedConnection(t *testing.T) {
 
 	found := newSecret(metav1.ObjectMeta{ResourceVersion: "1", Labels: map[string]string{"a": "old", "users": "kept"}})
 	found.Data = map[string][]byte{"removed": nil}
-	updated := updatedConnection(found, desired)
+	updated := outputs.UpdatedConnection(found, desired)
 	g.Expect(updated.Labels).To(Equal(map[string]string{"a": "new", "users": "kept"}))
 	g.Expect(updated.Data).To(Equal(desired.Data))
 	g.Expect(updated.OwnerReferences).To(Equal(desired.OwnerReferences))
 	g.Expect(updated.ResourceVersion).To(Equal("1"))
 	g.Expect(found.Labels).To(HaveKeyWithValue("a", "old"), "the cached object is unchanged")
 
-	g.Expect(updatedConnection(newSecret(metav1.ObjectMeta{}), desired).Labels).To(Equal(map[string]string{"a": "new"}))
+	g.Expect(outputs.UpdatedConnection(newSecret(metav1.ObjectMeta{}), desired).Labels).To(Equal(map[string]string{"a": "new"}))
 }
 
 func TestOutputsMessage(t *testing.T) {
 	g := NewWithT(t)
 	s := newScope("hello")
-	g.Expect(outputsMessage(s.apply)).To(BeEmpty())
-	s.apply.Status.ConnectionSecretName = "c"
-	g.Expect(outputsMessage(s.apply)).To(Equal("Outputs are in Secret c"))
+	g.Expect(outputs.OutputsMessage(s.Apply)).To(BeEmpty())
+	s.Apply.Status.ConnectionSecretName = "c"
+	g.Expect(outputs.OutputsMessage(s.Apply)).To(Equal("Outputs are in Secret c"))
 }

@@ -4,13 +4,15 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/decision"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/history"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/record"
 	_ "github.com/appthrust/capt/internal/testenv/waits"
@@ -40,17 +42,17 @@ func violated(outcome terraform.Outcome, action terraform.PolicyAction) terrafor
 	}
 }
 
-func decidedBy(action infrav1.PolicyAction, digest string) func(*situation) {
-	return func(s *situation) {
+func decidedBy(action infrav1.PolicyAction, digest string) func(*decision.Situation) {
+	return func(s *decision.Situation) {
 		waitingPlan(s)
-		s.plan.PolicyAction, s.plan.PolicyDigest = action, digest
-		s.plan.Violations = []infrav1.PolicyViolation{{Kind: "WorkspacePolicy", Policy: "guard", Rule: "keep", Action: action, Message: "No."}}
-		s.policies = "p1"
+		s.Plan.PolicyAction, s.Plan.PolicyDigest = action, digest
+		s.Plan.Violations = []infrav1.PolicyViolation{{Kind: "WorkspacePolicy", Policy: "guard", Rule: "keep", Action: action, Message: "No."}}
+		s.Policies = "p1"
 	}
 }
 
 func TestDecide_followsPolicies(t *testing.T) {
-	rejected := func(s *situation) { s.rejectedPlan = planID }
+	rejected := func(s *decision.Situation) { s.RejectedPlan = planID }
 	for _, e := range []expectation{
 		{
 			name: "a denied plan waits for a change", situation: upToDate(changed, decidedBy(infrav1.PolicyDeny, "p1")),
@@ -60,10 +62,10 @@ func TestDecide_followsPolicies(t *testing.T) {
 			name: "also with approval", situation: upToDate(changed, manual, decidedBy(infrav1.PolicyDeny, "p1"), approved),
 			reason: infrav1.PolicyDeniedReason, stalled: true,
 		},
-		{name: "other inputs are planned", situation: upToDate(decidedBy(infrav1.PolicyDeny, "p1"), func(s *situation) { s.inputs = "other" }), want: terraform.OperationPlanAndApply},
+		{name: "other inputs are planned", situation: upToDate(decidedBy(infrav1.PolicyDeny, "p1"), func(s *decision.Situation) { s.Inputs = "other" }), want: terraform.OperationPlanAndApply},
 		{name: "a request is planned", situation: upToDate(changed, decidedBy(infrav1.PolicyDeny, "p1"), requested), want: terraform.OperationPlanAndApply},
 		{name: "other policies decide again", situation: upToDate(changed, decidedBy(infrav1.PolicyDeny, "p0")), want: terraform.OperationPlanAndApply},
-		{name: "removed policies decide again", situation: upToDate(changed, decidedBy(infrav1.PolicyDeny, "p1"), func(s *situation) { s.policies = "" }), want: terraform.OperationPlanAndApply},
+		{name: "removed policies decide again", situation: upToDate(changed, decidedBy(infrav1.PolicyDeny, "p1"), func(s *decision.Situation) { s.Policies = "" }), want: terraform.OperationPlanAndApply},
 		{
 			name: "a plan that requires approval waits", situation: upToDate(changed, decidedBy(infrav1.PolicyRequireApproval, "p1")),
 			reason: infrav1.WaitingForApprovalReason, contains: []string{planID, "Required by WorkspacePolicy guard, rule keep: No"},
@@ -79,8 +81,8 @@ func TestDecide_followsPolicies(t *testing.T) {
 			name: "a rejected plan stays rejected", situation: upToDate(changed, manual, decidedBy(infrav1.PolicyWarn, "p0"), rejected),
 			reason: infrav1.PlanRejectedReason, stalled: true,
 		},
-		{name: "policies start no run of an applied workspace", situation: upToDate(func(s *situation) { s.policies = "p2" })},
-		{name: "nor after an applied plan", situation: upToDate(decidedBy(infrav1.PolicyWarn, "p0"), func(s *situation) { s.plan.Waiting = nil })},
+		{name: "policies start no run of an applied workspace", situation: upToDate(func(s *decision.Situation) { s.Policies = "p2" })},
+		{name: "nor after an applied plan", situation: upToDate(decidedBy(infrav1.PolicyWarn, "p0"), func(s *decision.Situation) { s.Plan.Waiting = nil })},
 		{name: "a plan for applied inputs is made again, too", situation: upToDate(decidedBy(infrav1.PolicyDeny, "p0")), want: terraform.OperationPlanAndApply},
 	} {
 		t.Run(e.name, e.run)
@@ -88,8 +90,8 @@ func TestDecide_followsPolicies(t *testing.T) {
 }
 
 func TestDecideDestroy_followsPolicies(t *testing.T) {
-	destroys := func(s *situation) { s.plan.Inputs, s.plan.Destroy = destroyInputs, 4 }
-	manualDestroy := func(s *situation) { s.policy.DestroyApproval = infrav1.ApprovalManual }
+	destroys := func(s *decision.Situation) { s.Plan.Inputs, s.Plan.Destroy = runs.DestroyInputs, 4 }
+	manualDestroy := func(s *decision.Situation) { s.Policy.DestroyApproval = infrav1.ApprovalManual }
 	for _, e := range []expectation{
 		{
 			name: "a policy denies the destruction", situation: upToDate(decidedBy(infrav1.PolicyDeny, "p1"), destroys),
@@ -107,13 +109,13 @@ func TestDecideDestroy_followsPolicies(t *testing.T) {
 		{name: "other policies decide again", situation: upToDate(decidedBy(infrav1.PolicyDeny, "p0"), destroys, approved), want: terraform.OperationDestroy},
 		{name: "other policies decide about a manual destruction", situation: upToDate(decidedBy(infrav1.PolicyWarn, "p0"), destroys, manualDestroy, approved), want: terraform.OperationPlanDestroy},
 		{
-			name: "a rejected destruction stays rejected", situation: upToDate(decidedBy(infrav1.PolicyRequireApproval, "p0"), destroys, func(s *situation) { s.rejectedPlan = planID }),
+			name: "a rejected destruction stays rejected", situation: upToDate(decidedBy(infrav1.PolicyRequireApproval, "p0"), destroys, func(s *decision.Situation) { s.RejectedPlan = planID }),
 			reason: infrav1.PlanRejectedReason, stalled: true,
 		},
 		{name: "a request decides again", situation: upToDate(decidedBy(infrav1.PolicyDeny, "p1"), destroys, requested), want: terraform.OperationDestroy},
 		{name: "the plan of an apply does not count", situation: upToDate(decidedBy(infrav1.PolicyDeny, "p1")), want: terraform.OperationDestroy},
 	} {
-		t.Run(e.name, func(t *testing.T) { e.verify(t, decideDestroy) })
+		t.Run(e.name, func(t *testing.T) { e.verify(t, decision.NextDestroy) })
 	}
 }
 
@@ -177,8 +179,9 @@ func TestReconcile_policyRequiresApproval(t *testing.T) {
 // A policy is created after a plan that waits, and denies it when it is applied.
 func TestReconcile_reportsAPlanThatIsDeniedWhenItIsApplied(t *testing.T) {
 	c := newTestController(t, append(values(), newApply(), newPolicy(infrav1.PolicyRequireApproval, func(p *infrav1.WorkspacePolicy) { p.Name = "at-apply" }))...)
+	history.RegisterMetrics(nil)
 	count := func(action infrav1.PolicyAction) float64 {
-		return testutil.ToFloat64(policyViolations.WithLabelValues("WorkspacePolicy", "at-apply", string(action)))
+		return max(measure(c, "capt_policy_violations_total", string(action), "WorkspacePolicy", "at-apply"), 0)
 	}
 	by := func(outcome terraform.Outcome, action terraform.PolicyAction) terraform.Result {
 		result := violated(outcome, action)
@@ -206,7 +209,10 @@ func TestReconcile_reportsAPlanThatIsDeniedWhenItIsApplied(t *testing.T) {
 
 func TestReconcile_countsAViolationOfARunOnce(t *testing.T) {
 	c := newTestController(t, append(values(), newApply(), newPolicy(infrav1.PolicyRequireApproval, func(p *infrav1.WorkspacePolicy) { p.Name = "counted" }))...)
-	counter := policyViolations.WithLabelValues("WorkspacePolicy", "counted", string(infrav1.PolicyRequireApproval))
+	history.RegisterMetrics(nil)
+	count := func() float64 {
+		return measure(c, "capt_policy_violations_total", string(infrav1.PolicyRequireApproval), "WorkspacePolicy", "counted")
+	}
 	c.reconcile()
 	planned := violated(terraform.OutcomePlanned, terraform.PolicyRequireApproval)
 	planned.Violations[0].Policy = "counted"
@@ -214,15 +220,15 @@ func TestReconcile_countsAViolationOfARunOnce(t *testing.T) {
 	planned.Violations = append(planned.Violations, terraform.PolicyViolation{Kind: "WorkspacePolicy", Policy: "invented", Rule: "r", Action: terraform.PolicyWarn, Message: "m"})
 	c.finish("hello-r1", planned)
 	c.reconcile()
-	c.Expect(testutil.ToFloat64(counter)).To(BeEquivalentTo(1))
+	c.Expect(count()).To(BeEquivalentTo(1))
 	c.change(func(a *infrav1.WorkspaceTemplateApply) { a.Spec.ApprovedPlan = planID })
 	c.reconcile()
 	applied := violated(terraform.OutcomeSucceeded, terraform.PolicyRequireApproval)
 	applied.Plan, applied.Violations[0].Policy = nil, "counted"
 	c.finish("hello-r2", applied)
 	c.reconcile()
-	c.Expect(testutil.ToFloat64(counter)).To(BeEquivalentTo(1), "the apply of an approved plan does not count again")
-	c.Expect(policyViolations.DeleteLabelValues("WorkspacePolicy", "invented", string(infrav1.PolicyWarn))).To(BeFalse(), "it has no counter")
+	c.Expect(count()).To(BeEquivalentTo(1), "the apply of an approved plan does not count again")
+	c.Expect(measure(c, "capt_policy_violations_total", string(infrav1.PolicyWarn), "WorkspacePolicy", "invented")).To(BeNumerically("<", 0), "it has no counter")
 }
 
 func TestReconcile_withdrawsARunWhosePoliciesChanged(t *testing.T) {
@@ -259,7 +265,7 @@ func TestPoliciesOf_selects(t *testing.T) {
 		own("n", "all", nil), own("n", "labelled", labelled("a")), own("n", "other", labelled("b")), own("platform", "host", nil), own("platform", "labelled-host", labelled("a")),
 	)
 	names := func(apply *infrav1.WorkspaceTemplateApply) []string {
-		policies, err := c.reconciler.build().resolver.policiesOf(t.Context(), apply, newTemplate())
+		policies, err := c.reconciler.build().resolver.PoliciesOf(t.Context(), apply, newTemplate())
 		c.Expect(err).NotTo(HaveOccurred())
 		var names []string
 		for _, p := range policies.Policies {
@@ -278,14 +284,14 @@ func TestPoliciesOf_selects(t *testing.T) {
 	c.Expect(names(host)).To(Equal([]string{"C all", "C invalid", "C labelled", "C prod", "W all", "W labelled", "W host", "W labelled-host"}), "the labels of the guest count in both namespaces")
 	homeless := newApply(func(a *infrav1.WorkspaceTemplateApply) { a.Namespace = "deleted" })
 	c.Expect(names(homeless)).To(Equal([]string{"C all", "C invalid", "C prod", "C test"}), "a policy does not end with a namespace")
-	policies, err := c.reconciler.build().resolver.policiesOf(t.Context(), host, newTemplate())
+	policies, err := c.reconciler.build().resolver.PoliciesOf(t.Context(), host, newTemplate())
 	c.Expect(err).NotTo(HaveOccurred())
 	c.Expect(policies.Workspace.Namespace + "/" + policies.Workspace.Name).To(Equal("n/hello"))
 
 	c.Expect(c.server.Create(t.Context(), host)).To(Succeed())
 	requests := func(obj client.Object) []string {
 		var keys []string
-		for _, request := range c.reconciler.build().resolver.workspacesOfPolicy(t.Context(), obj) {
+		for _, request := range c.reconciler.build().resolver.WorkspacesOfPolicy(t.Context(), obj) {
 			keys = append(keys, request.String())
 		}
 		return keys
@@ -310,7 +316,7 @@ func TestPoliciesOf_containLabelsOnlyIfARuleReadsThem(t *testing.T) {
 		c := newTestController(t, newPolicy(infrav1.PolicyDeny, func(p *infrav1.WorkspacePolicy) {
 			p.Spec.Rules[0].Expression, p.Spec.Rules[0].MessageExpression = test.expression, test.message
 		}))
-		policies, err := c.reconciler.build().resolver.policiesOf(t.Context(), hello, newTemplate())
+		policies, err := c.reconciler.build().resolver.PoliciesOf(t.Context(), hello, newTemplate())
 		c.Expect(err).NotTo(HaveOccurred())
 		if test.has {
 			c.Expect(policies.Workspace.Labels).To(Equal(hello.Labels), test.expression)
@@ -322,10 +328,11 @@ func TestPoliciesOf_containLabelsOnlyIfARuleReadsThem(t *testing.T) {
 
 // An alert on the increase of a counter misses a first value that is not 0.
 func TestPoliciesOf_countersExistBeforeTheFirstViolation(t *testing.T) {
+	history.RegisterMetrics(nil)
 	c := newTestController(t, newPolicy(infrav1.PolicyDeny, func(p *infrav1.WorkspacePolicy) { p.Name = "unseen" }))
 	_, err := c.reconciler.build().scope(t.Context(), newApply(), nil)
 	c.Expect(err).NotTo(HaveOccurred())
-	c.Expect(policyViolations.DeleteLabelValues("WorkspacePolicy", "unseen", string(infrav1.PolicyDeny))).To(BeTrue())
+	c.Expect(measure(c, "capt_policy_violations_total", string(infrav1.PolicyDeny), "WorkspacePolicy", "unseen")).To(BeZero())
 }
 
 func TestRecordViolations_limitsWhatARunReports(t *testing.T) {
@@ -335,13 +342,13 @@ func TestRecordViolations_limitsWhatARunReports(t *testing.T) {
 	for range 100 {
 		result.Violations = append(result.Violations, terraform.PolicyViolation{Kind: "K", Policy: "p", Rule: "r", Action: terraform.PolicyWarn, Message: string(make([]byte, 4000)) + "x"})
 	}
-	s.addRun(g, terraform.OperationPlanAndApply, result)
-	s.recordAll(g)
-	plan := s.apply.Status.Plan
+	addRun(g, s, terraform.OperationPlanAndApply, result)
+	recordAll(g, s)
+	plan := s.Apply.Status.Plan
 	g.Expect(plan.PolicyAction).To(Equal(infrav1.PolicyDeny), "a denied plan is never applied")
-	g.Expect(plan.Violations).To(HaveLen(maxViolations))
+	g.Expect(plan.Violations).To(HaveLen(history.MaxViolations))
 	for _, v := range plan.Violations {
 		g.Expect(v.Action).To(Equal(infrav1.PolicyWarn))
-		g.Expect(len(v.Message)).To(BeNumerically("<=", maxViolationMessage))
+		g.Expect(len(v.Message)).To(BeNumerically("<=", history.MaxViolationMessage))
 	}
 }

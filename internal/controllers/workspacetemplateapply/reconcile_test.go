@@ -32,6 +32,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/cleanup"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/decision"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/execution"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/sources"
 	"github.com/appthrust/capt/internal/seal"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/queue"
@@ -79,7 +84,7 @@ type testController struct {
 func newTestController(t *testing.T, objects ...client.Object) *testController {
 	c := &testController{Gomega: NewWithT(t), t: t, liveness: terraform.LivenessRunning, sites: map[string][2]int{}}
 	c.server = fake.NewClientBuilder().WithScheme(testScheme()).WithObjects(objects...).
-		WithStatusSubresource(&infrav1.WorkspaceTemplateApply{}).WithIndex(&corev1.Secret{}, workspaceIndex, workspaceOf).Build()
+		WithStatusSubresource(&infrav1.WorkspaceTemplateApply{}).WithIndex(&corev1.Secret{}, runs.WorkspaceIndex, runs.WorkspaceOf).Build()
 	failing := interceptor.NewClient(c.server, interceptor.Funcs{
 		Get: func(ctx context.Context, w client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 			return c.call(func() error { return w.Get(ctx, key, obj, opts...) })
@@ -107,7 +112,7 @@ func newTestController(t *testing.T, objects ...client.Object) *testController {
 		Client: failing, Reader: failing, Metadata: metadataCache{Reader: failing},
 		Runners: map[infrav1.Executor]terraform.Runner{infrav1.ExecutorProcess: c}, Default: infrav1.ExecutorProcess,
 		SealKey: keyed(testKey), Recorder: events.NewFakeRecorder(1000), Now: func() time.Time { return noon },
-		queue: queue.New(queue.Limits{Total: 1}, time.Now, func(queue.Key) {}), tracker: newTracker(),
+		queue: queue.New(queue.Limits{Total: 1}, time.Now, func(queue.Key) {}), tracker: sources.NewTracker(),
 	}
 	c.frame = c.reconciler.build().router()
 	return c
@@ -225,7 +230,7 @@ func (c *testController) reconcileKey(key client.ObjectKey) ctrl.Result {
 	c.t.Helper()
 	request := ctrl.Request{NamespacedName: key}
 	before := c.calls
-	c.frame.borrower = c.reconciler.build().lender.frame()
+	c.frame.borrower = c.reconciler.build().lender.Frame()
 	result, err := c.frame.Reconcile(c.t.Context(), request)
 	if before < c.failAt && c.failAt <= c.calls {
 		c.Expect(err).To(MatchError(errRefused), "the error of call %d was ignored", c.failAt)
@@ -381,7 +386,7 @@ func lifecycle(t *testing.T, retain bool, failAt int) *testController {
 	c.Expect(c.secrets()).To(ContainElement("capt-snapshot-hello-r2-0"))
 
 	c.explanation = "The image is being pulled."
-	c.Expect(c.reconcile().RequeueAfter).To(Equal(startInterval))
+	c.Expect(c.reconcile().RequeueAfter).To(Equal(runs.StartInterval))
 	c.Expect(c.expect(infrav1.AppliedCondition, "False RunInProgress")).To(HaveSuffix("is running. The image is being pulled."))
 	c.Expect(c.stopped).To(BeEmpty())
 
@@ -433,7 +438,7 @@ func TestReconcile_appliesAndDestroys(t *testing.T) {
 	c.Expect(c.deleted()).To(BeTrue())
 	c.Expect(c.secrets()).To(ConsistOf("values"))
 	c.Expect(c.removed).To(ConsistOf("hello"))
-	c.Expect(c.reconciler.tracker.references).To(BeEmpty())
+	c.Expect(c.reconciler.tracker.References).To(BeEmpty())
 }
 
 func TestReconcile_retains(t *testing.T) {
@@ -450,7 +455,7 @@ func TestReconcile_retains(t *testing.T) {
 
 // createsRun reports whether a call creates the record of a run. If it fails, the next
 // run has another number.
-func createsRun(site string) bool { return strings.Contains(site, ").start:") }
+func createsRun(site string) bool { return strings.Contains(site, "execution.(*Reconciler).Start:") }
 
 // Every error of the API server and of the runner is returned, and the next
 // reconcile recovers from it.
@@ -505,7 +510,7 @@ func TestReconcile_waitsForItsDependencies(t *testing.T) {
 	c.reconcile()
 	c.Expect(c.expect(infrav1.DependenciesReadyCondition, "False WaitingForSecret")).To(ContainSubstring("n/late"))
 	c.Expect(c.started).To(BeEmpty())
-	c.Expect(c.reconciler.tracker.mapTo("Secret")(t.Context(), newSecret(objectMeta("late")))).To(HaveLen(1))
+	c.Expect(c.reconciler.tracker.MapTo("Secret")(t.Context(), newSecret(objectMeta("late")))).To(HaveLen(1))
 
 	c.Expect(c.server.Create(t.Context(), newSecret(objectMeta("late")))).To(Succeed())
 	c.reconcile()
@@ -524,7 +529,7 @@ func TestReconcile_attendsARunWhileDependenciesAreMissing(t *testing.T) {
 	c.Expect(c.get().Status.Run).NotTo(BeNil())
 
 	secret := c.runSecret("hello-r1")
-	claim(c, &runRecord{secret: secret}, record.Identity{Host: "h"})
+	claim(c, &runs.Run{Secret: secret}, record.Identity{Host: "h"})
 	secret.ResourceVersion = ""
 	c.Expect(c.server.Update(t.Context(), secret)).To(Succeed())
 	c.liveness = terraform.LivenessGone
@@ -541,7 +546,7 @@ func TestReconcile_recordsALostRun(t *testing.T) {
 	c.expect(infrav1.AppliedCondition, "False RunInterrupted")
 	result, err := record.Result(c.runSecret("hello-r1"))
 	c.Expect(err).NotTo(HaveOccurred())
-	c.Expect(result.Outcome).To(Equal(outcomeLost))
+	c.Expect(result.Outcome).To(Equal(runs.OutcomeLost))
 	c.Expect(result.Diagnostics[0].Detail).To(HaveSuffix("The node was removed."))
 
 	c.reconcile()
@@ -599,9 +604,9 @@ func TestReconcile_usesNoRescuedStateOfAnotherWorkspacesRun(t *testing.T) {
 	c.Expect(request.Rescued).To(ConsistOf("kept"))
 
 	s := newScope("hello")
-	s.apply.Namespace = "n"
-	c.Expect(c.reconciler.build().store.secrets(t.Context(), s.workspace, record.ComponentSnapshot)).To(BeEmpty(), "it does not displace others")
-	c.Expect(c.reconciler.build().store.liveSecrets(t.Context(), s.workspace, record.ComponentSnapshot)).To(BeEmpty())
+	s.Apply.Namespace = "n"
+	c.Expect(c.reconciler.build().store.Secrets(t.Context(), s.Workspace, record.ComponentSnapshot)).To(BeEmpty(), "it does not displace others")
+	c.Expect(c.reconciler.build().store.LiveSecrets(t.Context(), s.Workspace, record.ComponentSnapshot)).To(BeEmpty())
 }
 
 func rescuedSecret(name string) *corev1.Secret {
@@ -617,7 +622,7 @@ func TestRecordLoss_keepsTheRunOfTheNextWorkspace(t *testing.T) {
 	c.reconcile()
 	old := c.runSecret("hello-r1")
 	old.UID = "deleted"
-	err := c.reconciler.build().execution.recordLoss(t.Context(), &runRecord{id: "hello-r1", secret: old})
+	err := c.reconciler.build().execution.RecordLoss(t.Context(), &runs.Run{ID: "hello-r1", Secret: old})
 	c.Expect(apierrors.IsConflict(err)).To(BeTrue(), "%v", err)
 	c.Expect(record.Finished(c.runSecret("hello-r1"))).To(BeFalse())
 }
@@ -627,7 +632,7 @@ func TestReconcile_doesNotOverwriteTheResultOfARun(t *testing.T) {
 	c.reconcile()
 	cached := c.runSecret("hello-r1")
 	c.finish("hello-r1", outputsResult)
-	err := c.reconciler.build().execution.recordLoss(t.Context(), &runRecord{id: "hello-r1", secret: cached})
+	err := c.reconciler.build().execution.RecordLoss(t.Context(), &runs.Run{ID: "hello-r1", Secret: cached})
 	c.Expect(err).To(MatchError(ContainSubstring("has just ended")))
 	result, err := record.Result(c.runSecret("hello-r1"))
 	c.Expect(err).NotTo(HaveOccurred())
@@ -794,7 +799,7 @@ func TestReconcile_sealsRunsAgainIfTheKeyWasLost(t *testing.T) {
 	}
 	c.Expect(c.started).To(Equal([]string{"hello-r1"}), "a new key starts no run")
 	c.expect(infrav1.AppliedCondition, "True Applied")
-	c.Expect(runRecords(testKey, c.get(), []corev1.Secret{*c.runSecret("hello-r1")})[0].origin).To(Equal(originSealed), "the history will forget it")
+	c.Expect(runs.Records(testKey, c.get(), []corev1.Secret{*c.runSecret("hello-r1")})[0].Origin).To(Equal(runs.OriginSealed), "the history will forget it")
 }
 
 func TestReconcile_withdrawsNoRunThatHasJustStarted(t *testing.T) {
@@ -802,10 +807,10 @@ func TestReconcile_withdrawsNoRunThatHasJustStarted(t *testing.T) {
 	c.reconcile()
 	cached := c.runSecret("hello-r1")
 	live := cached.DeepCopy()
-	claim(c, &runRecord{secret: live}, record.Identity{Host: "h"})
+	claim(c, &runs.Run{Secret: live}, record.Identity{Host: "h"})
 	live.ResourceVersion = ""
 	c.Expect(c.server.Update(t.Context(), live)).To(Succeed())
-	err := c.reconciler.build().execution.withdraw(t.Context(), &runRecord{id: "hello-r1", secret: cached}, "It was canceled")
+	err := c.reconciler.build().execution.Withdraw(t.Context(), &runs.Run{ID: "hello-r1", Secret: cached}, "It was canceled")
 	c.Expect(err).To(MatchError(ContainSubstring("has just started")))
 	c.Expect(record.Finished(c.runSecret("hello-r1"))).To(BeFalse())
 }
@@ -857,8 +862,8 @@ func TestReconcile_restoresNoSnapshotForAnEarlierWorkspace(t *testing.T) {
 		"": "", "capt-snapshot-hello-r1-0": "capt-snapshot-hello-r1-0", "capt-snapshot-hello-r1-0@u": "capt-snapshot-hello-r1-0", "capt-snapshot-hello-r1-0@earlier": "",
 	} {
 		s := newScope("hello")
-		s.apply.Annotations[infrav1.RestoreSnapshotAnnotation] = value
-		NewWithT(t).Expect(s.situation().restore).To(Equal(want), value)
+		s.Apply.Annotations[infrav1.RestoreSnapshotAnnotation] = value
+		NewWithT(t).Expect(s.Situation().Restore).To(Equal(want), value)
 	}
 }
 
@@ -988,7 +993,7 @@ func TestReconcile_destroysWhileTheLockIsHeld(t *testing.T) {
 	c.reconcile()
 	c.finish("hello-r1", terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTerminal})
 	c.reconcile()
-	backend := (&workspace{apply: c.get()}).kubernetesBackend()
+	backend := (&runs.Workspace{Apply: c.get()}).KubernetesBackend()
 	lease := &coordinationv1.Lease{ObjectMeta: objectMeta(backend.LeaseName())}
 	lease.Spec.HolderIdentity = new("hello-r1")
 	c.Expect(c.server.Create(t.Context(), lease)).To(Succeed())
@@ -1024,7 +1029,7 @@ func TestReconcile_destroysAgainIfTheStateIsNotFree(t *testing.T) {
 func TestReconcile_savesTheStateOfALostRunBeforeResourcesAreRetained(t *testing.T) {
 	c := newTestController(t, append(values(), newApply(func(a *infrav1.WorkspaceTemplateApply) { a.Spec.RetainWorkspaceOnDelete = true }))...)
 	c.reconcile()
-	c.finish("hello-r1", terraform.Result{Outcome: outcomeLost})
+	c.finish("hello-r1", terraform.Result{Outcome: runs.OutcomeLost})
 	c.Expect(c.server.Delete(t.Context(), c.get())).To(Succeed())
 	c.reconcile()
 	c.Expect(c.runSecret("hello-r2").Annotations).To(HaveKeyWithValue(record.OperationAnnotation, "SaveState"))
@@ -1168,7 +1173,7 @@ func TestReconcile_abandonsARunThatWasCreatedTooLate(t *testing.T) {
 	c.Expect(c.server.Status().Update(t.Context(), apply)).To(Succeed())
 	late.Name, late.ResourceVersion, late.UID = record.SecretName("hello-r2"), "", "late"
 	late.Labels[infrav1.RunLabel] = "hello-r2"
-	(&workspace{key: testKey}).seal(late)
+	(&runs.Workspace{Key: testKey}).Seal(late)
 	c.Expect(c.server.Create(t.Context(), late)).To(Succeed())
 	c.reconcile()
 	c.reconcile()
@@ -1316,7 +1321,7 @@ func TestReconcile_freesTheSlotOfARunThatCannotStart(t *testing.T) {
 	c.liveness, c.startError = terraform.LivenessPending, errRefused
 	_, err := c.frame.Reconcile(t.Context(), ctrl.Request{NamespacedName: key("hello")})
 	c.Expect(err).To(MatchError(errRefused))
-	c.reconciler.Now = func() time.Time { return noon.Add(defaultStartTimeout + time.Second) }
+	c.reconciler.Now = func() time.Time { return noon.Add(execution.DefaultStartTimeout + time.Second) }
 	c.reconcile()
 	result, err := record.Result(c.runSecret("hello-r1"))
 	c.Expect(err).NotTo(HaveOccurred())
@@ -1366,7 +1371,7 @@ func TestReconcile_waitsForItsOwner(t *testing.T) {
 	c.reconcile()
 	c.Expect(c.server.Delete(t.Context(), c.get())).To(Succeed())
 
-	c.Expect(c.reconcile().RequeueAfter).To(Equal(ownerCheckInterval))
+	c.Expect(c.reconcile().RequeueAfter).To(Equal(cleanup.OwnerCheckInterval))
 	c.Expect(c.expect(infrav1.DestroyedCondition, "False HeldByOwner")).To(HavePrefix("CAPTCluster demo uses this workspace"))
 	c.Expect(c.server.Delete(t.Context(), owner)).To(Succeed())
 	c.reconcile()
@@ -1388,7 +1393,7 @@ func TestWorkspacesOfCluster(t *testing.T) {
 	})
 	other := newApply(func(a *infrav1.WorkspaceTemplateApply) { a.Name = "other" })
 	c := newTestController(t, labelled, other)
-	requests := c.reconciler.build().resolver.workspacesOfCluster(t.Context(), &infrav1.CAPTCluster{ObjectMeta: objectMeta("demo")})
+	requests := c.reconciler.build().resolver.WorkspacesOfCluster(t.Context(), &infrav1.CAPTCluster{ObjectMeta: objectMeta("demo")})
 	c.Expect(requests).To(Equal([]ctrl.Request{{NamespacedName: key("hello")}}))
 }
 
@@ -1420,11 +1425,11 @@ func TestCleanUp_leavesTheObjectsOfTheNextWorkspace(t *testing.T) {
 		next := newApply(func(a *infrav1.WorkspaceTemplateApply) { a.UID = "next" })
 		c := newTestController(t, next, state, run, lease)
 		s := newScope("hello")
-		s.apply.UID, s.apply.Spec.RetainWorkspaceOnDelete = "earlier", retain
-		c.Expect(s.kubernetesBackend().LeaseName()).To(Equal(lease.Name))
-		s.runs = []*runRecord{{id: "hello-r1", workspace: "hello", number: 1, secret: run}}
+		s.Apply.UID, s.Apply.Spec.RetainWorkspaceOnDelete = "earlier", retain
+		c.Expect(s.KubernetesBackend().LeaseName()).To(Equal(lease.Name))
+		s.Runs = []*runs.Run{{ID: "hello-r1", Workspace: "hello", Number: 1, Secret: run}}
 
-		err := c.reconciler.build().cleaner.cleanUp(t.Context(), s.workspace)
+		err := c.reconciler.build().cleaner.CleanUp(t.Context(), s.Workspace)
 
 		c.Expect(apierrors.IsConflict(err)).To(BeTrue(), "%v", err)
 		c.Expect(c.secrets()).To(ContainElements(state.Name, run.Name))
@@ -1434,10 +1439,10 @@ func TestCleanUp_leavesTheObjectsOfTheNextWorkspace(t *testing.T) {
 		c.Expect(c.forgotten).To(BeEmpty())
 		c.Expect(c.removed).To(BeEmpty())
 		for _, component := range []string{record.ComponentState, record.ComponentRun} {
-			c.Expect(apierrors.IsConflict(c.reconciler.build().cleaner.deleteSecrets(t.Context(), s.workspace, component))).To(BeTrue())
-			c.Expect(apierrors.IsConflict(c.reconciler.build().store.releaseSecrets(t.Context(), s.workspace, component))).To(BeTrue())
+			c.Expect(apierrors.IsConflict(c.reconciler.build().cleaner.DeleteSecrets(t.Context(), s.Workspace, component))).To(BeTrue())
+			c.Expect(apierrors.IsConflict(c.reconciler.build().store.ReleaseSecrets(t.Context(), s.Workspace, component))).To(BeTrue())
 		}
-		c.Expect(apierrors.IsConflict(c.reconciler.build().cleaner.deleteLock(t.Context(), s.workspace))).To(BeTrue())
+		c.Expect(apierrors.IsConflict(c.reconciler.build().cleaner.DeleteLock(t.Context(), s.Workspace))).To(BeTrue())
 	}
 }
 
@@ -1476,13 +1481,13 @@ func TestDeleteSecrets_keepsTheStateOfARetainedWorkspace(t *testing.T) {
 			}
 			c := newTestController(t, objects...)
 			s := newScope("hello")
-			s.apply.Namespace, s.apply.UID = "n", c.get().UID
+			s.Apply.Namespace, s.Apply.UID = "n", c.get().UID
 			if uid := tc.secret.Annotations[record.WorkspaceUIDAnnotation]; uid == "u" {
-				s.apply.UID = "u"
+				s.Apply.UID = "u"
 				c.Expect(c.get().UID).To(BeEquivalentTo("u"))
 			}
-			s.apply.Status.State = &infrav1.StateStatus{Backend: "s3", Lineage: tc.known}
-			c.Expect(c.reconciler.build().cleaner.deleteSecrets(t.Context(), s.workspace, tc.secret.Labels[infrav1.ComponentLabel])).To(Succeed())
+			s.Apply.Status.State = &infrav1.StateStatus{Backend: "s3", Lineage: tc.known}
+			c.Expect(c.reconciler.build().cleaner.DeleteSecrets(t.Context(), s.Workspace, tc.secret.Labels[infrav1.ComponentLabel])).To(Succeed())
 			c.Expect(len(c.secrets()) == 1+others).To(Equal(tc.kept))
 		})
 	}
@@ -1499,15 +1504,15 @@ func TestReconcile_doesNotSaveWhatARestoreReplaced(t *testing.T) {
 	older, newer := rescued("hello-r1"), rescued("hello-r3")
 	c := newTestController(t, newApply(), older, newer)
 	s := newScope("hello")
-	s.apply.Namespace = "n"
-	run := s.startRun(c, decision{operation: terraform.OperationRestoreState})
-	run.id, run.number = "hello-r2", 2
+	s.Apply.Namespace = "n"
+	run := startRun(c, s, decision.Decision{Operation: terraform.OperationRestoreState})
+	run.ID, run.Number = "hello-r2", 2
 
-	c.Expect(c.reconciler.build().recorder.supersedeRescued(t.Context(), s.status, run, &terraform.Result{Outcome: terraform.OutcomeFailed})).To(Succeed())
-	c.Expect(c.reconciler.build().store.rescuedStates(t.Context(), s.workspace)).To(HaveLen(2))
+	c.Expect(c.reconciler.build().recorder.SupersedeRescued(t.Context(), s.Status, run, &terraform.Result{Outcome: terraform.OutcomeFailed})).To(Succeed())
+	c.Expect(c.reconciler.build().store.RescuedStates(t.Context(), s.Workspace)).To(HaveLen(2))
 
-	c.Expect(c.reconciler.build().recorder.supersedeRescued(t.Context(), s.status, run, &terraform.Result{Outcome: terraform.OutcomeSucceeded})).To(Succeed())
-	c.Expect(c.reconciler.build().store.rescuedStates(t.Context(), s.workspace)).To(ConsistOf(record.RescueName("hello-r3", []byte("{}"))))
+	c.Expect(c.reconciler.build().recorder.SupersedeRescued(t.Context(), s.Status, run, &terraform.Result{Outcome: terraform.OutcomeSucceeded})).To(Succeed())
+	c.Expect(c.reconciler.build().store.RescuedStates(t.Context(), s.Workspace)).To(ConsistOf(record.RescueName("hello-r3", []byte("{}"))))
 	c.Expect(c.secrets()).To(HaveLen(2), "they are kept for the user")
 }
 

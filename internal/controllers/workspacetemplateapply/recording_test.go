@@ -16,6 +16,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/cleanup"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/decision"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/execution"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/history"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/queue"
 	"github.com/appthrust/capt/internal/terraform/record"
@@ -41,19 +46,21 @@ func recording(forget func() error) *Reconciler {
 // A write of the status has failed after the next run was started.
 func TestRecordRun_keepsTheSlotOfTheNextRun(t *testing.T) {
 	refused := errors.New("refused")
-	for name, next := range map[string]func(g Gomega, s *scope){
-		"it runs":                     func(g Gomega, s *scope) { s.startRun(g, decision{operation: terraform.OperationPlanAndApply}) },
-		"the cache does not have it":  func(_ Gomega, s *scope) { s.apply.Status.Runs++ },
-		"there is none: no slot held": func(Gomega, *scope) {},
+	for name, next := range map[string]func(g Gomega, s *execution.Scope){
+		"it runs": func(g Gomega, s *execution.Scope) {
+			startRun(g, s, decision.Decision{Operation: terraform.OperationPlanAndApply})
+		},
+		"the cache does not have it":  func(_ Gomega, s *execution.Scope) { s.Apply.Status.Runs++ },
+		"there is none: no slot held": func(Gomega, *execution.Scope) {},
 	} {
 		g := NewWithT(t)
 		s, r := newScope("hello"), recording(func() error { return refused })
-		run := s.addRun(g, terraform.OperationPlanAndApply, success)
+		run := addRun(g, s, terraform.OperationPlanAndApply, success)
 		next(g, s)
-		r.queue.Hold(s.slot(), queue.Group{})
-		g.Expect(r.build().recorder.recordRun(t.Context(), s.status, run)).To(MatchError(refused))
+		r.queue.Hold(s.Slot(), queue.Group{})
+		g.Expect(r.build().recorder.RecordRun(t.Context(), s.Status, run)).To(MatchError(refused))
 		running, _ := r.queue.Len()
-		g.Expect(running == 1).To(Equal(s.nextNumber() == 3), name)
+		g.Expect(running == 1).To(Equal(s.NextNumber() == 3), name)
 	}
 }
 
@@ -118,34 +125,34 @@ func TestRecordRun_deletesSavedStatesAfterAnyFailure(t *testing.T) {
 // The clock of a node may be behind, for example after it was suspended.
 func TestRecordRun_endsAfterItsCreation(t *testing.T) {
 	created := noon.Add(-20 * time.Minute)
-	end := func(g Gomega, s *scope, operation terraform.Operation, outcome terraform.Outcome) {
-		run := s.startRun(g, decision{operation: operation})
-		run.secret.CreationTimestamp = metav1.NewTime(created)
-		g.Expect(record.SetResult(run.secret, &terraform.Result{
+	end := func(g Gomega, s *execution.Scope, operation terraform.Operation, outcome terraform.Outcome) {
+		run := startRun(g, s, decision.Decision{Operation: operation})
+		run.Secret.CreationTimestamp = metav1.NewTime(created)
+		g.Expect(record.SetResult(run.Secret, &terraform.Result{
 			Outcome: outcome, Class: terraform.ClassTransient, StartedAt: created.Add(-time.Hour), FinishedAt: created.Add(-time.Hour + 19*time.Minute),
 		})).To(Succeed())
-		g.Expect(recording(func() error { return nil }).build().recorder.recordRun(t.Context(), s.status, run)).To(Succeed())
+		g.Expect(recording(func() error { return nil }).build().recorder.RecordRun(t.Context(), s.Status, run)).To(Succeed())
 	}
 	g := NewWithT(t)
 	s := newScope("hello")
 	end(g, s, terraform.OperationPlanAndApply, terraform.OutcomeFailed)
-	g.Expect(s.apply.Status.Failure.NextAt.Time).To(Equal(noon.Add(-time.Minute + 15*time.Second)))
-	g.Expect(s.apply.Status.History[0].StartedAt.Time).To(Equal(created))
-	g.Expect(s.apply.Status.History[0].Duration.Duration).To(Equal(19 * time.Minute))
+	g.Expect(s.Apply.Status.Failure.NextAt.Time).To(Equal(noon.Add(-time.Minute + 15*time.Second)))
+	g.Expect(s.Apply.Status.History[0].StartedAt.Time).To(Equal(created))
+	g.Expect(s.Apply.Status.History[0].Duration.Duration).To(Equal(19 * time.Minute))
 
 	s = newScope("hello")
-	s.inputs.Policy.DriftAction, s.inputs.Policy.DriftInterval = infrav1.DriftReport, 10*time.Minute
-	s.apply.Status.AppliedAt = metav1.NewTime(created)
+	s.Inputs.Policy.DriftAction, s.Inputs.Policy.DriftInterval = infrav1.DriftReport, 10*time.Minute
+	s.Apply.Status.AppliedAt = metav1.NewTime(created)
 	end(g, s, terraform.OperationCheckDrift, terraform.OutcomeNoChanges)
-	due, _ := s.situation().nextDriftCheck()
+	due, _ := s.Situation().NextDriftCheck()
 	g.Expect(due).To(BeTemporally(">", noon))
 
 	moved := newScope("hello")
-	run := moved.addRun(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeNoChanges})
-	run.secret.CreationTimestamp, moved.apply.Status.Runs = metav1.NewTime(noon.Add(time.Hour)), 0
-	moved.now = noon.Add(2 * time.Hour)
-	g.Expect(recording(func() error { return nil }).build().recorder.recordRun(t.Context(), moved.status, run)).To(Succeed())
-	g.Expect(moved.apply.Status.AppliedAt.Time).To(Equal(noon), "the Secret of a run that was moved is younger than the run")
+	run := addRun(g, moved, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeNoChanges})
+	run.Secret.CreationTimestamp, moved.Apply.Status.Runs = metav1.NewTime(noon.Add(time.Hour)), 0
+	moved.Now = noon.Add(2 * time.Hour)
+	g.Expect(recording(func() error { return nil }).build().recorder.RecordRun(t.Context(), moved.Status, run)).To(Succeed())
+	g.Expect(moved.Apply.Status.AppliedAt.Time).To(Equal(noon), "the Secret of a run that was moved is younger than the run")
 }
 
 // A run reports its own times. With an end in the past, the next run would start at once, again
@@ -165,23 +172,23 @@ func TestRecordRun_endsAfterItsStart(t *testing.T) {
 			t.Run(name+" "+string(operation), func(t *testing.T) {
 				g := NewWithT(t)
 				s := newScope("hello")
-				s.inputs.Policy.DriftAction, s.inputs.Policy.DriftInterval = infrav1.DriftReport, 10*time.Minute
-				s.apply.Status.AppliedAt = metav1.NewTime(created.Add(-time.Hour))
-				run := s.startRun(g, decision{operation: operation})
-				run.secret.CreationTimestamp = metav1.NewTime(created)
-				g.Expect(record.SetResult(run.secret, &terraform.Result{
+				s.Inputs.Policy.DriftAction, s.Inputs.Policy.DriftInterval = infrav1.DriftReport, 10*time.Minute
+				s.Apply.Status.AppliedAt = metav1.NewTime(created.Add(-time.Hour))
+				run := startRun(g, s, decision.Decision{Operation: operation})
+				run.Secret.CreationTimestamp = metav1.NewTime(created)
+				g.Expect(record.SetResult(run.Secret, &terraform.Result{
 					Outcome: terraform.OutcomeFailed, Class: terraform.ClassTransient, StartedAt: tt.started, FinishedAt: tt.finished,
 				})).To(Succeed())
-				g.Expect(recording(func() error { return nil }).build().recorder.recordRun(t.Context(), s.status, run)).To(Succeed())
-				g.Expect(s.apply.Status.History[0].Duration.Duration).To(And(BeNumerically(">=", 0), BeNumerically("<=", time.Minute)))
+				g.Expect(recording(func() error { return nil }).build().recorder.RecordRun(t.Context(), s.Status, run)).To(Succeed())
+				g.Expect(s.Apply.Status.History[0].Duration.Duration).To(And(BeNumerically(">=", 0), BeNumerically("<=", time.Minute)))
 				if operation == terraform.OperationCheckDrift {
-					g.Expect(s.apply.Status.Drift.FailedAt.Time).To(BeTemporally("==", tt.want))
-					g.Expect(checkFailed(s.apply.Status.Drift)).To(BeTrue())
-					due, _ := s.situation().nextDriftCheck()
+					g.Expect(s.Apply.Status.Drift.FailedAt.Time).To(BeTemporally("==", tt.want))
+					g.Expect(decision.CheckFailed(s.Apply.Status.Drift)).To(BeTrue())
+					due, _ := s.Situation().NextDriftCheck()
 					g.Expect(due).To(BeTemporally(">", tt.want))
 					return
 				}
-				g.Expect(s.apply.Status.Failure.NextAt.Time).To(BeTemporally("==", tt.want.Add(15*time.Second)))
+				g.Expect(s.Apply.Status.Failure.NextAt.Time).To(BeTemporally("==", tt.want.Add(15*time.Second)))
 			})
 		}
 	}
@@ -194,9 +201,9 @@ func TestIsUnpruned_onlyAfterTheRun(t *testing.T) {
 	} {
 		g := NewWithT(t)
 		s := newScope("hello")
-		run := s.addRun(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeSucceeded, Snapshot: "x", StartedAt: finished, FinishedAt: finished})
-		s.runs = []*runRecord{run}
-		g.Expect(isUnpruned(s.workspace, nil)).To(Equal(want), finished.String())
+		run := addRun(g, s, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeSucceeded, Snapshot: "x", StartedAt: finished, FinishedAt: finished})
+		s.Runs = []*runs.Run{run}
+		g.Expect(cleanup.IsUnpruned(s.Workspace, nil)).To(Equal(want), finished.String())
 	}
 }
 
@@ -205,18 +212,18 @@ func TestIsUnpruned_onlyAfterTheRun(t *testing.T) {
 func TestSurplusRuns_keepsTheRunThatMayHoldTheLock(t *testing.T) {
 	g := NewWithT(t)
 	s := newScope("hello")
-	lost := terraform.Result{Outcome: outcomeLost}
-	s.addRun(g, terraform.OperationPlanAndApply, success)
-	oldest := s.addRun(g, terraform.OperationPlanAndApply, lost)
-	s.addRun(g, terraform.OperationPlanAndApply, lost)
-	locked := s.addRun(g, terraform.OperationPlanAndApply, lost)
+	lost := terraform.Result{Outcome: runs.OutcomeLost}
+	addRun(g, s, terraform.OperationPlanAndApply, success)
+	oldest := addRun(g, s, terraform.OperationPlanAndApply, lost)
+	addRun(g, s, terraform.OperationPlanAndApply, lost)
+	locked := addRun(g, s, terraform.OperationPlanAndApply, lost)
 	patch, err := record.StatePatch(terraform.StateInfo{Lineage: "l", Serial: 1})
 	g.Expect(err).NotTo(HaveOccurred())
-	mergeInto(g, locked.secret, patch)
-	for range keptLost + 5 {
-		s.addRun(g, terraform.OperationPlanAndApply, lost)
+	mergeInto(g, locked.Secret, patch)
+	for range cleanup.KeptLost + 5 {
+		addRun(g, s, terraform.OperationPlanAndApply, lost)
 	}
-	surplus := surplusRuns(s.workspace)
+	surplus := cleanup.SurplusRuns(s.Workspace)
 	g.Expect(surplus).To(HaveLen(6))
 	g.Expect(surplus).NotTo(ContainElement(locked), "it was about to change the state")
 	g.Expect(surplus).NotTo(ContainElement(oldest))
@@ -224,7 +231,7 @@ func TestSurplusRuns_keepsTheRunThatMayHoldTheLock(t *testing.T) {
 
 // A run that cannot be recorded is recorded again and again.
 func TestRecordRun_isCountedOnce(t *testing.T) {
-	registerMetrics(nil)
+	history.RegisterMetrics(nil)
 	c := newTestController(t, append(values(), newApply())...)
 	c.reconcile()
 	secret := c.runSecret("hello-r1")
@@ -253,37 +260,37 @@ func TestRecordRun_isCountedOnce(t *testing.T) {
 
 func TestRecordRun_countsEachOfSeveralRunsOnce(t *testing.T) {
 	g := NewWithT(t)
-	registerMetrics(nil)
+	history.RegisterMetrics(nil)
 	s, r := newScope("hello"), recording(func() error { return nil })
 	for range 2 {
-		s.addRun(g, terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomeTimedOut})
+		addRun(g, s, terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomeTimedOut})
 	}
 	before := max(measure(g, "capt_run_duration_seconds", "Plan", "TimedOut"), 0)
 	for range 3 {
-		s.apply.Status.History = nil
-		g.Expect(r.build().recorder.history(t.Context(), s.status)).To(Succeed())
+		s.Apply.Status.History = nil
+		g.Expect(r.build().recorder.History(t.Context(), s.Status)).To(Succeed())
 	}
-	g.Expect(s.apply.Status.History).To(HaveLen(2))
+	g.Expect(s.Apply.Status.History).To(HaveLen(2))
 	g.Expect(measure(g, "capt_run_duration_seconds", "Plan", "TimedOut")).To(Equal(before + 2))
 }
 
 func TestOutputs_areNotSentIfTheyExceedASecret(t *testing.T) {
 	g := NewWithT(t)
 	s, r, calls := newScope("hello"), &Reconciler{}, 0
-	s.inputs.ConnectionSecret = "outputs"
+	s.Inputs.ConnectionSecret = "outputs"
 	r.Client = interceptor.NewClient(fake.NewClientBuilder().WithScheme(testScheme()).Build(), interceptor.Funcs{
 		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
 			calls++
 			return nil
 		},
 	})
-	result := terraform.Result{Outcome: terraform.OutcomeSucceeded, Outputs: map[string]terraform.Output{"a": {Value: mustJSON(strings.Repeat("x", 512<<10))}}}
-	s.addRun(g, terraform.OperationPlanAndApply, result)
-	g.Expect(r.build().publisher.outputs(t.Context(), s.resolved)).To(Succeed())
+	result := terraform.Result{Outcome: terraform.OutcomeSucceeded, Outputs: map[string]terraform.Output{"a": {Value: runs.MustJSON(strings.Repeat("x", 512<<10))}}}
+	addRun(g, s, terraform.OperationPlanAndApply, result)
+	g.Expect(r.build().publisher.Outputs(t.Context(), s.Resolved)).To(Succeed())
 	g.Expect(calls).To(Equal(1))
 
 	result.Outputs["b"], result.Outputs["c"] = result.Outputs["a"], result.Outputs["a"]
-	s.addRun(g, terraform.OperationPlanAndApply, result)
-	g.Expect(r.build().publisher.outputs(t.Context(), s.resolved)).To(MatchError(ContainSubstring("exceed the size of Secret outputs")))
+	addRun(g, s, terraform.OperationPlanAndApply, result)
+	g.Expect(r.build().publisher.Outputs(t.Context(), s.Resolved)).To(MatchError(ContainSubstring("exceed the size of Secret outputs")))
 	g.Expect(calls).To(Equal(1))
 }

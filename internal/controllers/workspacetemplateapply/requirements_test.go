@@ -8,6 +8,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/decision"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/record"
 	"github.com/appthrust/capt/internal/terraform/template"
@@ -67,7 +69,7 @@ func (c *testController) planNext(id, plan string, protects ...string) string {
 // stateInfo returns what a run that changes nothing reports about the state.
 func (c *testController) stateInfo() terraform.StateInfo {
 	if state := c.get().Status.State; state != nil {
-		return stateInfo(state)
+		return runs.StateInfo(state)
 	}
 	return terraform.StateInfo{}
 }
@@ -213,16 +215,16 @@ func TestRequirements_ofAStricterTemplateReplaceThose(t *testing.T) {
 	g := NewWithT(t)
 	s := newScope("a")
 	use := func(name string, protect ...infrav1.ProtectPattern) *infrav1.StateRequirements {
-		s.sources.Template = &infrav1.WorkspaceTemplate{ObjectMeta: objectMeta(name)}
-		s.sources.Template.Spec.Template.Spec.Protect = protect
-		return template.RequirementsOf(s.sources.Template)
+		s.Sources.Template = &infrav1.WorkspaceTemplate{ObjectMeta: objectMeta(name)}
+		s.Sources.Template.Spec.Template.Spec.Protect = protect
+		return template.RequirementsOf(s.Sources.Template)
 	}
 	apply := func() *infrav1.StateRequirements {
-		run := s.startRun(g, decision{operation: terraform.OperationPlanAndApply})
-		s.startState(&terraform.Request{Operation: terraform.OperationPlanAndApply, Backend: s.inputs.Request.Backend})
-		s.endRun(g, run, terraform.Result{Outcome: terraform.OutcomeSucceeded, State: terraform.StateInfo{Lineage: "l", Serial: 1, Resources: 2}})
-		s.recordState(run, resultOf(g, run))
-		return s.apply.Status.State.Requirements
+		run := startRun(g, s, decision.Decision{Operation: terraform.OperationPlanAndApply})
+		s.StartState(&terraform.Request{Operation: terraform.OperationPlanAndApply, Backend: s.Inputs.Request.Backend})
+		endRun(g, s, run, terraform.Result{Outcome: terraform.OutcomeSucceeded, State: terraform.StateInfo{Lineage: "l", Serial: 1, Resources: 2}})
+		s.RecordState(run, resultOf(g, run))
+		return s.Apply.Status.State.Requirements
 	}
 	first := use("first", "a", "b")
 	g.Expect(apply()).To(Equal(first))
@@ -230,6 +232,6 @@ func TestRequirements_ofAStricterTemplateReplaceThose(t *testing.T) {
 	g.Expect(apply()).To(Equal(stricter))
 	use("weaker", "b")
 	g.Expect(apply()).To(Equal(&infrav1.StateRequirements{Protect: []infrav1.ProtectPattern{"a", "b", "c"}}), "no plan was approved")
-	g.Expect(s.formerRequirements().protect).To(ContainSubstring("A WorkspaceTemplate that was applied before protects further resources than n/weaker"))
-	g.Expect(strings.Join([]string{s.formerRequirements().approval, s.formerRequirements().destroyApproval}, "")).To(BeEmpty())
+	g.Expect(s.FormerRequirements().Protect).To(ContainSubstring("A WorkspaceTemplate that was applied before protects further resources than n/weaker"))
+	g.Expect(strings.Join([]string{s.FormerRequirements().Approval, s.FormerRequirements().DestroyApproval}, "")).To(BeEmpty())
 }

@@ -10,6 +10,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/execution"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
 	"github.com/appthrust/capt/internal/seal"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/record"
@@ -52,7 +54,7 @@ func TestRestored_waitsForItsState(t *testing.T) {
 			c := newTestController(t, objects...)
 			secrets := c.secrets()
 			for range 2 {
-				c.Expect(c.reconcile().RequeueAfter).To(Equal(stateInterval))
+				c.Expect(c.reconcile().RequeueAfter).To(Equal(execution.StateInterval))
 			}
 			c.Expect(c.expect(infrav1.AppliedCondition, "False StateMissing")).To(And(
 				ContainSubstring("tfstate-default-hello-ws"), ContainSubstring("captctl state push"),
@@ -210,13 +212,13 @@ func TestRestored_waitsForItsRuns(t *testing.T) {
 		reason  string
 	}{
 		"just created":            {func(*infrav1.WorkspaceTemplateApply) {}, -time.Second, quietPeriod - time.Second, infrav1.WaitingForSecretReason},
-		"created before":          {func(*infrav1.WorkspaceTemplateApply) {}, -quietPeriod, stateInterval, infrav1.StateMissingReason},
-		"by a clock that is fast": {func(*infrav1.WorkspaceTemplateApply) {}, time.Hour, stateInterval, infrav1.StateMissingReason},
+		"created before":          {func(*infrav1.WorkspaceTemplateApply) {}, -quietPeriod, execution.StateInterval, infrav1.StateMissingReason},
+		"by a clock that is fast": {func(*infrav1.WorkspaceTemplateApply) {}, time.Hour, execution.StateInterval, infrav1.StateMissingReason},
 		"of a cluster, which was paused": {
 			func(a *infrav1.WorkspaceTemplateApply) {
 				a.Labels = map[string]string{clusterv1.ClusterNameLabel: "demo"}
 			},
-			-time.Second, stateInterval, infrav1.StateMissingReason,
+			-time.Second, execution.StateInterval, infrav1.StateMissingReason,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -279,7 +281,7 @@ func TestRestored_savesTheStateOfALostRunBeforeResourcesAreRetained(t *testing.T
 	state := stateSecret(t, `{"version":4,"lineage":"l","serial":3,"resources":[{}]}`)
 	c := newTestController(t, append(values(), state, movedApply(func(a *infrav1.WorkspaceTemplateApply) { a.Spec.RetainWorkspaceOnDelete = true }))...)
 	c.reconcile()
-	c.finish("hello-r1", terraform.Result{Outcome: outcomeLost})
+	c.finish("hello-r1", terraform.Result{Outcome: runs.OutcomeLost})
 	c.Expect(c.server.Delete(t.Context(), state)).To(Succeed())
 	c.Expect(c.server.Delete(t.Context(), c.get())).To(Succeed())
 	c.reconcile()

@@ -18,6 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/decision"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/record"
 )
@@ -48,18 +50,18 @@ func TestResults_ofAllRunsNeedLittleMemory(t *testing.T) {
 	g := NewWithT(t)
 	s := newScope("hello")
 	for range 10 {
-		s.startRun(g, decision{operation: terraform.OperationPlanAndApply})
+		startRun(g, s, decision.Decision{Operation: terraform.OperationPlanAndApply})
 	}
-	s.endRun(g, s.runs[0], hostileResult())
-	for _, run := range s.runs[1:] {
-		run.secret.Data = s.runs[0].secret.Data
+	endRun(g, s, s.Runs[0], hostileResult())
+	for _, run := range s.Runs[1:] {
+		run.Secret.Data = s.Runs[0].Secret.Data
 	}
 	before := live()
-	request, err := s.request(decision{operation: terraform.OperationPlanAndApply})
+	request, err := s.Request(decision.Decision{Operation: terraform.OperationPlanAndApply})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(request.LockFile).To(HaveLen(256<<10), "the lock file of the newest run is used")
-	g.Expect(s.results()).To(HaveLen(10))
-	g.Expect(s.lostRun()).To(BeNil())
+	g.Expect(s.Results()).To(HaveLen(10))
+	g.Expect(s.LostRun()).To(BeNil())
 	g.Expect(live()-before).To(BeNumerically("<", 1<<20), "10 digests and a lock file")
 	runtime.KeepAlive(s)
 	runtime.KeepAlive(request)
@@ -69,9 +71,9 @@ func TestResults_ofAllRunsNeedLittleMemory(t *testing.T) {
 func TestRequest_omitsAHugeLockFile(t *testing.T) {
 	g := NewWithT(t)
 	s := newScope("hello")
-	s.addRun(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeSucceeded, LockFile: []byte("small")})
-	s.addRun(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeSucceeded, LockFile: make([]byte, 1<<20)})
-	request, err := s.request(decision{operation: terraform.OperationPlanAndApply})
+	addRun(g, s, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeSucceeded, LockFile: []byte("small")})
+	addRun(g, s, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeSucceeded, LockFile: make([]byte, 1<<20)})
+	request, err := s.Request(decision.Decision{Operation: terraform.OperationPlanAndApply})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(string(request.LockFile)).To(Equal("small"))
 }
@@ -79,15 +81,15 @@ func TestRequest_omitsAHugeLockFile(t *testing.T) {
 func TestDigest_hasWhatDecisionsNeed(t *testing.T) {
 	g := NewWithT(t)
 	s := newScope("hello")
-	run := s.addRun(g, terraform.OperationPlanAndApply, terraform.Result{
+	run := addRun(g, s, terraform.OperationPlanAndApply, terraform.Result{
 		Outcome: terraform.OutcomeFailed, Class: terraform.ClassLockHeld, State: terraform.StateInfo{Resources: 3}, Lock: &terraform.LockInfo{ID: "i"},
 		LockLeft: true, StateProblem: terraform.StateOutdated, SnapshotMissing: true, Snapshot: "capt-s-0",
 		Phases: []terraform.PhaseTime{{Name: terraform.PhasePlanning}, {Name: terraform.PhaseApplying}},
 	})
-	digest := run.result()
-	g.Expect(mayHaveChanged(digest)).To(BeTrue())
-	g.Expect(leftLock(s.results())).To(BeTrue())
-	g.Expect(s.lockingRun()).To(Equal(run))
+	digest := run.Result()
+	g.Expect(runs.MayHaveChanged(digest)).To(BeTrue())
+	g.Expect(runs.LeftLock(s.Results())).To(BeTrue())
+	g.Expect(s.LockingRun()).To(Equal(run))
 	g.Expect(digest).To(HaveField("State.Resources", 3))
 	g.Expect(digest).To(HaveField("Lock", Not(BeNil())))
 	g.Expect(digest).To(HaveField("StateProblem", terraform.StateOutdated))
@@ -101,7 +103,7 @@ func TestDigest_hasWhatDecisionsNeed(t *testing.T) {
 func largeRun(g Gomega, name string, result terraform.Result) (cached, stored *corev1.Secret) {
 	random := make([]byte, 100<<10)
 	_, _ = rand.Read(random)
-	result.Outputs = map[string]terraform.Output{"random": {Value: mustJSON(random)}}
+	result.Outputs = map[string]terraform.Output{"random": {Value: runs.MustJSON(random)}}
 	stored = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Labels: map[string]string{infrav1.ComponentLabel: record.ComponentRun}}}
 	g.Expect(record.SetResult(stored, &result)).To(Succeed())
 	cached = stored.DeepCopy()
@@ -113,33 +115,33 @@ func largeRun(g Gomega, name string, result terraform.Result) (cached, stored *c
 func TestReadDigests_readsLargeResultsFromTheServer(t *testing.T) {
 	g := NewWithT(t)
 	result := terraform.Result{Outcome: terraform.OutcomeSucceeded}
-	var runs []*runRecord
+	var large []*runs.Run
 	builder := fake.NewClientBuilder().WithScheme(testScheme())
 	for _, id := range []string{"a-r4", "a-r3", "a-r2"} {
 		if id != "a-r4" {
 			result.LockFile = []byte("of " + id)
 		}
 		cached, stored := largeRun(g, "capt-run-"+id, result)
-		runs = append(runs, &runRecord{id: id, secret: cached})
+		large = append(large, &runs.Run{ID: id, Secret: cached})
 		builder = builder.WithObjects(stored)
 	}
 	r := &Reconciler{Reader: builder.Build()}
-	g.Expect(r.build().store.readDigests(t.Context(), runs)).To(Succeed())
-	for _, run := range runs {
-		g.Expect(run.result()).To(HaveField("Outcome", terraform.OutcomeSucceeded))
-		g.Expect(run.result().Outputs).To(BeEmpty())
-		g.Expect(record.HasTrimmedResult(run.secret)).To(BeTrue(), "neither the cache nor the record has the data")
+	g.Expect(r.build().store.ReadDigests(t.Context(), large)).To(Succeed())
+	for _, run := range large {
+		g.Expect(run.Result()).To(HaveField("Outcome", terraform.OutcomeSucceeded))
+		g.Expect(run.Result().Outputs).To(BeEmpty())
+		g.Expect(record.HasTrimmedResult(run.Secret)).To(BeTrue(), "neither the cache nor the record has the data")
 	}
-	g.Expect(r.build().store.readLockFile(t.Context(), runs)).To(Succeed())
-	g.Expect(runs[0].readLockFile()).To(BeNil())
-	g.Expect(string(runs[1].readLockFile())).To(Equal("of a-r3"))
-	g.Expect(runs[2].lockFile).To(BeNil(), "one lock file is kept")
-	whole, err := r.build().store.whole(t.Context(), runs[1])
+	g.Expect(r.build().store.ReadLockFile(t.Context(), large)).To(Succeed())
+	g.Expect(large[0].ReadLockFile()).To(BeNil())
+	g.Expect(string(large[1].ReadLockFile())).To(Equal("of a-r3"))
+	g.Expect(large[2].LockFile).To(BeNil(), "one lock file is kept")
+	whole, err := r.build().store.Whole(t.Context(), large[1])
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(whole.Outputs).To(HaveKey("random"))
 
 	cached, _ := largeRun(g, "capt-run-a-r1", result)
-	err = r.build().store.readDigests(t.Context(), []*runRecord{{id: "a-r1", secret: cached}})
+	err = r.build().store.ReadDigests(t.Context(), []*runs.Run{{ID: "a-r1", Secret: cached}})
 	g.Expect(err).To(MatchError(ContainSubstring("reading the result of run a-r1")))
 }
 
@@ -158,27 +160,27 @@ func TestReadDigests_readsAVersionOnce(t *testing.T) {
 	})}
 	s := newScope("a")
 	for range 3 {
-		s.runs = []*runRecord{{id: "a-r1", number: 1, secret: cached}}
-		g.Expect(r.build().store.readDigests(t.Context(), s.runs)).To(Succeed())
-		g.Expect(s.runs[0].result()).To(HaveField("Outcome", terraform.OutcomeSucceeded))
-		s.runs[0].result().Outcome = terraform.OutcomeFailed // Each reconcile has its own.
+		s.Runs = []*runs.Run{{ID: "a-r1", Number: 1, Secret: cached}}
+		g.Expect(r.build().store.ReadDigests(t.Context(), s.Runs)).To(Succeed())
+		g.Expect(s.Runs[0].Result()).To(HaveField("Outcome", terraform.OutcomeSucceeded))
+		s.Runs[0].Result().Outcome = terraform.OutcomeFailed // Each reconcile has its own.
 	}
 	g.Expect(reads).To(Equal(1))
-	request, err := r.build().execution.request(t.Context(), s, decision{operation: terraform.OperationPlan})
+	request, err := r.build().execution.Request(t.Context(), s, decision.Decision{Operation: terraform.OperationPlan})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(string(request.LockFile)).To(Equal("locked"))
 	g.Expect(reads).To(Equal(2))
 
-	small := s.addRun(g, terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomeFailed, LockFile: []byte("newer")})
-	g.Expect(small.result()).NotTo(BeNil())
-	request, err = r.build().execution.request(t.Context(), s, decision{operation: terraform.OperationPlan})
+	small := addRun(g, s, terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomeFailed, LockFile: []byte("newer")})
+	g.Expect(small.Result()).NotTo(BeNil())
+	request, err = r.build().execution.Request(t.Context(), s, decision.Decision{Operation: terraform.OperationPlan})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(string(request.LockFile)).To(Equal("newer"))
 	g.Expect(reads).To(Equal(2), "a newer run has a lock file")
 
 	changed := cached.DeepCopy()
 	changed.ResourceVersion = "2"
-	g.Expect(r.build().store.readDigests(t.Context(), []*runRecord{{id: "a-r1", number: 1, secret: changed}})).To(Succeed())
+	g.Expect(r.build().store.ReadDigests(t.Context(), []*runs.Run{{ID: "a-r1", Number: 1, Secret: changed}})).To(Succeed())
 	g.Expect(reads).To(Equal(3))
 }
 
@@ -186,8 +188,8 @@ func TestReadDigests_readsAVersionOnce(t *testing.T) {
 func TestDecode_shortensDiagnostics(t *testing.T) {
 	g := NewWithT(t)
 	s := newScope("hello")
-	run := s.addRun(g, terraform.OperationPlanAndApply, hostileResult())
-	g.Expect(len(run.decode(run.secret).Diagnostics[0].Summary)).To(BeNumerically("<=", maxText))
-	run.secret.Data["result"] = bytes.Repeat([]byte("x"), 100)
-	g.Expect(run.decode(run.secret)).To(HaveField("Outcome", outcomeLost))
+	run := addRun(g, s, terraform.OperationPlanAndApply, hostileResult())
+	g.Expect(len(run.Decode(run.Secret).Diagnostics[0].Summary)).To(BeNumerically("<=", runs.MaxText))
+	run.Secret.Data["result"] = bytes.Repeat([]byte("x"), 100)
+	g.Expect(run.Decode(run.Secret)).To(HaveField("Outcome", runs.OutcomeLost))
 }

@@ -8,6 +8,9 @@ import (
 	. "github.com/onsi/gomega"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/decision"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/execution"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 	"github.com/appthrust/capt/internal/terraform"
 )
@@ -17,7 +20,7 @@ type scenario struct {
 	name   string
 	answer func(terraform.Operation) terraform.Result
 	// prepare changes the workspace after its first run.
-	prepare func(*scope)
+	prepare func(*execution.Scope)
 }
 
 func always(result terraform.Result) func(terraform.Operation) terraform.Result {
@@ -29,10 +32,10 @@ var (
 	success = terraform.Result{Outcome: terraform.OutcomeSucceeded, State: terraform.StateInfo{Lineage: "l", Serial: 1, Resources: 1}, Plan: aPlan}
 )
 
-func change(s *scope) { s.inputs.Hash = "changed" }
+func change(s *execution.Scope) { s.Inputs.Hash = "changed" }
 
-func annotate(key, value string) func(*scope) {
-	return func(s *scope) { s.apply.Annotations[key] = value }
+func annotate(key, value string) func(*execution.Scope) {
+	return func(s *execution.Scope) { s.Apply.Annotations[key] = value }
 }
 
 func scenarios() []scenario {
@@ -43,8 +46,8 @@ func scenarios() []scenario {
 	blocked := terraform.Result{Outcome: terraform.OutcomeBlocked, Plan: aPlan, Blocked: []string{"aws_vpc.new"}}
 	return []scenario{
 		{"success", always(success), change},
-		{"a request is removed", always(success), func(s *scope) {
-			s.apply.Status.HandledRequest = "yesterday"
+		{"a request is removed", always(success), func(s *execution.Scope) {
+			s.Apply.Status.HandledRequest = "yesterday"
 		}},
 		{"a request fails", always(failure(terraform.ClassTransient)), annotate(infrav1.RunRequestedAnnotation, "now")},
 		{"a request is blocked", always(blocked), annotate(infrav1.RunRequestedAnnotation, "now")},
@@ -55,71 +58,71 @@ func scenarios() []scenario {
 		{"lock held", always(failure(terraform.ClassLockHeld)), change},
 		{"times out", always(terraform.Result{Outcome: terraform.OutcomeTimedOut, Class: terraform.ClassTransient}), change},
 		{"interrupted", always(terraform.Result{Outcome: terraform.OutcomeInterrupted, Class: terraform.ClassTransient}), change},
-		{"lost", always(terraform.Result{Outcome: outcomeLost, Class: terraform.ClassTransient}), change},
+		{"lost", always(terraform.Result{Outcome: runs.OutcomeLost, Class: terraform.ClassTransient}), change},
 		{"too large", always(with(failure(terraform.ClassTerminal), func(r *terraform.Result) { r.StateTooLarge = true })), change},
 		{"state missing", always(with(failure(terraform.ClassTerminal), func(r *terraform.Result) { r.StateProblem = terraform.StateMissing })), change},
 		{"invalid inputs", always(with(failure(terraform.ClassTerminal), func(r *terraform.Result) { r.InvalidInputs = "Missing" })), change},
-		{"blocked", always(blocked), func(s *scope) { change(s); s.inputs.Request.Protect = []string{"aws_vpc"} }},
-		{"blocked by an address that the controller does not consider protected", always(blocked), func(s *scope) {
+		{"blocked", always(blocked), func(s *execution.Scope) { change(s); s.Inputs.Request.Protect = []string{"aws_vpc"} }},
+		{"blocked by an address that the controller does not consider protected", always(blocked), func(s *execution.Scope) {
 			change(s)
-			s.inputs.Request.Protect = []string{"aws_vpc.old"}
+			s.Inputs.Request.Protect = []string{"aws_vpc.old"}
 		}},
 		{"always stale", func(o terraform.Operation) terraform.Result {
 			if o == terraform.OperationPlan {
 				return terraform.Result{Outcome: terraform.OutcomePlanned, Plan: aPlan}
 			}
 			return with(failure(terraform.ClassTerminal), func(r *terraform.Result) { r.StalePlan = true })
-		}, func(s *scope) { change(s); s.apply.Spec.ApprovedPlan = "plan-of-hello-r2" }},
+		}, func(s *execution.Scope) { change(s); s.Apply.Spec.ApprovedPlan = "plan-of-hello-r2" }},
 		{"snapshot missing", always(with(failure(terraform.ClassTerminal), func(r *terraform.Result) { r.SnapshotMissing = true })), annotate(infrav1.RestoreSnapshotAnnotation, "gone")},
-		{"restore is lost", always(terraform.Result{Outcome: outcomeLost}), annotate(infrav1.RestoreSnapshotAnnotation, "x")},
+		{"restore is lost", always(terraform.Result{Outcome: runs.OutcomeLost}), annotate(infrav1.RestoreSnapshotAnnotation, "x")},
 		{"restore succeeds", always(success), annotate(infrav1.RestoreSnapshotAnnotation, "x")},
 		{"drift that a repair does not remove", func(o terraform.Operation) terraform.Result {
 			if o == terraform.OperationCheckDrift {
 				return terraform.Result{Outcome: terraform.OutcomeSucceeded, Drift: []terraform.Change{{Address: "a.b", Action: terraform.ActionUpdate}}}
 			}
 			return terraform.Result{Outcome: terraform.OutcomeNoChanges}
-		}, func(*scope) {}},
+		}, func(*execution.Scope) {}},
 		{"drift whose repair fails", func(o terraform.Operation) terraform.Result {
 			if o == terraform.OperationCheckDrift {
 				return terraform.Result{Outcome: terraform.OutcomeSucceeded, Drift: []terraform.Change{{Address: "a.b", Action: terraform.ActionUpdate}}}
 			}
 			return failure(terraform.ClassTransient)
-		}, func(*scope) {}},
-		{"drift checks fail", always(failure(terraform.ClassTransient)), func(*scope) {}},
+		}, func(*execution.Scope) {}},
+		{"drift checks fail", always(failure(terraform.ClassTransient)), func(*execution.Scope) {}},
 	}
 }
 
 // simulateHour simulates an hour of the workspace, and returns the runs that
 // started in it.
-func (s *scope) simulateHour(g Gomega, answer func(terraform.Operation) terraform.Result) []string {
+func simulateHour(g Gomega, s *execution.Scope, answer func(terraform.Operation) terraform.Result) []string {
 	var runs []string
-	for end := s.now.Add(time.Hour); s.now.Before(end); {
-		s.recordAll(g)
-		next, err := decide(s.situation())
-		if next != noRun {
-			run := s.startRun(g, next)
-			runs = append(runs, fmt.Sprintf("%s %s", s.now.Format(time.TimeOnly), next.operation))
+	for end := s.Now.Add(time.Hour); s.Now.Before(end); {
+		recordAll(g, s)
+		next, err := decision.Next(s.Situation())
+		if next != decision.NoRun {
+			run := startRun(g, s, next)
+			runs = append(runs, fmt.Sprintf("%s %s", s.Now.Format(time.TimeOnly), next.Operation))
 			g.Expect(len(runs)).To(BeNumerically("<", 40), "%v", runs)
-			s.now = s.now.Add(time.Second)
-			result := answer(next.operation)
+			s.Now = s.Now.Add(time.Second)
+			result := answer(next.Operation)
 			if result.Plan != nil {
 				plan := *result.Plan
-				plan.ID = "plan-of-" + run.id
+				plan.ID = "plan-of-" + run.ID
 				result.Plan = &plan
 			}
-			s.endRun(g, run, result)
+			endRun(g, s, run, result)
 			continue
 		}
 		if waiting, ok := fault.AsWaiting(err); ok && waiting.RetryAfter > 0 {
-			s.now = s.now.Add(waiting.RetryAfter)
+			s.Now = s.Now.Add(waiting.RetryAfter)
 			continue
 		}
-		due, enabled := s.situation().nextDriftCheck()
+		due, enabled := s.Situation().NextDriftCheck()
 		if err != nil || !enabled {
 			break
 		}
-		g.Expect(due).To(BeTemporally(">", s.now), "a due check was not started")
-		s.now = due
+		g.Expect(due).To(BeTemporally(">", s.Now), "a due check was not started")
+		s.Now = due
 	}
 	return runs
 }
@@ -134,16 +137,16 @@ func TestDecide_backsOffInEveryScenario(t *testing.T) {
 					t.Run(fmt.Sprintf("%s/%s/%s/%d", scenario.name, approval, action, limit), func(t *testing.T) {
 						g := NewWithT(t)
 						s := newScope("hello")
-						policy := &s.inputs.Policy
+						policy := &s.Inputs.Policy
 						policy.Approval, policy.DriftAction, policy.DriftInterval = approval, action, 10*time.Minute
 						if limit >= 0 {
 							policy.RetryLimit = &limit
 						}
-						s.addRun(g, terraform.OperationPlanAndApply, success)
-						s.recordAll(g)
+						addRun(g, s, terraform.OperationPlanAndApply, success)
+						recordAll(g, s)
 						scenario.prepare(s)
 
-						runs := s.simulateHour(g, scenario.answer)
+						runs := simulateHour(g, s, scenario.answer)
 
 						g.Expect(len(runs)).To(BeNumerically("<=", 20), "%v", runs)
 					})
@@ -156,7 +159,7 @@ func TestDecide_backsOffInEveryScenario(t *testing.T) {
 func TestDecide_retriesInterruptionsWithoutDelayThreeTimes(t *testing.T) {
 	g := NewWithT(t)
 	s := newScope("hello")
-	runs := s.simulateHour(g, always(terraform.Result{Outcome: outcomeLost}))
+	runs := simulateHour(g, s, always(terraform.Result{Outcome: runs.OutcomeLost}))
 	g.Expect(runs[:5]).To(Equal([]string{
 		"12:00:00 PlanAndApply", "12:00:01 PlanAndApply", "12:00:02 PlanAndApply", "12:00:03 PlanAndApply", "12:02:04 PlanAndApply",
 	}))
@@ -178,7 +181,7 @@ func TestDecide_appliesPreviousInputsAfterAPartialApply(t *testing.T) {
 		want   terraform.Operation
 	}{
 		{"failed while applying", halfway, nil, terraform.OperationPlanAndApply},
-		{"lost", terraform.Result{Outcome: outcomeLost}, nil, terraform.OperationPlanAndApply},
+		{"lost", terraform.Result{Outcome: runs.OutcomeLost}, nil, terraform.OperationPlanAndApply},
 		{"failed, and the next run was blocked", halfway, []terraform.Result{{Outcome: terraform.OutcomeBlocked, Plan: aPlan, Blocked: []string{"aws_vpc.new"}}}, terraform.OperationPlanAndApply},
 		{"failed while planning", planning, nil, ""},
 	}
@@ -186,20 +189,20 @@ func TestDecide_appliesPreviousInputsAfterAPartialApply(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
 			s := newScope("hello")
-			s.addRun(g, terraform.OperationPlanAndApply, success)
-			s.recordAll(g)
-			s.inputs.Hash = "second"
-			s.addRun(g, terraform.OperationPlanAndApply, tt.result)
+			addRun(g, s, terraform.OperationPlanAndApply, success)
+			recordAll(g, s)
+			s.Inputs.Hash = "second"
+			addRun(g, s, terraform.OperationPlanAndApply, tt.result)
 			for i, result := range tt.then {
-				s.inputs.Hash = fmt.Sprintf("later-%d", i)
-				s.addRun(g, terraform.OperationPlanAndApply, result)
+				s.Inputs.Hash = fmt.Sprintf("later-%d", i)
+				addRun(g, s, terraform.OperationPlanAndApply, result)
 			}
-			s.recordAll(g)
+			recordAll(g, s)
 
-			s.inputs.Hash = inputs
-			next, err := decide(s.situation())
+			s.Inputs.Hash = inputs
+			next, err := decision.Next(s.Situation())
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(next.operation).To(Equal(tt.want))
+			g.Expect(next.Operation).To(Equal(tt.want))
 		})
 	}
 }

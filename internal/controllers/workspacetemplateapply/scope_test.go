@@ -14,6 +14,10 @@ import (
 	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/cleanup"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/decision"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/execution"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/record"
@@ -39,12 +43,12 @@ func TestNextNumber(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
 			s := newScope("hello")
-			s.apply.Status.Runs = tt.status
+			s.Apply.Status.Runs = tt.status
 			for _, number := range tt.runs {
-				s.runs = append(s.runs, &runRecord{number: number})
+				s.Runs = append(s.Runs, &runs.Run{Number: number})
 			}
-			g.Expect(s.nextNumber()).To(Equal(tt.want))
-			g.Expect(s.nextNumber()).To(Equal(tt.want), "the number is stable, so that no run is started twice")
+			g.Expect(s.NextNumber()).To(Equal(tt.want))
+			g.Expect(s.NextNumber()).To(Equal(tt.want), "the number is stable, so that no run is started twice")
 		})
 	}
 }
@@ -64,11 +68,11 @@ func TestNames_ofLongWorkspacesDoNotCollide(t *testing.T) {
 	for _, name := range names {
 		g := NewWithT(t)
 		s := newScope(name)
-		request, err := s.request(decision{operation: terraform.OperationPlanAndApply})
+		request, err := s.Request(decision.Decision{Operation: terraform.OperationPlanAndApply})
 		g.Expect(err).NotTo(HaveOccurred())
 		request.Module = terraform.Module{Source: terraform.SourceInline, Format: terraform.FormatHCL}
 		g.Expect(request.Validate()).To(Succeed(), name)
-		secret, err := record.NewRun(request, s.runMeta(request, infrav1.ExecutorProcess))
+		secret, err := record.NewRun(request, s.RunMeta(request, infrav1.ExecutorProcess))
 		g.Expect(err).NotTo(HaveOccurred())
 		for key, value := range secret.Labels {
 			g.Expect(validation.IsValidLabelValue(value)).To(BeEmpty(), key)
@@ -92,12 +96,12 @@ func TestNames_ofLongWorkspacesDoNotCollide(t *testing.T) {
 func TestRequest_followsTheDecision(t *testing.T) {
 	g := NewWithT(t)
 	s := applied(g)
-	s.inputs.Request.Protect = []string{"aws_vpc"}
-	s.apply.Annotations[infrav1.AllowDestroyAnnotation] = "aws_vpc.this"
-	s.apply.Annotations[infrav1.ForceUnlockAnnotation] = "a-lock"
-	s.apply.Annotations[infrav1.RestoreSnapshotAnnotation] = "capt-snapshot-hello-r1-0"
+	s.Inputs.Request.Protect = []string{"aws_vpc"}
+	s.Apply.Annotations[infrav1.AllowDestroyAnnotation] = "aws_vpc.this"
+	s.Apply.Annotations[infrav1.ForceUnlockAnnotation] = "a-lock"
+	s.Apply.Annotations[infrav1.RestoreSnapshotAnnotation] = "capt-snapshot-hello-r1-0"
 
-	request, err := s.request(decision{operation: terraform.OperationApply, plan: planID})
+	request, err := s.Request(decision.Decision{Operation: terraform.OperationApply, Plan: planID})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(request.RunID).To(Equal("hello-r2"))
 	g.Expect(request.Plan).To(Equal(&terraform.PlanRef{ID: planID}))
@@ -108,10 +112,10 @@ func TestRequest_followsTheDecision(t *testing.T) {
 	g.Expect(request.GoneRuns).To(ConsistOf("hello-r1"))
 	g.Expect(request.State.Resources).To(BeNumerically(">", 0))
 
-	request, err = s.request(decision{operation: terraform.OperationDestroy})
+	request, err = s.Request(decision.Decision{Operation: terraform.OperationDestroy})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(request.Protect).To(BeEmpty(), "deleting the workspace overrides protection")
-	g.Expect(s.inputs.Request.Protect).To(ConsistOf("aws_vpc"), "the inputs are unchanged")
+	g.Expect(s.Inputs.Request.Protect).To(ConsistOf("aws_vpc"), "the inputs are unchanged")
 }
 
 func TestRequest_refetchesTheModuleOnRequest(t *testing.T) {
@@ -132,9 +136,9 @@ func TestRequest_refetchesTheModuleOnRequest(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
 			s := newScope("hello")
-			s.apply.Annotations[infrav1.RunRequestedAnnotation] = tt.requested
-			s.apply.Status.HandledRequest = tt.handled
-			request, err := s.request(decision{operation: tt.operation})
+			s.Apply.Annotations[infrav1.RunRequestedAnnotation] = tt.requested
+			s.Apply.Status.HandledRequest = tt.handled
+			request, err := s.Request(decision.Decision{Operation: tt.operation})
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(request.Module.Refetch).To(Equal(tt.want))
 		})
@@ -144,10 +148,10 @@ func TestRequest_refetchesTheModuleOnRequest(t *testing.T) {
 func TestRequest_usesTheNewestLockFile(t *testing.T) {
 	g := NewWithT(t)
 	s := newScope("hello")
-	s.addRun(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeSucceeded, LockFile: []byte("old")})
-	s.addRun(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeSucceeded, LockFile: []byte("new")})
-	s.addRun(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeFailed})
-	request, err := s.request(decision{operation: terraform.OperationPlanAndApply})
+	addRun(g, s, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeSucceeded, LockFile: []byte("old")})
+	addRun(g, s, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeSucceeded, LockFile: []byte("new")})
+	addRun(g, s, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeFailed})
+	request, err := s.Request(decision.Decision{Operation: terraform.OperationPlanAndApply})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(string(request.LockFile)).To(Equal("new"))
 	g.Expect(request.GoneRuns).To(Equal([]string{"hello-r3", "hello-r2", "hello-r1"}))
@@ -158,15 +162,15 @@ func TestBackendName(t *testing.T) {
 	kubernetes := terraform.Backend{Type: "kubernetes", Namespace: "n", SecretSuffix: "x"}
 	one := terraform.Backend{Type: "s3", HCL: `key = "1"`}
 	two := terraform.Backend{Type: "s3", HCL: `key = "2"`}
-	g.Expect(backendName(kubernetes)).To(Equal("kubernetes"))
-	g.Expect(backendName(one)).NotTo(Equal(backendName(two)))
+	g.Expect(runs.BackendName(kubernetes)).To(Equal("kubernetes"))
+	g.Expect(runs.BackendName(one)).NotTo(Equal(runs.BackendName(two)))
 	for _, backend := range []terraform.Backend{kubernetes, one, two, {Type: "local"}} {
 		s := newScope("hello")
-		s.inputs.Request.Backend = backend
-		s.apply.Status.State = stateOf(backend, &terraform.Result{State: terraform.StateInfo{Lineage: "l", Serial: 1, Resources: 2}})
-		g.Expect(stateBackend(s.apply.Status.State)).To(Equal(backendName(backend)), "the status has the name that is compared")
-		s.apply.Status.State.Resources = 0
-		g.Expect(stateBackend(s.apply.Status.State)).To(BeEmpty(), "an empty state may be in any backend")
+		s.Inputs.Request.Backend = backend
+		s.Apply.Status.State = stateOf(backend, &terraform.Result{State: terraform.StateInfo{Lineage: "l", Serial: 1, Resources: 2}})
+		g.Expect(runs.StateBackend(s.Apply.Status.State)).To(Equal(runs.BackendName(backend)), "the status has the name that is compared")
+		s.Apply.Status.State.Resources = 0
+		g.Expect(runs.StateBackend(s.Apply.Status.State)).To(BeEmpty(), "an empty state may be in any backend")
 	}
 }
 
@@ -192,8 +196,8 @@ func TestRequest_hasTheKnownStateOfItsBackend(t *testing.T) {
 	} {
 		g := NewWithT(t)
 		s := newScope("hello")
-		s.apply.Status.State, s.apply.Annotations = tt.state, tt.annotations
-		request, err := s.request(decision{operation: terraform.OperationPlanAndApply})
+		s.Apply.Status.State, s.Apply.Annotations = tt.state, tt.annotations
+		request, err := s.Request(decision.Decision{Operation: terraform.OperationPlanAndApply})
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(request.State).To(Equal(tt.want), name)
 		g.Expect(request.Plan).To(BeNil())
@@ -203,19 +207,19 @@ func TestRequest_hasTheKnownStateOfItsBackend(t *testing.T) {
 func TestRequest_listsTheHoldersOfEndedRuns(t *testing.T) {
 	g := NewWithT(t)
 	s := newScope("hello")
-	claim(g, s.addRun(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeFailed}), record.Identity{Host: "failed"})
-	s.addRun(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: outcomeLost})
-	claim(g, s.addRun(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: outcomeLost, FinishedAt: noon.Add(time.Hour)}), record.Identity{Host: "lost"})
-	claim(g, s.startRun(g, decision{operation: terraform.OperationPlanAndApply}), record.Identity{Host: "running"})
+	claim(g, addRun(g, s, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeFailed}), record.Identity{Host: "failed"})
+	addRun(g, s, terraform.OperationPlanAndApply, terraform.Result{Outcome: runs.OutcomeLost})
+	claim(g, addRun(g, s, terraform.OperationPlanAndApply, terraform.Result{Outcome: runs.OutcomeLost, FinishedAt: noon.Add(time.Hour)}), record.Identity{Host: "lost"})
+	claim(g, startRun(g, s, decision.Decision{Operation: terraform.OperationPlanAndApply}), record.Identity{Host: "running"})
 
-	request, err := s.request(decision{operation: terraform.OperationPlanAndApply})
+	request, err := s.Request(decision.Decision{Operation: terraform.OperationPlanAndApply})
 
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(request.GoneHolders).To(Equal([]terraform.Holder{
-		{Host: "lost", Since: noon.Add(-clockSkew), Until: noon.Add(time.Hour + clockSkew)},
+		{Host: "lost", Since: noon.Add(-execution.ClockSkew), Until: noon.Add(time.Hour + execution.ClockSkew)},
 		{Host: "failed", Since: noon, Until: noon},
 	}))
-	g.Expect(holderOf(infrav1.ExecutorJob, &record.Identity{Host: "pod", PodName: "pod"}, &terraform.Result{StartedAt: noon})).To(Equal(terraform.Holder{Host: "pod"}), "no other run is in its pod")
+	g.Expect(execution.HolderOf(infrav1.ExecutorJob, &record.Identity{Host: "pod", PodName: "pod"}, &terraform.Result{StartedAt: noon})).To(Equal(terraform.Holder{Host: "pod"}), "no other run is in its pod")
 	g.Expect(request.GoneRuns).To(HaveLen(4))
 }
 
@@ -228,7 +232,7 @@ func TestStateBackend(t *testing.T) {
 		"without configuration": {&infrav1.StateStatus{Resources: 1, Backend: "local"}, "local"},
 		"with configuration":    {&infrav1.StateStatus{Resources: 1, Backend: "s3", Configuration: "11111111"}, "s3-11111111"},
 	} {
-		NewWithT(t).Expect(stateBackend(tt.state)).To(Equal(tt.want), name)
+		NewWithT(t).Expect(runs.StateBackend(tt.state)).To(Equal(tt.want), name)
 	}
 }
 
@@ -237,14 +241,14 @@ func TestRunRecords_sortsTheNewestFirst(t *testing.T) {
 	s := newScope("hello")
 	var secrets []corev1.Secret
 	for range 10 {
-		secrets = append(secrets, *s.startRun(g, decision{operation: terraform.OperationPlan}).secret)
+		secrets = append(secrets, *startRun(g, s, decision.Decision{Operation: terraform.OperationPlan}).Secret)
 	}
-	runs := runRecords(testKey, s.apply, secrets)
-	g.Expect(runs).To(HaveLen(10))
-	g.Expect(runs[0].id).To(Equal("hello-r10"))
-	g.Expect(runs[0].number).To(BeEquivalentTo(10))
-	g.Expect(runs[0].origin).To(Equal(originSealed))
-	g.Expect(runs[8].id).To(Equal("hello-r2"))
+	found := runs.Records(testKey, s.Apply, secrets)
+	g.Expect(found).To(HaveLen(10))
+	g.Expect(found[0].ID).To(Equal("hello-r10"))
+	g.Expect(found[0].Number).To(BeEquivalentTo(10))
+	g.Expect(found[0].Origin).To(Equal(runs.OriginSealed))
+	g.Expect(found[8].ID).To(Equal("hello-r2"))
 }
 
 // A module can create Secrets in the namespace of its workspace, and can read its own run.
@@ -274,12 +278,12 @@ func TestRunRecords_countsOnlyRunsThatTheManagerCreated(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			s := newScope("hello")
-			s.addRun(g, terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomePlanned})
-			s.recordAll(g)
-			run := s.addRun(g, terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomePlanned})
-			g.Expect(runRecords(testKey, s.apply, []corev1.Secret{*run.secret})).To(HaveLen(1))
-			change(run.secret)
-			g.Expect(runRecords(testKey, s.apply, []corev1.Secret{*run.secret})).To(BeEmpty())
+			addRun(g, s, terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomePlanned})
+			recordAll(g, s)
+			run := addRun(g, s, terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomePlanned})
+			g.Expect(runs.Records(testKey, s.Apply, []corev1.Secret{*run.Secret})).To(HaveLen(1))
+			change(run.Secret)
+			g.Expect(runs.Records(testKey, s.Apply, []corev1.Secret{*run.Secret})).To(BeEmpty())
 		})
 	}
 }
@@ -289,17 +293,17 @@ func TestRunRecords_knowsRunsOfTheStatus(t *testing.T) {
 	s := newScope("hello")
 	var secrets []corev1.Secret
 	for range 6 {
-		run := s.addRun(g, terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomePlanned})
-		run.secret.CreationTimestamp = metav1.NewTime(testKey.Created().Add(time.Second))
-		delete(run.secret.Annotations, record.SealAnnotation)
-		secrets = append(secrets, *run.secret)
+		run := addRun(g, s, terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomePlanned})
+		run.Secret.CreationTimestamp = metav1.NewTime(testKey.Created().Add(time.Second))
+		delete(run.Secret.Annotations, record.SealAnnotation)
+		secrets = append(secrets, *run.Secret)
 	}
-	s.apply.Status.Runs, s.apply.Status.History = 4, []infrav1.RunRecord{{ID: "hello-r3"}}
-	s.apply.Status.Run = &infrav1.RunStatus{ID: "hello-r4"}
+	s.Apply.Status.Runs, s.Apply.Status.History = 4, []infrav1.RunRecord{{ID: "hello-r3"}}
+	s.Apply.Status.Run = &infrav1.RunStatus{ID: "hello-r4"}
 	ids := func() (ids []string) {
-		for _, run := range runRecords(testKey, s.apply, secrets) {
-			g.Expect(run.origin).To(Equal(originKnown))
-			ids = append(ids, run.id)
+		for _, run := range runs.Records(testKey, s.Apply, secrets) {
+			g.Expect(run.Origin).To(Equal(runs.OriginKnown))
+			ids = append(ids, run.ID)
 		}
 		return ids
 	}
@@ -317,19 +321,19 @@ func TestRunRecords_knowsRunsOfTheStatus(t *testing.T) {
 func TestRunRecords_adoptsRunsOfAMovedWorkspace(t *testing.T) {
 	g := NewWithT(t)
 	s := newScope("hello")
-	ended := s.addRun(g, terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomePlanned})
-	pending := s.startRun(g, decision{operation: terraform.OperationPlan})
-	s.apply.UID = "moved"
-	for _, run := range s.runs {
-		run.secret.OwnerReferences[0].UID = "moved"
+	ended := addRun(g, s, terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomePlanned})
+	pending := startRun(g, s, decision.Decision{Operation: terraform.OperationPlan})
+	s.Apply.UID = "moved"
+	for _, run := range s.Runs {
+		run.Secret.OwnerReferences[0].UID = "moved"
 	}
-	secrets := []corev1.Secret{*ended.secret, *pending.secret}
-	g.Expect(runRecords(testKey, s.apply, secrets)).To(BeEmpty(), "the workspace has a status")
-	s.apply.Status = infrav1.WorkspaceTemplateApplyStatus{}
-	runs := runRecords(testKey, s.apply, secrets)
-	g.Expect(runs).To(HaveLen(1), "a run that has not ended is never started")
-	g.Expect(runs[0].id).To(Equal("hello-r1"))
-	g.Expect(runs[0].origin).To(Equal(originMoved))
+	secrets := []corev1.Secret{*ended.Secret, *pending.Secret}
+	g.Expect(runs.Records(testKey, s.Apply, secrets)).To(BeEmpty(), "the workspace has a status")
+	s.Apply.Status = infrav1.WorkspaceTemplateApplyStatus{}
+	found := runs.Records(testKey, s.Apply, secrets)
+	g.Expect(found).To(HaveLen(1), "a run that has not ended is never started")
+	g.Expect(found[0].ID).To(Equal("hello-r1"))
+	g.Expect(found[0].Origin).To(Equal(runs.OriginMoved))
 }
 
 func TestWithComponent(t *testing.T) {
@@ -337,47 +341,47 @@ func TestWithComponent(t *testing.T) {
 		return *newSecret(metav1.ObjectMeta{Name: name, Labels: map[string]string{infrav1.ComponentLabel: component, infrav1.WorkspaceLabel: "hello"}})
 	}
 	secrets := []corev1.Secret{secret("a", "run"), secret("b", "plan"), secret("c", "run"), *newSecret(metav1.ObjectMeta{Name: "d"})}
-	NewWithT(t).Expect(secretNames(newScope("hello").withComponent(secrets, "run"))).To(Equal([]string{"a", "c"}))
+	NewWithT(t).Expect(secretNames(newScope("hello").WithComponent(secrets, "run"))).To(Equal([]string{"a", "c"}))
 }
 
 func TestExecutor(t *testing.T) {
 	g := NewWithT(t)
 	r := &Reconciler{Default: infrav1.ExecutorProcess}
 	s := newScope("hello")
-	g.Expect(r.build().execution.executor(s)).To(Equal(infrav1.ExecutorProcess))
-	s.inputs.Policy.Executor = infrav1.ExecutorJob
-	g.Expect(r.build().execution.executor(s)).To(Equal(infrav1.ExecutorJob))
-	s.inputs = nil
-	g.Expect(r.build().execution.executor(s)).To(Equal(infrav1.ExecutorProcess), "the inputs are unknown")
+	g.Expect(r.build().execution.Executor(s)).To(Equal(infrav1.ExecutorProcess))
+	s.Inputs.Policy.Executor = infrav1.ExecutorJob
+	g.Expect(r.build().execution.Executor(s)).To(Equal(infrav1.ExecutorJob))
+	s.Inputs = nil
+	g.Expect(r.build().execution.Executor(s)).To(Equal(infrav1.ExecutorProcess), "the inputs are unknown")
 }
 
 func TestExecutor_isThatOfALostRun(t *testing.T) {
 	g := NewWithT(t)
 	s := newScope("hello")
-	s.inputs.Policy.Executor = infrav1.ExecutorJob
-	s.addRun(g, terraform.OperationPlanAndApply, terraform.Result{Outcome: outcomeLost})
-	s.runs[0].secret.Annotations[record.ExecutorAnnotation] = string(infrav1.ExecutorProcess)
+	s.Inputs.Policy.Executor = infrav1.ExecutorJob
+	addRun(g, s, terraform.OperationPlanAndApply, terraform.Result{Outcome: runs.OutcomeLost})
+	s.Runs[0].Secret.Annotations[record.ExecutorAnnotation] = string(infrav1.ExecutorProcess)
 	r := &Reconciler{Default: infrav1.ExecutorJob}
-	g.Expect(r.build().execution.executor(s)).To(Equal(infrav1.ExecutorProcess))
-	_, err := r.build().execution.runner(s.workspace, r.build().execution.executor(s))
+	g.Expect(r.build().execution.Executor(s)).To(Equal(infrav1.ExecutorProcess))
+	_, err := r.build().execution.Runner(s.Workspace, r.build().execution.Executor(s))
 	_, stalled := fault.AsStalled(err)
 	g.Expect(stalled).To(BeTrue())
 	g.Expect(err).To(MatchError(And(ContainSubstring("Run hello-r1 was lost"), ContainSubstring("force-unlock to hello-r1"))))
-	s.apply.Annotations = map[string]string{infrav1.ForceUnlockAnnotation: "hello-r1"}
-	g.Expect(r.build().execution.executor(s)).To(Equal(infrav1.ExecutorJob), "the user gives up the state")
+	s.Apply.Annotations = map[string]string{infrav1.ForceUnlockAnnotation: "hello-r1"}
+	g.Expect(r.build().execution.Executor(s)).To(Equal(infrav1.ExecutorJob), "the user gives up the state")
 }
 
 func TestRef_hasTheNameOfTheWorkspace(t *testing.T) {
 	g := NewWithT(t)
 	s := newScope("hello")
-	run := s.startRun(g, decision{operation: terraform.OperationPlan})
-	run.secret.OwnerReferences[0].Name = "other"
-	g.Expect(run.ref()).To(Equal(terraform.Run{Namespace: "n", Workspace: "hello", WorkspaceUID: string(s.apply.UID), ID: "hello-r1", Digest: record.RequestDigest(run.secret)}))
+	run := startRun(g, s, decision.Decision{Operation: terraform.OperationPlan})
+	run.Secret.OwnerReferences[0].Name = "other"
+	g.Expect(run.Ref()).To(Equal(terraform.Run{Namespace: "n", Workspace: "hello", WorkspaceUID: string(s.Apply.UID), ID: "hello-r1", Digest: record.RequestDigest(run.Secret)}))
 }
 
 func TestRunner_stallsIfTheExecutorIsNotEnabled(t *testing.T) {
 	g := NewWithT(t)
-	_, err := (&Reconciler{}).build().execution.runner(newScope("hello").workspace, infrav1.ExecutorJob)
+	_, err := (&Reconciler{}).build().execution.Runner(newScope("hello").Workspace, infrav1.ExecutorJob)
 	_, stalled := fault.AsStalled(err)
 	g.Expect(stalled).To(BeTrue())
 	g.Expect(err).To(MatchError(ContainSubstring("Job")))
@@ -386,7 +390,7 @@ func TestRunner_stallsIfTheExecutorIsNotEnabled(t *testing.T) {
 func TestSurplusRuns(t *testing.T) {
 	noChanges := terraform.Result{Outcome: terraform.OutcomeNoChanges}
 	failed := terraform.Result{Outcome: terraform.OutcomeFailed}
-	lost := terraform.Result{Outcome: outcomeLost}
+	lost := terraform.Result{Outcome: runs.OutcomeLost}
 	tests := []struct {
 		name  string
 		limit *int32
@@ -397,26 +401,26 @@ func TestSurplusRuns(t *testing.T) {
 		{"the limit", ptr.To[int32](2), []terraform.Result{noChanges, noChanges}, nil},
 		{"beyond", ptr.To[int32](2), []terraform.Result{noChanges, noChanges, noChanges, noChanges}, []string{"hello-r2", "hello-r1"}},
 		{"the outputs of an old run are in use", ptr.To[int32](1), []terraform.Result{noChanges, noChanges, failed, failed}, []string{"hello-r3", "hello-r1"}},
-		{"a lost run that may hold the lock", ptr.To[int32](1), []terraform.Result{noChanges, {Outcome: outcomeLost, Operation: terraform.OperationPlanAndApply}, failed, failed}, []string{"hello-r3"}},
-		{"very many lost runs", nil, append([]terraform.Result{lost}, slices.Repeat([]terraform.Result{lost}, keptLost+2)...), []string{"hello-r3", "hello-r2"}},
-		{"lost runs that did not start", nil, append([]terraform.Result{lost}, slices.Repeat([]terraform.Result{{Outcome: outcomeLost, Unclaimed: true}}, 10)...), nil},
+		{"a lost run that may hold the lock", ptr.To[int32](1), []terraform.Result{noChanges, {Outcome: runs.OutcomeLost, Operation: terraform.OperationPlanAndApply}, failed, failed}, []string{"hello-r3"}},
+		{"very many lost runs", nil, append([]terraform.Result{lost}, slices.Repeat([]terraform.Result{lost}, cleanup.KeptLost+2)...), []string{"hello-r3", "hello-r2"}},
+		{"lost runs that did not start", nil, append([]terraform.Result{lost}, slices.Repeat([]terraform.Result{{Outcome: runs.OutcomeLost, Unclaimed: true}}, 10)...), nil},
 		{"ten by default", nil, slices.Repeat([]terraform.Result{failed}, 12), []string{"hello-r2", "hello-r1"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
 			s := newScope("hello")
-			s.apply.Spec.HistoryLimit = tt.limit
+			s.Apply.Spec.HistoryLimit = tt.limit
 			for _, result := range tt.runs {
-				s.addRun(g, terraform.OperationPlanAndApply, result)
+				addRun(g, s, terraform.OperationPlanAndApply, result)
 			}
-			surplus := surplusRuns(s.workspace)
+			surplus := cleanup.SurplusRuns(s.Workspace)
 			var names []string
 			for _, run := range surplus {
-				names = append(names, run.id)
+				names = append(names, run.ID)
 			}
 			g.Expect(names).To(Equal(tt.want))
-			g.Expect(s.runs).To(HaveLen(len(tt.runs)), "the scope is unchanged")
+			g.Expect(s.Runs).To(HaveLen(len(tt.runs)), "the scope is unchanged")
 		})
 	}
 }
@@ -425,14 +429,14 @@ func TestSurplusRuns(t *testing.T) {
 func TestSurplusRuns_keepsALostRunThatMayHaveChangedResources(t *testing.T) {
 	g := NewWithT(t)
 	s := newScope("hello")
-	lost := terraform.Result{Outcome: outcomeLost}
-	s.addRun(g, terraform.OperationPlanAndApply, lost)
-	for range keptLost + 2 {
-		s.addRun(g, terraform.OperationPlan, lost)
+	lost := terraform.Result{Outcome: runs.OutcomeLost}
+	addRun(g, s, terraform.OperationPlanAndApply, lost)
+	for range cleanup.KeptLost + 2 {
+		addRun(g, s, terraform.OperationPlan, lost)
 	}
-	surplus := surplusRuns(s.workspace)
+	surplus := cleanup.SurplusRuns(s.Workspace)
 	g.Expect(surplus).To(HaveLen(1))
-	g.Expect(surplus[0].id).To(Equal("hello-r3"))
+	g.Expect(surplus[0].ID).To(Equal("hello-r3"))
 }
 
 func TestSurplusSnapshots(t *testing.T) {
@@ -446,7 +450,7 @@ func TestSurplusSnapshots(t *testing.T) {
 		}
 	}
 	names := func(keep int) (all []string) {
-		for _, secret := range surplusSnapshots(secrets, keep) {
+		for _, secret := range cleanup.SurplusSnapshots(secrets, keep) {
 			all = append(all, secret.Name)
 		}
 		return all
@@ -466,7 +470,7 @@ func TestSurplusSnapshots_keepsTheNewest(t *testing.T) {
 	}
 	// Snapshots of a retained workspace, and those of its successor.
 	secrets := []corev1.Secret{snapshot("hello-r50", time.Hour, "a"), snapshot("hello-r2", time.Hour, "b"), snapshot("hello-r2", time.Minute, "c"), snapshot("hello-r3", time.Second, "d")}
-	NewWithT(t).Expect(surplusSnapshots(secrets, 2)).To(ConsistOf(secrets[0], secrets[1]))
+	NewWithT(t).Expect(cleanup.SurplusSnapshots(secrets, 2)).To(ConsistOf(secrets[0], secrets[1]))
 }
 
 func TestSurplusPlans(t *testing.T) {
@@ -484,7 +488,7 @@ func TestSurplusPlans(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			secrets := []corev1.Secret{*newSecret(metav1.ObjectMeta{Name: waiting}), *newSecret(metav1.ObjectMeta{Name: other})}
-			NewWithT(t).Expect(secretNames(surplusPlans(secrets, tt.plan))).To(Equal(tt.want))
+			NewWithT(t).Expect(secretNames(cleanup.SurplusPlans(secrets, tt.plan))).To(Equal(tt.want))
 		})
 	}
 }
@@ -498,7 +502,7 @@ func TestSurplusPlans_keepsTheLatestChanges(t *testing.T) {
 			}))
 		}
 	}
-	surplus := secretNames(surplusPlans(secrets, &infrav1.PlanStatus{ID: "plan-0"}))
+	surplus := secretNames(cleanup.SurplusPlans(secrets, &infrav1.PlanStatus{ID: "plan-0"}))
 	NewWithT(t).Expect(surplus).To(Equal([]string{"capt-plan-1-changes-0", "capt-plan-1-changes-1"}), "those of the current plan, and of the three latest runs are kept")
 }
 
@@ -511,6 +515,6 @@ func secretNames(secrets []corev1.Secret) (names []string) {
 
 // stateOf returns the status of a state in a backend.
 func stateOf(backend terraform.Backend, result *terraform.Result) *infrav1.StateStatus {
-	_, configuration, _ := strings.Cut(backendName(backend), "-")
+	_, configuration, _ := strings.Cut(runs.BackendName(backend), "-")
 	return &infrav1.StateStatus{Backend: backend.Type, Configuration: configuration, Resources: int32(result.State.Resources)}
 }

@@ -9,6 +9,8 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/decision"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/history"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 	"github.com/appthrust/capt/internal/terraform"
 )
@@ -19,14 +21,14 @@ func TestShell_holdsRunsUntilItIsClosed(t *testing.T) {
 	r := &Reconciler{Recorder: recorder}
 	s := newScope("hello")
 	g.Expect(r.shell(t.Context(), s)).To(Succeed())
-	g.Expect(s.apply.Status.Shell).To(BeNil())
+	g.Expect(s.Apply.Status.Shell).To(BeNil())
 
-	s.apply.Annotations[infrav1.ShellAnnotation] = `{"id":"shell-1","uid":"u","host":"laptop","reason":"incident 17"}`
-	s.apply.Annotations[infrav1.ShellByAnnotation] = "shell-1 ada"
+	s.Apply.Annotations[infrav1.ShellAnnotation] = `{"id":"shell-1","uid":"u","host":"laptop","reason":"incident 17"}`
+	s.Apply.Annotations[infrav1.ShellByAnnotation] = "shell-1 ada"
 	g.Expect(r.shell(t.Context(), s)).To(Succeed())
 	g.Expect(recorder.Events).To(Receive(ContainSubstring(`ada has shell shell-1 with the state on laptop since 2026`)))
-	g.Expect(s.apply.Status.Shell).To(HaveField("By", "ada"))
-	err := r.build().execution.start(t.Context(), s, decision{operation: terraform.OperationPlanAndApply})
+	g.Expect(s.Apply.Status.Shell).To(HaveField("By", "ada"))
+	err := r.build().execution.Start(t.Context(), s, decision.Decision{Operation: terraform.OperationPlanAndApply})
 	waiting, ok := fault.AsWaiting(err)
 	g.Expect(ok).To(BeTrue())
 	g.Expect(waiting.Reason).To(Equal(infrav1.ShellOpenReason))
@@ -34,21 +36,21 @@ func TestShell_holdsRunsUntilItIsClosed(t *testing.T) {
 
 	g.Expect(r.shell(t.Context(), s)).To(Succeed())
 	g.Expect(recorder.Events).To(BeEmpty(), "it is recorded once")
-	delete(s.apply.Annotations, infrav1.ShellAnnotation)
-	s.now = s.now.Add(time.Minute)
+	delete(s.Apply.Annotations, infrav1.ShellAnnotation)
+	s.Now = s.Now.Add(time.Minute)
 	g.Expect(r.shell(t.Context(), s)).To(Succeed())
 	g.Expect(recorder.Events).To(Receive(ContainSubstring("ada closed shell shell-1")))
-	g.Expect(s.apply.Status.Shell.ClosedAt.Time).To(Equal(s.now))
-	g.Expect(shellFault(s.apply)).To(Succeed())
+	g.Expect(s.Apply.Status.Shell.ClosedAt.Time).To(Equal(s.Now))
+	g.Expect(history.ShellFault(s.Apply)).To(Succeed())
 }
 
 func TestShell_ignoresWhatIsNotOne(t *testing.T) {
 	for _, text := range []string{"", "x", `{"id":"hello-r1","uid":"u"}`, `{"id":"shell-1","uid":"that of another workspace"}`} {
 		g := NewWithT(t)
 		s := newScope("hello")
-		s.apply.Annotations[infrav1.ShellAnnotation] = text
+		s.Apply.Annotations[infrav1.ShellAnnotation] = text
 		g.Expect((&Reconciler{}).shell(t.Context(), s)).To(Succeed())
-		g.Expect(s.apply.Status.Shell).To(BeNil(), text)
+		g.Expect(s.Apply.Status.Shell).To(BeNil(), text)
 	}
 }
 
@@ -56,22 +58,22 @@ func TestShell_keepsTheLatestOnes(t *testing.T) {
 	g := NewWithT(t)
 	r := &Reconciler{Recorder: events.NewFakeRecorder(100)}
 	s := newScope("hello")
-	for i := range maxPastShells + 3 {
-		s.now = s.now.Add(time.Hour)
-		s.apply.Annotations[infrav1.ShellAnnotation] = fmt.Sprintf(`{"id":"shell-%d","uid":"u"}`, i)
+	for i := range history.MaxPastShells + 3 {
+		s.Now = s.Now.Add(time.Hour)
+		s.Apply.Annotations[infrav1.ShellAnnotation] = fmt.Sprintf(`{"id":"shell-%d","uid":"u"}`, i)
 		g.Expect(r.shell(t.Context(), s)).To(Succeed())
 		if i == 0 {
 			// It is replaced before it is closed.
 			continue
 		}
-		delete(s.apply.Annotations, infrav1.ShellAnnotation)
-		s.now = s.now.Add(time.Minute)
+		delete(s.Apply.Annotations, infrav1.ShellAnnotation)
+		s.Now = s.Now.Add(time.Minute)
 		g.Expect(r.shell(t.Context(), s)).To(Succeed())
 		if i == 1 {
-			g.Expect(s.apply.Status.PastShells).To(ConsistOf(And(HaveField("ID", "shell-0"), HaveField("ClosedAt.Time", s.apply.Status.Shell.OpenedAt.Time))))
+			g.Expect(s.Apply.Status.PastShells).To(ConsistOf(And(HaveField("ID", "shell-0"), HaveField("ClosedAt.Time", s.Apply.Status.Shell.OpenedAt.Time))))
 		}
 	}
-	g.Expect(s.apply.Status.Shell.ID).To(Equal("shell-12"))
-	g.Expect(s.apply.Status.PastShells).To(HaveLen(maxPastShells))
-	g.Expect(s.apply.Status.PastShells[0]).To(And(HaveField("ID", "shell-11"), HaveField("ClosedAt", Not(BeNil()))))
+	g.Expect(s.Apply.Status.Shell.ID).To(Equal("shell-12"))
+	g.Expect(s.Apply.Status.PastShells).To(HaveLen(history.MaxPastShells))
+	g.Expect(s.Apply.Status.PastShells[0]).To(And(HaveField("ID", "shell-11"), HaveField("ClosedAt", Not(BeNil()))))
 }

@@ -14,6 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/sources"
 	"github.com/appthrust/capt/internal/kubernetes/flux"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 	"github.com/appthrust/capt/internal/terraform"
@@ -28,13 +30,13 @@ func TestStoreArtifact(t *testing.T) {
 	host := strings.TrimPrefix(server.URL, "http://")
 	ref := terraform.WorkspaceRef{Namespace: "n", Name: "w", UID: "u"}
 	name := record.ModuleName(ref, digest)
-	provided := func(digest string) *moduleArtifact {
-		return &moduleArtifact{kind: "Bucket", key: client.ObjectKey{Namespace: "n", Name: "b"}, Artifact: &flux.Artifact{URL: server.URL + "/bucket/n/b/1", Digest: digest}}
+	provided := func(digest string) *sources.ModuleArtifact {
+		return &sources.ModuleArtifact{Kind: "Bucket", Key: client.ObjectKey{Namespace: "n", Name: "b"}, Artifact: &flux.Artifact{URL: server.URL + "/bucket/n/b/1", Digest: digest}}
 	}
 	for title, tc := range map[string]struct {
 		pin      *terraform.ModuleContent
 		digest   string
-		provided *moduleArtifact
+		provided *sources.ModuleArtifact
 		fetcher  *flux.Fetcher
 		archive  string
 		stored   bool
@@ -55,7 +57,7 @@ func TestStoreArtifact(t *testing.T) {
 		request := &terraform.Request{RunID: "w-r1", Workspace: ref, Module: terraform.Module{Source: terraform.SourceFlux, Artifact: artifact, Pin: tc.pin}}
 		for range 2 {
 			request.Module.Artifact = artifact
-			err := c.reconciler.build().execution.storeArtifact(t.Context(), tc.provided, request)
+			err := c.reconciler.build().execution.StoreArtifact(t.Context(), tc.provided, request)
 			if tc.reason != "" {
 				stalled, isStalled := fault.AsStalled(err)
 				waiting, isWaiting := fault.AsWaiting(err)
@@ -80,16 +82,16 @@ func TestKeptModule(t *testing.T) {
 		want   error
 	}{
 		"nothing was planned":      {nil, missing},
-		"what was planned":         {&infrav1.ModuleStatus{Artifact: "sha256:1", Source: moduleSource(module)}, nil},
+		"what was planned":         {&infrav1.ModuleStatus{Artifact: "sha256:1", Source: runs.ModuleSource(module)}, nil},
 		"another source":           {&infrav1.ModuleStatus{Artifact: "sha256:1", Source: "other"}, missing},
 		"a module of another kind": {&infrav1.ModuleStatus{Source: "other"}, missing},
 	} {
-		s := &resolved{workspace: &workspace{apply: &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Name: "w"}}}, sourceFault: missing, inputs: &template.Inputs{Request: terraform.Request{Module: module}}}
-		s.apply.Status.Module = tc.module
+		s := &sources.Resolved{Workspace: &runs.Workspace{Apply: &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Name: "w"}}}, SourceFault: missing, Inputs: &template.Inputs{Request: terraform.Request{Module: module}}}
+		s.Apply.Status.Module = tc.module
 		if tc.want == nil {
-			NewWithT(t).Expect(s.keptModule()).To(Succeed(), name)
+			NewWithT(t).Expect(s.KeptModule()).To(Succeed(), name)
 			continue
 		}
-		NewWithT(t).Expect(s.keptModule()).To(MatchError(tc.want), name)
+		NewWithT(t).Expect(s.KeptModule()).To(MatchError(tc.want), name)
 	}
 }

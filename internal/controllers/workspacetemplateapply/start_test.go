@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/decision"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/sources"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/record"
 )
@@ -33,14 +35,14 @@ func TestIsStuck(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			run := newScope("hello").startRun(g, decision{operation: terraform.OperationPlan})
-			run.secret.CreationTimestamp = metav1.NewTime(noon.Add(-tc.age))
-			run.secret.Annotations[record.ExecutorAnnotation] = string(tc.executor)
+			run := startRun(g, newScope("hello"), decision.Decision{Operation: terraform.OperationPlan})
+			run.Secret.CreationTimestamp = metav1.NewTime(noon.Add(-tc.age))
+			run.Secret.Annotations[record.ExecutorAnnotation] = string(tc.executor)
 			if tc.claimed {
 				claim(g, run, record.Identity{Host: "h"})
 			}
 			r := &Reconciler{Now: func() time.Time { return noon }}
-			g.Expect(r.build().execution.isStuck(run, tc.explanation)).To(Equal(tc.want))
+			g.Expect(r.build().execution.IsStuck(run, tc.explanation)).To(Equal(tc.want))
 		})
 	}
 }
@@ -56,8 +58,8 @@ func TestRequest_timeoutHasALimit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			s := newScope("hello")
-			s.maxTimeout, s.inputs.Request.Timeout = tc.limit, tc.timeout
-			request, err := s.request(decision{operation: terraform.OperationPlan})
+			s.MaxTimeout, s.Inputs.Request.Timeout = tc.limit, tc.timeout
+			request, err := s.Request(decision.Decision{Operation: terraform.OperationPlan})
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(request.Timeout).To(Equal(tc.want))
 		})
@@ -68,17 +70,17 @@ func TestRequest_timeoutHasALimit(t *testing.T) {
 func TestInputs_redactWhatARunReported(t *testing.T) {
 	g := NewWithT(t)
 	s := newScope("hello")
-	s.inputs.Request.Env = map[string]string{"API_KEY": "s3cr3t-of-the-team"}
-	s.inputs.Request.SecretEnv = []string{"API_KEY"}
-	s.apply.Status.Failure = &infrav1.FailureStatus{Message: "denied: s3cr3t-of-the-team"}
-	s.apply.Status.History = []infrav1.RunRecord{{Summary: "key czNjcjN0LW9mLXRoZS10ZWFt"}}
-	s.redactStatus()
-	g.Expect(s.apply.Status.Failure.Message).To(Equal("denied: (sensitive value)"))
-	g.Expect(s.apply.Status.History[0].Summary).To(Equal("key (sensitive value)"))
+	s.Inputs.Request.Env = map[string]string{"API_KEY": "s3cr3t-of-the-team"}
+	s.Inputs.Request.SecretEnv = []string{"API_KEY"}
+	s.Apply.Status.Failure = &infrav1.FailureStatus{Message: "denied: s3cr3t-of-the-team"}
+	s.Apply.Status.History = []infrav1.RunRecord{{Summary: "key czNjcjN0LW9mLXRoZS10ZWFt"}}
+	s.RedactStatus()
+	g.Expect(s.Apply.Status.Failure.Message).To(Equal("denied: (sensitive value)"))
+	g.Expect(s.Apply.Status.History[0].Summary).To(Equal("key (sensitive value)"))
 
 	// A redactor of all these would exhaust the memory of the manager.
-	s.inputs.Request.Env["API_KEY"] = strings.Repeat("s3cr3t", 1<<20)
-	s.redactStatus()
-	g.Expect(s.apply.Status.Failure.Message).To(Equal(hiddenText))
-	g.Expect(s.apply.Status.History[0].Summary).To(Equal(hiddenText))
+	s.Inputs.Request.Env["API_KEY"] = strings.Repeat("s3cr3t", 1<<20)
+	s.RedactStatus()
+	g.Expect(s.Apply.Status.Failure.Message).To(Equal(sources.HiddenText))
+	g.Expect(s.Apply.Status.History[0].Summary).To(Equal(sources.HiddenText))
 }

@@ -8,13 +8,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/decision"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
 // runWith returns a run with annotations.
-func runWith(annotations map[string]string) *runRecord {
-	return &runRecord{id: "hello-r1", number: 1, secret: newSecret(metav1.ObjectMeta{Annotations: annotations})}
+func runWith(annotations map[string]string) *runs.Run {
+	return &runs.Run{ID: "hello-r1", Number: 1, Secret: newSecret(metav1.ObjectMeta{Annotations: annotations})}
 }
 
 func onS3() map[string]string {
@@ -39,26 +41,26 @@ func TestRecordState(t *testing.T) {
 		"failure before it read the state":  {before, nil, terraform.Result{Outcome: terraform.OutcomeFailed}, before},
 		"first failure before the state":    {nil, nil, terraform.Result{Outcome: terraform.OutcomeFailed}, nil},
 		"failure that could not read it":    {before, nil, terraform.Result{Outcome: terraform.OutcomeFailed, State: info, StateUncertain: true, Phases: applying}, s3(7, 9, infrav1.StateUnconfirmed)},
-		"lost before it recorded the state": {before, nil, terraform.Result{Outcome: outcomeLost, Operation: terraform.OperationPlanAndApply}, before},
-		"lost with a known state":           {before, &terraform.StateInfo{Lineage: "l", Serial: 5, Resources: 9}, terraform.Result{Outcome: outcomeLost, Operation: terraform.OperationPlanAndApply}, s3(5, 9, infrav1.StateUnconfirmed)},
-		"lost after it recorded the state":  {nil, &terraform.StateInfo{Lineage: "l", Serial: 1}, terraform.Result{Outcome: outcomeLost, Operation: terraform.OperationPlanAndApply}, s3(1, 0, infrav1.StateUnconfirmed)},
-		"lost while planning":               {before, nil, terraform.Result{Outcome: outcomeLost, Operation: terraform.OperationPlan}, before},
+		"lost before it recorded the state": {before, nil, terraform.Result{Outcome: runs.OutcomeLost, Operation: terraform.OperationPlanAndApply}, before},
+		"lost with a known state":           {before, &terraform.StateInfo{Lineage: "l", Serial: 5, Resources: 9}, terraform.Result{Outcome: runs.OutcomeLost, Operation: terraform.OperationPlanAndApply}, s3(5, 9, infrav1.StateUnconfirmed)},
+		"lost after it recorded the state":  {nil, &terraform.StateInfo{Lineage: "l", Serial: 1}, terraform.Result{Outcome: runs.OutcomeLost, Operation: terraform.OperationPlanAndApply}, s3(1, 0, infrav1.StateUnconfirmed)},
+		"lost while planning":               {before, nil, terraform.Result{Outcome: runs.OutcomeLost, Operation: terraform.OperationPlan}, before},
 		"destroyed":                         {before, nil, terraform.Result{Operation: terraform.OperationDestroy, Outcome: terraform.OutcomeSucceeded, State: terraform.StateInfo{Lineage: "l", Serial: 8}}, s3(8, 0, infrav1.StateConfirmed)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			s := newScope("hello")
-			s.apply.Status.State = tt.before.DeepCopy()
+			s.Apply.Status.State = tt.before.DeepCopy()
 			annotations := onS3()
-			annotations[record.StateAnnotation] = string(mustJSON(tt.before))
+			annotations[record.StateAnnotation] = string(runs.MustJSON(tt.before))
 			run := runWith(annotations)
 			if tt.recorded != nil {
 				patch, err := record.StatePatch(*tt.recorded)
 				g.Expect(err).NotTo(HaveOccurred())
-				mergeInto(g, run.secret, patch)
+				mergeInto(g, run.Secret, patch)
 			}
-			s.recordState(run, &tt.result)
-			g.Expect(s.apply.Status.State).To(Equal(tt.want))
+			s.RecordState(run, &tt.result)
+			g.Expect(s.Apply.Status.State).To(Equal(tt.want))
 		})
 	}
 }
@@ -66,53 +68,53 @@ func TestRecordState(t *testing.T) {
 func TestRecordState_restoresALostStatus(t *testing.T) {
 	g := NewWithT(t)
 	s := newScope("hello")
-	s.apply.Status.State = &infrav1.StateStatus{Backend: "s3", Configuration: "c", Lineage: "l", Serial: 5, Resources: 9, Confirmation: infrav1.StateConfirmed}
-	request, err := s.request(decision{operation: terraform.OperationPlanAndApply})
+	s.Apply.Status.State = &infrav1.StateStatus{Backend: "s3", Configuration: "c", Lineage: "l", Serial: 5, Resources: 9, Confirmation: infrav1.StateConfirmed}
+	request, err := s.Request(decision.Decision{Operation: terraform.OperationPlanAndApply})
 	g.Expect(err).NotTo(HaveOccurred())
-	known := s.apply.Status.State
-	run := &runRecord{id: "hello-r9", number: 9, secret: newSecret(s.runMeta(request, infrav1.ExecutorJob))}
+	known := s.Apply.Status.State
+	run := &runs.Run{ID: "hello-r9", Number: 9, Secret: newSecret(s.RunMeta(request, infrav1.ExecutorJob))}
 
-	s.apply.Status.State = nil
-	s.recordState(run, &terraform.Result{Outcome: terraform.OutcomeFailed})
-	g.Expect(s.apply.Status.State).To(Equal(known), "clusterctl does not move the status, and older runs are pruned")
+	s.Apply.Status.State = nil
+	s.RecordState(run, &terraform.Result{Outcome: terraform.OutcomeFailed})
+	g.Expect(s.Apply.Status.State).To(Equal(known), "clusterctl does not move the status, and older runs are pruned")
 }
 
 func TestRecordState_namesTheSecret(t *testing.T) {
 	g := NewWithT(t)
 	s := newScope("hello")
 	run := runWith(map[string]string{record.BackendAnnotation: terraform.BackendKubernetes})
-	s.recordState(run, &terraform.Result{State: terraform.StateInfo{Lineage: "l", Serial: 1}})
-	g.Expect(s.apply.Status.State.SecretName).To(Equal("tfstate-default-hello-ws"))
+	s.RecordState(run, &terraform.Result{State: terraform.StateInfo{Lineage: "l", Serial: 1}})
+	g.Expect(s.Apply.Status.State.SecretName).To(Equal("tfstate-default-hello-ws"))
 }
 
 func TestUsesKubernetes(t *testing.T) {
 	kubernetes, s3 := runWith(map[string]string{record.BackendAnnotation: terraform.BackendKubernetes}), runWith(onS3())
 	for name, tt := range map[string]struct {
 		state *infrav1.StateStatus
-		runs  []*runRecord
+		runs  []*runs.Run
 		want  bool
 	}{
 		"no run":                 {nil, nil, true},
-		"a run that failed":      {nil, []*runRecord{kubernetes}, true},
-		"a run elsewhere":        {nil, []*runRecord{s3, kubernetes}, false},
-		"a state":                {&infrav1.StateStatus{Backend: "kubernetes"}, []*runRecord{kubernetes}, true},
-		"a state elsewhere":      {&infrav1.StateStatus{Backend: "s3"}, []*runRecord{kubernetes}, false},
-		"a state from elsewhere": {&infrav1.StateStatus{Backend: "kubernetes"}, []*runRecord{kubernetes, s3}, true},
+		"a run that failed":      {nil, []*runs.Run{kubernetes}, true},
+		"a run elsewhere":        {nil, []*runs.Run{s3, kubernetes}, false},
+		"a state":                {&infrav1.StateStatus{Backend: "kubernetes"}, []*runs.Run{kubernetes}, true},
+		"a state elsewhere":      {&infrav1.StateStatus{Backend: "s3"}, []*runs.Run{kubernetes}, false},
+		"a state from elsewhere": {&infrav1.StateStatus{Backend: "kubernetes"}, []*runs.Run{kubernetes, s3}, true},
 	} {
-		NewWithT(t).Expect(usesKubernetes(tt.state, tt.runs)).To(Equal(tt.want), name)
+		NewWithT(t).Expect(runs.UsesKubernetes(tt.state, tt.runs)).To(Equal(tt.want), name)
 	}
 }
 
 func TestInUse(t *testing.T) {
 	g := NewWithT(t)
-	g.Expect(inUse(nil)).To(BeFalse())
-	g.Expect(inUse(&infrav1.StateStatus{Backend: "s3", Lineage: "l"})).To(BeFalse())
-	g.Expect(inUse(&infrav1.StateStatus{Resources: 1})).To(BeTrue())
-	g.Expect(inUse(&infrav1.StateStatus{Confirmation: infrav1.StateUnconfirmed})).To(BeTrue())
+	g.Expect(runs.InUse(nil)).To(BeFalse())
+	g.Expect(runs.InUse(&infrav1.StateStatus{Backend: "s3", Lineage: "l"})).To(BeFalse())
+	g.Expect(runs.InUse(&infrav1.StateStatus{Resources: 1})).To(BeTrue())
+	g.Expect(runs.InUse(&infrav1.StateStatus{Confirmation: infrav1.StateUnconfirmed})).To(BeTrue())
 }
 
 func TestLostRun(t *testing.T) {
-	lost, failed, applied := terraform.Result{Outcome: outcomeLost}, terraform.Result{Outcome: terraform.OutcomeFailed}, terraform.Result{Outcome: terraform.OutcomeNoChanges}
+	lost, failed, applied := terraform.Result{Outcome: runs.OutcomeLost}, terraform.Result{Outcome: terraform.OutcomeFailed}, terraform.Result{Outcome: terraform.OutcomeNoChanges}
 	for name, tt := range map[string]struct {
 		// results are the oldest first.
 		results []terraform.Result
@@ -129,14 +131,14 @@ func TestLostRun(t *testing.T) {
 			g := NewWithT(t)
 			s := newScope("hello")
 			for _, result := range tt.results {
-				s.addRun(g, terraform.OperationPlanAndApply, result)
+				addRun(g, s, terraform.OperationPlanAndApply, result)
 			}
-			run := s.lostRun()
+			run := s.LostRun()
 			if tt.want == "" {
 				g.Expect(run).To(BeNil())
 				return
 			}
-			g.Expect(run.id).To(Equal(tt.want))
+			g.Expect(run.ID).To(Equal(tt.want))
 		})
 	}
 }
@@ -180,21 +182,21 @@ func TestRecordState_afterAReplacementFailed(t *testing.T) {
 		"a push that failed half-way":  {terraform.OperationStateCommand, terraform.Result{Outcome: terraform.OutcomeFailed, State: empty, Phases: writing}, unconfirmed},
 		"a restore that failed":        {terraform.OperationRestoreState, terraform.Result{Outcome: terraform.OutcomeFailed, State: foreign}, unconfirmed},
 		"a snapshot that is missing":   {terraform.OperationRestoreState, terraform.Result{Outcome: terraform.OutcomeFailed, State: foreign, SnapshotMissing: true}, before},
-		"a push that was lost":         {terraform.OperationStateCommand, terraform.Result{Outcome: outcomeLost}, unconfirmed},
+		"a push that was lost":         {terraform.OperationStateCommand, terraform.Result{Outcome: runs.OutcomeLost}, unconfirmed},
 		"a move that failed":           {terraform.OperationMoveState, terraform.Result{Outcome: terraform.OutcomeFailed, State: foreign, Phases: writing}, before},
-		"a restore that never started": {terraform.OperationRestoreState, terraform.Result{Outcome: outcomeLost, Unclaimed: true}, before},
+		"a restore that never started": {terraform.OperationRestoreState, terraform.Result{Outcome: runs.OutcomeLost, Unclaimed: true}, before},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			s := newScope("hello")
-			s.apply.Status.State = before.DeepCopy()
+			s.Apply.Status.State = before.DeepCopy()
 			annotations := onS3()
-			annotations[record.StateAnnotation] = string(mustJSON(before))
+			annotations[record.StateAnnotation] = string(runs.MustJSON(before))
 			annotations[record.OperationAnnotation] = string(tt.operation)
 			tt.result.Operation = tt.operation
-			s.recordState(runWith(annotations), &tt.result)
-			g.Expect(s.apply.Status.State).To(Equal(tt.want))
-			known := terraform.KnownState{StateInfo: stateInfo(s.apply.Status.State), Unconfirmed: s.apply.Status.State.Confirmation == infrav1.StateUnconfirmed}
+			s.RecordState(runWith(annotations), &tt.result)
+			g.Expect(s.Apply.Status.State).To(Equal(tt.want))
+			known := terraform.KnownState{StateInfo: runs.StateInfo(s.Apply.Status.State), Unconfirmed: s.Apply.Status.State.Confirmation == infrav1.StateUnconfirmed}
 			g.Expect(known.Compare(foreign, false)).To(Equal(terraform.StateForeign))
 			g.Expect(known.Compare(empty, false)).To(Equal(terraform.StateMissing))
 		})
@@ -217,9 +219,9 @@ func TestStartState(t *testing.T) {
 		"a drift check": {terraform.OperationCheckDrift, nil, nil},
 	} {
 		s := newScope("hello")
-		s.apply.Status.State = tt.before.DeepCopy()
-		s.startState(&terraform.Request{Operation: tt.operation, Backend: terraform.Backend{Type: "http"}})
-		NewWithT(t).Expect(s.apply.Status.State).To(Equal(tt.want), name)
+		s.Apply.Status.State = tt.before.DeepCopy()
+		s.StartState(&terraform.Request{Operation: tt.operation, Backend: terraform.Backend{Type: "http"}})
+		NewWithT(t).Expect(s.Apply.Status.State).To(Equal(tt.want), name)
 	}
 }
 
@@ -229,26 +231,26 @@ func TestState_recordsTheTemplateOfARun(t *testing.T) {
 	g := NewWithT(t)
 	s := newScope("a")
 	use := func(name string) *infrav1.ObjectReference {
-		s.sources.Template = &infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "platform", Name: name}}
+		s.Sources.Template = &infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "platform", Name: name}}
 		return &infrav1.ObjectReference{Namespace: "platform", Name: name}
 	}
 	first := use("first")
-	run := s.startRun(g, decision{operation: terraform.OperationPlanAndApply})
-	s.startState(&terraform.Request{Operation: terraform.OperationPlanAndApply, Backend: s.inputs.Request.Backend})
-	g.Expect(s.apply.Status.State.TemplateRef).To(Equal(first))
-	s.endRun(g, run, terraform.Result{Outcome: terraform.OutcomeFailed, State: terraform.StateInfo{Lineage: "l", Serial: 1, Resources: 2}})
-	s.recordState(run, resultOf(g, run))
-	g.Expect(s.apply.Status.State).To(And(HaveField("TemplateRef", first), HaveField("Resources", int32(2))))
+	run := startRun(g, s, decision.Decision{Operation: terraform.OperationPlanAndApply})
+	s.StartState(&terraform.Request{Operation: terraform.OperationPlanAndApply, Backend: s.Inputs.Request.Backend})
+	g.Expect(s.Apply.Status.State.TemplateRef).To(Equal(first))
+	endRun(g, s, run, terraform.Result{Outcome: terraform.OutcomeFailed, State: terraform.StateInfo{Lineage: "l", Serial: 1, Resources: 2}})
+	s.RecordState(run, resultOf(g, run))
+	g.Expect(s.Apply.Status.State).To(And(HaveField("TemplateRef", first), HaveField("Resources", int32(2))))
 
 	use("planned")
-	run = s.addRun(g, terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomePlanned, State: terraform.StateInfo{Lineage: "l", Serial: 1, Resources: 2}})
-	s.startState(&terraform.Request{Operation: terraform.OperationPlan, Backend: s.inputs.Request.Backend})
-	s.recordState(run, resultOf(g, run))
-	g.Expect(s.apply.Status.State.TemplateRef).To(Equal(first))
+	run = addRun(g, s, terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomePlanned, State: terraform.StateInfo{Lineage: "l", Serial: 1, Resources: 2}})
+	s.StartState(&terraform.Request{Operation: terraform.OperationPlan, Backend: s.Inputs.Request.Backend})
+	s.RecordState(run, resultOf(g, run))
+	g.Expect(s.Apply.Status.State.TemplateRef).To(Equal(first))
 }
 
-func resultOf(g Gomega, run *runRecord) *terraform.Result {
-	result, err := record.Result(run.secret)
+func resultOf(g Gomega, run *runs.Run) *terraform.Result {
+	result, err := record.Result(run.Secret)
 	g.Expect(err).NotTo(HaveOccurred())
 	return result
 }
@@ -265,7 +267,7 @@ func TestLeftLock(t *testing.T) {
 		"a run before a settled one": {[]*terraform.Result{settled, left}, false},
 		"a run that has not ended":   {[]*terraform.Result{nil, failed}, false},
 	} {
-		NewWithT(t).Expect(leftLock(tt.results)).To(Equal(tt.want), name)
+		NewWithT(t).Expect(runs.LeftLock(tt.results)).To(Equal(tt.want), name)
 	}
 }
 
@@ -285,8 +287,8 @@ func TestNeedsState(t *testing.T) {
 		"another state after a lost record": {unconfirmed, terraform.StateForeign, true},
 	} {
 		s := newScope("hello")
-		s.apply.Status.State = tt.state
-		NewWithT(t).Expect(needsState(s.workspace, tt.problem)).To(Equal(tt.want), name)
+		s.Apply.Status.State = tt.state
+		NewWithT(t).Expect(needsState(s.Workspace, tt.problem)).To(Equal(tt.want), name)
 	}
 }
 
@@ -302,12 +304,12 @@ func TestLeavesState(t *testing.T) {
 		"the default backend":       {&infrav1.StateStatus{Backend: "kubernetes", Lineage: "l"}, nil, false},
 		"an empty state":            {empty, nil, true},
 		"a failed apply":            {empty, &infrav1.FailureStatus{Inputs: "x", Attempts: 9}, true},
-		"a failed attempt":          {empty, &infrav1.FailureStatus{Inputs: destroyInputs, Attempts: 1}, true},
-		"too many failed attempts":  {empty, &infrav1.FailureStatus{Inputs: destroyInputs, Attempts: freeAttempts}, false},
+		"a failed attempt":          {empty, &infrav1.FailureStatus{Inputs: runs.DestroyInputs, Attempts: 1}, true},
+		"too many failed attempts":  {empty, &infrav1.FailureStatus{Inputs: runs.DestroyInputs, Attempts: freeAttempts}, false},
 	} {
 		s := newScope("hello")
-		s.apply.Status.State, s.apply.Status.Failure = tt.state, tt.failure
-		NewWithT(t).Expect(leavesState(s.workspace)).To(Equal(tt.want), name)
+		s.Apply.Status.State, s.Apply.Status.Failure = tt.state, tt.failure
+		NewWithT(t).Expect(leavesState(s.Workspace)).To(Equal(tt.want), name)
 	}
 }
 
@@ -318,19 +320,19 @@ func TestLeavesState_afterALostRun(t *testing.T) {
 		result  terraform.Result
 		want    bool
 	}{
-		"lost":                {onS3(), terraform.Result{Operation: terraform.OperationPlan, Outcome: outcomeLost}, true},
-		"it never started":    {onS3(), terraform.Result{Operation: terraform.OperationPlan, Outcome: outcomeLost, Unclaimed: true}, false},
+		"lost":                {onS3(), terraform.Result{Operation: terraform.OperationPlan, Outcome: runs.OutcomeLost}, true},
+		"it never started":    {onS3(), terraform.Result{Operation: terraform.OperationPlan, Outcome: runs.OutcomeLost, Unclaimed: true}, false},
 		"failed":              {onS3(), terraform.Result{Operation: terraform.OperationPlan, Outcome: terraform.OutcomeFailed}, false},
-		"the default backend": {map[string]string{record.BackendAnnotation: terraform.BackendKubernetes}, terraform.Result{Operation: terraform.OperationPlan, Outcome: outcomeLost}, false},
+		"the default backend": {map[string]string{record.BackendAnnotation: terraform.BackendKubernetes}, terraform.Result{Operation: terraform.OperationPlan, Outcome: runs.OutcomeLost}, false},
 	} {
 		g := NewWithT(t)
 		s := newScope("hello")
 		run := runWith(tt.backend)
 		patch, err := record.FinishPatch(&tt.result, nil)
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(json.Unmarshal(patch, run.secret)).To(Succeed())
-		s.runs = []*runRecord{run}
-		g.Expect(leavesState(s.workspace)).To(Equal(tt.want), name)
+		g.Expect(json.Unmarshal(patch, run.Secret)).To(Succeed())
+		s.Runs = []*runs.Run{run}
+		g.Expect(leavesState(s.Workspace)).To(Equal(tt.want), name)
 	}
 }
 
@@ -338,14 +340,14 @@ func TestLeavesState_afterALostRun(t *testing.T) {
 func TestLeavesState_afterADestroy(t *testing.T) {
 	g := NewWithT(t)
 	s := newScope("hello")
-	s.apply.Status.State = &infrav1.StateStatus{Backend: "s3", Lineage: "l", Confirmation: infrav1.StateConfirmed}
+	s.Apply.Status.State = &infrav1.StateStatus{Backend: "s3", Lineage: "l", Confirmation: infrav1.StateConfirmed}
 	run := runWith(onS3())
-	run.secret.Annotations[record.OperationAnnotation] = string(terraform.OperationDestroy)
+	run.Secret.Annotations[record.OperationAnnotation] = string(terraform.OperationDestroy)
 	patch, err := record.FinishPatch(&terraform.Result{Operation: terraform.OperationDestroy, Outcome: terraform.OutcomeSucceeded}, nil)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(json.Unmarshal(patch, run.secret)).To(Succeed())
-	s.runs = []*runRecord{run}
-	g.Expect(leavesState(s.workspace)).To(BeFalse())
+	g.Expect(json.Unmarshal(patch, run.Secret)).To(Succeed())
+	s.Runs = []*runs.Run{run}
+	g.Expect(leavesState(s.Workspace)).To(BeFalse())
 }
 
 // Code of a module can write anything into the Secret of its run. Such a run must not be
@@ -353,13 +355,13 @@ func TestLeavesState_afterADestroy(t *testing.T) {
 func TestRecordState_ignoresAStateThatCannotBeRead(t *testing.T) {
 	g := NewWithT(t)
 	s := newScope("hello")
-	run := s.startRun(g, decision{operation: terraform.OperationPlanAndApply})
-	run.secret.Data["state"] = []byte("x")
-	s.recordState(run, &terraform.Result{Outcome: terraform.OutcomeInterrupted, Phases: []terraform.PhaseTime{{Name: terraform.PhaseApplying}}, Operation: terraform.OperationPlanAndApply})
-	g.Expect(s.apply.Status.State.Confirmation).To(Equal(infrav1.StateUnconfirmed))
-	s.recordLineage(run)
-	g.Expect(s.apply.Status.State.Lineage).To(BeEmpty())
+	run := startRun(g, s, decision.Decision{Operation: terraform.OperationPlanAndApply})
+	run.Secret.Data["state"] = []byte("x")
+	s.RecordState(run, &terraform.Result{Outcome: terraform.OutcomeInterrupted, Phases: []terraform.PhaseTime{{Name: terraform.PhaseApplying}}, Operation: terraform.OperationPlanAndApply})
+	g.Expect(s.Apply.Status.State.Confirmation).To(Equal(infrav1.StateUnconfirmed))
+	s.RecordLineage(run)
+	g.Expect(s.Apply.Status.State.Lineage).To(BeEmpty())
 
-	run.secret.Annotations[record.StateAnnotation] = "{"
-	g.Expect(s.wasEmpty(run)).To(BeFalse())
+	run.Secret.Annotations[record.StateAnnotation] = "{"
+	g.Expect(s.WasEmpty(run)).To(BeFalse())
 }

@@ -14,20 +14,26 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/cleanup"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/decision"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/execution"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
 func TestDecide_executesEachStateCommandOnce(t *testing.T) {
-	command := func(s *situation) { s.command = &terraform.StateCommand{ID: "2", Command: terraform.StateList} }
+	command := func(s *decision.Situation) {
+		s.Command = &terraform.StateCommand{ID: "2", Command: terraform.StateList}
+	}
 	for _, e := range []expectation{
 		{name: "up to date", situation: upToDate(command), want: terraform.OperationStateCommand},
 		{name: "before a change", situation: upToDate(command, changed), want: terraform.OperationStateCommand},
 		{name: "after a run that failed", situation: upToDate(command, changed, failedForGood), want: terraform.OperationStateCommand},
-		{name: "after a restore", situation: upToDate(command, func(s *situation) { s.restore = "x" }), want: terraform.OperationRestoreState},
-		{name: "handled", situation: upToDate(command, func(s *situation) { s.handledCommand = "2" })},
-		{name: "another one was handled", situation: upToDate(command, func(s *situation) { s.handledCommand = "1" }), want: terraform.OperationStateCommand},
-		{name: "invalid", situation: upToDate(func(s *situation) { s.invalidCommand = "It is invalid" }), reason: infrav1.InvalidStateCommandReason, stalled: true, contains: []string{"It is invalid"}},
+		{name: "after a restore", situation: upToDate(command, func(s *decision.Situation) { s.Restore = "x" }), want: terraform.OperationRestoreState},
+		{name: "handled", situation: upToDate(command, func(s *decision.Situation) { s.HandledCommand = "2" })},
+		{name: "another one was handled", situation: upToDate(command, func(s *decision.Situation) { s.HandledCommand = "1" }), want: terraform.OperationStateCommand},
+		{name: "invalid", situation: upToDate(func(s *decision.Situation) { s.InvalidCommand = "It is invalid" }), reason: infrav1.InvalidStateCommandReason, stalled: true, contains: []string{"It is invalid"}},
 	} {
 		t.Run(e.name, e.run)
 	}
@@ -43,24 +49,24 @@ func TestRecordResult_ofAStateCommand(t *testing.T) {
 	}{
 		{"a list", `{"id":"1","command":"list"}`, success, false},
 		{"a list that failed", `{"id":"1","command":"list"}`, failed, false},
-		{"a list that was lost", `{"id":"1","command":"list"}`, terraform.Result{Outcome: outcomeLost}, false},
+		{"a list that was lost", `{"id":"1","command":"list"}`, terraform.Result{Outcome: runs.OutcomeLost}, false},
 		{"a removal", `{"id":"1","uid":"u","command":"rm","args":["a.b"]}`, success, true},
 		{"a removal that failed before it changed the state", `{"id":"1","uid":"u","command":"rm","args":["a.b"]}`, failed, false},
 		{"a removal that may have changed the state", `{"id":"1","uid":"u","command":"rm","args":["a.b"]}`, written, true},
-		{"a removal that was lost", `{"id":"1","uid":"u","command":"rm","args":["a.b"]}`, terraform.Result{Outcome: outcomeLost}, true},
+		{"a removal that was lost", `{"id":"1","uid":"u","command":"rm","args":["a.b"]}`, terraform.Result{Outcome: runs.OutcomeLost}, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
 			s := applied(g)
-			s.apply.Annotations[infrav1.StateCommandAnnotation] = tt.command
-			s.apply.Annotations[infrav1.RunRequestedAnnotation] = "later"
-			s.addRun(g, terraform.OperationStateCommand, tt.result)
-			s.recordAll(g)
-			g.Expect(s.apply.Status.HandledStateCommand).To(Equal("1"), "it is not repeated")
-			g.Expect(s.apply.Status.Failure).To(BeNil(), "the workspace has not failed")
-			g.Expect(s.apply.Status.AppliedInputs == "").To(Equal(tt.plansAgain))
-			g.Expect(s.situation().requested()).To(BeTrue(), "the command does not fulfil another request")
+			s.Apply.Annotations[infrav1.StateCommandAnnotation] = tt.command
+			s.Apply.Annotations[infrav1.RunRequestedAnnotation] = "later"
+			addRun(g, s, terraform.OperationStateCommand, tt.result)
+			recordAll(g, s)
+			g.Expect(s.Apply.Status.HandledStateCommand).To(Equal("1"), "it is not repeated")
+			g.Expect(s.Apply.Status.Failure).To(BeNil(), "the workspace has not failed")
+			g.Expect(s.Apply.Status.AppliedInputs == "").To(Equal(tt.plansAgain))
+			g.Expect(s.Situation().Requested()).To(BeTrue(), "the command does not fulfil another request")
 		})
 	}
 }
@@ -82,8 +88,8 @@ func TestStateCommand_ofACopy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			s := newScope("hello")
-			s.apply.Annotations[infrav1.StateCommandAnnotation], s.apply.Status.HandledStateCommand = test.command, test.handled
-			command, problem := stateCommand(s.apply)
+			s.Apply.Annotations[infrav1.StateCommandAnnotation], s.Apply.Status.HandledStateCommand = test.command, test.handled
+			command, problem := execution.StateCommand(s.Apply)
 			if !test.refused {
 				g.Expect(problem).To(BeEmpty())
 				return
@@ -97,28 +103,28 @@ func TestStateCommand_ofACopy(t *testing.T) {
 func TestRecordResult_doesNotRepeatACommandAfterTheStatusIsLost(t *testing.T) {
 	g := NewWithT(t)
 	s := applied(g)
-	s.apply.Annotations[infrav1.StateCommandAnnotation] = `{"id":"1","uid":"u","command":"rm","args":["a.b"]}`
-	s.addRun(g, terraform.OperationStateCommand, success)
-	s.recordAll(g)
+	s.Apply.Annotations[infrav1.StateCommandAnnotation] = `{"id":"1","uid":"u","command":"rm","args":["a.b"]}`
+	addRun(g, s, terraform.OperationStateCommand, success)
+	recordAll(g, s)
 	for range 12 {
-		s.addRun(g, terraform.OperationPlanAndApply, success)
-		s.recordAll(g)
+		addRun(g, s, terraform.OperationPlanAndApply, success)
+		recordAll(g, s)
 	}
-	surplus := surplusRuns(s.workspace)
-	s.runs = s.runs[:len(s.runs)-len(surplus)]
-	s.apply.Status = infrav1.WorkspaceTemplateApplyStatus{}
-	s.recordAll(g)
-	g.Expect(s.apply.Status.HandledStateCommand).To(Equal("1"))
-	g.Expect(decide(s.situation())).To(Equal(noRun))
+	surplus := cleanup.SurplusRuns(s.Workspace)
+	s.Runs = s.Runs[:len(s.Runs)-len(surplus)]
+	s.Apply.Status = infrav1.WorkspaceTemplateApplyStatus{}
+	recordAll(g, s)
+	g.Expect(s.Apply.Status.HandledStateCommand).To(Equal("1"))
+	g.Expect(decision.Next(s.Situation())).To(Equal(decision.NoRun))
 }
 
 func TestChangesNothing(t *testing.T) {
 	g := NewWithT(t)
-	g.Expect(changesNothing(terraform.OperationCheckDrift, "hash")).To(BeTrue())
-	g.Expect(changesNothing(terraform.OperationStateCommand, "state list 1")).To(BeTrue())
-	g.Expect(changesNothing(terraform.OperationStateCommand, "state push 1")).To(BeFalse())
-	g.Expect(changesNothing(terraform.OperationStateCommand, "")).To(BeFalse())
-	g.Expect(changesNothing(terraform.OperationMoveState, "move 1")).To(BeFalse())
+	g.Expect(runs.ChangesNothing(terraform.OperationCheckDrift, "hash")).To(BeTrue())
+	g.Expect(runs.ChangesNothing(terraform.OperationStateCommand, "state list 1")).To(BeTrue())
+	g.Expect(runs.ChangesNothing(terraform.OperationStateCommand, "state push 1")).To(BeFalse())
+	g.Expect(runs.ChangesNothing(terraform.OperationStateCommand, "")).To(BeFalse())
+	g.Expect(runs.ChangesNothing(terraform.OperationMoveState, "move 1")).To(BeFalse())
 }
 
 // transferred returns a state that a user pulled, at a time before noon.
@@ -296,13 +302,13 @@ func TestPruneMoved(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newTestController(t, newApply(), savedIn(NewWithT(t), test.lineage, test.serial))
 			s := newScope("hello")
-			s.apply.Namespace, s.apply.Name = "n", "hello"
-			s.apply.Status.State = known.DeepCopy()
+			s.Apply.Namespace, s.Apply.Name = "n", "hello"
+			s.Apply.Status.State = known.DeepCopy()
 			if test.change != nil {
-				test.change(s.apply.Status.State)
+				test.change(s.Apply.Status.State)
 			}
-			s.apply.Status.Runs = 3
-			c.Expect(c.reconciler.build().cleaner.pruneMoved(t.Context(), s.workspace)).To(Succeed())
+			s.Apply.Status.Runs = 3
+			c.Expect(c.reconciler.build().cleaner.PruneMoved(t.Context(), s.Workspace)).To(Succeed())
 			if test.left == "" {
 				c.Expect(c.secrets()).To(BeEmpty())
 				return
@@ -311,7 +317,7 @@ func TestPruneMoved(t *testing.T) {
 			if strings.HasPrefix(test.left, "capt-snapshot-") {
 				var snapshots corev1.SecretList
 				c.Expect(c.server.List(t.Context(), &snapshots)).To(Succeed())
-				c.Expect(surplusSnapshots(snapshots.Items, 0)).To(BeEmpty(), "it is not pruned")
+				c.Expect(cleanup.SurplusSnapshots(snapshots.Items, 0)).To(BeEmpty(), "it is not pruned")
 				text, err := record.Join([]*corev1.Secret{&snapshots.Items[0]})
 				c.Expect(err).NotTo(HaveOccurred())
 				c.Expect(string(text)).To(ContainSubstring(`"lineage":"` + test.lineage + `"`))
@@ -327,9 +333,9 @@ func TestPruneMoved_keepsTheStateIfItsSnapshotIsForged(t *testing.T) {
 	forged := newSecret(objectMeta("capt-" + record.SnapshotName("hello-r3", content) + "-0"))
 	c := newTestController(t, newApply(), state, forged)
 	s := newScope("hello")
-	s.apply.Status.Runs = 3
-	s.apply.Status.State = &infrav1.StateStatus{Backend: "http", Lineage: "l", Serial: 5, Confirmation: infrav1.StateConfirmed}
-	c.Expect(c.reconciler.build().cleaner.pruneMoved(t.Context(), s.workspace)).To(MatchError(ContainSubstring("has another content")))
+	s.Apply.Status.Runs = 3
+	s.Apply.Status.State = &infrav1.StateStatus{Backend: "http", Lineage: "l", Serial: 5, Confirmation: infrav1.StateConfirmed}
+	c.Expect(c.reconciler.build().cleaner.PruneMoved(t.Context(), s.Workspace)).To(MatchError(ContainSubstring("has another content")))
 	c.Expect(c.secrets()).To(ContainElement("tfstate-default-hello-ws"))
 }
 

@@ -12,6 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/decision"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/history"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
 	"github.com/appthrust/capt/internal/terraform"
 )
 
@@ -19,12 +22,12 @@ import (
 func tracesOf(t *testing.T, created time.Time, result *terraform.Result) []sdktrace.ReadOnlySpan {
 	t.Helper()
 	s := newScope("hello")
-	s.apply.Labels = map[string]string{clusterv1.ClusterNameLabel: "demo"}
-	run := s.startRun(NewWithT(t), decision{operation: terraform.OperationApply})
-	run.secret.CreationTimestamp = metav1.NewTime(created)
+	s.Apply.Labels = map[string]string{clusterv1.ClusterNameLabel: "demo"}
+	run := startRun(NewWithT(t), s, decision.Decision{Operation: terraform.OperationApply})
+	run.Secret.CreationTimestamp = metav1.NewTime(created)
 	recorder := tracetest.NewSpanRecorder()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder))
-	traceRun(t.Context(), provider.Tracer("test"), s.apply, run, result)
+	history.TraceRun(t.Context(), provider.Tracer("test"), s.Apply, run, result)
 	return recorder.Ended()
 }
 
@@ -73,9 +76,9 @@ func TestTraceRun_limitsTheSpansOfARun(t *testing.T) {
 		result.Phases = append(result.Phases, terraform.PhaseTime{Name: terraform.Phase(strings.Repeat("x", 10_000)), StartedAt: noon})
 	}
 	spans := tracesOf(t, noon, result)
-	g.Expect(spans).To(HaveLen(2 + maxPhases))
+	g.Expect(spans).To(HaveLen(2 + history.MaxPhases))
 	for _, span := range spans {
-		g.Expect(len(span.Name())).To(BeNumerically("<=", maxWord))
+		g.Expect(len(span.Name())).To(BeNumerically("<=", runs.MaxWord))
 	}
 }
 

@@ -10,6 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/decision"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/execution"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/record"
 	"github.com/appthrust/capt/internal/terraform/template"
@@ -27,59 +30,59 @@ func testPolicy() template.Policy {
 }
 
 // newScope returns the scope of a new workspace.
-func newScope(name string) *scope {
+func newScope(name string) *execution.Scope {
 	apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, UID: "u", Annotations: map[string]string{}}}
-	s := scopeOf(&workspace{apply: apply, now: noon})
-	s.policy = testPolicy()
-	s.inputs = &template.Inputs{Hash: inputs, Policy: s.policy}
-	s.inputs.Request.Workspace = terraform.WorkspaceRef{Namespace: "n", Name: name, UID: "u"}
-	s.inputs.Request.Backend = terraform.Backend{Type: terraform.BackendKubernetes, Namespace: "n", SecretSuffix: template.StateSuffix(name)}
+	s := execution.NewScope(&runs.Workspace{Apply: apply, Now: noon})
+	s.Policy = testPolicy()
+	s.Inputs = &template.Inputs{Hash: inputs, Policy: s.Policy}
+	s.Inputs.Request.Workspace = terraform.WorkspaceRef{Namespace: "n", Name: name, UID: "u"}
+	s.Inputs.Request.Backend = terraform.Backend{Type: terraform.BackendKubernetes, Namespace: "n", SecretSuffix: template.StateSuffix(name)}
 	return s
 }
 
 // startRun records a new run as the controller does.
-func (s *scope) startRun(g Gomega, next decision) *runRecord {
-	request, err := s.request(next)
+func startRun(g Gomega, s *execution.Scope, next decision.Decision) *runs.Run {
+	request, err := s.Request(next)
 	g.Expect(err).NotTo(HaveOccurred())
-	secret, err := record.NewRun(request, s.runMeta(request, infrav1.ExecutorProcess))
+	secret, err := record.NewRun(request, s.RunMeta(request, infrav1.ExecutorProcess))
 	g.Expect(err).NotTo(HaveOccurred())
-	secret.CreationTimestamp = metav1.NewTime(s.now)
+	secret.CreationTimestamp = metav1.NewTime(s.Now)
 	number, err := record.RunNumber(request.RunID)
 	g.Expect(err).NotTo(HaveOccurred())
-	s.key = testKey
-	s.seal(secret)
-	run := &runRecord{id: request.RunID, workspace: s.apply.Name, workspaceUID: s.apply.UID, number: number, secret: secret, origin: originSealed}
-	s.runs = slices.Insert(s.runs, 0, run)
-	s.apply.Status.Runs = number
+	s.Key = testKey
+	s.Seal(secret)
+	run := &runs.Run{ID: request.RunID, Workspace: s.Apply.Name, WorkspaceUID: s.Apply.UID, Number: number, Secret: secret, Origin: runs.OriginSealed}
+	s.Runs = slices.Insert(s.Runs, 0, run)
+	s.Apply.Status.Runs = number
 	return run
 }
 
 // endRun records the result of a run.
-func (s *scope) endRun(g Gomega, run *runRecord, result terraform.Result) {
-	result.RunID, result.Operation, result.StartedAt = run.id, run.operation(), run.secret.CreationTimestamp.Time
+func endRun(g Gomega, s *execution.Scope, run *runs.Run, result terraform.Result) {
+	result.RunID, result.Operation, result.StartedAt = run.ID, run.Operation(), run.Secret.CreationTimestamp.Time
 	if result.FinishedAt.IsZero() {
-		result.FinishedAt = s.now
+		result.FinishedAt = s.Now
 	}
-	g.Expect(record.SetResult(run.secret, &result)).To(Succeed())
+	g.Expect(record.SetResult(run.Secret, &result)).To(Succeed())
 }
 
 // addRun records a run that has ended. Its result is not in the status yet.
-func (s *scope) addRun(g Gomega, operation terraform.Operation, result terraform.Result) *runRecord {
-	run := s.startRun(g, decision{operation: operation})
-	s.endRun(g, run, result)
+func addRun(g Gomega, s *execution.Scope, operation terraform.Operation, result terraform.Result) *runs.Run {
+	run := startRun(g, s, decision.Decision{Operation: operation})
+	endRun(g, s, run, result)
 	return run
 }
 
 // recordAll records all new results in the status, as the step history does.
-func (s *scope) recordAll(g Gomega) {
-	for _, run := range slices.Backward(s.runs) {
-		if !s.isNew(run) {
+func recordAll(g Gomega, s *execution.Scope) {
+	for _, run := range slices.Backward(s.Runs) {
+		if !s.IsNew(run) {
 			continue
 		}
-		result, err := record.Result(run.secret)
+		result, err := record.Result(run.Secret)
 		g.Expect(err).NotTo(HaveOccurred())
-		s.recordResult(run, result)
-		s.recordState(run, result)
+		s.RecordResult(run, result)
+		s.RecordState(run, result)
 	}
 }
 

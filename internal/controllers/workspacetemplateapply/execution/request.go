@@ -1,0 +1,180 @@
+package execution
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/decision"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/history"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/record"
+	"github.com/appthrust/capt/internal/version"
+)
+
+// Request returns the Request of a run that starts.
+func (r *Reconciler) Request(ctx context.Context, s *Scope, next decision.Decision) (*terraform.Request, error) {
+	if err := r.ReadLockFile(ctx, s.Runs); err != nil {
+		return nil, err
+	}
+	return s.Request(next)
+}
+
+// Request returns the Request of a run.
+func (s *Scope) Request(next decision.Decision) (*terraform.Request, error) {
+	request := s.Inputs.Request
+	request.RunID = record.NewRunID(s.Apply.Name, s.NextNumber())
+	request.Operation = next.Operation
+	if runs.DecidesAbout(next.Operation) {
+		request.Policies = s.Policies
+	}
+	if next.OneShot {
+		request.OneShot = s.Situation().OneShot
+	}
+	if !next.OneShot || next.Operation == terraform.OperationApply {
+		// Resources may have been released for an earlier plan. An operation that destroys
+		// them needs an approved plan.
+		request.Unprotected = s.Unprotected()
+	}
+	if s.MaxTimeout > 0 && (request.Timeout <= 0 || request.Timeout > s.MaxTimeout) {
+		request.Timeout = s.MaxTimeout
+	}
+	if next.Plan != "" {
+		request.Plan = &terraform.PlanRef{ID: next.Plan}
+	}
+	if next.Operation == terraform.OperationDestroy || next.Operation.Destroys() && s.Policy.DestroyApproval != infrav1.ApprovalManual {
+		// By deleting the workspace the user asked to destroy everything. With
+		// destroyApproval: Manual he does so by approving the plan.
+		request.Protect = nil
+	}
+	request.Snapshot = strings.TrimSuffix(strings.TrimPrefix(s.Restore(), "capt-"), "-0")
+	request.BreakLock = s.Apply.Annotations[infrav1.ForceUnlockAnnotation]
+	request.State = s.knownState()
+	request.Protocol, request.Manager = terraform.Protocol, version.Version()
+	request.Rescued = s.rescued
+	switch next.Operation {
+	case terraform.OperationStateCommand:
+		request.StateCommand = s.Situation().Command
+	case terraform.OperationMoveState:
+		request.From, request.Rescued = s.from(), nil
+	}
+	request.Pod = s.PodSettings()
+	PinModule(&request, s.Apply.Status.Module, s.Inputs.Hash, s.moduleRequest())
+	for _, run := range s.Runs {
+		// A run that has ended cannot hold the lock.
+		request.GoneRuns = append(request.GoneRuns, run.ID)
+		result := run.Result()
+		if result == nil {
+			continue
+		}
+		if request.LockFile == nil {
+			request.LockFile = run.ReadLockFile()
+		}
+		identity, err := record.RunIdentity(run.Secret)
+		if err != nil {
+			return nil, err
+		}
+		if identity != nil && result.Lock == nil {
+			request.GoneHolders = append(request.GoneHolders, HolderOf(run.Executor(), identity, result))
+		}
+	}
+	if request.From != nil {
+		request.From.GoneRuns, request.From.GoneHolders, request.From.LockFile = request.GoneRuns, request.GoneHolders, request.LockFile
+	}
+	return &request, nil
+}
+
+// ClockSkew is the difference that the clocks of the manager and the API server may
+// have from that of the machine of a run.
+const ClockSkew = time.Minute
+
+// HolderOf returns where and when an ended run may have locked its state. A runner
+// records the times of its run by the clock that its tool writes into the lock.
+func HolderOf(executor infrav1.Executor, identity *record.Identity, result *terraform.Result) terraform.Holder {
+	switch {
+	case executor == infrav1.ExecutorJob && identity.Host == identity.PodName:
+		return terraform.Holder{Host: identity.Host}
+	case result.Outcome == runs.OutcomeLost:
+		return terraform.Holder{Host: identity.Host, Since: result.StartedAt.Add(-ClockSkew), Until: result.FinishedAt.Add(ClockSkew)}
+	default:
+		return terraform.Holder{Host: identity.Host, Since: result.StartedAt, Until: result.FinishedAt}
+	}
+}
+
+// RunMeta returns the metadata of the Secret of a run. Its annotations can be
+// read without decoding the data.
+func (s *Scope) RunMeta(request *terraform.Request, executor infrav1.Executor) metav1.ObjectMeta {
+	meta := record.Meta(request.Workspace, record.ComponentRun, request.RunID)
+	meta.Annotations = map[string]string{
+		record.OperationAnnotation: string(request.Operation),
+		record.InputsAnnotation:    s.InputsOf(decision.Decision{Operation: request.Operation, OneShot: request.OneShot != nil}),
+		record.ExecutorAnnotation:  string(executor),
+		record.BackendAnnotation:   request.Backend.Type,
+		record.StateAnnotation:     string(runs.MustJSON(s.Apply.Status.State)),
+		record.SourceAnnotation:    runs.ModuleSource(request.Module),
+		record.SettingsAnnotation:  settingsOf(request),
+	}
+	if artifact := request.Module.Artifact; artifact != nil && artifact.Digest != "" {
+		meta.Annotations[record.ArtifactAnnotation] = artifact.Digest
+	}
+	if digest := request.Policies.Digest(); digest != "" {
+		meta.Annotations[record.PoliciesAnnotation] = digest
+	}
+	if _, configuration, found := strings.Cut(runs.BackendName(request.Backend), "-"); found {
+		meta.Annotations[record.ConfigurationAnnotation] = configuration
+	}
+	if source := s.OutputsSource(); source != nil {
+		meta.Annotations[record.ObjectsAnnotation] = string(runs.MustJSON(source))
+	}
+	if required := s.Required(request.Operation); required != nil {
+		meta.Annotations[history.RequirementsAnnotation] = string(runs.MustJSON(required))
+	}
+	// Each run records which requests were handled before it, because the status
+	// may be lost after the run that handled them was pruned.
+	handledRequest := s.Situation().Request
+	if request.Operation == terraform.OperationStateCommand || request.OneShot != nil {
+		// The command does not fulfil the request for a run.
+		handledRequest = s.Apply.Status.HandledRequest
+	}
+	if request.OneShot != nil {
+		meta.Annotations[record.OneShotAnnotation] = string(runs.MustJSON(runRequest(s.Apply, request.OneShot)))
+	}
+	for key, value := range map[string]string{
+		record.RequestAnnotation:        handledRequest,
+		record.CommandAnnotation:        s.Apply.Status.HandledStateCommand,
+		record.MovedAnnotation:          s.Apply.Status.HandledMove,
+		record.RestoredAnnotation:       s.Apply.Status.HandledRestore,
+		record.DriftAnnotation:          s.Situation().DriftRequest,
+		record.HandledOneShotAnnotation: strings.Join(s.Apply.Status.EndedOneShots, " "),
+	} {
+		if value != "" {
+			meta.Annotations[key] = value
+		}
+	}
+	return meta
+}
+
+// InputsOf returns the identity of the inputs of a run.
+func (s *Scope) InputsOf(next decision.Decision) string {
+	if next.OneShot {
+		return runs.OneShotInputs(s.Situation().OneShot, s.Inputs.Hash)
+	}
+	switch next.Operation {
+	case terraform.OperationRestoreState:
+		return runs.RestoreInputs(s.Situation().Restore)
+	case terraform.OperationDestroy, terraform.OperationPlanDestroy, terraform.OperationApplyDestroy:
+		return runs.DestroyInputs
+	case terraform.OperationSaveState:
+		return runs.SettleInputs
+	case terraform.OperationStateCommand:
+		return runs.CommandInputs(s.Situation().Command)
+	case terraform.OperationMoveState:
+		return runs.MoveInputs(s.Situation().Move.ID)
+	default:
+		return s.Inputs.Hash
+	}
+}

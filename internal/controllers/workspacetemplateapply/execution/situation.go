@@ -1,0 +1,127 @@
+package execution
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/decision"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/record"
+	"github.com/appthrust/capt/internal/terraform/template"
+)
+
+// onlyManual returns an approval mode if it requires approval.
+func onlyManual(mode infrav1.ApprovalMode) infrav1.ApprovalMode {
+	if mode != infrav1.ApprovalManual {
+		return ""
+	}
+	return mode
+}
+
+// oneShot returns the one-shot operation that the user requested, or what is wrong with the
+// annotation. That of another workspace is ignored: this one is a copy of it, and the
+// operation may have been executed before.
+func oneShot(apply *infrav1.WorkspaceTemplateApply) (*terraform.OneShot, string) {
+	text := apply.Annotations[infrav1.OneShotAnnotation]
+	if text == "" {
+		return nil, ""
+	}
+	operation, err := terraform.ParseOneShot(text)
+	if err != nil {
+		return nil, "Annotation " + infrav1.OneShotAnnotation + " is invalid: " + err.Error()
+	}
+	if operation.UID != string(apply.UID) {
+		return nil, ""
+	}
+	return operation, ""
+}
+
+// maxRequest is the size of a request in the status, in bytes.
+const maxRequest = 256
+
+// maxSnapshot is the size of the name of a snapshot in the status, in bytes.
+const maxSnapshot = 128 - len(runs.RestorePrefix)
+
+// Situation returns what decides the next run.
+func (s *Scope) Situation() decision.Situation {
+	status, annotations := s.Apply.Status, s.Apply.Annotations
+	next := decision.Situation{
+		Inputs: s.Inputs.Hash, AppliedInputs: status.AppliedInputs, Policy: s.Inputs.Policy,
+		Request: record.Shorten(annotations[infrav1.RunRequestedAnnotation], maxRequest), HandledRequest: status.HandledRequest,
+		Restore: record.Shorten(s.Restore(), maxSnapshot), Restored: status.HandledRestore,
+		ApprovedPlan: s.Apply.Spec.ApprovedPlan, RejectedPlan: annotations[infrav1.RejectPlanAnnotation],
+		StateBackend: runs.StateBackend(status.State), ConfiguredBackend: runs.BackendName(s.Inputs.Request.Backend), MovedBackend: annotations[infrav1.BackendMovedAnnotation],
+		Policies: s.Policies.Digest(),
+		Protect:  s.Inputs.Request.Protect, Unprotected: s.Unprotected(), Plan: status.Plan, Failure: status.Failure, Drift: status.Drift,
+		Move: s.PendingMove(), HandledCommand: status.HandledStateCommand,
+		DriftRequest: record.Shorten(annotations[infrav1.CheckDriftAnnotation], maxRequest),
+		IsOwned:      metav1.GetControllerOf(s.Apply) != nil, Former: s.FormerRequirements(),
+		LastApplied: status.AppliedAt.Time, Jitter: decision.Jitter(s.Apply), Now: s.Now,
+	}
+	next.Command, next.InvalidCommand = StateCommand(s.Apply)
+	var invalid string
+	next.OneShot, invalid = oneShot(s.Apply)
+	if next.OneShot != nil && status.OneShotEnded(next.OneShot.ID) {
+		next.OneShot = nil
+	}
+	if next.InvalidCommand == "" {
+		next.InvalidCommand = invalid
+	}
+	return next
+}
+
+// FormerRequirements returns what only the template of the existing resources requires.
+func (s *Scope) FormerRequirements() decision.Former {
+	known := runs.RequirementsIn(s.Apply.Status.State)
+	if known == nil || s.Sources.Template == nil {
+		return decision.Former{}
+	}
+	current, spec, guest := template.RequirementsOf(s.Sources.Template), s.Apply.Spec, template.GuestRequirements(s.Apply)
+	if template.Covers(current, known) {
+		return decision.Former{}
+	}
+	name := "A WorkspaceTemplate that was applied before"
+	if ref := known.TemplateRef; ref != nil {
+		name = fmt.Sprintf("WorkspaceTemplate %s, which was applied before,", runs.KeyOf(ref))
+	}
+	now := client.ObjectKeyFromObject(s.Sources.Template)
+	result := decision.Former{Protect: fmt.Sprintf(". %s protects further resources than %s, until a plan of %s is approved and applied", name, now, now)}
+	if known.Approval == infrav1.ApprovalManual && cmp.Or(onlyManual(current.Approval), onlyManual(spec.Approval), guest.Approval) == "" {
+		result.Approval = fmt.Sprintf(". %s requires the approval. When the plan is applied, only the requirements of %s count", name, now)
+	}
+	if known.DestroyApproval == infrav1.ApprovalManual && cmp.Or(onlyManual(current.DestroyApproval), onlyManual(spec.DestroyApproval), guest.DestroyApproval) == "" {
+		result.DestroyApproval = fmt.Sprintf(". %s requires the approval, because no plan of %s was approved since", name, now)
+	}
+	if template.Covers(&infrav1.StateRequirements{Protect: slices.Concat(spec.Protect, guest.Protect, current.Protect)}, &infrav1.StateRequirements{Protect: known.Protect}) {
+		result.Protect = ""
+	}
+	return result
+}
+
+// StateCommand returns the state command of the annotation, or what is wrong with the
+// annotations.
+func StateCommand(apply *infrav1.WorkspaceTemplateApply) (*terraform.StateCommand, string) {
+	if text := apply.Annotations[infrav1.MoveStateAnnotation]; text != "" {
+		if _, err := terraform.ParseMove(text); err != nil {
+			return nil, "Annotation " + infrav1.MoveStateAnnotation + " is invalid: " + err.Error()
+		}
+	}
+	text := apply.Annotations[infrav1.StateCommandAnnotation]
+	if text == "" {
+		return nil, ""
+	}
+	command, err := terraform.ParseStateCommand(text)
+	if err != nil {
+		return nil, "Annotation " + infrav1.StateCommandAnnotation + " is invalid: " + err.Error()
+	}
+	if uid := string(apply.UID); command.ID != apply.Status.HandledStateCommand && command.UID != uid && (command.UID != "" || command.Writes()) {
+		return nil, fmt.Sprintf("Annotation %s has state %s for the workspace with UID %q, but this one has UID %q: it was restored or copied, and the command may have been executed before", infrav1.StateCommandAnnotation, command.Command, command.UID, uid)
+	}
+	return command, ""
+}

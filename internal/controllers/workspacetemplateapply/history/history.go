@@ -1,0 +1,299 @@
+// Package history records in the status of a workspace, in events, metrics and traces what
+// its runs and its users did.
+package history
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"go.opentelemetry.io/otel/trace"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
+	"github.com/appthrust/capt/internal/message"
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/queue"
+	"github.com/appthrust/capt/internal/terraform/record"
+	"github.com/appthrust/capt/internal/terraform/template"
+)
+
+// MaxSummary is the size of the summary of a run in the status, in bytes.
+const MaxSummary = 2048
+
+// Limits of the status.
+const (
+	// maxAddress is the size of a resource address, in bytes.
+	maxAddress = 1024
+	// maxSaved is the number of rescued states that one run can save.
+	maxSaved = 1000
+	// maxList is the number of entries of a list.
+	maxList = 100
+)
+
+// Status is the Status of a workspace, in which the results of its runs are recorded.
+type Status struct {
+	*runs.Workspace
+	// policy is the policy of the runs. It has defaults if the template does not exist.
+	Policy template.Policy
+	// policies decide about the plan of the next run. It is nil if none applies.
+	Policies *terraform.Policies
+}
+
+// Recorder records the results of runs that have ended.
+type Recorder struct {
+	*runs.Numbers
+	Queue *queue.Queue
+	// counted has the number of the latest run in the metrics, by the UID of the workspace.
+	Counted  *sync.Map
+	Recorder events.EventRecorder
+	// Tracer receives the traces of runs. It may be nil.
+	Tracer trace.Tracer
+}
+
+// History records the results of runs that have ended in the status, the oldest
+// first. The Secrets of the runs are the source of truth: a lost status is
+// restored from them.
+func (r *Recorder) History(ctx context.Context, s *Status) error {
+	if err := r.sealEnded(ctx, s); err != nil {
+		return err
+	}
+	if s.Current() == nil {
+		s.Apply.Status.Run = nil
+	}
+	for _, run := range slices.Backward(s.Runs) {
+		if !s.IsNew(run) {
+			continue
+		}
+		if err := r.RecordRun(ctx, s, run); err != nil {
+			return err
+		}
+	}
+	s.keepLineage()
+	return nil
+}
+
+// RecordRun records the result of a run in the status. Requests to the API server may take
+// long, so none is made while a large result is in memory.
+func (r *Recorder) RecordRun(ctx context.Context, s *Status, run *runs.Run) error {
+	digest := run.Result()
+	limitTimes(digest, s.Now)
+	if s.Current() == nil && run.Number >= max(s.Apply.Status.Runs, r.LastActive(s.Workspace).Number) {
+		// The next run can start while this one is recorded, unless it has: then a write of
+		// the status has failed.
+		r.Queue.Release(s.Slot())
+	}
+	if digest.Outcome != runs.OutcomeLost || digest.Withdrawn {
+		// The record is complete. Pods and service accounts would pile up.
+		if err := r.Runners.Forget(ctx, run); err != nil {
+			return err
+		}
+	}
+	if err := r.unblockMove(ctx, run); err != nil {
+		return err
+	}
+	if err := r.SupersedeRescued(ctx, s, run, digest); err != nil {
+		return err
+	}
+	before := s.Apply.Status.DeepCopy()
+	saved, err := r.recordWhole(ctx, s, run)
+	if err == nil {
+		err = r.deleteRescued(ctx, s, saved)
+	}
+	if err != nil {
+		// The status is written whatever the error is. A run that is in it is not recorded again.
+		s.Apply.Status = *before
+		return err
+	}
+	s.StatusChanged = true
+	return nil
+}
+
+// recordWhole records what the digest of a result does not have, and counts the run. It
+// returns the rescued states that the run has saved.
+func (r *Recorder) recordWhole(ctx context.Context, s *Status, run *runs.Run) (saved []string, err error) {
+	result, err := r.Whole(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	// A runner of another version may not have done it.
+	result.Redact(terraform.NewRedactor())
+	if run.Number <= s.Apply.Status.Runs {
+		// The Secret of a run that was moved, or restored from a backup, is younger than the run.
+		startAfter(result, run.Secret.CreationTimestamp.Time)
+	}
+	if active := r.LastActive(s.Workspace); active.Number == run.Number {
+		endAfter(result, active.Seen, s.Now)
+	}
+	limitTimes(result, s.Now)
+	s.RecordResult(run, result)
+	s.RecordModule(run, result)
+	s.RecordState(run, result)
+	// A run is recorded again if the write of the status failed.
+	if counted, found := r.Counted.Load(s.Apply.UID); !found || counted.(int64) < run.Number {
+		r.Counted.Store(s.Apply.UID, run.Number)
+		ObserveRun(run, result, s.Outcome(run, result))
+		TraceRun(ctx, r.Tracer, s.Apply, run, result)
+		r.reportViolations(s, run)
+		ctrl.LoggerFrom(ctx).Info("Run ended", "run", run.ID, "operation", result.Operation, "outcome", result.Outcome,
+			"duration", Duration(result).String())
+	}
+	return firstOf(slices.DeleteFunc(result.Saved, func(name string) bool { return len(name) > runs.MaxName }), maxSaved), nil
+}
+
+// unblockMove lets clusterctl move a run that has ended.
+func (r *Recorder) unblockMove(ctx context.Context, run *runs.Run) error {
+	if _, blocked := run.Secret.Annotations[record.BlockMoveAnnotation]; !blocked {
+		return nil
+	}
+	if err := r.Annotate(ctx, run.Secret, record.BlockMoveAnnotation, nil); err != nil {
+		return fmt.Errorf("allowing the move of run %s: %w", run.ID, err)
+	}
+	return nil
+}
+
+// RecordResult writes the result of a run into the status.
+func (s *Status) RecordResult(run *runs.Run, result *terraform.Result) {
+	status := &s.Apply.Status
+	outcome := s.Outcome(run, result)
+	status.Runs = max(status.Runs, run.Number)
+	if result.Withdrawn && outcome != runs.OutcomeCanceled {
+		// It did not happen: what it was to do is decided again.
+		s.addHistory(run, result, outcome)
+		return
+	}
+	if request := run.Secret.Annotations[record.RequestAnnotation]; request != "" {
+		status.HandledRequest = request
+	}
+	if restored := run.Secret.Annotations[record.RestoredAnnotation]; restored != "" {
+		status.HandledRestore = restored
+	}
+	s.recordCommands(run)
+	s.addHistory(run, result, outcome)
+	previousPlan := status.Plan.DeepCopy()
+	if result.Plan != nil {
+		status.Plan = planStatus(run, result)
+	} else if result.Operation.AppliesPlan() && status.Plan != nil {
+		status.Plan.Waiting = new(outcome != terraform.OutcomeSucceeded)
+		status.Plan.Blocked = shownAddresses(result.Blocked)
+		recordViolations(status.Plan, run, result)
+	}
+	if _, ok := runs.ParseOneShotInputs(run.Inputs()); ok {
+		s.recordOneShot(run, result, outcome)
+		return
+	}
+	switch outcome {
+	case terraform.OutcomeSucceeded, terraform.OutcomeNoChanges:
+		if result.Operation == terraform.OperationStateCommand && runs.ChangesNothing(result.Operation, run.Inputs()) {
+			return
+		}
+		s.recordSuccess(run, result)
+	case terraform.OutcomePlanned, terraform.OutcomeDenied:
+		status.Failure = nil
+	case terraform.OutcomeBlocked:
+		if !sameBlock(previousPlan, status.Plan) {
+			status.Failure = nil
+			return
+		}
+		// The controller considered the resources released, but the runner did
+		// not. Retry with backoff.
+		s.recordFailure(run, result, outcome)
+	default:
+		s.recordFailure(run, result, outcome)
+	}
+}
+
+// addHistory adds a run to the history.
+func (s *Status) addHistory(run *runs.Run, result *terraform.Result, outcome terraform.Outcome) {
+	history := slices.Insert(s.Apply.Status.History, 0, infrav1.RunRecord{
+		ID: run.ID, Operation: infrav1.RunOperation(result.Operation), Outcome: infrav1.RunOutcome(outcome),
+		StartedAt: metav1.NewTime(result.StartedAt), Duration: metav1.Duration{Duration: Duration(result)},
+		Summary: message.Truncate(Summary(result), MaxSummary), Request: run.Request(),
+	})
+	s.Apply.Status.History = history[:min(runs.HistoryLimit(s.Apply), len(history))]
+}
+
+// sameBlock reports whether protection blocked a plan for the same resources as
+// the previous plan.
+func sameBlock(previous, current *infrav1.PlanStatus) bool {
+	return previous != nil && current != nil && previous.Inputs == current.Inputs &&
+		len(current.Blocked) > 0 && slices.Equal(previous.Blocked, current.Blocked)
+}
+
+func (s *Status) recordSuccess(run *runs.Run, result *terraform.Result) {
+	status := &s.Apply.Status
+	status.Failure = nil
+	switch result.Operation {
+	case terraform.OperationCheckDrift:
+		status.Drift = &infrav1.DriftStatus{
+			CheckedAt: metav1.NewTime(result.FinishedAt), Resources: ResourceChanges(result.Drift),
+			Request: run.Secret.Annotations[record.DriftAnnotation],
+		}
+	case terraform.OperationRestoreState:
+		// The desired inputs have to be planned again for the restored state.
+		status.HandledRestore = strings.TrimPrefix(run.Inputs(), runs.RestorePrefix)
+		status.AppliedInputs, status.Plan = "", nil
+	case terraform.OperationStateCommand:
+		status.AppliedInputs, status.Plan = "", nil
+	case terraform.OperationMoveState:
+		status.HandledMove = strings.TrimPrefix(run.Inputs(), runs.MovePrefix)
+		status.AppliedInputs, status.Plan = "", nil
+	case terraform.OperationSaveState:
+	case terraform.OperationDestroy, terraform.OperationPlanDestroy, terraform.OperationApplyDestroy:
+		status.AppliedInputs, status.Outputs = "", nil
+	default:
+		status.AppliedInputs, status.AppliedAt = run.Inputs(), metav1.NewTime(result.FinishedAt)
+		s.endDrift()
+	}
+}
+
+// keepLineage records the lineage of the state where it survives a move to another management
+// cluster or a restore. The status does not.
+func (s *Status) keepLineage() {
+	state := s.Apply.Status.State
+	if state == nil || state.Lineage == "" || s.Apply.Annotations[infrav1.StateLineageAnnotation] == state.Lineage {
+		return
+	}
+	if s.Apply.Annotations == nil {
+		s.Apply.Annotations = map[string]string{}
+	}
+	s.Apply.Annotations[infrav1.StateLineageAnnotation] = state.Lineage
+}
+
+// sealEnded seals the runs that have ended and have no seal of this manager, before
+// anything is recorded: the status, by which they are known now, will forget them. It
+// returns a conflict until the cache has the seals.
+func (r *Recorder) sealEnded(ctx context.Context, s *Status) error {
+	sealed := false
+	for _, run := range s.Runs {
+		if run.Origin == runs.OriginSealed || !record.Finished(run.Secret) {
+			continue
+		}
+		changed := run.Secret.DeepCopy()
+		if changed.Annotations == nil {
+			changed.Annotations = map[string]string{}
+		}
+		// The run may have written it, to have tokens signed with other credentials.
+		delete(changed.Annotations, record.ObjectsAnnotation)
+		changed.Annotations[record.OperationAnnotation] = string(run.Operation())
+		if inputs := run.Inputs(); inputs != "" {
+			changed.Annotations[record.InputsAnnotation] = inputs
+		}
+		s.Seal(changed)
+		// The cache has only parts of the Secret, so it is patched, not updated.
+		if err := r.Client.Patch(ctx, changed, client.MergeFromWithOptions(run.Secret, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("sealing run %s: %w", run.ID, err)
+		}
+		sealed = true
+	}
+	if sealed {
+		return s.StaleCache()
+	}
+	return nil
+}
