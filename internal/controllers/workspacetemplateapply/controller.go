@@ -277,7 +277,7 @@ func (r *Reconciler) cleanUp(ctx context.Context, s *execution.Scope) error {
 }
 
 // releaseGone drops what is in memory about a workspace that does not exist. Otherwise it
-// would keep a slot of the queue for ever.
+// would keep a slot of the queue forever.
 func (r *Reconciler) releaseGone(key client.ObjectKey) {
 	r.tracker.Set(key, nil)
 	r.queue.Release(queue.Key{Namespace: key.Namespace, Name: key.Name})
@@ -304,4 +304,64 @@ func (r *Reconciler) index(ctx context.Context, mgr ctrl.Manager) error {
 // the workspace of a run.
 func RunExit(run terraform.Run) event.GenericEvent {
 	return workspaceEvent(run.Namespace, run.Workspace)
+}
+
+// requirements keeps what the template of the existing resources requires in the status, and
+// sets the policy of the next run. A user who may change the reference to the template, for
+// example in the owner of the workspace, must not thereby switch approval or protection off:
+// the requirements follow the template while it is used, and those of another one replace them
+// only with an approved plan.
+func (*Reconciler) requirements(_ context.Context, s *execution.Scope) error {
+	if state := s.Apply.Status.State; state != nil {
+		state.Requirements = s.RequirementsOf(state)
+	}
+	s.Policy = template.PolicyOf(template.Sources{Apply: s.Apply, Template: s.Template})
+	return nil
+}
+
+func (r *Reconciler) scope(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, _ *clusterv1.Cluster) (*execution.Scope, error) {
+	s := execution.NewScope(&runs.Workspace{Apply: apply, Now: r.Now()})
+	s.DefaultAccount, s.MaxTimeout = r.Limits.DefaultServiceAccount, r.MaxTimeout
+	if err := r.store.ReadRuns(ctx, s.Workspace); err != nil {
+		return nil, err
+	}
+	// The step dependencies waits for a template that does not exist.
+	known := template.Sources{Apply: apply, Template: &infrav1.WorkspaceTemplate{}}
+	if err := r.Client.Get(ctx, apply.Spec.TemplateRef.Key(apply.Namespace), known.Template); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("reading the template: %w", err)
+	}
+	s.Template, s.Policy = known.Template, template.PolicyOf(known)
+	var err error
+	if s.Policies, err = r.resolver.PoliciesOf(ctx, apply, known.Template); err != nil {
+		return nil, err
+	}
+	history.ExpectViolations(s.Policies)
+	return s, nil
+}
+
+func (r *Reconciler) pruneDeleted(ctx context.Context, s *execution.Scope) error {
+	return r.cleaner.PruneDeleted(ctx, s.Workspace)
+}
+
+// prune deletes what the workspace does not need any more.
+func (r *Reconciler) prune(ctx context.Context, s *execution.Scope) (err error) {
+	s.Unpruned, err = r.cleaner.Prune(ctx, s.Workspace)
+	return err
+}
+
+func untilPruned(s *execution.Scope) time.Duration {
+	if s.Unpruned {
+		return cleanup.PruneInterval
+	}
+	return 0
+}
+
+func (r *Reconciler) pruneTransfers(ctx context.Context, s *execution.Scope) (err error) {
+	s.TransfersExpire, err = r.cleaner.PruneTransfers(ctx, s.Workspace)
+	return err
+}
+
+// whilePaused deletes the transferred states that captctl left: they are confidential.
+func (r *Reconciler) whilePaused(ctx context.Context, apply *infrav1.WorkspaceTemplateApply) (time.Duration, error) {
+	return r.cleaner.PruneTransfers(ctx, &runs.Workspace{Apply: apply, Now: r.Now()})
 }

@@ -1008,7 +1008,7 @@ func TestReconcile_destroysWhileTheLockIsHeld(t *testing.T) {
 	c.Expect(client.IgnoreNotFound(c.server.Get(t.Context(), key(lease.Name), lease))).To(Succeed())
 }
 
-// The next workspace of the name would refuse the state, or wait for its lock for ever.
+// The next workspace of the name would refuse the state, or wait for its lock forever.
 func TestReconcile_destroysAgainIfTheStateIsNotFree(t *testing.T) {
 	c := newTestController(t, append(values(), newApply())...)
 	c.reconcile()
@@ -1311,7 +1311,7 @@ func TestReconcile_withdrawsARunWithAnotherRequest(t *testing.T) {
 }
 
 // A Job or a RoleBinding that a user has created under the name of the run must not hold
-// a slot for ever.
+// a slot forever.
 func TestReconcile_freesTheSlotOfARunThatCannotStart(t *testing.T) {
 	c := newTestController(t, append(values(), newApply())...)
 	c.reconcile()

@@ -16,6 +16,7 @@ import (
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/decision"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/sources"
+	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
@@ -225,4 +226,47 @@ func SurplusSnapshots(secrets []corev1.Secret, limit int) []corev1.Secret {
 		surplus = append(surplus, chunks[name]...)
 	}
 	return surplus
+}
+
+// SurplusModules returns the Secrets of module content that no run uses any more. The
+// artifact of a Flux source is used if the content is not stored.
+func SurplusModules(workspace terraform.WorkspaceRef, secrets []corev1.Secret, module *infrav1.ModuleStatus) []corev1.Secret {
+	used := ""
+	if module != nil {
+		used = module.Archive
+	}
+	if used == "" && module != nil && module.Artifact != "" {
+		used = record.ModuleName(workspace, module.Artifact)
+	}
+	var surplus []corev1.Secret
+	for _, secret := range secrets {
+		if used == "" || !record.IsChunk(secret.Name, used) {
+			surplus = append(surplus, secret)
+		}
+	}
+	return surplus
+}
+
+// transferLifetime is how long a state that a user pulled or pushed may exist. captctl
+// deletes it after the command.
+const transferLifetime = time.Hour
+
+// PruneTransfers deletes the transferred states that captctl left, whatever the
+// workspace does. It returns the time until the next one is deleted, or 0.
+func (r *Cleaner) PruneTransfers(ctx context.Context, s *runs.Workspace) (next time.Duration, err error) {
+	transfers, err := r.Secrets(ctx, s, record.ComponentTransfer)
+	if err != nil {
+		return 0, err
+	}
+	var expired []corev1.Secret
+	for i := range transfers {
+		wait := transfers[i].CreationTimestamp.Add(transferLifetime).Sub(s.Now)
+		switch {
+		case wait <= 0:
+			expired = append(expired, transfers[i])
+		case next == 0 || wait < next:
+			next = max(PruneInterval, wait)
+		}
+	}
+	return next, r.DeleteAll(ctx, s, expired)
 }

@@ -320,3 +320,21 @@ func Jitter(apply *infrav1.WorkspaceTemplateApply) float64 {
 // Former explains which settings only the template of the existing resources requires, and not
 // the workspace or its current template. A text is empty if there is none.
 type Former struct{ Approval, DestroyApproval, Protect string }
+
+// GaveUp reports whether a workspace with this failure is not retried any more because its
+// attempts have reached the limit of its policy.
+func GaveUp(policy template.Policy, failure *infrav1.FailureStatus) bool {
+	return policy.RetryLimit != nil && failure.Attempts > *policy.RetryLimit && countsAsAttempt(failure)
+}
+
+// DriftUnknown reports whether the drift checks of a workspace with this policy fail. A failure
+// that is soon followed by another check does not count. Without periodic checks, only the user
+// who requests one waits for its result.
+func DriftUnknown(policy template.Policy, drift *infrav1.DriftStatus) bool {
+	return ChecksDrift(policy) && CheckFailed(drift) && drift.NextAt.IsZero()
+}
+
+// CheckFailed reports whether the latest check that was not canceled failed.
+func CheckFailed(drift *infrav1.DriftStatus) bool {
+	return drift != nil && drift.Failure != "" && drift.FailedAt.After(drift.CheckedAt.Time)
+}

@@ -168,7 +168,7 @@ func (s *Scope) Obsolete(run *runs.Run) string {
 		return s.ObsoleteInDeletion(run)
 	case run.Operation() == terraform.OperationMoveState:
 		if move := s.RequestedMove(); move == nil || runs.MoveInputs(move.ID) != run.Inputs() {
-			return "The state shall not move any more"
+			return "The request to move the state was withdrawn"
 		}
 		return ""
 	case s.Inputs == nil:
@@ -201,7 +201,7 @@ func (s *Scope) ObsoleteInDeletion(run *runs.Run) string {
 	case run.Operation() == terraform.OperationSaveState && !retain:
 		return "The resources are not retained"
 	case run.Operation() == terraform.OperationRestoreState && run.Inputs() != runs.RestoreInputs(record.Shorten(s.Restore(), maxSnapshot)):
-		return "The snapshot shall not be restored any more"
+		return "The request to restore the snapshot was withdrawn"
 	default:
 		return ""
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/history"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/queue"
 	"github.com/appthrust/capt/internal/terraform/record"
 	"github.com/appthrust/capt/internal/version"
 )
@@ -177,4 +178,101 @@ func (s *Scope) InputsOf(next decision.Decision) string {
 	default:
 		return s.Inputs.Hash
 	}
+}
+
+// Group returns the queue Group of the runs that share the limit of the provider
+// config. It has no limit if the inputs are unknown.
+func (s *Scope) Group() queue.Group {
+	namespace := ""
+	if borrower, sealed := s.BorrowerKey(); sealed {
+		// A forged annotation would charge the slot to another namespace.
+		namespace = borrower.Namespace
+	}
+	if s.Inputs == nil || s.Sources.ProviderConfig == nil || s.Inputs.Policy.MaxConcurrent == 0 {
+		return queue.Group{Namespace: namespace}
+	}
+	return queue.Group{
+		Name:      s.Sources.ProviderConfig.Namespace + "/" + s.Sources.ProviderConfig.Name,
+		Limit:     s.Inputs.Policy.MaxConcurrent,
+		Namespace: namespace,
+	}
+}
+
+// groupOf returns the group of the next run. Drift checks for which no user waits are background
+// runs.
+func (s *Scope) groupOf(next decision.Decision) queue.Group {
+	group := s.Group()
+	group.Background = next.Operation == terraform.OperationCheckDrift && !s.Situation().DriftCheckRequested()
+	return group
+}
+
+// knownState returns what the next run has to find in its backend.
+func (s *Scope) knownState() terraform.KnownState {
+	known := terraform.KnownState{Adopt: s.Apply.Annotations[infrav1.AdoptStateAnnotation], Expected: s.ExpectedLineage()}
+	state := s.Apply.Status.State
+	if state == nil {
+		return known
+	}
+	// If the state is in another backend and the user has not moved it, it has no
+	// resources. Its version distinguishes it from earlier ones nevertheless.
+	known.StateInfo, known.Unconfirmed = runs.StateInfo(state), state.Confirmation == infrav1.StateUnconfirmed
+	backend := runs.BackendName(s.Inputs.Request.Backend)
+	known.Moved = state.Backend != "" && runs.BackendOf(state) != backend && s.Apply.Annotations[infrav1.BackendMovedAnnotation] == backend
+	return known
+}
+
+// from returns the part of a request that describes the backend which has the state.
+func (s *Scope) from() *terraform.Request {
+	from := s.MoveFrom.Request
+	from.Module = terraform.Module{}
+	from.BreakLock = s.Apply.Annotations[infrav1.ForceUnlockAnnotation]
+	from.Rescued = s.rescued
+	state := s.Apply.Status.State
+	from.State = terraform.KnownState{
+		StateInfo: runs.StateInfo(state), Unconfirmed: state.Confirmation == infrav1.StateUnconfirmed,
+		Adopt: s.Apply.Annotations[infrav1.AdoptStateAnnotation],
+	}
+	return &from
+}
+
+// PinModule makes a run use the module content that was resolved for its inputs. New
+// inputs and a run that the user requests use what the addresses resolve to now. A
+// saved plan is applied with the content that it was created from.
+func PinModule(request *terraform.Request, resolved *infrav1.ModuleStatus, inputs, userRequest string) {
+	switch {
+	case userRequest != "" && (resolved == nil || userRequest != resolved.Request) &&
+		(runs.ResolvesModule(request.Operation) || request.Operation.Destroys()) && !isLost(request.Module.Artifact):
+		// Also if a run for the request failed before it resolved the addresses.
+		request.Module.Refetch = true
+	case resolved == nil:
+	case isPinned(resolved, request, inputs):
+		request.Module.Pin = &terraform.ModuleContent{Digest: resolved.Digest, Revision: resolved.Revision, Archive: resolved.Archive}
+		if artifact := request.Module.Artifact; artifact != nil {
+			// The source may have another one now.
+			request.Module.Artifact = &terraform.Artifact{Source: artifact.Source, Digest: resolved.Artifact, Revision: resolved.Revision}
+		}
+	default:
+		request.Module.Refetch = true
+	}
+}
+
+// isLost reports whether a Flux source does not provide its artifact any more.
+func isLost(artifact *terraform.Artifact) bool { return artifact != nil && artifact.Digest == "" }
+
+// moduleRequest returns the user's latest run request, unless it was handled and no
+// module was resolved.
+func (s *Scope) moduleRequest() string {
+	if current := s.Situation(); s.Apply.Status.Module != nil || current.Requested() {
+		return current.Request
+	}
+	return ""
+}
+
+// isPinned reports whether a run uses the content that was resolved. Runs that do not
+// apply the inputs use that of the last plan.
+func isPinned(resolved *infrav1.ModuleStatus, request *terraform.Request, inputs string) bool {
+	if runs.ResolvesModule(request.Operation) || request.Operation == terraform.OperationApply {
+		return resolved.Inputs == inputs
+	}
+	return resolved.Source == runs.ModuleSource(request.Module)
 }

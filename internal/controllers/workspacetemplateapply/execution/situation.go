@@ -10,7 +10,9 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/decision"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/history"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
+	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/record"
 	"github.com/appthrust/capt/internal/terraform/template"
@@ -124,4 +126,18 @@ func StateCommand(apply *infrav1.WorkspaceTemplateApply) (*terraform.StateComman
 		return nil, fmt.Sprintf("Annotation %s has state %s for the workspace with UID %q, but this one has UID %q: it was restored or copied, and the command may have been executed before", infrav1.StateCommandAnnotation, command.Command, command.UID, uid)
 	}
 	return command, ""
+}
+
+// destroyApproved reports whether the plan of the deletion that waits is approved.
+func (s *Scope) destroyApproved() bool {
+	plan := s.Apply.Status.Plan
+	return decision.IsDestroyPlan(plan) && s.Apply.Spec.ApprovedPlan == plan.ID && s.Apply.Annotations[infrav1.RejectPlanAnnotation] != plan.ID
+}
+
+// runRequest returns the one-shot operation of a run for its record.
+func runRequest(apply *infrav1.WorkspaceTemplateApply, operation *terraform.OneShot) *infrav1.RunRequest {
+	return &infrav1.RunRequest{
+		ID: operation.ID, Arguments: message.Truncate(message.OneLine(operation.Arguments()), history.MaxSummary),
+		RequestedBy: message.Truncate(message.OneLine(infrav1.RequesterOf(apply, operation.ID)), history.MaxUserName),
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"go.opentelemetry.io/otel/trace"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -296,4 +297,77 @@ func (r *Recorder) sealEnded(ctx context.Context, s *Status) error {
 		return s.StaleCache()
 	}
 	return nil
+}
+
+// maxSkew is how much a run may end before the manager saw it running. Caches are a little
+// behind.
+const maxSkew = time.Minute
+
+// endAfter makes a run end now if it says that it ended before it was last seen running: the
+// clock of its node is behind. Retries would start at once.
+func endAfter(result *terraform.Result, seen, now time.Time) {
+	if seen.Sub(result.FinishedAt) > maxSkew {
+		result.StartedAt, result.FinishedAt = result.StartedAt.Add(now.Sub(result.FinishedAt)), now
+	}
+}
+
+// startAfter makes a run start after its Secret was created, and end as much later. The clock
+// of its node may be behind that of the API server: retries would start at once.
+func startAfter(result *terraform.Result, created time.Time) {
+	if behind := created.Sub(result.StartedAt); behind > 0 {
+		result.StartedAt, result.FinishedAt = created, result.FinishedAt.Add(behind)
+	}
+}
+
+// limitTimes makes a run end after its start and before now. The run reports when it started and
+// ended, and retries and the next check of drift follow from that: they would never start, or
+// always at once.
+func limitTimes(result *terraform.Result, now time.Time) {
+	if result.FinishedAt.Before(result.StartedAt) {
+		result.FinishedAt = result.StartedAt
+	}
+	if result.FinishedAt.After(now) {
+		result.FinishedAt = now
+	}
+	if result.StartedAt.After(result.FinishedAt) {
+		result.StartedAt = result.FinishedAt
+	}
+}
+
+// Duration returns how long a run took.
+func Duration(result *terraform.Result) time.Duration {
+	return result.FinishedAt.Sub(result.StartedAt).Round(time.Millisecond)
+}
+
+// maxCurrent is the number of resources in the progress of the status.
+const maxCurrent = 10
+
+// SetRunStatus writes a run that has not ended into the status. The progress may
+// be nil.
+func (s *Status) SetRunStatus(run *runs.Run, progress *terraform.Progress) {
+	started := run.Secret.CreationTimestamp
+	if started.IsZero() {
+		started = metav1.NewTime(s.Now)
+	}
+	s.Apply.Status.Run = &infrav1.RunStatus{
+		ID: run.ID, Operation: infrav1.RunOperation(run.Operation()), Inputs: run.Inputs(), StartedAt: started, Request: run.Request(),
+	}
+	if progress == nil {
+		return
+	}
+	s.Apply.Status.Run.Progress = shownProgress(progress)
+}
+
+// shownProgress returns a progress as the status shows it. The run wrote it: what the schema
+// of the status does not allow would prevent every write of the status.
+func shownProgress(progress *terraform.Progress) *infrav1.RunProgress {
+	shown := &infrav1.RunProgress{Phase: message.Truncate(string(progress.Phase), runs.MaxWord), Done: count(progress.Done), Total: count(progress.Total)}
+	for _, c := range firstOf(progress.Current, maxCurrent) {
+		if c.Address != "" {
+			shown.Current = append(shown.Current, infrav1.CurrentResource{
+				Address: message.Truncate(c.Address, maxAddress), Action: message.Truncate(string(c.Action), runs.MaxWord), Since: metav1.NewTime(c.Since),
+			})
+		}
+	}
+	return shown
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/record"
+	"github.com/appthrust/capt/internal/terraform/template"
 )
 
 // RecordState writes into the status what a run that has ended reported about the
@@ -157,3 +158,71 @@ func (r *Recorder) deleteRescued(ctx context.Context, s *Status, names []string)
 		return !slices.ContainsFunc(names, func(name string) bool { return record.IsChunk(secret.Name, name) })
 	}))
 }
+
+// RequirementsAnnotation is the annotation of a run with what its template required when the
+// run was created.
+const RequirementsAnnotation = "capt.appthrust.io/requirements"
+
+// requiredBy returns what the template of a recorded run required, or nil.
+func requiredBy(run *runs.Run) *infrav1.StateRequirements {
+	text := run.Secret.Annotations[RequirementsAnnotation]
+	if text == "" || !runs.CreatesResources(run.Operation()) {
+		return nil
+	}
+	required := &infrav1.StateRequirements{}
+	if err := json.Unmarshal([]byte(text), required); err != nil {
+		return nil
+	}
+	return required
+}
+
+// recordRequirements records in the status what the template of a run that has ended
+// requires. Until a user has approved a plan of the template, and it was applied, the known
+// requirements hold as well, unless those of the template are as strict.
+func (s *Status) recordRequirements(known *infrav1.StateRequirements, run *runs.Run, result *terraform.Result) {
+	if known == nil {
+		// The status was lost.
+		previous, _ := s.PreviousState(run)
+		known = runs.RequirementsIn(previous)
+	}
+	if required := requiredBy(run); required != nil {
+		_, once := runs.ParseOneShotInputs(run.Inputs())
+		approved := run.Operation() == terraform.OperationApply && !once
+		succeeded := result.Outcome == terraform.OutcomeSucceeded || result.Outcome == terraform.OutcomeNoChanges
+		if succeeded && (approved || template.Covers(required, known)) {
+			known = required
+		}
+		known = template.MergeRequirements(known, required)
+	}
+	if state := s.Apply.Status.State; state != nil {
+		state.Requirements = known
+	}
+}
+
+// RecordModule records the module content that a run resolved for its inputs.
+func (s *Status) RecordModule(run *runs.Run, result *terraform.Result) {
+	source := run.Secret.Annotations[record.SourceAnnotation]
+	switch {
+	case !runs.ResolvesModule(result.Operation) || result.Module != nil && result.Module.Digest == "":
+		return
+	case result.Module == nil:
+		if slices.Contains(runs.SettledOutcomes, result.Outcome) || result.Outcome == terraform.OutcomePlanned {
+			// The module does not fetch anything any more.
+			s.Apply.Status.Module = nil
+		}
+		return
+	}
+	module := &infrav1.ModuleStatus{
+		Digest: record.Shorten(result.Module.Digest, maxRevision), Revision: record.Shorten(result.Module.Revision, maxRevision),
+		Artifact: run.Secret.Annotations[record.ArtifactAnnotation],
+		Source:   source, Inputs: run.BaseInputs(), Request: run.Secret.Annotations[record.RequestAnnotation],
+	}
+	if name := record.ModuleName(s.Ref(), result.Module.Digest); result.Module.Archive == name {
+		// A run must not choose which Secret later runs read.
+		module.Archive = name
+	}
+	s.Apply.Status.Module = module
+}
+
+// maxRevision is the size of the revision of a module, in bytes.
+const maxRevision = 128

@@ -23,7 +23,7 @@ const (
 )
 
 // recordViolations writes what the policies decided about a plan into its status. The
-// report is the word of the run, so its texts are limited.
+// run wrote the report, so its strings are limited.
 func recordViolations(plan *infrav1.PlanStatus, run *runs.Run, result *terraform.Result) {
 	if !runs.DecidesAbout(result.Operation) {
 		return

@@ -19,6 +19,7 @@ import (
 	"github.com/appthrust/capt/internal/kubernetes/object"
 	"github.com/appthrust/capt/internal/reconcile"
 	"github.com/appthrust/capt/internal/reconcile/fault"
+	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/template"
 )
 
@@ -356,4 +357,45 @@ func FindCycle(start *infrav1.WorkspaceTemplateApply, get func(client.ObjectKey)
 		names = append(names, key.Name)
 	}
 	return names, err
+}
+
+// OutputsSource returns what the next run uses, or nil if it is not known.
+func (s *Resolved) OutputsSource() *infrav1.OutputsSource {
+	if s.Sources.Template == nil {
+		return nil
+	}
+	source := &infrav1.OutputsSource{TemplateRef: ReferenceTo(s.Sources.Template)}
+	if config := s.Sources.ProviderConfig; config != nil {
+		source.ProviderConfigRef = new(ReferenceTo(config))
+	}
+	return source
+}
+
+func ReferenceTo(obj client.Object) infrav1.ObjectReference {
+	return infrav1.ObjectReference{Namespace: obj.GetNamespace(), Name: obj.GetName()}
+}
+
+// RequirementsOf returns the requirements of the resources of a state.
+func (s *Resolved) RequirementsOf(state *infrav1.StateStatus) *infrav1.StateRequirements {
+	current, known := s.Apply.Spec.TemplateRef.Key(s.Apply.Namespace), state.Requirements
+	switch {
+	case !runs.InUse(state):
+		return nil
+	case known != nil && (known.TemplateRef == nil || runs.KeyOf(known.TemplateRef) != current):
+		return known
+	case s.Template.Name == "":
+		// It does not exist any more.
+		return known
+	default:
+		return template.RequirementsOf(s.Template)
+	}
+}
+
+// Required returns what the template of a new run requires, or nil if the run creates nothing
+// with it.
+func (s *Resolved) Required(operation terraform.Operation) *infrav1.StateRequirements {
+	if s.Sources.Template == nil || !runs.CreatesResources(operation) {
+		return nil
+	}
+	return template.RequirementsOf(s.Sources.Template)
 }

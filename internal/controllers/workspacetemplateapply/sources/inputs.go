@@ -25,7 +25,7 @@ func (r *Resolver) Inputs(s *Resolved) error {
 }
 
 // RedactStatus masks the secrets of the inputs in what a run reported. The runner has
-// masked them, but the report is the word of the run.
+// masked them, but the run wrote the report.
 func (s *Resolved) RedactStatus() {
 	status := &s.Apply.Status
 	if status.Failure == nil && !s.StatusChanged {
