@@ -148,8 +148,8 @@ func TestAttend_remembersThatARunHasNotEnded(t *testing.T) {
 	c := newTestController(t, append(values(), newApply())...)
 	c.reconcile()
 	s := execution.NewScope(&runs.Workspace{Apply: c.get()})
-	c.Expect(c.reconciler.build().numbers.LastActive(s.Workspace)).To(Equal(runs.ActiveRun{1, noon}))
+	c.Expect(c.reconciler.build().numbers.LastActive(s.Workspace)).To(Equal(runs.ActiveRun{Number: 1, Seen: noon}))
 	c.reconciler.Now = func() time.Time { return noon.Add(time.Minute) }
 	c.reconcile()
-	c.Expect(c.reconciler.build().numbers.LastActive(s.Workspace)).To(Equal(runs.ActiveRun{1, noon.Add(time.Minute)}))
+	c.Expect(c.reconciler.build().numbers.LastActive(s.Workspace)).To(Equal(runs.ActiveRun{Number: 1, Seen: noon.Add(time.Minute)}))
 }

@@ -61,7 +61,7 @@ func (r *Cleaner) Prune(ctx context.Context, s *runs.Workspace) (unpruned bool, 
 }
 
 const (
-	// pruneInterval is how often the cache is checked for the newest snapshot, for
+	// PruneInterval is how often the cache is checked for the newest snapshot, for
 	// pruneTimeout after the run. Snapshots have no watch.
 	PruneInterval = 5 * time.Second
 	pruneTimeout  = time.Minute

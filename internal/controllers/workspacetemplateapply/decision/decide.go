@@ -32,51 +32,51 @@ func Quoted(comment string) string {
 // Situation is everything that decides what a workspace without a running run
 // does next.
 type Situation struct {
-	// inputs is the hash of the desired inputs, appliedInputs that of the inputs
+	// Inputs is the hash of the desired inputs, AppliedInputs that of the inputs
 	// that were applied last.
 	Inputs, AppliedInputs string
 	Policy                template.Policy
-	// request is the user's latest run request, handledRequest the latest one
+	// Request is the user's latest run request, HandledRequest the latest one
 	// that a run fulfilled.
 	Request, HandledRequest string
-	// restore is the snapshot that the user wants to restore, restored the
+	// Restore is the snapshot that the user wants to restore, Restored the
 	// snapshot that was restored last.
 	Restore, Restored string
-	// stateBackend is the backend that has the state, configuredBackend the one
-	// that the next run uses, and movedBackend the one to which the user says that
+	// StateBackend is the backend that has the state, ConfiguredBackend the one
+	// that the next run uses, and MovedBackend the one to which the user says that
 	// the state was moved.
 	StateBackend, ConfiguredBackend, MovedBackend string
-	// move is the user's request to move the state to the configured backend, nil if
+	// Move is the user's request to move the state to the configured backend, nil if
 	// there is none.
 	Move *terraform.Move
-	// command is the user's latest state command, handledCommand the ID of the one
+	// Command is the user's latest state command, HandledCommand the ID of the one
 	// that was executed last.
 	Command        *terraform.StateCommand
 	HandledCommand string
-	// oneShot is the one-shot operation that the user requested last. It is nil if it has
+	// OneShot is the one-shot operation that the user requested last. It is nil if it has
 	// ended.
 	OneShot *terraform.OneShot
-	// invalidCommand describes an invalid state command, move or one-shot operation.
+	// InvalidCommand describes an invalid state command, move or one-shot operation.
 	InvalidCommand string
-	// approvedPlan and rejectedPlan are plan IDs.
+	// ApprovedPlan and RejectedPlan are plan IDs.
 	ApprovedPlan, RejectedPlan string
-	// protect lists the protected resources, unprotected the ones that the user
+	// Protect lists the protected resources, Unprotected the ones that the user
 	// released.
 	Protect, Unprotected []string
-	// policies is the digest of the policies that apply to the workspace.
+	// Policies is the digest of the policies that apply to the workspace.
 	Policies string
 	Plan     *infrav1.PlanStatus
 	Failure  *infrav1.FailureStatus
 	Drift    *infrav1.DriftStatus
-	// driftRequest is the user's latest request for a drift check.
+	// DriftRequest is the user's latest request for a drift check.
 	DriftRequest string
-	// lastApplied is the time of the last successful apply.
+	// LastApplied is the time of the last successful apply.
 	LastApplied time.Time
-	// former is what only the template of the existing resources requires.
+	// Former is what only the template of the existing resources requires.
 	Former Former
-	// isOwned is set if the workspace belongs to a cluster or a machine.
+	// IsOwned is set if the workspace belongs to a cluster or a machine.
 	IsOwned bool
-	// jitter is between -1 and 1. It is constant for a workspace.
+	// Jitter is between -1 and 1. It is constant for a workspace.
 	Jitter float64
 	Now    time.Time
 }
@@ -84,9 +84,9 @@ type Situation struct {
 // Decision is the run that a workspace starts next.
 type Decision struct {
 	Operation terraform.Operation
-	// plan is the plan that an Apply applies.
+	// Plan is the plan that an Apply applies.
 	Plan string
-	// oneShot is set if the run executes the one-shot operation of the user.
+	// OneShot is set if the run executes the one-shot operation of the user.
 	OneShot bool
 }
 

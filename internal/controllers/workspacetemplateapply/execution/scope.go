@@ -17,16 +17,16 @@ type Scope struct {
 	*history.Status
 	*sources.Resolved
 
-	// maxTimeout is the longest timeout of a run, or 0.
+	// MaxTimeout is the longest timeout of a run, or 0.
 	MaxTimeout time.Duration
 	// rescued are the names of the states that runs could not save to the backend.
 	rescued []string
-	// keepsSlot is set if the workspace waits for a slot in the queue, or has started a
+	// KeepsSlot is set if the workspace waits for a slot in the queue, or has started a
 	// run with it.
 	KeepsSlot bool
-	// transfersExpire is the time until the next transferred state is deleted, or 0.
+	// TransfersExpire is the time until the next transferred state is deleted, or 0.
 	TransfersExpire time.Duration
-	// unpruned is set if the cache does not have the newest snapshot yet.
+	// Unpruned is set if the cache does not have the newest snapshot yet.
 	Unpruned bool
 }
 

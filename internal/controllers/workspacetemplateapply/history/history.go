@@ -41,9 +41,9 @@ const (
 // Status is the Status of a workspace, in which the results of its runs are recorded.
 type Status struct {
 	*runs.Workspace
-	// policy is the policy of the runs. It has defaults if the template does not exist.
+	// Policy is the policy of the runs. It has defaults if the template does not exist.
 	Policy template.Policy
-	// policies decide about the plan of the next run. It is nil if none applies.
+	// Policies decide about the plan of the next run. It is nil if none applies.
 	Policies *terraform.Policies
 }
 
@@ -51,7 +51,7 @@ type Status struct {
 type Recorder struct {
 	*runs.Numbers
 	Queue *queue.Queue
-	// counted has the number of the latest run in the metrics, by the UID of the workspace.
+	// Counted has the number of the latest run in the metrics, by the UID of the workspace.
 	Counted  *sync.Map
 	Recorder events.EventRecorder
 	// Tracer receives the traces of runs. It may be nil.

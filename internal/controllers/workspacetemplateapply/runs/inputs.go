@@ -70,7 +70,7 @@ const (
 	// commandPrefix precedes the command and its ID in the inputs of a run that
 	// executes a state command.
 	commandPrefix = "state "
-	// movePrefix precedes the ID of the request in the inputs of a run that moves the
+	// MovePrefix precedes the ID of the request in the inputs of a run that moves the
 	// state.
 	MovePrefix = "move "
 )

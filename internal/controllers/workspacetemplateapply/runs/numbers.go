@@ -184,7 +184,7 @@ func (r *Numbers) stopChanged(ctx context.Context, s *Workspace, id string) erro
 type Numbers struct {
 	*Store
 	Runners executors
-	// unused has the numbers of runs that could not be created, and active the activeRun of
+	// Unused has the numbers of runs that could not be created, and Active the ActiveRun of
 	// each workspace, by its UID.
 	Unused, Active *sync.Map
 }
@@ -192,7 +192,7 @@ type Numbers struct {
 // ActiveRun is the latest run of a workspace that this process has started or attended.
 type ActiveRun struct {
 	Number int64
-	// seen is when the run was last known not to have ended.
+	// Seen is when the run was last known not to have ended.
 	Seen time.Time
 }
 

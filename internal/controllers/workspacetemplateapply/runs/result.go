@@ -22,7 +22,7 @@ const MaxWord = 32
 // hundred runs. So a scope has a digest of each result, and reads a whole one where it needs it.
 
 const (
-	// maxText is the size of a text of a diagnostic, in bytes. The status has less of it.
+	// MaxText is the size of a text of a diagnostic, in bytes. The status has less of it.
 	MaxText = 16 << 10
 	// maxLockFile is the size of the dependency lock file that the next run gets.
 	maxLockFile = 512 << 10
@@ -170,7 +170,7 @@ func (r *Store) Whole(ctx context.Context, run *Run) (*terraform.Result, error) 
 const (
 	// maxPlanID is the size of the identifier of a plan in the status, in bytes.
 	maxPlanID = 64
-	// maxName is the size of the name of an object, in bytes.
+	// MaxName is the size of the name of an object, in bytes.
 	MaxName = 253
 )
 

@@ -70,9 +70,9 @@ func MayHaveChanged(result *terraform.Result) bool {
 }
 
 const (
-	// outcomeCanceled is the outcome of a run that the user canceled.
+	// OutcomeCanceled is the outcome of a run that the user canceled.
 	OutcomeCanceled terraform.Outcome = "Canceled"
-	// outcomeLost is the outcome of a run that ended without a result.
+	// OutcomeLost is the outcome of a run that ended without a result.
 	OutcomeLost terraform.Outcome = "Lost"
 )
 
@@ -153,12 +153,12 @@ func CreatesResources(operation terraform.Operation) bool {
 // Run is the Secret of a run.
 type Run struct {
 	ID string
-	// workspace is the name of the workspace. That in the Secret may be another one.
+	// Workspace is the name of the workspace. That in the Secret may be another one.
 	Workspace    string
 	WorkspaceUID types.UID
 	Number       int64
 	Secret       *corev1.Secret
-	// origin is how the run is known to be of this manager.
+	// Origin is how the run is known to be of this manager.
 	Origin origin
 	// known is what the status says about the run, if the seal does not prove that its
 	// annotations are those with which the manager created it.

@@ -167,13 +167,13 @@ func (s *Workspace) StaleCache() error {
 type Workspace struct {
 	Apply *infrav1.WorkspaceTemplateApply
 	Now   time.Time
-	// key authenticates the runs.
+	// Key authenticates the runs.
 	Key *seal.Key
-	// runs are the recorded runs, the newest first.
+	// Runs are the recorded runs, the newest first.
 	Runs []*Run
-	// unused is the last number that was taken if no run has it, or 0.
+	// Unused is the last number that was taken if no run has it, or 0.
 	Unused int64
-	// statusChanged is set if a result was recorded that is not in the stored status yet.
+	// StatusChanged is set if a result was recorded that is not in the stored status yet.
 	StatusChanged bool
 }
 

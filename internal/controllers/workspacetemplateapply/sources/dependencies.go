@@ -26,18 +26,18 @@ import (
 // Resolved is what a workspace refers to, and the inputs of its next run.
 type Resolved struct {
 	*runs.Workspace
-	// template is the template of the workspace. It is empty if it does not exist.
+	// Template is the template of the workspace. It is empty if it does not exist.
 	Template *infrav1.WorkspaceTemplate
-	// sources and inputs are set by the steps dependencies and inputs.
+	// Sources and Inputs are set by the steps dependencies and inputs.
 	Sources template.Sources
 	Inputs  *template.Inputs
-	// artifact is the artifact of the Flux source, and sourceFault why there is none if the
+	// Artifact is the artifact of the Flux source, and SourceFault why there is none if the
 	// workspace is being deleted. Both are nil for other modules.
 	Artifact    *ModuleArtifact
 	SourceFault error
-	// defaultAccount is the service account of pods whose provider config names none.
+	// DefaultAccount is the service account of pods whose provider config names none.
 	DefaultAccount string
-	// moveFrom are the inputs with the backend that has the state, if it has to move.
+	// MoveFrom are the inputs with the backend that has the state, if it has to move.
 	MoveFrom *template.Inputs
 }
 

@@ -44,12 +44,12 @@ type Reference struct {
 // which an index does not see.
 type Tracker struct {
 	mu sync.Mutex
-	// readers has the workspaces that read an object.
+	// Readers has the workspaces that read an object.
 	Readers map[Reference]map[client.ObjectKey]bool
-	// references has the objects that a workspace reads.
+	// References has the objects that a workspace reads.
 	References map[client.ObjectKey][]Reference
 
-	// controller gets the watches of Flux sources when the first workspace has one. watched
+	// Controller gets the watches of Flux sources when the first workspace has one. watched
 	// are their kinds, and metadata watches the metadata of all objects.
 	Controller controller.Controller
 	Metadata   cache.Cache
