@@ -22,8 +22,7 @@ func TestTryLockFile_isExclusive(t *testing.T) {
 	lock, err := host.TryLockFile(path)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(host.IsLocked(path)).To(BeTrue())
-	_, err = host.TryLockFile(path)
-	g.Expect(err).To(MatchError(host.ErrLocked))
+	g.Expect(host.TryLockFile(path)).Error().To(MatchError(host.ErrLocked))
 
 	lock.Release()
 	g.Expect(host.IsLocked(path)).To(BeFalse())
@@ -35,8 +34,7 @@ func TestTryLockFile_isExclusive(t *testing.T) {
 func TestTryLockFile_needsTheDirectory(t *testing.T) {
 	g := NewWithT(t)
 	path := filepath.Join(t.TempDir(), "missing", "lock")
-	_, err := host.TryLockFile(path)
-	g.Expect(err).To(MatchError(os.ErrNotExist))
+	g.Expect(host.TryLockFile(path)).Error().To(MatchError(os.ErrNotExist))
 	g.Expect(host.IsLocked(path)).To(BeFalse())
 }
 
@@ -69,9 +67,7 @@ func TestLockFile_endsWithItsContext(t *testing.T) {
 	stopped := errors.New("stopped")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(stopped)
-	_, err = host.LockFile(ctx, path)
-	g.Expect(err).To(MatchError(stopped))
-	g.Expect(err).To(MatchError(ContainSubstring(path)))
+	g.Expect(host.LockFile(ctx, path)).Error().To(And(MatchError(stopped), MatchError(ContainSubstring(path))))
 }
 
 func TestFileLock_Current(t *testing.T) {

@@ -39,10 +39,8 @@ func TestStartTime(t *testing.T) {
 			}
 		})
 	}
-	_, err := startTime(procWith(t, "17 (runner) Z"+fields), 17)
-	NewWithT(t).Expect(err).To(MatchError(os.ErrNotExist))
-	_, err = startTime(procWith(t, "17 (runner) S"+fields), 18)
-	NewWithT(t).Expect(err).To(MatchError(os.ErrNotExist))
+	NewWithT(t).Expect(startTime(procWith(t, "17 (runner) Z"+fields), 17)).Error().To(MatchError(os.ErrNotExist))
+	NewWithT(t).Expect(startTime(procWith(t, "17 (runner) S"+fields), 18)).Error().To(MatchError(os.ErrNotExist))
 }
 
 // procWith returns a proc filesystem with the process 17.

@@ -34,6 +34,5 @@ func TestReadSealKey(t *testing.T) {
 
 	broken := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "broken"}, Data: map[string][]byte{"key": []byte("short")}}
 	g.Expect(env.Client.Create(t.Context(), broken)).To(Succeed())
-	_, err = readSealKey(t.Context(), mgr, &EngineOptions{SealKey: namespace + "/broken"})
-	g.Expect(err).To(MatchError(ContainSubstring("Delete the Secret to create a new key")))
+	g.Expect(readSealKey(t.Context(), mgr, &EngineOptions{SealKey: namespace + "/broken"})).Error().To(MatchError(ContainSubstring("Delete the Secret to create a new key")))
 }

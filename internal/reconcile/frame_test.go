@@ -32,10 +32,7 @@ func TestReconcile_runsTheSteps(t *testing.T) {
 	server := newAPIServer(t, newThing(labelled), cluster(false))
 	frame := newTestFrame(server, step(networkReady, returns(nil)), step("", returns(nil)), step(endpointReady, returns(nil)))
 
-	result, err := frame.reconcile(t)
-
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(result.IsZero()).To(BeTrue())
+	g.Expect(frame.reconcile(t)).To(BeZero())
 	g.Expect(frame.last.ran).To(Equal([]string{networkReady, "", endpointReady}))
 	g.Expect(frame.last.cluster.Name).To(Equal("c"))
 
@@ -56,9 +53,7 @@ func TestReconcile_ignoresAnObjectThatDoesNotExist(t *testing.T) {
 	var gone []string
 	frame := newTestFrame(newAPIServer(t))
 	frame.Gone = func(key client.ObjectKey) { gone = append(gone, key.String()) }
-	result, err := frame.reconcile(t)
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(result.IsZero()).To(BeTrue())
+	g.Expect(frame.reconcile(t)).To(BeZero())
 	g.Expect(gone).To(Equal([]string{"default/a"}), "what is in memory is released")
 }
 
@@ -73,9 +68,7 @@ func TestReconcile_failsIfTheObjectCannotBeRead(t *testing.T) {
 		},
 	})
 
-	_, err := frame.reconcile(t)
-
-	g.Expect(err).To(MatchError(refused))
+	g.Expect(frame.reconcile(t)).Error().To(MatchError(refused))
 	g.Expect(frame.last).To(BeNil())
 }
 
@@ -109,9 +102,7 @@ func TestReconcile_persistsWhatStepsChanged(t *testing.T) {
 		return fault.Wait("InProgress", "3 of 9")
 	}}}
 
-	_, err := frame.reconcile(t)
-
-	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(frame.reconcile(t)).Error().NotTo(HaveOccurred())
 	g.Expect(server.get().Status.RunID).To(Equal("run-1"))
 	g.Expect(server.get().Spec.Endpoint).To(Equal("host"))
 	g.Expect(stateOf(server.get(), clusterv1.ReadyCondition)).To(Equal(state{"False", "InProgress", "3 of 9"}))
@@ -163,10 +154,7 @@ func TestReconcile_pause(t *testing.T) {
 			frame := newTestFrame(server, step(networkReady, returns(nil)))
 			frame.Delete = []Step[scope]{step(networkGone, returns(nil))}
 
-			result, err := frame.reconcile(t)
-
-			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(result.IsZero()).To(BeTrue())
+			g.Expect(frame.reconcile(t)).To(BeZero())
 			g.Expect(frame.last).To(BeNil(), "nothing runs while paused")
 			g.Expect(server.writes).To(Equal([]string{"status"}))
 			g.Expect(server.get().Finalizers).To(Equal([]string{testFinalizer}))
@@ -176,8 +164,7 @@ func TestReconcile_pause(t *testing.T) {
 			))
 
 			server.writes = nil
-			_, err = frame.reconcile(t)
-			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(frame.reconcile(t)).Error().NotTo(HaveOccurred())
 			g.Expect(server.writes).To(BeEmpty())
 		})
 	}
@@ -190,8 +177,7 @@ func TestReconcile_callsPaused(t *testing.T) {
 			frame := newTestFrame(newAPIServer(t, obj), step(networkReady, returns(nil)))
 			failure := errors.New("refused")
 			frame.Paused = func(context.Context, *thing) (time.Duration, error) { return time.Minute, failure }
-			_, err := frame.reconcile(t)
-			g.Expect(err).To(MatchError(failure))
+			g.Expect(frame.reconcile(t)).Error().To(MatchError(failure))
 			failure = nil
 			result, err := frame.reconcile(t)
 			g.Expect(err).NotTo(HaveOccurred())
@@ -212,8 +198,7 @@ func TestReconcile_writesThatItIsNotPausedBeforeItRunsSteps(t *testing.T) {
 	g.Expect(frame.last).To(BeNil())
 	g.Expect(stateOf(server.get(), clusterv1.PausedCondition)).To(Equal(state{"False", "NotPaused", ""}))
 
-	_, err = frame.reconcile(t)
-	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(frame.reconcile(t)).Error().NotTo(HaveOccurred())
 	g.Expect(frame.last.ran).To(Equal([]string{networkReady}))
 }
 
@@ -222,10 +207,7 @@ func TestReconcile_waitsForItsCluster(t *testing.T) {
 	server := newAPIServer(t, newThing(labelled))
 	frame := newTestFrame(server, step(networkReady, returns(nil)))
 
-	result, err := frame.reconcile(t)
-
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(result.IsZero()).To(BeTrue())
+	g.Expect(frame.reconcile(t)).To(BeZero())
 	g.Expect(frame.last).To(BeNil())
 	g.Expect(stateOf(server.get(), clusterv1.ReadyCondition)).To(Equal(
 		state{"False", WaitingForClusterReason, "Cluster default/c does not exist"}))
@@ -237,9 +219,7 @@ func TestReconcile_usesTheClusterFunction(t *testing.T) {
 	frame := newTestFrame(server, step(networkReady, returns(nil)))
 	frame.Cluster = func(context.Context, *thing) (*clusterv1.Cluster, error) { return cluster(true), nil }
 
-	_, err := frame.reconcile(t)
-
-	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(frame.reconcile(t)).Error().NotTo(HaveOccurred())
 	g.Expect(conditions.IsTrue(server.get(), clusterv1.PausedCondition)).To(BeTrue())
 }
 
@@ -262,9 +242,7 @@ func TestReconcile_addsTheFinalizerFirst(t *testing.T) {
 			return nil
 		}))
 
-		_, err := frame.reconcile(t)
-
-		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(frame.reconcile(t)).Error().NotTo(HaveOccurred())
 		g.Expect(frame.last.ran).To(Equal([]string{networkReady}))
 		g.Expect(server.get().Finalizers).To(ConsistOf(otherFinalizer, testFinalizer))
 	})
@@ -275,9 +253,7 @@ func TestReconcile_addsTheFinalizerFirst(t *testing.T) {
 		server.failPatch = errBoom
 		frame := newTestFrame(server, step(networkReady, returns(nil)))
 
-		_, err := frame.reconcile(t)
-
-		g.Expect(err).To(MatchError(errBoom))
+		g.Expect(frame.reconcile(t)).Error().To(MatchError(errBoom))
 		g.Expect(frame.last).To(BeNil())
 	})
 
@@ -304,9 +280,7 @@ func TestReconcile_addsTheFinalizerFirst(t *testing.T) {
 		frame := newTestFrame(server, step(networkReady, returns(nil)))
 		frame.Finalizer = ""
 
-		_, err := frame.reconcile(t)
-
-		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(frame.reconcile(t)).Error().NotTo(HaveOccurred())
 		g.Expect(frame.last.ran).To(Equal([]string{networkReady}))
 		g.Expect(server.get().Finalizers).To(BeEmpty())
 	})
@@ -367,13 +341,11 @@ func TestReconcile_deletionKeepsOtherFinalizers(t *testing.T) {
 	frame := newTestFrame(server)
 	frame.Delete = []Step[scope]{step(networkGone, returns(nil))}
 
-	_, err := frame.reconcile(t)
-	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(frame.reconcile(t)).Error().NotTo(HaveOccurred())
 	g.Expect(server.get().Finalizers).To(Equal([]string{otherFinalizer}))
 
 	server.writes = nil
-	_, err = frame.reconcile(t)
-	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(frame.reconcile(t)).Error().NotTo(HaveOccurred())
 	g.Expect(frame.last).To(BeNil(), "the Delete steps do not run twice")
 	g.Expect(server.writes).To(BeEmpty(), "the finalizer is not added again")
 }
@@ -384,8 +356,6 @@ func TestReconcile_deletionDoesNotWaitForItsCluster(t *testing.T) {
 	frame := newTestFrame(server)
 	frame.Delete = []Step[scope]{step(networkGone, returns(nil))}
 
-	_, err := frame.reconcile(t)
-
-	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(frame.reconcile(t)).Error().NotTo(HaveOccurred())
 	g.Expect(frame.last.ran).To(Equal([]string{networkGone}))
 }

@@ -63,8 +63,7 @@ func TestReconcile_retriesFailedStatusWrites(t *testing.T) {
 			frame.OnTransition = func(context.Context, *scope, *thing, condition, condition) { calls++ }
 
 			server.failStatus = timeout
-			_, err := frame.reconcile(t)
-			g.Expect(err).To(MatchError(ContainSubstring(timeout.Error())))
+			g.Expect(frame.reconcile(t)).Error().To(MatchError(ContainSubstring(timeout.Error())))
 			g.Expect(server.get().Status.Conditions).To(BeEmpty())
 			g.Expect(calls).To(BeZero(), "nothing was written")
 
@@ -114,8 +113,7 @@ func TestReconcile_conflictingStatusWrites(t *testing.T) {
 		g.Expect(result.RequeueAfter).To(Equal(retryDelay), "a decision on an old version is not written")
 		g.Expect(stateOf(server.get(), networkReady).reason).To(Equal("Usurped"))
 
-		_, err = frame.reconcile(t)
-		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(frame.reconcile(t)).Error().NotTo(HaveOccurred())
 		g.Expect(server.get().Labels).To(HaveKeyWithValue("theirs", "kept"))
 		g.Expect(stateOf(server.get(), "Theirs")).To(Equal(state{"True", "Kept", ""}))
 		g.Expect(stateOf(server.get(), networkReady)).To(Equal(state{"True", "Ready", ""}), "the next run observes the current version")
@@ -144,10 +142,7 @@ func TestReconcile_ignoresAnObjectThatVanishedWhileDeleting(t *testing.T) {
 		t.Error("OnTransition was called for an object that does not exist")
 	}
 
-	result, err := frame.reconcile(t)
-
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(result.IsZero()).To(BeTrue())
+	g.Expect(frame.reconcile(t)).To(BeZero())
 }
 
 func TestReconcile_failsIfAnObjectVanishedWithoutDeletion(t *testing.T) {
@@ -155,11 +150,9 @@ func TestReconcile_failsIfAnObjectVanishedWithoutDeletion(t *testing.T) {
 	server := newAPIServer(t, newThing())
 	frame := newTestFrame(server, step(networkReady, strip(server)))
 
-	_, err := frame.reconcile(t)
-	g.Expect(err).To(HaveOccurred(), "the write failed")
+	g.Expect(frame.reconcile(t)).Error().To(HaveOccurred(), "the write failed")
 
-	_, err = frame.reconcile(t)
-	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(frame.reconcile(t)).Error().NotTo(HaveOccurred())
 }
 
 func TestReconcile_ignoresAnObjectThatVanishedBeforeItsFinalizer(t *testing.T) {
@@ -168,10 +161,7 @@ func TestReconcile_ignoresAnObjectThatVanishedBeforeItsFinalizer(t *testing.T) {
 	server.failPatch = errNotFound
 	frame := newTestFrame(server, step(networkReady, returns(nil)))
 
-	result, err := frame.reconcile(t)
-
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(result.IsZero()).To(BeTrue())
+	g.Expect(frame.reconcile(t)).To(BeZero())
 	g.Expect(frame.last).To(BeNil())
 }
 

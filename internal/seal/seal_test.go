@@ -28,8 +28,7 @@ func TestKey(t *testing.T) {
 }
 
 func TestNew_refusesAKeyOfAnotherSize(t *testing.T) {
-	_, err := seal.New([]byte("short"), time.Now())
-	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("it must have 32")))
+	NewWithT(t).Expect(seal.New([]byte("short"), time.Now())).Error().To(MatchError(ContainSubstring("it must have 32")))
 }
 
 func TestGenerate_returnsDifferentKeys(t *testing.T) {

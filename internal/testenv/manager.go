@@ -6,9 +6,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/appthrust/capt/internal/message"
 )
 
 // managerStopTimeout is how long a manager may take to stop its runs on a busy
@@ -35,6 +38,21 @@ type Manager struct {
 
 // Log returns the path of the log. All processes of a Manager append to it.
 func (m *Manager) Log() string { return filepath.Join(m.WorkDir, "manager.log") }
+
+// LogOf returns the end of a manager's log: the lines about a namespace, and the errors.
+func LogOf(path, namespace string) string {
+	log, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	var text strings.Builder
+	for line := range strings.Lines(string(log)) {
+		if strings.Contains(line, namespace) || strings.HasPrefix(line, "E") {
+			text.WriteString(line)
+		}
+	}
+	return message.Tail(text.String(), 12000)
+}
 
 // Start starts the manager. It does not wait until the manager is ready.
 func (m *Manager) Start() error {

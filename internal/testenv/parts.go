@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"testing"
 )
 
 // Root returns the root of the repository.
@@ -28,6 +29,20 @@ var Root = sync.OnceValues(func() (string, error) {
 		dir = parent
 	}
 })
+
+// ReadFile returns the content of a file of the repository.
+func ReadFile(t testing.TB, path string) []byte {
+	t.Helper()
+	root, err := Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(path)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
+}
 
 // Assets returns the directory of the programs that `make parts` builds.
 func Assets() (string, error) {

@@ -32,12 +32,9 @@ func TestValidator_keepsOldObjectsEditable(t *testing.T) {
 	ctx := context.Background()
 	v := &validator[*infrav1.CAPTCluster]{rules: captClusterRules}
 
-	_, err := v.ValidateCreate(ctx, clusterWith("count"))
-	g.Expect(err).To(MatchError(ContainSubstring("spec.variables[count]")))
-	_, err = v.ValidateUpdate(ctx, clusterWith("count"), clusterWith("count", "fine"))
-	g.Expect(err).NotTo(HaveOccurred(), "existing violations are allowed")
-	_, err = v.ValidateUpdate(ctx, clusterWith("count"), clusterWith("count", "version"))
-	g.Expect(err).To(MatchError(And(ContainSubstring("version"), Not(ContainSubstring("count")))))
+	g.Expect(v.ValidateCreate(ctx, clusterWith("count"))).Error().To(MatchError(ContainSubstring("spec.variables[count]")))
+	g.Expect(v.ValidateUpdate(ctx, clusterWith("count"), clusterWith("count", "fine"))).Error().NotTo(HaveOccurred(), "existing violations are allowed")
+	g.Expect(v.ValidateUpdate(ctx, clusterWith("count"), clusterWith("count", "version"))).Error().To(MatchError(And(ContainSubstring("version"), Not(ContainSubstring("count")))))
 }
 
 // The API server sends any number of objects at once, and one may need much memory.
@@ -80,21 +77,16 @@ func TestClusterPolicy_thatNothingEnforcesCannotBeChanged(t *testing.T) {
 	g := NewWithT(t)
 	v := &validator[*infrav1.ClusterWorkspacePolicy]{rules: refusedClusterPolicyRules}
 	before := &infrav1.ClusterWorkspacePolicy{Spec: infrav1.ClusterWorkspacePolicySpec{Rules: []infrav1.PolicyRule{{Name: "a", Expression: "true"}}}}
-	_, err := v.ValidateCreate(t.Context(), before)
-	g.Expect(err).To(MatchError(ContainSubstring("--cluster-policies=false")))
+	g.Expect(v.ValidateCreate(t.Context(), before)).Error().To(MatchError(ContainSubstring("--cluster-policies=false")))
 	after := before.DeepCopy()
 	after.Labels = map[string]string{"a": "b"}
-	_, err = v.ValidateUpdate(t.Context(), before, after)
-	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(v.ValidateUpdate(t.Context(), before, after)).Error().NotTo(HaveOccurred())
 	after.Spec.Rules[0].Expression = "does not compile("
-	_, err = v.ValidateUpdate(t.Context(), before, after)
-	g.Expect(err).To(MatchError(ContainSubstring("--cluster-policies=false")))
+	g.Expect(v.ValidateUpdate(t.Context(), before, after)).Error().To(MatchError(ContainSubstring("--cluster-policies=false")))
 	after.DeletionTimestamp = &metav1.Time{}
 	after.DeletionTimestamp.Time = time.Now()
-	_, err = v.ValidateUpdate(t.Context(), before, after)
-	g.Expect(err).NotTo(HaveOccurred())
-	_, err = v.ValidateDelete(t.Context(), before)
-	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(v.ValidateUpdate(t.Context(), before, after)).Error().NotTo(HaveOccurred())
+	g.Expect(v.ValidateDelete(t.Context(), before)).Error().NotTo(HaveOccurred())
 }
 
 func TestValidator_neverBlocksDeletion(t *testing.T) {
@@ -103,10 +95,8 @@ func TestValidator_neverBlocksDeletion(t *testing.T) {
 	deleting := clusterWith("count")
 	deleting.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
 
-	_, err := v.ValidateUpdate(context.Background(), clusterWith(), deleting)
-	g.Expect(err).NotTo(HaveOccurred(), "finalizers must be removable")
-	_, err = v.ValidateDelete(context.Background(), deleting)
-	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(v.ValidateUpdate(context.Background(), clusterWith(), deleting)).Error().NotTo(HaveOccurred(), "finalizers must be removable")
+	g.Expect(v.ValidateDelete(context.Background(), deleting)).Error().NotTo(HaveOccurred())
 }
 
 // An update that does not change the version, such as one of a controller, repeats

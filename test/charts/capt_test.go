@@ -111,10 +111,8 @@ func newHelmTest(t *testing.T) *helmTest {
 	h.Expect(err).NotTo(HaveOccurred())
 	file := filepath.Join(t.TempDir(), "cert-manager.yaml")
 	h.Expect(os.WriteFile(file, crds, 0o600)).To(Succeed())
-	_, err = h.run("kubectl", "apply", "--server-side", "-f", file, "-f", filepath.Join(root, "config", "crd", "bases"))
-	h.Expect(err).NotTo(HaveOccurred())
-	_, err = h.run("kubectl", "patch", "crd", workspaces, "--type=merge", "-p", `{"spec":{"names":{"shortNames":["other"]}}}`)
-	h.Expect(err).NotTo(HaveOccurred())
+	h.Expect(h.run("kubectl", "apply", "--server-side", "-f", file, "-f", filepath.Join(root, "config", "crd", "bases"))).Error().NotTo(HaveOccurred())
+	h.Expect(h.run("kubectl", "patch", "crd", workspaces, "--type=merge", "-p", `{"spec":{"names":{"shortNames":["other"]}}}`)).Error().NotTo(HaveOccurred())
 
 	charts, previous := t.TempDir(), filepath.Join(t.TempDir(), "capt")
 	h.pack(filepath.Join(root, "charts", "capt"), h.version, charts)
@@ -160,8 +158,7 @@ func (h *helmTest) readCommands(docs string) {
 func (h *helmTest) pack(chart, version, dir string) {
 	h.t.Helper()
 	out := h.t.TempDir()
-	_, err := h.run("charts", "package", "--chart", chart, "--version", version, "--out", out)
-	h.Expect(err).NotTo(HaveOccurred())
+	h.Expect(h.run("charts", "package", "--chart", chart, "--version", version, "--out", out)).Error().NotTo(HaveOccurred())
 	h.Expect(os.CopyFS(dir, os.DirFS(out))).To(Succeed())
 }
 

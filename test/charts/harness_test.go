@@ -66,8 +66,7 @@ func (h *harness) built(elements ...string) string {
 	root, err := testenv.Root()
 	h.Expect(err).NotTo(HaveOccurred())
 	path := filepath.Join(append([]string{root, "bin"}, elements...)...)
-	_, err = os.Stat(path)
-	h.Expect(err).NotTo(HaveOccurred(), "run make addons first")
+	h.Expect(os.Stat(path)).Error().NotTo(HaveOccurred(), "run make addons first")
 	return path
 }
 

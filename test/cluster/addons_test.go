@@ -267,9 +267,7 @@ func TestAddon_reportsErrors(t *testing.T) {
 	h.waitAddon("key", name, clusterv1.ReadyReason)
 
 	t.Log("the cluster is deleted although its add-ons were never ready")
-	cluster := h.cluster(name)
-	h.delete(cluster)
-	h.waitDeleted(cluster)
+	h.destroy(h.cluster(name))
 	h.Expect(get(h, "kind", &addonsv1.CAPTAddon{}).Status.Clusters).To(BeEmpty())
 }
 

@@ -33,9 +33,7 @@ func TestCaptctl_followsAClusterFromCreationToDeletion(t *testing.T) {
 		followed <- out
 	}()
 	h.waitReady(name)
-	tree, err := h.captctl("describe", "cluster", name)
-	h.Expect(err).NotTo(HaveOccurred())
-	h.Expect(tree).To(MatchRegexp(`(?m)^├─CAPTCluster/` + name + ` +✓ Ready +[\dms]+
+	h.Expect(h.captctl("describe", "cluster", name)).To(MatchRegexp(`(?m)^├─CAPTCluster/` + name + ` +✓ Ready +[\dms]+
 │ └─Workspace/` + name + `-vpc +✓ Ready +[\dms]+ +8 resources
 ├─CAPTControlPlane/` + name + ` +✓ Ready +[\dms]+ +Kubernetes v1.37.1 at 127.0.0.1
 │ └─Workspace/` + name + ` +✓ Ready +[\dms]+ +3 resources
@@ -52,9 +50,7 @@ func TestCaptctl_followsAClusterFromCreationToDeletion(t *testing.T) {
 	h.Expect(err).NotTo(HaveOccurred())
 	h.Expect(plan).To(ContainSubstring("Plan: 3 to add, 0 to change, 0 to destroy."))
 
-	cluster := h.cluster(name)
-	h.delete(cluster)
-	h.waitDeleted(cluster)
+	h.destroy(h.cluster(name))
 	var log string
 	h.Eventually(followed, testTimeout).Should(Receive(&log))
 	h.Expect(log).To(MatchRegexp(`(?m)^\S+Z  Run/` + name + `-r1  … Applying +[█░]+ \d/3`))

@@ -1,8 +1,6 @@
 package cluster
 
 import (
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -28,10 +26,7 @@ var yamlBlock = regexp.MustCompile("(?s)\n```yaml\n(.*?)\n```")
 // exampleOf returns the objects of the YAML blocks of a page, with other namespaces.
 func (h *harness) exampleOf(page string, namespaces ...string) [][]*unstructured.Unstructured {
 	h.t.Helper()
-	root, err := testenv.Root()
-	h.Expect(err).NotTo(HaveOccurred())
-	text, err := os.ReadFile(filepath.Join(root, page))
-	h.Expect(err).NotTo(HaveOccurred())
+	text := testenv.ReadFile(h.t, page)
 	var blocks [][]*unstructured.Unstructured
 	for _, block := range yamlBlock.FindAllStringSubmatch(string(text), -1) {
 		objects, err := manifest.Parse([]byte(strings.NewReplacer(namespaces...).Replace(block[1])))
@@ -117,7 +112,6 @@ func TestCatalogue_needsOneObject(t *testing.T) {
 		return apierrors.IsNotFound(env.Client.Get(t.Context(), client.ObjectKey{Namespace: team.namespace, Name: "baseline"}, &addonsv1.CAPTAddon{}))
 	}, testTimeout, 200*time.Millisecond).Should(BeTrue())
 	created := team.cluster(name)
-	team.delete(created)
-	team.waitDeleted(created)
+	team.destroy(created)
 	platform.waitDeleted(hosted)
 }

@@ -13,6 +13,7 @@ import (
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/testenv"
+	"github.com/appthrust/capt/internal/testenv/objecttest"
 )
 
 // traced returns a module that records in a file when it is created and destroyed.
@@ -105,8 +106,7 @@ func TestDelete_ofAWorkspaceInUseDestroysNothing(t *testing.T) {
 	waitCondition(h, "demo-vpc", &infrav1.WorkspaceTemplateApply{}, infrav1.DestroyedCondition, "False HeldByOwner")
 	h.Expect(order()).NotTo(ContainElement(HavePrefix("destroy")))
 
-	h.delete(cluster)
-	h.waitDeleted(cluster)
+	h.destroy(cluster)
 	h.Expect(order()).To(Equal([]string{"create vpc", "create cluster", "destroy cluster", "destroy vpc"}))
 }
 
@@ -119,10 +119,9 @@ func TestDelete_theVPCWaitsForTheControlPlane(t *testing.T) {
 	h.delete(h.infra("demo"))
 	c := waitCondition(h, "demo", &infrav1.CAPTCluster{}, infrav1.ControlPlaneGoneCondition, "False WaitingForControlPlaneDeletion")
 	h.Expect(c.Message).To(ContainSubstring("CAPTControlPlane demo"))
-	h.Expect(text(conditionOf(h.infra("demo"), infrav1.ReadyCondition))).To(HavePrefix("False Deleting: ControlPlaneGone"))
+	h.Expect(objecttest.Text(objecttest.Condition(h.infra("demo"), infrav1.ReadyCondition))).To(HavePrefix("False Deleting: ControlPlaneGone"))
 
-	h.delete(cluster)
-	h.waitDeleted(cluster)
+	h.destroy(cluster)
 	h.Expect(order()).To(Equal([]string{"create vpc", "create cluster", "destroy cluster", "destroy vpc"}))
 }
 
@@ -133,9 +132,7 @@ func TestDelete_inTheMiddleOfCreationLeavesNothing(t *testing.T) {
 	h.create(cluster, newInfra("demo"), newControlPlane("demo"))
 	h.Eventually(order, testTimeout).Should(ContainElement("create cluster"), "the run of the control plane has started")
 
-	h.delete(cluster)
-
-	h.waitDeleted(cluster)
+	h.destroy(cluster)
 	h.Expect(order()).To(ContainElements("destroy cluster", "destroy vpc"))
 	h.Eventually(h.leftovers, testTimeout).Should(BeEmpty())
 }
@@ -146,9 +143,7 @@ func TestDelete_beforeAnythingWasCreated(t *testing.T) {
 	h.create(cluster, newInfra("demo"), newControlPlane("demo"))
 	waitCondition(h, "demo", &infrav1.CAPTCluster{}, infrav1.VPCReadyCondition, "False WaitingForTemplate")
 
-	h.delete(cluster)
-
-	h.waitDeleted(cluster)
+	h.destroy(cluster)
 	h.Expect(h.leftovers()).To(BeEmpty())
 }
 

@@ -22,6 +22,7 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/aws/awstest"
 	"github.com/appthrust/capt/internal/testenv"
+	"github.com/appthrust/capt/internal/testenv/objecttest"
 )
 
 const spotRole = "AWSServiceRoleForEC2Spot"
@@ -105,9 +106,9 @@ func TestEKS_renewsTokensAndKeepsTheConnection(t *testing.T) {
 
 	renewals := map[time.Time]bool{}
 	h.Eventually(func() int {
-		h.Expect(text(conditionOf(h.cluster("demo"), clusterv1.ClusterRemoteConnectionProbeCondition))).To(HavePrefix("True"))
+		h.Expect(objecttest.Text(objecttest.Condition(h.cluster("demo"), clusterv1.ClusterRemoteConnectionProbeCondition))).To(HavePrefix("True"))
 		c := h.controlPlane("demo")
-		h.Expect(text(conditionOf(c, infrav1.ReadyCondition))).To(HavePrefix("True"))
+		h.Expect(objecttest.Text(objecttest.Condition(c, infrav1.ReadyCondition))).To(HavePrefix("True"))
 		renewals[c.Status.Kubeconfig.RenewedAt.Time] = true
 		h.Expect(time.Now()).To(BeTemporally("<", c.Status.Kubeconfig.ExpiresAt.Time), "the token in the Secret is always valid")
 		return len(renewals)
@@ -122,9 +123,7 @@ func TestEKS_renewsTokensAndKeepsTheConnection(t *testing.T) {
 	h.Expect(user.Exec.Args).To(ContainElement(role))
 
 	// The deletion needs tokens as well. The region is that of the infrastructure.
-	cluster := h.cluster("demo")
-	h.delete(cluster)
-	h.waitDeleted(cluster)
+	h.destroy(h.cluster("demo"))
 	h.Eventually(h.leftovers, testTimeout).Should(ConsistOf("Secret aws"))
 }
 
@@ -145,7 +144,7 @@ func TestEKS_reportsInvalidCredentials(t *testing.T) {
 		}
 		h.Expect(c.Message).NotTo(ContainSubstring(secret))
 	}
-	h.Expect(text(conditionOf(h.controlPlane("demo"), controlplanev1.SpotRoleReadyCondition))).To(HavePrefix("True Skipped"))
+	h.Expect(objecttest.Text(objecttest.Condition(h.controlPlane("demo"), controlplanev1.SpotRoleReadyCondition))).To(HavePrefix("True Skipped"))
 	h.Expect(aws.Calls("GetRole")).To(BeZero())
 }
 
@@ -213,8 +212,7 @@ func TestEKS_passesAnExistingVPCToTheTemplate(t *testing.T) {
 	h.Expect(h.apply("demo").Status.Outputs["given"].String()).To(MatchJSON(
 		`{"vpc_id":"vpc-0123456789abcdef0","subnet_ids":["subnet-0000000000000000a","subnet-0000000000000000b"]}`))
 
-	h.delete(cluster)
-	h.waitDeleted(cluster)
+	h.destroy(cluster)
 	h.Expect(aws.Calls("DeleteVpc")).To(BeZero())
 }
 

@@ -12,6 +12,7 @@ import (
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/testenv"
+	"github.com/appthrust/capt/internal/testenv/objecttest"
 )
 
 // failing makes the run of a module fail with a diagnostic.
@@ -38,8 +39,8 @@ func TestFailure_isReportedByEveryOwner(t *testing.T) {
 	c := waitCondition(h, "demo", &infrav1.CAPTCluster{}, infrav1.VPCReadyCondition, "False WorkspaceFailed")
 	h.Expect(c.Message).To(And(ContainSubstring("WorkspaceTemplateApply demo-vpc"), ContainSubstring(diagnostic)))
 	h.Eventually(func(g Gomega) {
-		c := conditionOf(h.cluster("demo"), clusterv1.ClusterInfrastructureReadyCondition)
-		g.Expect(text(c)).To(And(HavePrefix("False WorkspaceFailed"), ContainSubstring(diagnostic)))
+		c := objecttest.Condition(h.cluster("demo"), clusterv1.ClusterInfrastructureReadyCondition)
+		g.Expect(objecttest.Text(c)).To(And(HavePrefix("False WorkspaceFailed"), ContainSubstring(diagnostic)))
 	}, testTimeout).Should(Succeed(), "Cluster API mirrors the condition")
 	c = waitCondition(h, "demo", &controlplanev1.CAPTControlPlane{}, infrav1.ReadyCondition, "False WaitingForInfrastructure")
 	h.Expect(c.Message).To(ContainSubstring("CAPTCluster demo has no VPC yet"))

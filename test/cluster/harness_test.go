@@ -18,7 +18,6 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -27,6 +26,7 @@ import (
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/testenv"
+	"github.com/appthrust/capt/internal/testenv/objecttest"
 	"github.com/appthrust/capt/internal/webhooks"
 )
 
@@ -137,15 +137,7 @@ func (h *harness) dump() {
 		out, _ := exec.Command(kubectl, "--kubeconfig", h.env.Kubeconfig, "-n", h.namespace, "get", kind, "-o", "wide").CombinedOutput()
 		h.t.Logf("%s", out)
 	}
-	log, _ := os.ReadFile(filepath.Join(h.env.Dir, "manager", "manager.log"))
-	var lines []string
-	for line := range strings.Lines(string(log)) {
-		if strings.Contains(line, h.namespace) || strings.HasPrefix(line, "E") {
-			lines = append(lines, line)
-		}
-	}
-	text := strings.Join(lines, "")
-	h.t.Logf("manager:\n%s", text[max(0, len(text)-8000):])
+	h.t.Logf("manager:\n%s", testenv.LogOf(filepath.Join(h.env.Dir, "manager", "manager.log"), h.namespace))
 }
 
 func (h *harness) create(objects ...client.Object) {
@@ -195,30 +187,14 @@ func change[T client.Object](h *harness, name string, obj T, edit func(T)) {
 	}, testTimeout).Should(Succeed())
 }
 
-type conditioned interface {
-	client.Object
-	GetConditions() []metav1.Condition
-}
-
-func conditionOf(obj conditioned, kind string) metav1.Condition {
-	if c := meta.FindStatusCondition(obj.GetConditions(), kind); c != nil {
-		return *c
-	}
-	return metav1.Condition{Type: kind, Status: "Missing"}
-}
-
-func text(c metav1.Condition) string {
-	return fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)
-}
-
 // waitCondition waits until a condition begins with the text "Status Reason: message".
-func waitCondition[T conditioned](h *harness, name string, obj T, kind, prefix string) metav1.Condition {
+func waitCondition[T objecttest.Object](h *harness, name string, obj T, kind, prefix string) metav1.Condition {
 	h.t.Helper()
 	var c metav1.Condition
 	h.Eventually(func(g Gomega) {
 		g.Expect(h.env.Client.Get(h.ctx, client.ObjectKey{Namespace: h.namespace, Name: name}, obj)).To(Succeed())
-		c = conditionOf(obj, kind)
-		g.Expect(text(c)).To(HavePrefix(prefix))
+		c = objecttest.Condition(obj, kind)
+		g.Expect(objecttest.Text(c)).To(HavePrefix(prefix))
 		g.Expect(c.ObservedGeneration).To(Equal(obj.GetGeneration()))
 	}, testTimeout, 100*time.Millisecond).Should(Succeed())
 	return c
@@ -230,7 +206,7 @@ func (h *harness) waitAvailable(name string) *clusterv1.Cluster {
 	cluster := &clusterv1.Cluster{}
 	h.Eventually(func(g Gomega) {
 		g.Expect(h.env.Client.Get(h.ctx, client.ObjectKey{Namespace: h.namespace, Name: name}, cluster)).To(Succeed())
-		g.Expect(text(conditionOf(cluster, clusterv1.AvailableCondition))).To(HavePrefix("True"))
+		g.Expect(objecttest.Text(objecttest.Condition(cluster, clusterv1.AvailableCondition))).To(HavePrefix("True"))
 	}, testTimeout, 100*time.Millisecond).Should(Succeed())
 	return cluster
 }
@@ -260,7 +236,7 @@ func (h *harness) settle() {
 }
 
 // waitDeleted waits until an object no longer exists.
-func (h *harness) waitDeleted(obj conditioned) {
+func (h *harness) waitDeleted(obj objecttest.Object) {
 	h.t.Helper()
 	h.Eventually(func(g Gomega) {
 		err := h.env.Client.Get(h.ctx, client.ObjectKeyFromObject(obj), obj)
@@ -271,6 +247,13 @@ func (h *harness) waitDeleted(obj conditioned) {
 func (h *harness) delete(obj client.Object, options ...client.DeleteOption) {
 	h.t.Helper()
 	h.Expect(h.env.Client.Delete(h.ctx, obj, options...)).To(Succeed())
+}
+
+// destroy deletes an object and waits until it is gone.
+func (h *harness) destroy(obj objecttest.Object) {
+	h.t.Helper()
+	h.delete(obj)
+	h.waitDeleted(obj)
 }
 
 // leftovers returns the objects of CAPT that are still in the namespace.

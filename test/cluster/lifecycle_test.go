@@ -11,6 +11,8 @@ import (
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+
+	"github.com/appthrust/capt/internal/testenv/objecttest"
 )
 
 func TestCluster_becomesAvailableAndLeavesNothingBehind(t *testing.T) {
@@ -39,8 +41,7 @@ func TestCluster_becomesAvailableAndLeavesNothingBehind(t *testing.T) {
 	h.Expect(metav1.IsControlledBy(h.apply("demo"), controlPlane)).To(BeTrue())
 	h.Expect(get(h, "demo-eks-connection", &corev1.Secret{}).Data).To(HaveKey("cluster_endpoint"))
 
-	h.delete(cluster)
-	h.waitDeleted(cluster)
+	h.destroy(cluster)
 	h.Eventually(h.leftovers, testTimeout).Should(BeEmpty())
 }
 
@@ -104,5 +105,5 @@ func TestCluster_reportsAFieldThatTheTemplateDoesNotDeclare(t *testing.T) {
 	})
 	c = waitCondition(h, "demo", &controlplanev1.CAPTControlPlane{}, controlplanev1.WorkspaceReadyCondition, "False FieldNotTaken")
 	h.Expect(c.Message).To(ContainSubstring("spec.controlPlaneConfig.endpointAccess.private (variable endpoint_private_access)"))
-	h.Expect(text(conditionOf(h.controlPlane("demo"), controlplanev1.AvailableCondition))).To(HavePrefix("True"), "the cluster stays available")
+	h.Expect(objecttest.Text(objecttest.Condition(h.controlPlane("demo"), controlplanev1.AvailableCondition))).To(HavePrefix("True"), "the cluster stays available")
 }

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -17,15 +16,13 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/kubernetes/manifest"
 	"github.com/appthrust/capt/internal/testenv"
+	"github.com/appthrust/capt/internal/testenv/objecttest"
 )
 
 // install creates the objects of a file of the repository.
 func (h *harness) install(path string) {
 	h.t.Helper()
-	root, err := testenv.Root()
-	h.Expect(err).NotTo(HaveOccurred())
-	content, err := os.ReadFile(filepath.Join(root, path))
-	h.Expect(err).NotTo(HaveOccurred())
+	content := testenv.ReadFile(h.t, path)
 	objects, err := manifest.Parse(content)
 	h.Expect(err).NotTo(HaveOccurred(), path)
 	for _, obj := range objects {
@@ -90,7 +87,7 @@ func TestLocal_upgradesMinorByMinor(t *testing.T) {
 		if v := c.Status.Version; !slices.Contains(seen, v) {
 			seen = append(seen, v)
 		}
-		g.Expect(text(conditionOf(c, infrav1.ReadyCondition))).To(HavePrefix("True"))
+		g.Expect(objecttest.Text(objecttest.Condition(c, infrav1.ReadyCondition))).To(HavePrefix("True"))
 		g.Expect(c.Status.Version).To(Equal("v1.37.1"))
 	}, testTimeout, "20ms").Should(Succeed())
 	h.Expect(seen).To(Equal([]string{"v1.35.2", "v1.36.0", "v1.37.1"}))
@@ -101,7 +98,6 @@ func TestLocal_upgradesMinorByMinor(t *testing.T) {
 	err := h.env.Client.Patch(h.ctx, h.controlPlane(name), client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"version":"v1.36.0"}}`)))
 	h.Expect(err).To(MatchError(ContainSubstring("cannot be downgraded")))
 
-	h.delete(cluster)
-	h.waitDeleted(cluster)
+	h.destroy(cluster)
 	h.Expect(testenv.ProcessesOf("capt-local-"+name)).To(BeEmpty(), "no process is still running")
 }

@@ -103,9 +103,7 @@ func TestMachines_deploymentRollsScalesAndIsDeletedFirst(t *testing.T) {
 	h.run("kubectl", "scale", "captmachinedeployment/workers", "--replicas=3")
 	h.readyNodes(name, 3)
 
-	cluster := h.cluster(name)
-	h.delete(cluster)
-	h.waitDeleted(cluster)
+	h.destroy(h.cluster(name))
 	h.Expect(testenv.ProcessesOf("capt-local-" + name)).To(BeEmpty())
 	h.Eventually(h.leftovers, testTimeout).Should(BeEmpty())
 }
@@ -162,8 +160,6 @@ func TestMachines_healthCheckReplacesAnUnhealthyNode(t *testing.T) {
 		g.Expect(nodes[0].UID).NotTo(Equal(ill.UID))
 	}, testTimeout).Should(Succeed())
 
-	cluster := h.cluster(name)
-	h.delete(cluster)
-	h.waitDeleted(cluster)
+	h.destroy(h.cluster(name))
 	h.Eventually(h.leftovers, testTimeout).Should(BeEmpty())
 }

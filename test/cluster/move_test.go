@@ -14,6 +14,7 @@ import (
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/testenv"
+	"github.com/appthrust/capt/internal/testenv/objecttest"
 )
 
 // moved are the kinds that clusterctl moves, owners first.
@@ -40,7 +41,7 @@ func TestMove_changesNothing(t *testing.T) {
 	there := newHarnessOn(t, target)
 
 	change(h, "demo", &clusterv1.Cluster{}, func(c *clusterv1.Cluster) { c.Spec.Paused = new(true) })
-	for _, obj := range []conditioned{&infrav1.CAPTCluster{}, &controlplanev1.CAPTControlPlane{}, &infrav1.WorkspaceTemplateApply{}} {
+	for _, obj := range []objecttest.Object{&infrav1.CAPTCluster{}, &controlplanev1.CAPTControlPlane{}, &infrav1.WorkspaceTemplateApply{}} {
 		waitCondition(h, "demo", obj, infrav1.PausedCondition, "True")
 	}
 	copyObjects(h, there)
@@ -55,9 +56,7 @@ func TestMove_changesNothing(t *testing.T) {
 	there.Expect(there.controlPlane("demo").Spec.ControlPlaneEndpoint).To(Equal(endpoint))
 
 	// The moved objects can be deleted there.
-	cluster := there.cluster("demo")
-	there.delete(cluster)
-	there.waitDeleted(cluster)
+	there.destroy(there.cluster("demo"))
 	there.Expect(order()).To(Equal([]string{"create vpc", "create cluster", "destroy cluster", "destroy vpc"}))
 }
 

@@ -24,13 +24,11 @@ func TestNames_sameNameInTwoNamespaces(t *testing.T) {
 	first, second := one.waitReady("demo"), two.waitReady("demo")
 	one.Expect(one.infra("demo").Status.VPCID).NotTo(Equal(two.infra("demo").Status.VPCID))
 
-	one.delete(first)
-	one.waitDeleted(first)
+	one.destroy(first)
 
 	two.Expect(two.infra("demo").Status.VPCID).NotTo(BeEmpty())
 	two.waitReady("demo")
-	two.delete(second)
-	two.waitDeleted(second)
+	two.destroy(second)
 }
 
 // The VPC of one cluster and the control plane of another may need workspaces of the
@@ -64,8 +62,7 @@ data: {workspace: "${WORKSPACE_NAME}", cluster: "${cluster_name}"}
 	h.waitAddon("named", "demo-vpc", clusterv1.ReadyReason)
 	h.Expect(get(h, "named", &corev1.ConfigMap{}).Data).To(Equal(map[string]string{"workspace": other, "cluster": "demo-vpc"}))
 
-	h.delete(second)
-	h.waitDeleted(second)
+	h.destroy(second)
 	h.waitReady("demo")
 	h.Expect(h.apply("demo-vpc").DeletionTimestamp).To(BeNil())
 }

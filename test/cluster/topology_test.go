@@ -12,6 +12,7 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/testenv"
+	"github.com/appthrust/capt/internal/testenv/objecttest"
 )
 
 // topology returns a Cluster of the class local with one worker of each kind.
@@ -63,7 +64,7 @@ func TestTopology_createsUpgradesRescalesAndDeletes(t *testing.T) {
 	change(h, name, cluster, func(c *clusterv1.Cluster) { c.Spec.Topology.Version = "v1.37.0" })
 	h.Eventually(func(g Gomega) {
 		c := h.cluster(name)
-		g.Expect(text(conditionOf(c, clusterv1.ClusterTopologyReconciledCondition))).To(HavePrefix("True"))
+		g.Expect(objecttest.Text(objecttest.Condition(c, clusterv1.ClusterTopologyReconciledCondition))).To(HavePrefix("True"))
 		g.Expect(h.controlPlane(c.Spec.ControlPlaneRef.Name).Status.Version).To(Equal("v1.37.1"))
 		machines := h.machines(name)
 		g.Expect(machines).To(HaveLen(1))
@@ -90,7 +91,7 @@ func TestTopology_createsUpgradesRescalesAndDeletes(t *testing.T) {
 	h.Expect(workload.Create(h.ctx, service)).To(Succeed())
 	h.delete(cluster)
 	h.Eventually(func(g Gomega) {
-		g.Expect(text(conditionOf(h.pool(name), infrav1.DestroyedCondition))).To(HavePrefix("False WaitingForTeardown"))
+		g.Expect(objecttest.Text(objecttest.Condition(h.pool(name), infrav1.DestroyedCondition))).To(HavePrefix("False WaitingForTeardown"))
 		g.Expect(workload.Get(h.ctx, client.ObjectKeyFromObject(service), service)).To(Succeed())
 		g.Expect(service.DeletionTimestamp).NotTo(BeNil())
 	}, testTimeout).Should(Succeed())

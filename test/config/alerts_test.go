@@ -2,8 +2,6 @@ package config
 
 import (
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -40,10 +38,7 @@ var alertFiles = []string{"config/prometheus/alerts.yaml", "config/providers/pro
 func readAlerts(t *testing.T, file string) []alertRule {
 	t.Helper()
 	g := NewWithT(t)
-	root, err := testenv.Root()
-	g.Expect(err).NotTo(HaveOccurred())
-	text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(file)))
-	g.Expect(err).NotTo(HaveOccurred())
+	text := testenv.ReadFile(t, file)
 	var rules alertRules
 	g.Expect(yaml.Unmarshal(text, &rules)).To(Succeed())
 	g.Expect(rules.APIVersion).To(Equal("monitoring.coreos.com/v1"))
@@ -60,10 +55,7 @@ func readAlerts(t *testing.T, file string) []alertRule {
 // renames labels of the same names that metrics have.
 func TestServiceMonitor_keepsTheLabelsOfMetrics(t *testing.T) {
 	g := NewWithT(t)
-	root, err := testenv.Root()
-	g.Expect(err).NotTo(HaveOccurred())
-	text, err := os.ReadFile(filepath.Join(root, "config", "prometheus", "monitor.yaml"))
-	g.Expect(err).NotTo(HaveOccurred())
+	text := testenv.ReadFile(t, "config/prometheus/monitor.yaml")
 	var monitor struct {
 		Spec struct {
 			Endpoints []struct {
@@ -81,10 +73,7 @@ func TestServiceMonitor_keepsTheLabelsOfMetrics(t *testing.T) {
 // Every alert leads to a section of the runbooks, and every section belongs to an alert.
 func TestAlerts_linkToTheirRunbook(t *testing.T) {
 	g := NewWithT(t)
-	root, err := testenv.Root()
-	g.Expect(err).NotTo(HaveOccurred())
-	text, err := os.ReadFile(filepath.Join(root, "docs", "runbooks.md"))
-	g.Expect(err).NotTo(HaveOccurred())
+	text := testenv.ReadFile(t, "docs/runbooks.md")
 	var sections []string
 	alerts := map[string]bool{}
 	for line := range strings.Lines(string(text)) {

@@ -122,10 +122,7 @@ type monitor struct {
 func readMonitor(t *testing.T) monitor {
 	t.Helper()
 	g := NewWithT(t)
-	root, err := testenv.Root()
-	g.Expect(err).NotTo(HaveOccurred())
-	text, err := os.ReadFile(filepath.Join(root, "config", "prometheus", "monitor.yaml"))
-	g.Expect(err).NotTo(HaveOccurred())
+	text := testenv.ReadFile(t, "config/prometheus/monitor.yaml")
 	var object struct {
 		Spec struct {
 			Endpoints []struct {
@@ -191,8 +188,7 @@ func TestCertificates_haveACA(t *testing.T) {
 			roots := x509.NewCertPool()
 			roots.AddCert(pair.ca)
 			for _, service := range []string{"-webhook-service", "-controller-manager-metrics-service"} {
-				_, err := pair.cert.Verify(x509.VerifyOptions{Roots: roots, DNSName: prefix + service + "." + prefix + "-system.svc"})
-				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(pair.cert.Verify(x509.VerifyOptions{Roots: roots, DNSName: prefix + service + "." + prefix + "-system.svc"})).Error().NotTo(HaveOccurred())
 			}
 			// The certificates that a CA has issued remain valid when it is renewed with its key.
 			ca := newIssuer(t, objects).of("Certificate", prefix+"-ca", "spec", "secretName")

@@ -2,8 +2,6 @@ package config
 
 import (
 	"net/netip"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -24,10 +22,7 @@ import (
 func readPolicy(t *testing.T, file string) *networkingv1.NetworkPolicy {
 	t.Helper()
 	g := NewWithT(t)
-	root, err := testenv.Root()
-	g.Expect(err).NotTo(HaveOccurred())
-	text, err := os.ReadFile(filepath.Join(root, "config", "network", file))
-	g.Expect(err).NotTo(HaveOccurred())
+	text := testenv.ReadFile(t, "config/network/"+file)
 	policy := &networkingv1.NetworkPolicy{}
 	g.Expect(yaml.UnmarshalStrict(text, policy)).To(Succeed())
 	return policy
@@ -83,10 +78,7 @@ func TestNetworkPolicies_selectThePods(t *testing.T) {
 	g.Expect(runs.Spec.PodSelector.MatchLabels).To(Equal(map[string]string{infrav1.ComponentLabel: record.ComponentRun}))
 	g.Expect(runs.Spec.Ingress).To(BeEmpty())
 
-	root, err := testenv.Root()
-	g.Expect(err).NotTo(HaveOccurred())
-	text, err := os.ReadFile(filepath.Join(root, "config", "manager", "manager.yaml"))
-	g.Expect(err).NotTo(HaveOccurred())
+	text := testenv.ReadFile(t, "config/manager/manager.yaml")
 	var manager appsv1.Deployment
 	g.Expect(yaml.Unmarshal(text, &manager)).To(Succeed())
 	g.Expect(readPolicy(t, "manager.yaml").Spec.PodSelector.MatchLabels).To(Equal(manager.Spec.Selector.MatchLabels))
@@ -128,10 +120,7 @@ func TestNetworkPolicies_selectTheManagersOfAllProviders(t *testing.T) {
 // The chart has the same policies as config/network.
 func TestNetworkPolicies_areInTheChart(t *testing.T) {
 	g := NewWithT(t)
-	root, err := testenv.Root()
-	g.Expect(err).NotTo(HaveOccurred())
-	text, err := os.ReadFile(filepath.Join(root, "charts", "capt", "templates", "networkpolicies.yaml"))
-	g.Expect(err).NotTo(HaveOccurred())
+	text := testenv.ReadFile(t, "charts/capt/templates/networkpolicies.yaml")
 	var specs []networkingv1.NetworkPolicySpec
 	for _, part := range strings.Split(string(text), "\n---\n")[1:] {
 		var lines []string

@@ -178,10 +178,7 @@ func TestDefault_securesWebhooksWithCertManager(t *testing.T) {
 // labels each Cluster with its name. It writes nothing else of a Cluster.
 func TestRole_writesOnlyMetadataOfClusters(t *testing.T) {
 	g := NewWithT(t)
-	root, err := testenv.Root()
-	g.Expect(err).NotTo(HaveOccurred())
-	text, err := os.ReadFile(filepath.Join(root, "config", "rbac", "role.yaml"))
-	g.Expect(err).NotTo(HaveOccurred())
+	text := testenv.ReadFile(t, "config/rbac/role.yaml")
 	var role rbacv1.ClusterRole
 	g.Expect(yaml.Unmarshal(text, &role)).To(Succeed())
 	read := 0

@@ -8,6 +8,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	bootstrapv1 "github.com/appthrust/capt/api/bootstrap/v1beta1"
+
+	"github.com/appthrust/capt/internal/testenv/objecttest"
 )
 
 func TestBootstrapConfig_keepsTheContract(t *testing.T) {
@@ -141,9 +143,9 @@ func dataStaysReported(c *check) {
 func configHasConditions(c *check) {
 	hasConditions(c, workers.in(c).working.config)
 	i := withoutInfrastructure.in(c)
-	ours := conditionOf(i.blocked, clusterv1.ReadyCondition)
-	theirs := conditionOf(i.machine, clusterv1.MachineBootstrapConfigReadyCondition)
-	c.Expect(text(theirs)).To(Equal(text(ours)))
+	ours := objecttest.Condition(i.blocked, clusterv1.ReadyCondition)
+	theirs := objecttest.Condition(i.machine, clusterv1.MachineBootstrapConfigReadyCondition)
+	c.Expect(objecttest.Text(theirs)).To(Equal(objecttest.Text(ours)))
 }
 
 func configReportsReadyAlways(c *check) {
@@ -153,7 +155,7 @@ func configReportsReadyAlways(c *check) {
 
 func configShowsFailure(c *check) {
 	i := withoutInfrastructure.in(c)
-	condition := conditionOf(i.blocked, bootstrapv1.DataSecretAvailableCondition)
-	c.Expect(text(condition)).To(And(HavePrefix("False "+bootstrapv1.SecretConflictReason), ContainSubstring("Secret blocked")))
+	condition := objecttest.Condition(i.blocked, bootstrapv1.DataSecretAvailableCondition)
+	c.Expect(objecttest.Text(condition)).To(And(HavePrefix("False "+bootstrapv1.SecretConflictReason), ContainSubstring("Secret blocked")))
 	all(lacks("status.failureReason"), lacks("status.failureMessage"))(c)
 }

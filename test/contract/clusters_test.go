@@ -13,6 +13,8 @@ import (
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+
+	"github.com/appthrust/capt/internal/testenv/objecttest"
 )
 
 // waitReady waits until CAPT's objects are ready and Cluster API has observed the
@@ -90,8 +92,8 @@ var lifecycle = scenario[clusterHistory]{run: func(h *harness) clusterHistory {
 	setModule(h, "vpc", vpcModule+broken)
 	waitCondition(h, "demo", emptyInfra(), infrav1.ReadyCondition, "False WorkspaceFailed")
 	h.Eventually(func(g Gomega) {
-		mirror := conditionOf(get(h, "demo", emptyCluster()), clusterv1.ClusterInfrastructureReadyCondition)
-		g.Expect(text(mirror)).To(HavePrefix("False WorkspaceFailed"))
+		mirror := objecttest.Condition(get(h, "demo", emptyCluster()), clusterv1.ClusterInfrastructureReadyCondition)
+		g.Expect(objecttest.Text(mirror)).To(HavePrefix("False WorkspaceFailed"))
 	}, testTimeout, pollInterval).Should(Succeed(), "Cluster API mirrors Ready")
 	l.brokenVPC = h.snapshotCluster("demo")
 
@@ -183,10 +185,10 @@ func (h *harness) endpointOf() clusterv1.APIEndpoint {
 
 // reportsReadyAlways holds when every version of an object with a status has the
 // condition Ready: False at first, then True, and with reason Deleting at the end.
-func reportsReadyAlways[T conditioned](c *check, history []T) {
+func reportsReadyAlways[T objecttest.Object](c *check, history []T) {
 	var stages []string
 	for _, version := range history {
-		ready := conditionOf(version, clusterv1.ReadyCondition)
+		ready := objecttest.Condition(version, clusterv1.ReadyCondition)
 		if len(version.GetConditions()) > 0 {
 			c.Expect(string(ready.Status)).To(BeElementOf("True", "False", "Unknown"), "%v", version.GetConditions())
 		}
@@ -226,7 +228,7 @@ func isTrue(b *bool) bool { return b != nil && *b }
 
 // hasConditions holds when the schema of the conditions is that of Kubernetes, and
 // the conditions of an object have all fields that Cluster API reads.
-func hasConditions(c *check, obj conditioned) {
+func hasConditions(c *check, obj objecttest.Object) {
 	list, _ := lookup(c.schemaOf(c.subject.kind), "status.conditions")
 	c.Expect(list).NotTo(BeNil())
 	c.Expect(list.XListType).To(HaveValue(Equal("map")))
@@ -249,9 +251,9 @@ func hasConditions(c *check, obj conditioned) {
 }
 
 // mirrors waits until Cluster API has copied a condition of an object.
-func mirrors(c *check, h *harness, of conditioned, kind string, in conditioned, as string) {
+func mirrors(c *check, h *harness, of objecttest.Object, kind string, in objecttest.Object, as string) {
 	c.Eventually(func(g Gomega) {
-		ours, theirs := conditionOf(h.fresh(of), kind), conditionOf(h.fresh(in), as)
-		g.Expect(text(theirs)).To(Equal(text(ours)), "%s is %s", as, kind)
+		ours, theirs := objecttest.Condition(h.fresh(of), kind), objecttest.Condition(h.fresh(in), as)
+		g.Expect(objecttest.Text(theirs)).To(Equal(objecttest.Text(ours)), "%s is %s", as, kind)
 	}, testTimeout, pollInterval).Should(Succeed())
 }

@@ -16,6 +16,8 @@ import (
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+
+	"github.com/appthrust/capt/internal/testenv/objecttest"
 )
 
 // leavesNetworkToUsers holds when CAPT requests no network add-on from the template
@@ -61,9 +63,7 @@ func requiresSemanticVersion(c *check) {
 		return obj.Spec.Version, err
 	}
 	for given, wanted := range map[string]string{"1.37.0": "v1.37.0", "v1.37.0": "v1.37.0", "1.36.2-eks.3": "v1.36.2-eks.3"} {
-		stored, err := try(given)
-		c.Expect(err).NotTo(HaveOccurred())
-		c.Expect(stored).To(Equal(wanted))
+		c.Expect(try(given)).To(Equal(wanted))
 	}
 	for _, bad := range []string{"latest", "1", "v1.x", "v01.37.0", "1.37.0.0"} {
 		_, err := try(bad)
@@ -116,8 +116,7 @@ func ordersVersions(c *check) {
 func reportsSemanticVersions(c *check) {
 	eachVersions(c, func(versions []clusterv1.StatusVersion) {
 		for _, v := range versions {
-			_, err := version.ParseSemantic(v.Version)
-			c.Expect(err).NotTo(HaveOccurred())
+			c.Expect(version.ParseSemantic(v.Version)).Error().NotTo(HaveOccurred())
 			c.Expect(v.Version).To(HavePrefix("v"))
 		}
 	})
@@ -156,11 +155,11 @@ func controlPlaneIsInitialized(c *check) {
 		return isTrue(v.Status.Initialization.ControlPlaneInitialized)
 	})
 	c.Expect(first).To(BeNumerically(">", 0), "it was not initialized at first")
-	c.Expect(text(conditionOf(history[first], controlplanev1.AvailableCondition))).To(HavePrefix("True"))
+	c.Expect(objecttest.Text(objecttest.Condition(history[first], controlplanev1.AvailableCondition))).To(HavePrefix("True"))
 	c.Expect(history[first].Spec.ControlPlaneEndpoint.IsValid()).To(BeTrue())
 	cluster := get(h, "demo", emptyCluster())
 	c.Expect(cluster.Status.Initialization.ControlPlaneInitialized).To(HaveValue(BeTrue()))
-	c.Expect(text(conditionOf(cluster, clusterv1.ClusterControlPlaneInitializedCondition))).To(HavePrefix("True"))
+	c.Expect(objecttest.Text(objecttest.Condition(cluster, clusterv1.ClusterControlPlaneInitializedCondition))).To(HavePrefix("True"))
 }
 
 // controlPlaneStaysInitialized holds when it stays reported, in every recorded control
@@ -184,16 +183,16 @@ func controlPlaneHasConditions(c *check) {
 func availableIsNotReady(c *check) {
 	l := lifecycle.in(c)
 	for _, snapshot := range []clusterSnapshot{l.brokenControlPlane, l.brokenVPC} {
-		c.Expect(text(conditionOf(snapshot.controlPlane, infrav1.ReadyCondition))).To(HavePrefix("False"))
-		c.Expect(text(conditionOf(snapshot.controlPlane, controlplanev1.AvailableCondition))).To(HavePrefix("True"))
+		c.Expect(objecttest.Text(objecttest.Condition(snapshot.controlPlane, infrav1.ReadyCondition))).To(HavePrefix("False"))
+		c.Expect(objecttest.Text(objecttest.Condition(snapshot.controlPlane, controlplanev1.AvailableCondition))).To(HavePrefix("True"))
 	}
-	c.Expect(text(conditionOf(l.brokenVPC.cluster, clusterv1.ClusterControlPlaneAvailableCondition))).To(HavePrefix("True"))
+	c.Expect(objecttest.Text(objecttest.Condition(l.brokenVPC.cluster, clusterv1.ClusterControlPlaneAvailableCondition))).To(HavePrefix("True"))
 }
 
 func controlPlaneShowsFailure(c *check) {
 	l := lifecycle.in(c)
-	condition := conditionOf(l.brokenControlPlane.controlPlane, controlplanev1.WorkspaceReadyCondition)
-	c.Expect(text(condition)).To(And(HavePrefix("False "+infrav1.WorkspaceFailedReason), ContainSubstring(diagnostic)))
+	condition := objecttest.Condition(l.brokenControlPlane.controlPlane, controlplanev1.WorkspaceReadyCondition)
+	c.Expect(objecttest.Text(condition)).To(And(HavePrefix("False "+infrav1.WorkspaceFailedReason), ContainSubstring(diagnostic)))
 	all(lacks("status.failureReason"), lacks("status.failureMessage"))(c)
 }
 

@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -20,12 +19,12 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/appthrust/capt/internal/testenv"
+	"github.com/appthrust/capt/internal/testenv/objecttest"
 	"github.com/appthrust/capt/internal/webhooks"
 )
 
@@ -102,15 +101,8 @@ func (h *harness) dump() string {
 	}
 	kinds := "clusters,captclusters,captcontrolplanes,machines,machinepools,captmachines,captmachinepools,captbootstrapconfigs,workspacetemplateapplies"
 	out, _ := exec.Command(kubectl, "--kubeconfig", h.env.Kubeconfig, "-n", h.namespace, "get", kinds, "-o", "wide").CombinedOutput()
-	log, _ := os.ReadFile(filepath.Join(h.env.Dir, "manager", "manager.log"))
-	var lines []string
-	for line := range strings.Lines(string(log)) {
-		if strings.HasPrefix(line, "E") && strings.Contains(line, h.namespace) {
-			lines = append(lines, line)
-		}
-	}
-	text := strings.Join(lines, "")
-	return fmt.Sprintf("namespace %s\n%s\nmanager:\n%s", h.namespace, out, text[max(0, len(text)-4000):])
+	log := testenv.LogOf(filepath.Join(h.env.Dir, "manager", "manager.log"), h.namespace)
+	return fmt.Sprintf("namespace %s\n%s\nmanager:\n%s", h.namespace, out, log)
 }
 
 func (h *harness) create(objects ...client.Object) {
@@ -141,37 +133,20 @@ func change[T client.Object](h *harness, name string, obj T, edit func(T)) {
 	}, testTimeout).Should(Succeed())
 }
 
-// conditioned is an object with conditions.
-type conditioned interface {
-	client.Object
-	GetConditions() []metav1.Condition
-}
-
-func conditionOf(obj conditioned, kind string) metav1.Condition {
-	if c := meta.FindStatusCondition(obj.GetConditions(), kind); c != nil {
-		return *c
-	}
-	return metav1.Condition{Type: kind, Status: "Missing"}
-}
-
-func text(c metav1.Condition) string {
-	return fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)
-}
-
 // waitCondition waits until a condition of the current generation begins with the
 // text "Status Reason: message".
-func waitCondition[T conditioned](h *harness, name string, obj T, kind, prefix string) T {
+func waitCondition[T objecttest.Object](h *harness, name string, obj T, kind, prefix string) T {
 	h.Eventually(func(g Gomega) {
 		g.Expect(h.env.Client.Get(h.ctx, client.ObjectKey{Namespace: h.namespace, Name: name}, obj)).To(Succeed())
-		c := conditionOf(obj, kind)
-		g.Expect(text(c)).To(HavePrefix(prefix), "%s of %T %s", kind, obj, name)
+		c := objecttest.Condition(obj, kind)
+		g.Expect(objecttest.Text(c)).To(HavePrefix(prefix), "%s of %T %s", kind, obj, name)
 		g.Expect(c.ObservedGeneration).To(Equal(obj.GetGeneration()))
 	}, testTimeout, pollInterval).Should(Succeed())
 	return obj
 }
 
 // waitDeleted waits until an object no longer exists.
-func (h *harness) waitDeleted(obj conditioned) {
+func (h *harness) waitDeleted(obj objecttest.Object) {
 	h.Eventually(func(g Gomega) {
 		err := h.env.Client.Get(h.ctx, client.ObjectKeyFromObject(obj), obj)
 		g.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%T %s: %v", obj, obj.GetName(), obj.GetConditions())

@@ -11,6 +11,8 @@ import (
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+
+	"github.com/appthrust/capt/internal/testenv/objecttest"
 )
 
 func TestInfraCluster_keepsTheContract(t *testing.T) {
@@ -80,7 +82,7 @@ func vpcComesBeforeEndpoint(c *check) {
 	h := c.on(fixture.in(c))
 	controlPlanes := historyOf(h, get(h, "demo", emptyControlPlane()), emptyControlPlane)
 	waited := slices.IndexFunc(controlPlanes, func(v *controlplanev1.CAPTControlPlane) bool {
-		return conditionOf(v, controlplanev1.InfrastructureReadyCondition).Reason == controlplanev1.WaitingForInfrastructureReason
+		return objecttest.Condition(v, controlplanev1.InfrastructureReadyCondition).Reason == controlplanev1.WaitingForInfrastructureReason
 	})
 	c.Expect(waited).To(BeNumerically(">=", 0), "the control plane waited for the VPC")
 
@@ -148,7 +150,7 @@ func infraIsProvisioned(c *check) {
 // deletion, in every recorded CAPTCluster.
 func infraStaysProvisioned(c *check) {
 	l := lifecycle.in(c)
-	c.Expect(text(conditionOf(l.brokenVPC.infra, infrav1.VPCReadyCondition))).To(HavePrefix("False"))
+	c.Expect(objecttest.Text(objecttest.Condition(l.brokenVPC.infra, infrav1.VPCReadyCondition))).To(HavePrefix("False"))
 	c.Expect(l.brokenVPC.infra.Status.Initialization.Provisioned).To(HaveValue(BeTrue()))
 	isNeverReset(c, l.harness, emptyInfra, func(v *infrav1.CAPTCluster) *bool { return v.Status.Initialization.Provisioned })
 }
@@ -169,10 +171,10 @@ func infraReportsReadyAlways(c *check) {
 // exist.
 func infraShowsFailure(c *check) {
 	l := lifecycle.in(c)
-	condition := conditionOf(l.brokenVPC.infra, infrav1.VPCReadyCondition)
-	c.Expect(text(condition)).To(And(HavePrefix("False "+infrav1.WorkspaceFailedReason), ContainSubstring(diagnostic)))
-	mirror := conditionOf(l.brokenVPC.cluster, clusterv1.ClusterInfrastructureReadyCondition)
-	c.Expect(text(mirror)).To(And(HavePrefix("False "+infrav1.WorkspaceFailedReason), ContainSubstring(diagnostic)))
+	condition := objecttest.Condition(l.brokenVPC.infra, infrav1.VPCReadyCondition)
+	c.Expect(objecttest.Text(condition)).To(And(HavePrefix("False "+infrav1.WorkspaceFailedReason), ContainSubstring(diagnostic)))
+	mirror := objecttest.Condition(l.brokenVPC.cluster, clusterv1.ClusterInfrastructureReadyCondition)
+	c.Expect(objecttest.Text(mirror)).To(And(HavePrefix("False "+infrav1.WorkspaceFailedReason), ContainSubstring(diagnostic)))
 	all(lacks("status.failureReason"), lacks("status.failureMessage"))(c)
 }
 

@@ -10,6 +10,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+
+	"github.com/appthrust/capt/internal/testenv/objecttest"
 )
 
 func TestInfraMachine_keepsTheContract(t *testing.T) {
@@ -147,7 +149,7 @@ func machineIsProvisioned(c *check) {
 
 func machineStaysProvisioned(c *check) {
 	observed := workers.in(c)
-	c.Expect(text(conditionOf(observed.failing.captMachine, infrav1.InstanceReadyCondition))).To(HavePrefix("False"))
+	c.Expect(objecttest.Text(objecttest.Condition(observed.failing.captMachine, infrav1.InstanceReadyCondition))).To(HavePrefix("False"))
 	c.Expect(observed.failing.captMachine.Status.Initialization.Provisioned).To(HaveValue(BeTrue()))
 	isNeverReset(c, observed.harness, emptyMachine, func(v *infrav1.CAPTMachine) *bool { return v.Status.Initialization.Provisioned })
 }
@@ -157,9 +159,9 @@ func machineStaysProvisioned(c *check) {
 func machineHasConditions(c *check) {
 	observed := workers.in(c)
 	hasConditions(c, observed.working.captMachine)
-	ours := conditionOf(observed.failing.captMachine, clusterv1.ReadyCondition)
-	theirs := conditionOf(observed.failing.machine, clusterv1.MachineInfrastructureReadyCondition)
-	c.Expect(text(theirs)).To(Equal(text(ours)))
+	ours := objecttest.Condition(observed.failing.captMachine, clusterv1.ReadyCondition)
+	theirs := objecttest.Condition(observed.failing.machine, clusterv1.MachineInfrastructureReadyCondition)
+	c.Expect(objecttest.Text(theirs)).To(Equal(objecttest.Text(ours)))
 }
 
 func machineReportsReadyAlways(c *check) {
@@ -169,8 +171,8 @@ func machineReportsReadyAlways(c *check) {
 
 func machineShowsFailure(c *check) {
 	s := workers.in(c).failing
-	condition := conditionOf(s.captMachine, infrav1.InstanceReadyCondition)
-	c.Expect(text(condition)).To(And(HavePrefix("False "+infrav1.WorkspaceFailedReason), ContainSubstring(diagnostic)))
+	condition := objecttest.Condition(s.captMachine, infrav1.InstanceReadyCondition)
+	c.Expect(objecttest.Text(condition)).To(And(HavePrefix("False "+infrav1.WorkspaceFailedReason), ContainSubstring(diagnostic)))
 	all(lacks("status.failureReason"), lacks("status.failureMessage"))(c)
 }
 
@@ -213,7 +215,7 @@ func waitsForItsMachineFirst(c *check) {
 	i := withoutInfrastructure.in(c)
 	waited := 0
 	for _, version := range historyUntilDeleted(c.on(i.harness), i.captMachine, emptyMachine) {
-		if conditionOf(version, infrav1.ReadyCondition).Reason != infrav1.WaitingForInfrastructureReason {
+		if objecttest.Condition(version, infrav1.ReadyCondition).Reason != infrav1.WaitingForInfrastructureReason {
 			continue
 		}
 		waited++

@@ -8,6 +8,8 @@ import (
 	"sigs.k8s.io/cluster-api/util/annotations"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+
+	"github.com/appthrust/capt/internal/testenv/objecttest"
 )
 
 func TestInfraMachinePool_keepsTheContract(t *testing.T) {
@@ -135,7 +137,7 @@ func poolIsProvisioned(c *check) {
 
 func poolStaysProvisioned(c *check) {
 	observed := workers.in(c)
-	c.Expect(text(conditionOf(observed.failing.captPool, infrav1.NodeGroupReadyCondition))).To(HavePrefix("False"))
+	c.Expect(objecttest.Text(objecttest.Condition(observed.failing.captPool, infrav1.NodeGroupReadyCondition))).To(HavePrefix("False"))
 	c.Expect(observed.failing.captPool.Status.Initialization.Provisioned).To(HaveValue(BeTrue()))
 	isNeverReset(c, observed.harness, emptyPool, func(v *infrav1.CAPTMachinePool) *bool { return v.Status.Initialization.Provisioned })
 }
@@ -151,7 +153,7 @@ func agreesWithThePauseUtility(c *check) {
 		cluster *clusterv1.Cluster
 	}{{p.byCluster, stopped}, {p.byAnnotation, going}, {p.after, going}} {
 		obj := seen.of[c.subject.kind]
-		said := conditionOf(obj, clusterv1.PausedCondition).Status == "True"
+		said := objecttest.Condition(obj, clusterv1.PausedCondition).Status == "True"
 		c.Expect(said).To(Equal(annotations.IsPaused(seen.cluster, obj)))
 	}
 }
@@ -175,7 +177,7 @@ func reportsReplicas(c *check) {
 
 func poolShowsFailure(c *check) {
 	s := workers.in(c).failing
-	condition := conditionOf(s.captPool, infrav1.NodeGroupReadyCondition)
-	c.Expect(text(condition)).To(And(HavePrefix("False "+infrav1.WorkspaceFailedReason), ContainSubstring(diagnostic)))
+	condition := objecttest.Condition(s.captPool, infrav1.NodeGroupReadyCondition)
+	c.Expect(objecttest.Text(condition)).To(And(HavePrefix("False "+infrav1.WorkspaceFailedReason), ContainSubstring(diagnostic)))
 	all(lacks("status.failureReason"), lacks("status.failureMessage"))(c)
 }

@@ -13,10 +13,11 @@ import (
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/testenv"
+	"github.com/appthrust/capt/internal/testenv/objecttest"
 )
 
 // objectsByKind contains one object of each kind with a role in the contract.
-type objectsByKind map[schema.GroupVersionKind]conditioned
+type objectsByKind map[schema.GroupVersionKind]objecttest.Object
 
 // createObjects creates a Cluster and one object of each kind that belongs to it. The
 // labels are on all of them.
@@ -25,7 +26,7 @@ func (h *harness) createObjects(cluster *clusterv1.Cluster, labels, annotations 
 	h.create(cluster)
 	created := objectsByKind{}
 	for _, s := range subjects {
-		obj, ok := s.sample(cluster.Name).(conditioned)
+		obj, ok := s.sample(cluster.Name).(objecttest.Object)
 		h.Expect(ok).To(BeTrue(), "%s has conditions", s.kind.Kind)
 		own := map[string]string{clusterv1.ClusterNameLabel: cluster.Name}
 		maps.Copy(own, labels)
@@ -40,8 +41,8 @@ func (h *harness) createObjects(cluster *clusterv1.Cluster, labels, annotations 
 }
 
 // fresh returns the current version of an object.
-func (h *harness) fresh(obj conditioned) conditioned {
-	current, ok := obj.DeepCopyObject().(conditioned)
+func (h *harness) fresh(obj objecttest.Object) objecttest.Object {
+	current, ok := obj.DeepCopyObject().(objecttest.Object)
 	h.Expect(ok).To(BeTrue())
 	current.SetResourceVersion("")
 	h.Expect(h.env.Client.Get(h.ctx, client.ObjectKeyFromObject(obj), current)).To(Succeed())
@@ -152,7 +153,7 @@ var paused = scenario[pauses]{run: func(h *harness) pauses {
 
 	change(h, "stopped", emptyCluster(), func(c *clusterv1.Cluster) { c.Spec.Paused = nil })
 	for _, obj := range byAnnotation {
-		change(h, obj.GetName(), h.fresh(obj), func(o conditioned) { o.SetAnnotations(nil) })
+		change(h, obj.GetName(), h.fresh(obj), func(o objecttest.Object) { o.SetAnnotations(nil) })
 	}
 	p.after = h.waitResumed(byCluster)
 	h.waitResumed(byAnnotation)
@@ -166,7 +167,7 @@ func (h *harness) waitPaused(created objectsByKind) objectsByKind {
 	for kind, obj := range created {
 		h.Eventually(func(g Gomega) {
 			seen[kind] = h.fresh(obj)
-			g.Expect(conditionOf(seen[kind], clusterv1.PausedCondition).Status).To(Equal(metav1.ConditionTrue), "%s %s", kind.Kind, obj.GetName())
+			g.Expect(objecttest.Condition(seen[kind], clusterv1.PausedCondition).Status).To(Equal(metav1.ConditionTrue), "%s %s", kind.Kind, obj.GetName())
 		}, testTimeout, pollInterval).Should(Succeed())
 	}
 	return seen
@@ -179,8 +180,8 @@ func (h *harness) waitResumed(created objectsByKind) objectsByKind {
 	for kind, obj := range created {
 		h.Eventually(func(g Gomega) {
 			seen[kind] = h.fresh(obj)
-			g.Expect(conditionOf(seen[kind], clusterv1.PausedCondition).Status).To(Equal(metav1.ConditionFalse), "%s %s", kind.Kind, obj.GetName())
-			g.Expect(string(conditionOf(seen[kind], clusterv1.ReadyCondition).Status)).NotTo(Equal("Missing"), "%s %s", kind.Kind, obj.GetName())
+			g.Expect(objecttest.Condition(seen[kind], clusterv1.PausedCondition).Status).To(Equal(metav1.ConditionFalse), "%s %s", kind.Kind, obj.GetName())
+			g.Expect(string(objecttest.Condition(seen[kind], clusterv1.ReadyCondition).Status)).NotTo(Equal("Missing"), "%s %s", kind.Kind, obj.GetName())
 		}, testTimeout, pollInterval).Should(Succeed())
 	}
 	return seen
@@ -219,16 +220,16 @@ func pausesByBoth(c *check) {
 		c.Expect(created[c.subject.kind].GetConditions()).To(HaveLen(1), "nothing but Paused was reported")
 	}
 	c.Expect(p.held).To(BeTrue())
-	c.Expect(conditionOf(p.after[c.subject.kind], clusterv1.ReadyCondition).Status).NotTo(BeEmpty())
+	c.Expect(objecttest.Condition(p.after[c.subject.kind], clusterv1.ReadyCondition).Status).NotTo(BeEmpty())
 }
 
 // showsPause holds when the condition names the cause of the pause, and is False after.
 func showsPause(c *check) {
 	p := paused.in(c)
-	byCluster := conditionOf(p.byCluster[c.subject.kind], clusterv1.PausedCondition)
-	c.Expect(text(byCluster)).To(And(HavePrefix("True "+clusterv1.PausedReason), ContainSubstring("spec.paused")))
-	byAnnotation := conditionOf(p.byAnnotation[c.subject.kind], clusterv1.PausedCondition)
-	c.Expect(text(byAnnotation)).To(And(HavePrefix("True "+clusterv1.PausedReason), ContainSubstring(clusterv1.PausedAnnotation)))
-	after := conditionOf(p.after[c.subject.kind], clusterv1.PausedCondition)
-	c.Expect(text(after)).To(HavePrefix("False " + clusterv1.NotPausedReason))
+	byCluster := objecttest.Condition(p.byCluster[c.subject.kind], clusterv1.PausedCondition)
+	c.Expect(objecttest.Text(byCluster)).To(And(HavePrefix("True "+clusterv1.PausedReason), ContainSubstring("spec.paused")))
+	byAnnotation := objecttest.Condition(p.byAnnotation[c.subject.kind], clusterv1.PausedCondition)
+	c.Expect(objecttest.Text(byAnnotation)).To(And(HavePrefix("True "+clusterv1.PausedReason), ContainSubstring(clusterv1.PausedAnnotation)))
+	after := objecttest.Condition(p.after[c.subject.kind], clusterv1.PausedCondition)
+	c.Expect(objecttest.Text(after)).To(HavePrefix("False " + clusterv1.NotPausedReason))
 }

@@ -9,6 +9,8 @@ import (
 
 	bootstrapv1 "github.com/appthrust/capt/api/bootstrap/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+
+	"github.com/appthrust/capt/internal/testenv/objecttest"
 )
 
 // workerHistory contains snapshots of a Machine and a MachinePool whose nodes join, and
@@ -91,8 +93,8 @@ var workers = scenario[workerHistory]{run: func(h *harness) workerHistory {
 	waitCondition(h, "worker", emptyMachine(), infrav1.ReadyCondition, "False WorkspaceFailed")
 	waitCondition(h, "pool", emptyPool(), infrav1.ReadyCondition, "False WorkspaceFailed")
 	h.Eventually(func(g Gomega) {
-		mirror := conditionOf(get(h, "worker", &clusterv1.Machine{}), clusterv1.MachineInfrastructureReadyCondition)
-		g.Expect(text(mirror)).To(HavePrefix("False WorkspaceFailed"))
+		mirror := objecttest.Condition(get(h, "worker", &clusterv1.Machine{}), clusterv1.MachineInfrastructureReadyCondition)
+		g.Expect(objecttest.Text(mirror)).To(HavePrefix("False WorkspaceFailed"))
 	}, testTimeout, pollInterval).Should(Succeed())
 	c.failing = h.snapshotWorkers()
 
@@ -118,8 +120,8 @@ var workers = scenario[workerHistory]{run: func(h *harness) workerHistory {
 
 	h.delete(c.scaled.machine)
 	h.delete(c.scaled.pool)
-	for _, obj := range []conditioned{c.scaled.machine, c.scaled.captMachine, c.scaled.config, c.scaled.pool, c.scaled.captPool, c.scaled.poolConfig} {
-		deleted, ok := obj.DeepCopyObject().(conditioned)
+	for _, obj := range []objecttest.Object{c.scaled.machine, c.scaled.captMachine, c.scaled.config, c.scaled.pool, c.scaled.captPool, c.scaled.poolConfig} {
+		deleted, ok := obj.DeepCopyObject().(objecttest.Object)
 		h.Expect(ok).To(BeTrue())
 		h.waitDeleted(deleted)
 	}
@@ -172,7 +174,7 @@ var withoutInfrastructure = scenario[unprovisioned]{run: func(h *harness) unprov
 	i.blocked = waitCondition(h, "blocked", emptyConfig(), infrav1.ReadyCondition, "False "+bootstrapv1.SecretConflictReason)
 	h.Eventually(func(g Gomega) {
 		i.machine = get(h, "blocked", &clusterv1.Machine{})
-		g.Expect(text(conditionOf(i.machine, clusterv1.MachineBootstrapConfigReadyCondition))).To(HavePrefix("False " + bootstrapv1.SecretConflictReason))
+		g.Expect(objecttest.Text(objecttest.Condition(i.machine, clusterv1.MachineBootstrapConfigReadyCondition))).To(HavePrefix("False " + bootstrapv1.SecretConflictReason))
 	}, testTimeout, pollInterval).Should(Succeed())
 	waitCondition(h, "formatted", emptyConfig(), infrav1.ReadyCondition, "True")
 	i.formatted = get(h, "formatted", &corev1.Secret{})

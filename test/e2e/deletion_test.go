@@ -174,9 +174,7 @@ func (h *harness) leavesNothing() {
 	h.Eventually(h.leftovers).Should(BeEmpty(), "objects of the cluster")
 	h.Eventually(func() []string { return testenv.ProcessesOf(filepath.Join(h.env.Dir, "clusters")) }).
 		Should(BeEmpty(), "processes of the cluster")
-	dirs, err := filepath.Glob(filepath.Join(h.env.Dir, "clusters", "*"))
-	h.Expect(err).NotTo(HaveOccurred())
-	h.Expect(dirs).To(BeEmpty(), "directories of the cluster")
+	h.Expect(filepath.Glob(filepath.Join(h.env.Dir, "clusters", "*"))).To(BeEmpty(), "directories of the cluster")
 	for _, addon := range []string{flux, karpenter, nodePool, third} {
 		h.Expect(h.addonStatus(addon)).To(Equal("absent"), addon)
 	}

@@ -91,10 +91,7 @@ func install(t *testing.T, env *testenv.Environment) *installation {
 func shippedContainer(t *testing.T) corev1.Container {
 	t.Helper()
 	g := NewWithT(t)
-	root, err := testenv.Root()
-	g.Expect(err).NotTo(HaveOccurred())
-	text, err := os.ReadFile(filepath.Join(root, "config", "manager", "manager.yaml"))
-	g.Expect(err).NotTo(HaveOccurred())
+	text := testenv.ReadFile(t, "config/manager/manager.yaml")
 	var deployment appsv1.Deployment
 	g.Expect(yaml.Unmarshal(text, &deployment)).To(Succeed())
 	g.Expect(deployment.Spec.Template.Spec.Containers).To(HaveLen(1))

@@ -29,8 +29,7 @@ func (h *harness) artifact(module string) []byte {
 	compressed := gzip.NewWriter(&content)
 	archive := tar.NewWriter(compressed)
 	h.Expect(archive.WriteHeader(&tar.Header{Name: "stack/main.tf", Mode: 0o600, Size: int64(len(module))})).To(Succeed())
-	_, err := archive.Write([]byte(module))
-	h.Expect(err).NotTo(HaveOccurred())
+	h.Expect(archive.Write([]byte(module))).Error().NotTo(HaveOccurred())
 	h.Expect(archive.Close()).To(Succeed())
 	h.Expect(compressed.Close()).To(Succeed())
 	return content.Bytes()
@@ -46,8 +45,7 @@ func TestManager_runsJobsWithTheModuleOfAFluxSource(t *testing.T) {
 	content = h.artifact(module)
 	dir, err := testenv.PartModuleDir("flux", "github.com/fluxcd/source-controller")
 	h.Expect(err).NotTo(HaveOccurred())
-	_, err = envtest.InstallCRDs(h.env.Config, envtest.CRDInstallOptions{Paths: []string{filepath.Join(dir, "config", "crd", "bases")}})
-	h.Expect(err).NotTo(HaveOccurred())
+	h.Expect(envtest.InstallCRDs(h.env.Config, envtest.CRDInstallOptions{Paths: []string{filepath.Join(dir, "config", "crd", "bases")}})).Error().NotTo(HaveOccurred())
 
 	source := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "GitRepository", "metadata": map[string]any{"name": "infra"},

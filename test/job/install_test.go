@@ -9,7 +9,6 @@ import (
 	"crypto/x509/pkix"
 	"encoding/json"
 	"encoding/pem"
-	"fmt"
 	"math/big"
 	"os"
 	"os/exec"
@@ -24,7 +23,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,6 +30,7 @@ import (
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/testenv"
+	"github.com/appthrust/capt/internal/testenv/objecttest"
 	"github.com/appthrust/capt/internal/version"
 )
 
@@ -197,11 +196,7 @@ func (h *harness) checkCluster() {
 		if err := h.env.Client.Get(h.ctx, client.ObjectKeyFromObject(cluster), cluster); err != nil {
 			return err.Error()
 		}
-		c := meta.FindStatusCondition(cluster.Status.Conditions, clusterv1.ClusterAvailableCondition)
-		if c == nil {
-			return "no condition"
-		}
-		return fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)
+		return objecttest.Text(objecttest.Condition(cluster, clusterv1.ClusterAvailableCondition))
 	}, 2*testTimeout, 100*time.Millisecond).Should(HavePrefix("True"))
 	h.t.Logf("available after %s", time.Since(started).Round(time.Second))
 	h.Expect(h.get("demo-vpc").Status.Runs).To(BeEquivalentTo(1))

@@ -30,6 +30,7 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/testenv"
+	"github.com/appthrust/capt/internal/testenv/objecttest"
 	"github.com/appthrust/capt/internal/version"
 )
 
@@ -143,11 +144,7 @@ func (h *harness) get(name string) *infrav1.WorkspaceTemplateApply {
 func (h *harness) waitMessage(name, kind string, matcher OmegaMatcher) {
 	h.t.Helper()
 	h.Eventually(func() string {
-		c := meta.FindStatusCondition(h.get(name).Status.Conditions, kind)
-		if c == nil {
-			return "nothing"
-		}
-		return fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)
+		return objecttest.Text(objecttest.Condition(h.get(name), kind))
 	}, testTimeout, 50*time.Millisecond).Should(matcher)
 }
 

@@ -152,8 +152,7 @@ func (h *harness) archives() string {
 	header.SetMode(0o755)
 	w, err := z.CreateHeader(header)
 	h.Expect(err).NotTo(HaveOccurred())
-	_, err = w.Write(program)
-	h.Expect(err).NotTo(HaveOccurred())
+	h.Expect(w.Write(program)).Error().NotTo(HaveOccurred())
 	h.Expect(z.Close()).To(Succeed())
 	h.Expect(archive.Close()).To(Succeed())
 	return dir

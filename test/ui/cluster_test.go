@@ -73,8 +73,7 @@ func TestCluster_usersLogIn(t *testing.T) {
 
 	b := open(t, origin+"/clusters/team-a/staging")
 	b.shows("Token of the management cluster")
-	_, err := chromedp.Call(b.ctx, page.SetBypassCSP, page.SetBypassCSPParams{Enabled: true})
-	b.Expect(err).NotTo(HaveOccurred())
+	b.Expect(chromedp.Call(b.ctx, page.SetBypassCSP, page.SetBypassCSPParams{Enabled: true})).Error().NotTo(HaveOccurred())
 	for _, width := range []int64{390, 1280} {
 		b.size(width, 800)
 		b.screenshot(fmt.Sprintf("token-%d-light", width))

@@ -74,9 +74,7 @@ func TestLink_isUsedOnce(t *testing.T) {
 	defer cancel()
 	base, _, _ := strings.Cut(link, "#")
 	first.Expect(chromedp.Do(tab, chromedp.Navigate(base+"events"), chromedp.WaitVisible("ul.events"))).To(Succeed())
-	text, err := chromedp.Run(tab, chromedp.Evaluate[string]("document.body.innerText"))
-	first.Expect(err).NotTo(HaveOccurred())
-	first.Expect(text).To(ContainSubstring("RunFailed"))
+	first.Expect(chromedp.Run(tab, chromedp.Evaluate[string]("document.body.innerText"))).To(ContainSubstring("RunFailed"))
 }
 
 // A browser has six connections to captctl ui for all its tabs.
@@ -92,8 +90,7 @@ func TestTabs_manyLeaveConnectionsForRequests(t *testing.T) {
 		tab := &browser{WithT: first.WithT, t: t, ctx: ctx}
 		// A tab that is not in front is hidden, and has no streams. These stay visible.
 		tab.run(chromedp.Navigate("about:blank"))
-		_, err := chromedp.Call(ctx, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
-		tab.Expect(err).NotTo(HaveOccurred())
+		tab.Expect(chromedp.Call(ctx, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})).Error().NotTo(HaveOccurred())
 		tab.run(chromedp.Navigate(base + "workspaces/team-b/new-eks"))
 		tabs = append(tabs, tab)
 	}

@@ -53,15 +53,13 @@ func TestTab_hiddenCostsNothing(t *testing.T) {
 	other, cancel := chromedp.NewContext(b.ctx, chromedp.WithNewWindow(false))
 	defer cancel()
 	b.Expect(chromedp.Do(other, chromedp.Navigate("about:blank"))).To(Succeed())
-	_, err := chromedp.Call(other, page.BringToFront, cdp.Empty{})
-	b.Expect(err).NotTo(HaveOccurred())
+	b.Expect(chromedp.Call(other, page.BringToFront, cdp.Empty{})).Error().NotTo(HaveOccurred())
 	b.Eventually(func() bool { return value[bool](b, "document.hidden") }, timeout).Should(BeTrue())
 	b.Eventually(unended.Load, 2*timeout).Should(BeZero(), "watches of a hidden tab")
 	before := sent.Load()
 	// Nothing shows that a hidden tab has decided to send nothing.
 	b.Consistently(sent.Load, "5s").Should(Equal(before), "requests of a hidden tab")
 	cancel()
-	_, err = chromedp.Call(b.ctx, page.BringToFront, cdp.Empty{})
-	b.Expect(err).NotTo(HaveOccurred())
+	b.Expect(chromedp.Call(b.ctx, page.BringToFront, cdp.Empty{})).Error().NotTo(HaveOccurred())
 	b.Eventually(unended.Load, timeout).Should(BeNumerically(">", 5), "watches of a tab that is shown again")
 }

@@ -71,8 +71,7 @@ func TestPages_areAccessible(t *testing.T) {
 	b.shows("production")
 	b.Expect(value[string](b, "location.hash")).To(BeEmpty(), "the token leaves the address bar")
 	// axe is injected.
-	_, err := chromedp.Call(b.ctx, page.SetBypassCSP, page.SetBypassCSPParams{Enabled: true})
-	b.Expect(err).NotTo(HaveOccurred())
+	b.Expect(chromedp.Call(b.ctx, page.SetBypassCSP, page.SetBypassCSPParams{Enabled: true})).Error().NotTo(HaveOccurred())
 	pages := []struct{ name, path, text string }{
 		{"fleet", "/", "production"},
 		{"matrix", "/?view=matrix", "cert-manager"},
@@ -157,9 +156,7 @@ func TestPages_areInTheDocumentation(t *testing.T) {
 		content, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
 		b.Expect(err).NotTo(HaveOccurred())
 		file := filepath.Join("docs", "images", image.name+".png")
-		documentation, err := os.ReadFile(filepath.Join(root, "docs", "ui.md"))
-		b.Expect(err).NotTo(HaveOccurred())
-		b.Expect(string(documentation)).To(ContainSubstring("images/" + image.name + ".png"))
+		b.Expect(os.ReadFile(filepath.Join(root, "docs", "ui.md"))).To(ContainSubstring("images/" + image.name + ".png"))
 		if os.Getenv("CAPT_DOCS_IMAGES") != "" {
 			b.Expect(os.WriteFile(filepath.Join(root, file), content, 0o644)).To(Succeed())
 		}

@@ -16,12 +16,12 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/testenv"
+	"github.com/appthrust/capt/internal/testenv/objecttest"
 )
 
 const (
@@ -118,8 +118,7 @@ func (h *harness) start(program string) *testenv.Manager {
 	h.t.Cleanup(func() {
 		_ = m.Stop(syscall.SIGTERM)
 		if h.t.Failed() {
-			text, _ := os.ReadFile(m.Log())
-			h.t.Logf("manager:\n%s", text[max(0, len(text)-12000):])
+			h.t.Logf("manager:\n%s", testenv.LogOf(m.Log(), h.namespace))
 		}
 	})
 	return m
@@ -159,11 +158,12 @@ func (h *harness) get(name string) *infrav1.WorkspaceTemplateApply {
 func (h *harness) waitReady(name string) *infrav1.WorkspaceTemplateApply {
 	h.t.Helper()
 	h.Eventually(func() string {
-		c := meta.FindStatusCondition(h.get(name).Status.Conditions, infrav1.ReadyCondition)
-		if c == nil || c.ObservedGeneration != h.get(name).Generation {
+		apply := h.get(name)
+		c := objecttest.Condition(apply, infrav1.ReadyCondition)
+		if c.ObservedGeneration != apply.Generation {
 			return "not observed"
 		}
-		return fmt.Sprintf("%s %s %s", c.Status, c.Reason, c.Message)
+		return objecttest.Text(c)
 	}, testTimeout, 100*time.Millisecond).Should(HavePrefix("True"), name)
 	return h.get(name)
 }

@@ -3,7 +3,6 @@ package captmachine
 import (
 	"errors"
 	"os"
-	"path/filepath"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -25,10 +24,7 @@ import (
 // manifests creates the objects of a file of the repository that match.
 func (h *harness) manifests(path string, match func(*unstructured.Unstructured) bool) {
 	h.T.Helper()
-	root, err := testenv.Root()
-	h.Expect(err).NotTo(HaveOccurred())
-	text, err := os.ReadFile(filepath.Join(root, path))
-	h.Expect(err).NotTo(HaveOccurred())
+	text := testenv.ReadFile(h.T, path)
 	objects, err := manifest.Parse(text)
 	h.Expect(err).NotTo(HaveOccurred())
 	for _, obj := range objects {

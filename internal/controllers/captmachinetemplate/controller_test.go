@@ -53,8 +53,7 @@ func TestReconciler_reportsCapacityOfKnownInstanceTypes(t *testing.T) {
 			r := &captmachinetemplate.Reconciler{Client: manager.Client, WatchFilter: c.filter}
 			var version string
 			for range 2 {
-				_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(template)})
-				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(template)})).Error().NotTo(HaveOccurred())
 				g.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(template), template)).To(Succeed())
 				g.Expect(template.Status.Capacity.Cpu().String()).To(Equal(c.cpu))
 				g.Expect(template.Status.Capacity.Memory().String()).To(Equal(c.memory))

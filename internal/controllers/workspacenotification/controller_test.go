@@ -10,7 +10,6 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -19,7 +18,7 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/testenv"
-	_ "github.com/appthrust/capt/internal/testenv/waits"
+	"github.com/appthrust/capt/internal/testenv/objecttest"
 )
 
 var testEnv *testenv.Environment
@@ -92,13 +91,7 @@ func (r *receiver) texts(g Gomega) []string {
 
 func waitFor(t *testing.T, n *infrav1.WorkspaceNotification, condition string, status metav1.ConditionStatus, reason string) {
 	t.Helper()
-	NewWithT(t).Eventually(func(g Gomega) {
-		g.Expect(testEnv.Client.Get(t.Context(), client.ObjectKeyFromObject(n), n)).To(Succeed())
-		found := meta.FindStatusCondition(n.Status.Conditions, condition)
-		g.Expect(found).NotTo(BeNil())
-		g.Expect(found.Status).To(Equal(status), "%s: %s", found.Reason, found.Message)
-		g.Expect(found.Reason).To(Equal(reason), found.Message)
-	}).Should(Succeed())
+	objecttest.New(t, testEnv.Client).WaitForCondition(n, condition, status, reason)
 }
 
 func TestNotification_reportsEachTransitionOnce(t *testing.T) {

@@ -7,8 +7,6 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -18,7 +16,7 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/terraform/usage"
 	"github.com/appthrust/capt/internal/testenv"
-	_ "github.com/appthrust/capt/internal/testenv/waits"
+	"github.com/appthrust/capt/internal/testenv/objecttest"
 )
 
 var testEnv *testenv.Environment
@@ -71,24 +69,12 @@ func newApply(namespace, name string, template infrav1.TemplateReference) *infra
 
 func waitFor(t *testing.T, config *infrav1.WorkspaceProviderConfig, condition string, status metav1.ConditionStatus, reason string) metav1.Condition {
 	t.Helper()
-	var c metav1.Condition
-	NewWithT(t).Eventually(func(g Gomega) {
-		g.Expect(testEnv.Client.Get(t.Context(), client.ObjectKeyFromObject(config), config)).To(Succeed())
-		found := meta.FindStatusCondition(config.Status.Conditions, condition)
-		g.Expect(found).NotTo(BeNil())
-		g.Expect(found.Status).To(Equal(status), "%s: %s", found.Reason, found.Message)
-		g.Expect(found.Reason).To(Equal(reason), found.Message)
-		g.Expect(found.ObservedGeneration).To(Equal(config.Generation))
-		c = *found
-	}).Should(Succeed(), "%s of %s is not %s", condition, config.Name, status)
-	return c
+	return objecttest.New(t, testEnv.Client).WaitForCondition(config, condition, status, reason)
 }
 
 func waitForDeletion(t *testing.T, obj client.Object) {
 	t.Helper()
-	NewWithT(t).Eventually(func() bool {
-		return apierrors.IsNotFound(testEnv.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj))
-	}).Should(BeTrue(), "%s still exists", obj.GetName())
+	objecttest.New(t, testEnv.Client).WaitUntilGone(obj, obj.GetName()+" still exists")
 }
 
 func TestConfig_isReadyWhenItsSecretsExist(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -83,9 +82,7 @@ func waitFor(t *testing.T, template *infrav1.WorkspaceTemplate, condition string
 
 func waitForDeletion(t *testing.T, obj client.Object) {
 	t.Helper()
-	NewWithT(t).Eventually(func() bool {
-		return apierrors.IsNotFound(env.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj))
-	}).Should(BeTrue(), "%s still exists", obj.GetName())
+	objecttest.New(t, env.Client).WaitUntilGone(obj, obj.GetName()+" still exists")
 }
 
 func TestTemplate_reportsItsModule(t *testing.T) {

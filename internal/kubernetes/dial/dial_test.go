@@ -102,8 +102,7 @@ func TestDial_isNotDeceivedByRebinding(t *testing.T) {
 	t.Cleanup(func() { net.DefaultResolver = previous })
 	port := secret.URL[strings.LastIndex(secret.URL, ":")+1:]
 	g.Expect((&Policy{}).CheckHost(t.Context(), "rebinding.example.")).To(Succeed(), "the first answer is public")
-	_, err := get(t, &Policy{}, "http://rebinding.example.:"+port+"/")
-	g.Expect(err).To(MatchError(ErrDenied))
+	g.Expect(get(t, &Policy{}, "http://rebinding.example.:"+port+"/")).Error().To(MatchError(ErrDenied))
 }
 
 func TestTransport_checksRedirects(t *testing.T) {
@@ -113,8 +112,7 @@ func TestTransport_checksRedirects(t *testing.T) {
 	// The first hop is trusted by its name, the second is denied by its address.
 	first, err := url.Parse(redirects.URL)
 	g.Expect(err).NotTo(HaveOccurred())
-	_, err = get(t, &Policy{Hosts: []string{"localhost", "*"}}, "http://localhost:"+first.Port()+"/")
-	g.Expect(err).To(MatchError(ErrDenied))
+	g.Expect(get(t, &Policy{Hosts: []string{"localhost", "*"}}, "http://localhost:"+first.Port()+"/")).Error().To(MatchError(ErrDenied))
 }
 
 func TestTransport_sendsRequestsToAllowedHostsOnly(t *testing.T) {
@@ -134,8 +132,7 @@ func TestTransport_trustsOnlyThePortOfAProxy(t *testing.T) {
 	secret := server(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "credentials") })
 	proxy := server(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "by proxy") })
 	t.Setenv("HTTPS_PROXY", proxy.URL)
-	_, err := get(t, &Policy{}, secret.URL)
-	g.Expect(err).To(MatchError(ErrDenied))
+	g.Expect(get(t, &Policy{}, secret.URL)).Error().To(MatchError(ErrDenied))
 	connection, err := (&Policy{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(secret.URL, "http://"))
 	if err == nil {
 		_ = connection.Close()
@@ -193,6 +190,5 @@ func TestCheckHost(t *testing.T) {
 func TestParseNetworks(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(ParseNetworks([]string{"10.1.2.3/8", "::1", "127.0.0.1"})).To(Equal(prefixes("10.0.0.0/8", "::1/128", "127.0.0.1/32")))
-	_, err := ParseNetworks([]string{"ten"})
-	g.Expect(err).To(MatchError(`"ten" is not a network: write it as 10.0.0.0/8`))
+	g.Expect(ParseNetworks([]string{"ten"})).Error().To(MatchError(`"ten" is not a network: write it as 10.0.0.0/8`))
 }

@@ -50,8 +50,7 @@ func TestCheck(t *testing.T) {
 
 // An add-on with this manifest would end the manager.
 func TestParse_refusesABomb(t *testing.T) {
-	_, err := manifest.Parse([]byte(bomb()))
-	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("would need more than 10 MiB")))
+	NewWithT(t).Expect(manifest.Parse([]byte(bomb()))).Error().To(MatchError(ContainSubstring("would need more than 10 MiB")))
 }
 
 // A parser needs about a KiB for two bytes of a list.

@@ -50,8 +50,7 @@ func TestParse_refusesUTF16(t *testing.T) {
 	for _, unit := range utf16.Encode([]rune(head)) {
 		text = binary.LittleEndian.AppendUint16(text, unit)
 	}
-	_, err := manifest.Parse(text)
-	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("not in UTF-8")))
+	NewWithT(t).Expect(manifest.Parse(text)).Error().To(MatchError(ContainSubstring("not in UTF-8")))
 }
 
 // Manifests of add-ons that fit an object of Kubernetes are normal.

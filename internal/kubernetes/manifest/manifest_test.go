@@ -45,7 +45,6 @@ func TestParse_namesTheDocumentAndQuotesNothing(t *testing.T) {
 		good + "apiVersion: v1\nmetadata: {name: s3cret}": "document 2: apiVersion, kind or metadata.name is missing",
 		good + "apiVersion: v1\nkind: s3cret":             "document 2: apiVersion, kind or metadata.name is missing",
 	} {
-		_, err := manifest.Parse([]byte(text))
-		NewWithT(t).Expect(err).To(MatchError(want))
+		NewWithT(t).Expect(manifest.Parse([]byte(text))).Error().To(MatchError(want))
 	}
 }

@@ -212,8 +212,7 @@ func testClient(t *testing.T, cluster *Cluster, c client.Client, kubeconfig stri
 	g.Expect(getNode(t, c, "pool-0").Spec.ProviderID).To(Equal("local:///local-a/pool-0"))
 
 	secret := keyData.ReplaceAllString(kubeconfig, "client-key-data: top-secret-but-not-base64!")
-	_, err = node.NewClient([]byte(secret))
-	g.Expect(err).To(MatchError(And(ContainSubstring("the kubeconfig is invalid"), Not(ContainSubstring("top-secret")))))
+	g.Expect(node.NewClient([]byte(secret))).Error().To(MatchError(And(ContainSubstring("the kubeconfig is invalid"), Not(ContainSubstring("top-secret")))))
 
 	// The client waits for an API server that restarts.
 	g.Expect(StateOf([]byte(kubeconfig))).To(Equal(Supervised))

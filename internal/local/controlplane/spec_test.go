@@ -20,8 +20,7 @@ func TestParseVersions_readsTheHelpOfTheProgram(t *testing.T) {
 	} {
 		g.Expect(r.contains(version)).To(Equal(contained), version.String())
 	}
-	_, err = parseVersions("no such flag", "kube-apiserver")
-	g.Expect(err).To(MatchError(ContainSubstring("1.34 or later")))
+	g.Expect(parseVersions("no such flag", "kube-apiserver")).Error().To(MatchError(ContainSubstring("1.34 or later")))
 }
 
 func TestSpec_normalize(t *testing.T) {
@@ -29,9 +28,7 @@ func TestSpec_normalize(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "webhook")
 	g.Expect(os.WriteFile(file, nil, 0o600)).To(Succeed())
 	ok := Spec{Name: "demo", KubernetesVersion: "v1.36.1", With: []string{"scheduler", "controller-manager", "scheduler"}, TokenWebhook: file}
-	normal, err := ok.normalize()
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(normal).To(Equal(Spec{Name: "demo", KubernetesVersion: "1.36", With: []string{"controller-manager", "scheduler"}, TokenWebhook: file}))
+	g.Expect(ok.normalize()).To(Equal(Spec{Name: "demo", KubernetesVersion: "1.36", With: []string{"controller-manager", "scheduler"}, TokenWebhook: file}))
 
 	for message, change := range map[string]func(*Spec){
 		"is not a valid cluster name":             func(s *Spec) { s.Name = "" },
@@ -59,17 +56,13 @@ func TestSpec_requestReportsAMissingProgram(t *testing.T) {
 	g := NewWithT(t)
 	empty := t.TempDir()
 	t.Setenv("PATH", empty)
-	_, err := Spec{Name: "demo", KubernetesVersion: "1.36", BinDir: empty}.request()
-	g.Expect(err).To(MatchError(And(ContainSubstring("program etcd not found in "+empty), ContainSubstring("--bin-dir"))))
+	g.Expect(Spec{Name: "demo", KubernetesVersion: "1.36", BinDir: empty}.request()).Error().To(MatchError(And(ContainSubstring("program etcd not found in "+empty), ContainSubstring("--bin-dir"))))
 
 	// A file that is not executable is ignored. PATH is searched after the directory.
 	g.Expect(os.WriteFile(filepath.Join(empty, Etcd), nil, 0o644)).To(Succeed())
-	_, err = findProgram(Etcd, empty)
-	g.Expect(err).To(HaveOccurred())
+	g.Expect(findProgram(Etcd, empty)).Error().To(HaveOccurred())
 	t.Setenv("PATH", assets)
-	path, err := findProgram(Etcd, empty)
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(path).To(Equal(filepath.Join(assets, Etcd)))
+	g.Expect(findProgram(Etcd, empty)).To(Equal(filepath.Join(assets, Etcd)))
 }
 
 func TestRequest_idDependsOnTheContentOfFiles(t *testing.T) {

@@ -45,10 +45,8 @@ func TestReadAddons_useTheChartsOfTheEnvironment(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	dir := t.TempDir()
-	_, err := readAddons(dir, "")
-	g.Expect(err).To(MatchError(ContainSubstring("make addons")))
-	_, err = readAddons(dir, "127.0.0.1:1")
-	g.Expect(err).To(MatchError(And(ContainSubstring("fluxcd.yaml"), ContainSubstring("make addons"))))
+	g.Expect(readAddons(dir, "")).Error().To(MatchError(ContainSubstring("make addons")))
+	g.Expect(readAddons(dir, "127.0.0.1:1")).Error().To(MatchError(And(ContainSubstring("fluxcd.yaml"), ContainSubstring("make addons"))))
 
 	write(t, dir, flux+".yaml", "apiVersion: addons.cluster.x-k8s.io/v1beta1\nkind: CAPTAddon\nmetadata: {name: fluxcd}\nspec: {}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\n")
 	write(t, dir, karpenter+".yaml", "apiVersion: addons.cluster.x-k8s.io/v1beta1\nkind: CAPTAddon\nmetadata: {name: karpenter}\nspec: {helm: {chart: {repository: oci://elsewhere, name: karpenter}}}\n")
@@ -71,8 +69,7 @@ func TestExamples_matchTheDemo(t *testing.T) {
 	pods, err := readPods(filepath.Join(root, "examples", "quickstart-workload.yaml"))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(pods.Spec.Template.Spec.NodeSelector).To(HaveKey("karpenter.sh/nodepool"), "the initial nodes do not run them")
-	_, err = readPods(filepath.Join(root, "examples", "quickstart.yaml"))
-	g.Expect(err).To(MatchError(ContainSubstring("must contain exactly one Deployment")))
+	g.Expect(readPods(filepath.Join(root, "examples", "quickstart.yaml"))).Error().To(MatchError(ContainSubstring("must contain exactly one Deployment")))
 	text, err := os.ReadFile(filepath.Join(root, "examples", "quickstart.yaml"))
 	g.Expect(err).NotTo(HaveOccurred())
 	for _, label := range []string{`fluxcd.io/enabled: "true"`, `karpenter.sh/enabled: "true"`} {

@@ -209,8 +209,7 @@ func TestEnvironment_refusesAForeignDirectory(t *testing.T) {
 	g.Expect(os.MkdirAll(environment.Dir, 0o700)).To(Succeed())
 	g.Expect(os.WriteFile(environment.path("foreign.txt"), nil, 0o600)).To(Succeed())
 	const refusal = "contains files that do not belong to an environment"
-	_, err = environment.Up(t.Context(), func(Step) {})
-	g.Expect(err).To(MatchError(ContainSubstring(refusal)))
+	g.Expect(environment.Up(t.Context(), func(Step) {})).Error().To(MatchError(ContainSubstring(refusal)))
 	g.Expect(environment.Down(t.Context(), func(Step) {})).To(MatchError(ContainSubstring(refusal)))
 	g.Expect(environment.path("foreign.txt")).To(BeARegularFile())
 }

@@ -31,18 +31,12 @@ func TestReadManifests_readsFilesAndDirectories(t *testing.T) {
 	} {
 		g.Expect(os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600)).To(Succeed())
 	}
-	one, err := ReadManifests(filepath.Join(dir, "a.yaml"))
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(one).To(HaveLen(2))
-	all, err := ReadManifests(dir)
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(all).To(HaveLen(3))
+	g.Expect(ReadManifests(filepath.Join(dir, "a.yaml"))).To(HaveLen(2))
+	g.Expect(ReadManifests(dir)).To(HaveLen(3))
 
 	g.Expect(os.WriteFile(filepath.Join(dir, "c.yaml"), []byte("kind: [\n"), 0o600)).To(Succeed())
-	_, err = ReadManifests(dir)
-	g.Expect(err).To(MatchError(ContainSubstring("c.yaml")))
-	_, err = ReadManifests(filepath.Join(dir, "none.yaml"))
-	g.Expect(err).To(MatchError(os.ErrNotExist))
+	g.Expect(ReadManifests(dir)).Error().To(MatchError(ContainSubstring("c.yaml")))
+	g.Expect(ReadManifests(filepath.Join(dir, "none.yaml"))).Error().To(MatchError(os.ErrNotExist))
 }
 
 func TestRedirectWebhooks_pointsToTheProgram(t *testing.T) {
@@ -127,7 +121,6 @@ func TestNew_choosesTheDirectory(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(environment.Dir).To(Equal("/home/me/.local/state/capt/demo"))
 	for _, bad := range []string{"", "../x", "A", "a/b", ".", "-a"} {
-		_, err := New(bad, "/base")
-		g.Expect(err).To(MatchError(ContainSubstring("is not a valid environment name")), bad)
+		g.Expect(New(bad, "/base")).Error().To(MatchError(ContainSubstring("is not a valid environment name")), bad)
 	}
 }

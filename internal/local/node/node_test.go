@@ -16,8 +16,7 @@ func TestParse(t *testing.T) {
 	for text, message := range map[string]string{
 		``: "reading the node", `{"name":"a"}`: "name and providerID of the node are required", `{"name":"a","providerID":"b","size":1}`: `unknown field "size"`,
 	} {
-		_, err := Parse([]byte(text))
-		g.Expect(err).To(MatchError(ContainSubstring(message)), text)
+		g.Expect(Parse([]byte(text))).Error().To(MatchError(ContainSubstring(message)), text)
 	}
 }
 

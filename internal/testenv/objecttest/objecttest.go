@@ -74,6 +74,20 @@ type Object interface {
 	conditions.Getter
 }
 
+// Condition returns a condition of an object. The status of one that is not set is
+// Missing.
+func Condition(obj conditions.Getter, kind string) metav1.Condition {
+	if c := conditions.Get(obj, kind); c != nil {
+		return *c
+	}
+	return metav1.Condition{Type: kind, Status: "Missing"}
+}
+
+// Text returns a condition as "Status Reason: message".
+func Text(c metav1.Condition) string {
+	return fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)
+}
+
 // WaitForCondition waits until a condition has the status and the reason, its
 // message contains the texts, and it is about the latest generation.
 func (t *Tester) WaitForCondition(obj Object, condition string, status metav1.ConditionStatus, reason string, message ...string) metav1.Condition {

@@ -151,6 +151,5 @@ func TestFields_haveTheirPaths(t *testing.T) {
 
 func TestFields_rejectsInvalidGo(t *testing.T) {
 	g := NewWithT(t)
-	_, err := page.Fields("type {")
-	g.Expect(err).To(HaveOccurred())
+	g.Expect(page.Fields("type {")).Error().To(HaveOccurred())
 }
