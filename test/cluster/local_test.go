@@ -9,6 +9,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -16,7 +17,6 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/kubernetes/manifest"
 	"github.com/appthrust/capt/internal/testenv"
-	"github.com/appthrust/capt/internal/testenv/objecttest"
 )
 
 // install creates the objects of a file of the repository.
@@ -79,23 +79,31 @@ func TestLocal_upgradesMinorByMinor(t *testing.T) {
 	kept := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "kept"}}
 	h.Expect(h.workload(name).Create(h.ctx, kept)).To(Succeed())
 
+	watching, err := client.NewWithWatch(h.env.Config, client.Options{Scheme: h.env.Scheme})
+	h.Expect(err).NotTo(HaveOccurred())
+	changes, err := watching.Watch(h.ctx, &controlplanev1.CAPTControlPlaneList{}, client.InNamespace(h.namespace))
+	h.Expect(err).NotTo(HaveOccurred())
+	defer changes.Stop()
 	change(h, name, &controlplanev1.CAPTControlPlane{}, func(c *controlplanev1.CAPTControlPlane) { c.Spec.Version = "v1.37.0" })
 
-	seen := []string{}
-	h.Eventually(func(g Gomega) {
-		c := h.controlPlane(name)
-		if v := c.Status.Version; !slices.Contains(seen, v) {
-			seen = append(seen, v)
+	seen := []string{"v1.35.2"}
+	for last := ""; last != "v1.37.1"; {
+		var event watch.Event
+		h.Eventually(changes.ResultChan(), testTimeout).Should(Receive(&event))
+		controlPlane, ok := event.Object.(*controlplanev1.CAPTControlPlane)
+		h.Expect(ok).To(BeTrue(), "%v", event.Object)
+		last = controlPlane.Status.Version
+		if !slices.Contains(seen, last) {
+			seen = append(seen, last)
 		}
-		g.Expect(objecttest.Text(objecttest.Condition(c, infrav1.ReadyCondition))).To(HavePrefix("True"))
-		g.Expect(c.Status.Version).To(Equal("v1.37.1"))
-	}, testTimeout, "20ms").Should(Succeed())
+	}
 	h.Expect(seen).To(Equal([]string{"v1.35.2", "v1.36.0", "v1.37.1"}))
+	h.waitReady(name)
 	h.Expect(h.apply(name).Status.Runs).To(BeEquivalentTo(3), "one run for the creation and one for each minor")
 	h.Expect(h.controlPlane(name).Spec.ControlPlaneEndpoint).To(Equal(endpoint))
 	h.Expect(h.workload(name).Get(h.ctx, client.ObjectKeyFromObject(kept), kept)).To(Succeed())
 
-	err := h.env.Client.Patch(h.ctx, h.controlPlane(name), client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"version":"v1.36.0"}}`)))
+	err = h.env.Client.Patch(h.ctx, h.controlPlane(name), client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"version":"v1.36.0"}}`)))
 	h.Expect(err).To(MatchError(ContainSubstring("cannot be downgraded")))
 
 	h.destroy(cluster)

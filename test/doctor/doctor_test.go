@@ -175,7 +175,7 @@ func TestExamine_manager(t *testing.T) {
 
 	lease := &coordinationv1.Lease{}
 	p.g.Expect(p.client.Get(context.Background(), client.ObjectKey{Namespace: p.namespace, Name: "capt-manager-leader"}, lease)).To(Succeed())
-	lease.Spec.RenewTime = &metav1.MicroTime{Time: time.Now()}
+	lease.Spec.RenewTime = &metav1.MicroTime{Time: time.Now().Add(time.Hour)}
 	p.g.Expect(p.client.Update(context.Background(), lease)).To(Succeed())
 	p.g.Expect(p.examine()).NotTo(problem("manager", doctor.Fail, "Lease", "", ""))
 }

@@ -35,10 +35,6 @@ const (
 	// the managers of the randomized test.
 	byManager  = "manager"
 	byRestarts = "restarts"
-	// quiet is how long tests check that nothing happens. It is several times the
-	// duration of a reconcile.
-	quiet = 1500 * time.Millisecond
-
 	// broken is an instance type whose machines never become ready.
 	broken = "broken.large"
 )

@@ -76,8 +76,7 @@ func TestDeployment_decidesNothingWithStaleCache(t *testing.T) {
 				Client: cache, APIReader: env.Client, Recorder: events.NewFakeRecorder(1000), WatchFilter: byHand, Now: time.Now,
 				Workspaces: &workspace.Keeper{Client: cache, Live: env.Client},
 			}).frame()
-			_, err := frame.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(d)})
-			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(frame.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(d)})).Error().NotTo(HaveOccurred())
 		}
 	}
 	// resizeSets gives each set its machines, as the controller of sets does.

@@ -29,9 +29,6 @@ const (
 	// of sets that a test reconciles itself.
 	byManager = "manager"
 	byHand    = "hand"
-	// quiet is how long tests check that nothing happens. It is several times the
-	// duration of a reconcile.
-	quiet = 1500 * time.Millisecond
 )
 
 func TestMain(m *testing.M) {
@@ -133,6 +130,13 @@ func waitForMachines(t *testing.T, namespace string, n int) []*infrav1.CAPTMachi
 		return len(found)
 	}).Should(Equal(n), "%d machines should exist", n)
 	return found
+}
+
+// settle waits until the manager has handled earlier changes: it handles a new set after
+// them.
+func settle(t *testing.T) {
+	t.Helper()
+	waitForMachines(t, newSet(t, 1).Namespace, 1)
 }
 
 // setReady sets the Ready condition of a machine, as its controller does.

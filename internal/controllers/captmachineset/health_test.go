@@ -131,7 +131,8 @@ func TestSet_countsMachinesOfTheDeployment(t *testing.T) {
 	}
 	tester(t).WaitForCondition(second, infrav1.MachinesHealthyCondition, metav1.ConditionFalse, infrav1.TooManyUnhealthyReason, "2 machines have a problem")
 	// The condition of the first set does not show whether it has seen the second machine.
-	g.Consistently(func() int { return len(list(t, first.Namespace)) }, quiet).Should(Equal(2))
+	settle(t)
+	g.Expect(list(t, first.Namespace)).To(HaveLen(2))
 }
 
 func TestSet_replacesNothingIfTooManyMachinesAreUnhealthy(t *testing.T) {
