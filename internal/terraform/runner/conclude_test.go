@@ -40,6 +40,17 @@ func newExecution() *execution {
 	return &execution{request: request(), result: &terraform.Result{RunID: "hello-r2"}, report: newReport()}
 }
 
+// A run that waits observes no events, so nothing else would show what it waits for.
+func TestPrintf_isReportedWithoutProgress(t *testing.T) {
+	g := NewWithT(t)
+	run := newExecution()
+	run.printf("The state could not be saved")
+	_, changed := run.report.take()
+	g.Expect(changed).To(BeTrue())
+	_, changed = run.report.take()
+	g.Expect(changed).To(BeFalse())
+}
+
 func TestConclude(t *testing.T) {
 	failure := func(change func(*command.Failure)) error {
 		f := &command.Failure{Command: "apply", ExitCode: 1, Class: terraform.ClassTransient, Diagnostics: diagnostic("Throttled", "slow down")}

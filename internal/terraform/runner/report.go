@@ -44,6 +44,13 @@ func (r *report) observe(event command.Event) {
 	r.changed = r.tracker.Observe(event) || r.changed
 }
 
+// printed marks that the log has another line, after which a run may wait for long.
+func (r *report) printed() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.changed = true
+}
+
 // take returns the progress, and whether it changed since the last call.
 func (r *report) take() (terraform.Progress, bool) {
 	r.mu.Lock()

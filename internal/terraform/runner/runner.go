@@ -124,6 +124,7 @@ func (run *execution) redactor() *terraform.Redactor {
 func (run *execution) printf(format string, args ...any) {
 	line := run.redactor().Replace(fmt.Sprintf(format, args...))
 	fmt.Fprintf(&run.report.log, "%s %s\n", time.Now().UTC().Format("2006-01-02T15:04:05.000Z"), line)
+	run.report.printed()
 	if run.print != nil {
 		run.print(line)
 	}
