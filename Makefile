@@ -139,7 +139,7 @@ quickstart-down: ## Stop and remove everything that quickstart started.
 TEST_FLAGS ?=
 # The packages whose tests take longest start first, and one more than there are cores run
 # at once: the tests of clusters wait more than they compute. golangci-lint runs vet.
-LONGEST      = ./test/cluster ./test/engine ./internal/terraform/command ./internal/terraform/process
+LONGEST      = ./test/cluster ./test/engine ./internal/terraform/command ./test/contract ./internal/cli ./internal/terraform/process
 TEST_AT_ONCE = $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 # Runs the tests of the module $(1), and shows what is running; fails if a test is skipped that the list does not have.
 GO_TEST      = @cd dev && go run ./gotest -skips ../test/skips.txt -dir ../$(1) -- -vet=off

@@ -58,8 +58,7 @@ func TestApply_appliesAndWritesOutputs(t *testing.T) {
 	w.waitReady("hello")
 	w.Expect(w.secret("hello-connection").Data).To(And(HaveLen(2), HaveKey("welcome"), HaveKey("secret")))
 
-	w.delete("hello")
-	w.waitDeleted("hello")
+	w.destroy("hello")
 	w.Expect(w.secrets()).To(BeEmpty(), "state, runs and outputs are deleted with the workspace")
 }
 

@@ -6,6 +6,8 @@ import (
 	. "github.com/onsi/gomega"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+
+	"github.com/appthrust/capt/internal/testenv/objecttest"
 )
 
 func manual(s *infrav1.WorkspaceTemplateApplySpec) { s.Approval = infrav1.ApprovalManual }
@@ -75,7 +77,7 @@ func TestApproval_aStalePlanIsReplaced(t *testing.T) {
 		a := w.get("hello")
 		g.Expect(a.Status.Plan).NotTo(BeNil())
 		g.Expect(a.Status.Plan.ID).NotTo(Equal(plan))
-		g.Expect(condition(a, infrav1.AppliedCondition).Reason).To(Equal(infrav1.WaitingForApprovalReason))
+		g.Expect(objecttest.Condition(a, infrav1.AppliedCondition).Reason).To(Equal(infrav1.WaitingForApprovalReason))
 	}, testTimeout).Should(Succeed())
 	w.Expect(w.get("hello").Status.Outputs["greeting"].String()).To(Equal("hello world"), "the stale plan was not applied")
 }
@@ -108,6 +110,5 @@ func TestProtect_blocksUntilTheUserNamesTheAddress(t *testing.T) {
 	a := w.waitReady("hello")
 	w.Expect(a.Status.History[0].Outcome).To(BeEquivalentTo("Succeeded"))
 
-	w.delete("hello")
-	w.waitDeleted("hello")
+	w.destroy("hello")
 }

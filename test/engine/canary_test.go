@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -21,6 +20,7 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/terraform/runnertest"
+	"github.com/appthrust/capt/internal/testenv"
 	"github.com/appthrust/capt/internal/testenv/canary"
 )
 
@@ -175,10 +175,9 @@ func TestCanary_noSecretIsAnywhereElse(t *testing.T) {
 }
 
 func freeAddress(t *testing.T) string {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := testenv.FreeAddress()
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	defer listener.Close()
-	return listener.Addr().String()
+	return address
 }
 
 // plant creates the secrets, and the script and files of the module.
@@ -330,7 +329,5 @@ func (w *harness) searchAll(c *canary.Set, when string) {
 			w.t.Log(string(text))
 		}
 	}
-	exposed, err := c.Exposed(w.WorkDir)
-	w.Expect(err).NotTo(HaveOccurred())
-	w.Expect(exposed).To(BeEmpty(), when)
+	w.Expect(c.Exposed(w.WorkDir)).To(BeEmpty(), when)
 }

@@ -14,6 +14,7 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cli"
+	"github.com/appthrust/capt/internal/testenv/objecttest"
 )
 
 // result is the output and the exit code of captctl.
@@ -49,7 +50,7 @@ func TestCaptctl_showsRejectsAndApprovesPlans(t *testing.T) {
 
 	a := w.captctl("plan", "hello", "--short")
 	w.Expect(a.code).To(Equal(0), a.err)
-	w.Expect(a.out).To(MatchRegexp(`^Plan ` + first + ` of hello, created \d+s ago by run hello-r1, waiting for approval\n\n  \+ terraform_data.greeting will be created\n\nPlan: 1 to add, 0 to change, 0 to destroy.\n$`))
+	w.Expect(a.out).To(MatchRegexp(`^Plan ` + first + ` of hello, created [\dms]+ ago by run hello-r1, waiting for approval\n\n  \+ terraform_data.greeting will be created\n\nPlan: 1 to add, 0 to change, 0 to destroy.\n$`))
 	w.Expect(a.out).NotTo(ContainSubstring("hunter2"))
 
 	a = w.captctl("plan", "hello")
@@ -143,7 +144,7 @@ func TestCaptctl_listsAndRestoresSnapshots(t *testing.T) {
 
 	a := w.captctl("state", "snapshots", "hello")
 	w.Expect(a.code).To(Equal(0), a.err)
-	w.Expect(a.out).To(MatchRegexp(`(?m)^capt-snapshot-hello-r2-[0-9a-f]{8}-0 +hello-r2 +\d+s +\d+ +1$`))
+	w.Expect(a.out).To(MatchRegexp(`(?m)^capt-snapshot-hello-r2-[0-9a-f]{8}-0 +hello-r2 +[\dms]+ +\d+ +1$`))
 
 	a = w.captctl("state", "restore", "hello", "hello-r2")
 	w.Expect(a.code).To(Equal(2), "stdin is not a terminal")
@@ -177,7 +178,6 @@ func TestCaptctl_forcesTheUnlockOfAForeignLock(t *testing.T) {
 }
 
 func TestCaptctl_checksForDriftOnRequest(t *testing.T) {
-	t.Parallel()
 	w := prepareWithManager(t)
 	w.Env = []string{"TF_CLI_CONFIG_FILE=" + w.mirror()}
 	w.Expect(w.Start()).To(Succeed())
@@ -190,14 +190,14 @@ func TestCaptctl_checksForDriftOnRequest(t *testing.T) {
 	w.Expect(a.out).To(ContainSubstring("hello: not checked for drift yet"))
 	a = w.captctl("drift", "hello", "--now")
 	w.Expect(a.code).To(Equal(0), a.err)
-	w.Expect(a.out).To(MatchRegexp(`hello: no drift, checked \d+s ago`))
+	w.Expect(a.out).To(MatchRegexp(`hello: no drift, checked [\dms]+ ago`))
 
 	w.Expect(os.Remove(filepath.Join(w.dir, "f"))).To(Succeed())
 	a = w.captctl("drift", "hello", "--now")
 	w.Expect(a.code).To(Equal(1), a.err)
 	w.Expect(a.out).To(ContainSubstring("  - local_file.f was deleted outside of Terraform\n"))
 	w.Expect(w.file("f")).To(BeEmpty(), "the check changes nothing")
-	w.Expect(condition(w.get("hello"), infrav1.NoDriftCondition).Reason).To(Equal(infrav1.DriftDetectedReason))
+	w.Expect(objecttest.Condition(w.get("hello"), infrav1.NoDriftCondition).Reason).To(Equal(infrav1.DriftDetectedReason))
 	runs := w.get("hello").Status.Runs
 	w.reconsider("hello", infrav1.AppliedCondition)
 	w.Expect(w.get("hello").Status.Runs).To(Equal(runs), "one request starts one check")

@@ -12,6 +12,7 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/host/sandbox"
+	"github.com/appthrust/capt/internal/testenv/objecttest"
 )
 
 // thief is a module that copies everything it can read of the manager.
@@ -59,7 +60,7 @@ func TestModule_doesNotGetTheManagersCredentials(t *testing.T) {
 	// same user. That of the runner has nothing of it.
 	w.Expect(strings.Count(loot, "CLOUD_PASSWORD=")).To(BeNumerically("<=", 1), "only in the environment of the manager")
 	a := w.get("hello")
-	w.Expect(condition(a, infrav1.ReadyCondition).Status).To(BeEquivalentTo("True"))
+	w.Expect(objecttest.Condition(a, infrav1.ReadyCondition).Status).To(BeEquivalentTo("True"))
 }
 
 func readFile(w *harness, path string) []byte {
@@ -165,6 +166,5 @@ func TestModule_inASandbox(t *testing.T) {
 		w.Expect(filepath.Join(w.WorkDir, name)).NotTo(BeAnExistingFile())
 	}
 	w.Expect(filepath.Join(w.WorkDir, "workspaces", "other", "victim", "errored.tfstate")).To(BeAnExistingFile())
-	w.delete("hello")
-	w.waitDeleted("hello")
+	w.destroy("hello")
 }

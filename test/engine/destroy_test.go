@@ -11,6 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+
+	"github.com/appthrust/capt/internal/testenv/objecttest"
 )
 
 const network = `
@@ -44,7 +46,6 @@ func (w *harness) restart() {
 }
 
 func TestDelete_waitsForApprovedDestroyPlan(t *testing.T) {
-	t.Parallel()
 	w := newHarnessWithManager(t)
 	w.template("network", network)
 	w.apply("hello", "network", manualDestroy, variables(map[string]string{"dir": w.dir}))
@@ -75,7 +76,6 @@ func TestDelete_waitsForApprovedDestroyPlan(t *testing.T) {
 }
 
 func TestDelete_protectedResourcesHoldTheDestructionBack(t *testing.T) {
-	t.Parallel()
 	w := newHarnessWithManager(t)
 	w.template("network", network, func(s *infrav1.WorkspaceSpec) {
 		s.DestroyApproval, s.Protect = infrav1.ApprovalManual, []infrav1.ProtectPattern{"terraform_data.vpc"}
@@ -116,7 +116,7 @@ func TestDelete_aStaleDestroyPlanWaitsAgain(t *testing.T) {
 		a := w.get("hello")
 		g.Expect(a.Status.Plan).NotTo(BeNil())
 		g.Expect(a.Status.Plan.ID).NotTo(Equal(plan))
-		g.Expect(condition(a, infrav1.DestroyedCondition).Reason).To(Equal(infrav1.WaitingForApprovalReason))
+		g.Expect(objecttest.Condition(a, infrav1.DestroyedCondition).Reason).To(Equal(infrav1.WaitingForApprovalReason))
 	}, testTimeout).Should(Succeed())
 	w.Expect(w.exists("vpc")).To(BeTrue(), "the stale plan was not applied")
 	w.Eventually(func() []string {

@@ -13,6 +13,7 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/testenv"
+	"github.com/appthrust/capt/internal/testenv/objecttest"
 )
 
 const files = `
@@ -46,7 +47,6 @@ func (w *harness) mirror() string {
 }
 
 func TestDrift_isReportedAndRepaired(t *testing.T) {
-	t.Parallel()
 	w := prepareWithManager(t)
 	w.Env = []string{"TF_CLI_CONFIG_FILE=" + w.mirror()}
 	w.Expect(w.Start()).To(Succeed())
@@ -62,23 +62,21 @@ func TestDrift_isReportedAndRepaired(t *testing.T) {
 	drift := w.waitReason("hello", infrav1.NoDriftCondition, infrav1.DriftDetectedReason)
 	w.Expect(drift.Message).To(ContainSubstring("local_file.f"))
 	a := w.get("hello")
-	w.Expect(condition(a, infrav1.ReadyCondition).Status).To(BeEquivalentTo("True"), "drift does not affect Ready")
+	w.Expect(objecttest.Condition(a, infrav1.ReadyCondition).Status).To(BeEquivalentTo("True"), "drift does not affect Ready")
 	w.Expect(a.Status.Drift.Resources).To(HaveLen(1))
 	w.Expect(w.file("f")).To(BeEmpty(), "nothing is repaired with action Report")
 	w.Eventually(w.events, testTimeout).Should(ContainElement(ContainSubstring(infrav1.DriftDetectedReason)))
 
 	w.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Drift.Action = infrav1.DriftRepair })
 	w.Eventually(func() string { return w.file("f") }, testTimeout).Should(Equal("as it should be"))
-	w.Eventually(func() string { return string(condition(w.get("hello"), infrav1.NoDriftCondition).Status) }, testTimeout).Should(Equal("True"))
-	w.delete("hello")
-	w.waitDeleted("hello")
+	w.Eventually(func() string { return string(objecttest.Condition(w.get("hello"), infrav1.NoDriftCondition).Status) }, testTimeout).Should(Equal("True"))
+	w.destroy("hello")
 	w.Expect(w.file("f")).To(BeEmpty())
 }
 
 // A resource that a refresh does not find is created again by the next plan. It may exist
 // nevertheless, for example in another region.
 func TestProtection_holdsWhatARefreshDoesNotFind(t *testing.T) {
-	t.Parallel()
 	w := prepareWithManager(t)
 	w.Env = []string{"TF_CLI_CONFIG_FILE=" + w.mirror()}
 	w.Expect(w.Start()).To(Succeed())

@@ -13,6 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+
+	"github.com/appthrust/capt/internal/testenv/objecttest"
 )
 
 const gated = `
@@ -63,7 +65,7 @@ func TestFailure_isNotRetriedBeyondTheLimit(t *testing.T) {
 	w.template("gated", gated)
 	limit := int32(1)
 	w.apply("hello", "gated", variables(map[string]string{"dir": w.dir}), func(s *infrav1.WorkspaceTemplateApplySpec) { s.Retry.Limit = &limit })
-	w.Eventually(func() string { return condition(w.get("hello"), infrav1.AppliedCondition).Message }, testTimeout).
+	w.Eventually(func() string { return objecttest.Condition(w.get("hello"), infrav1.AppliedCondition).Message }, testTimeout).
 		Should(ContainSubstring("gave up after 2 attempts"))
 
 	w.touch("open")
@@ -87,13 +89,12 @@ resource "absent_thing" "x" {}
 	w.Expect(c.Message).To(ContainSubstring("main.tf:1"))
 	w.Expect(c.Message).To(ContainSubstring("colour"))
 	w.Eventually(func() string {
-		c := condition(w.get("no-provider"), infrav1.AppliedCondition)
+		c := objecttest.Condition(w.get("no-provider"), infrav1.AppliedCondition)
 		return c.Reason + " " + c.Message
 	}, testTimeout).Should(And(Or(HavePrefix(infrav1.RunFailedReason), HavePrefix(infrav1.RetryingReason)), ContainSubstring("example.com/unknown/absent")))
 	w.Expect(w.get("no-argument").Status.Failure.NextAt.IsZero()).To(BeTrue())
 	// Nothing was created, so the deletion needs no destroy.
-	w.delete("no-argument")
-	w.waitDeleted("no-argument")
+	w.destroy("no-argument")
 }
 
 const slow = `
@@ -121,7 +122,7 @@ func TestRun_showsProgressAndCanBeCanceled(t *testing.T) {
 		g.Expect(progress.Progress.Current).To(HaveLen(1))
 	}, testTimeout).Should(Succeed())
 	w.Expect(progress.Progress.Current[0].Address).To(Equal("terraform_data.slow"))
-	w.Expect(condition(w.get("hello"), infrav1.AppliedCondition).Message).To(ContainSubstring("1 of 2 resources"))
+	w.Expect(objecttest.Condition(w.get("hello"), infrav1.AppliedCondition).Message).To(ContainSubstring("1 of 2 resources"))
 	w.Eventually(func() string { return w.log(progress.ID) }, testTimeout).Should(ContainSubstring("terraform_data.slow: Creating"), "the log can be followed")
 
 	w.annotate("hello", infrav1.CancelRunAnnotation, progress.ID)
@@ -129,8 +130,7 @@ func TestRun_showsProgressAndCanBeCanceled(t *testing.T) {
 	w.Expect(canceled.Message).To(ContainSubstring(progress.ID))
 	w.Expect(w.get("hello").Status.History[0].Outcome).To(BeEquivalentTo("Canceled"))
 
-	w.delete("hello")
-	w.waitDeleted("hello")
+	w.destroy("hello")
 }
 
 func TestRun_timesOut(t *testing.T) {
@@ -148,8 +148,7 @@ func TestDelete_stopsARunFirst(t *testing.T) {
 	w.apply("hello", "slow", variables(map[string]string{"dir": w.dir}))
 	w.Eventually(filepath.Join(w.dir, "started"), testTimeout).Should(BeAnExistingFile())
 
-	w.delete("hello")
-	w.waitDeleted("hello")
+	w.destroy("hello")
 	w.Expect(w.secrets()).To(BeEmpty())
 }
 
@@ -159,8 +158,7 @@ func TestDelete_retainKeepsTheResourcesAndNamesTheState(t *testing.T) {
 	w.apply("hello", "several", variables(map[string]string{"dir": w.dir}), func(s *infrav1.WorkspaceTemplateApplySpec) { s.RetainWorkspaceOnDelete = true })
 	w.waitReady("hello")
 
-	w.delete("hello")
-	w.waitDeleted("hello")
+	w.destroy("hello")
 	w.Expect(w.directories()).To(Equal(4))
 	w.Expect(w.secrets()).To(ConsistOf("hello-connection", "tfstate-default-hello-ws"))
 	for _, name := range []string{"hello-connection", "tfstate-default-hello-ws"} {
@@ -172,8 +170,7 @@ func TestDelete_retainKeepsTheResourcesAndNamesTheState(t *testing.T) {
 	w.apply("hello", "several", variables(map[string]string{"dir": w.dir}))
 	a := w.waitReady("hello")
 	w.Expect(a.Status.History[0].Outcome).To(BeEquivalentTo("NoChanges"))
-	w.delete("hello")
-	w.waitDeleted("hello")
+	w.destroy("hello")
 	w.Expect(w.directories()).To(BeZero())
 	w.Expect(w.secrets()).To(BeEmpty())
 }

@@ -104,8 +104,7 @@ func TestFlux_followsGit(t *testing.T) {
 	// The destruction needs no source-controller.
 	flux.stop()
 	w.forgetDirectory("hello")
-	w.delete("hello")
-	w.waitDeleted("hello")
+	w.destroy("hello")
 }
 
 // TestFlux_followsOCI takes the module from files that were pushed to a registry, which

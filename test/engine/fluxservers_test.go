@@ -24,6 +24,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/testenv"
 )
 
@@ -48,7 +49,6 @@ func newSourceController(t *testing.T) (*harness, *sourceController) {
 	if os.Getenv(fluxEnv) == "" {
 		t.Skip("set " + fluxEnv + "=1 to run Flux's source-controller: use `make test-flux`")
 	}
-	t.Parallel()
 	c := &sourceController{address: freeAddress(t)}
 	c.w = newHarnessWithManager(t, "--artifact-hosts="+c.address)
 	installKinds(c.w)
@@ -56,7 +56,7 @@ func newSourceController(t *testing.T) (*harness, *sourceController) {
 	t.Cleanup(func() {
 		c.stop()
 		if t.Failed() {
-			t.Logf("source-controller:\n%s", lastPart(c.log.String()))
+			t.Logf("source-controller:\n%s", message.Tail(c.log.String(), 12000))
 		}
 	})
 	return c.w, c
@@ -180,8 +180,7 @@ func archiveOf(w *harness, files map[string]string) []byte {
 	archive := tar.NewWriter(zip)
 	for name, text := range files {
 		w.Expect(archive.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(text))})).To(Succeed())
-		_, err := io.WriteString(archive, text)
-		w.Expect(err).NotTo(HaveOccurred())
+		w.Expect(io.WriteString(archive, text)).Error().NotTo(HaveOccurred())
 	}
 	w.Expect(archive.Close()).To(Succeed())
 	w.Expect(zip.Close()).To(Succeed())

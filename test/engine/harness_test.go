@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,7 +14,6 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,6 +21,7 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/terraform/record"
 	"github.com/appthrust/capt/internal/testenv"
+	"github.com/appthrust/capt/internal/testenv/objecttest"
 )
 
 var env *testenv.Environment
@@ -97,6 +96,7 @@ func newHarnessWithManager(t *testing.T, args ...string) *harness {
 // prepareWithManager is newHarnessWithManager without starting the manager.
 func prepareWithManager(t *testing.T, args ...string) *harness {
 	t.Helper()
+	t.Parallel()
 	filter := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
 	w := prepare(t, filter[max(0, len(filter)-60):], &testenv.Manager{Kubeconfig: managerKubeconfig(t), WorkDir: t.TempDir()})
 	w.Args = append([]string{"--namespace=" + w.namespace, "--watch-filter=" + w.filter}, args...)
@@ -112,22 +112,10 @@ func prepare(t *testing.T, filter string, m *testenv.Manager) *harness {
 	w := &harness{WithT: NewWithT(t), t: t, ctx: t.Context(), namespace: env.Namespace(t), filter: strings.Trim(filter, "-"), dir: t.TempDir(), Manager: m}
 	t.Cleanup(func() {
 		if t.Failed() {
-			log, _ := os.ReadFile(m.Log())
-			var lines []string
-			for line := range strings.Lines(string(log)) {
-				if strings.Contains(line, w.namespace) || strings.HasPrefix(line, "E") {
-					lines = append(lines, line)
-				}
-			}
-			t.Logf("manager:\n%s", lastPart(strings.Join(lines, "")))
+			t.Logf("manager:\n%s", testenv.LogOf(m.Log(), w.namespace))
 		}
 	})
 	return w
-}
-
-func lastPart(text string) string {
-	const limit = 12000
-	return text[max(0, len(text)-limit):]
 }
 
 func (w *harness) meta(name string) metav1.ObjectMeta {
@@ -210,21 +198,14 @@ func (w *harness) annotate(name, key, value string) {
 	})
 }
 
-func condition(a *infrav1.WorkspaceTemplateApply, kind string) metav1.Condition {
-	if c := meta.FindStatusCondition(a.Status.Conditions, kind); c != nil {
-		return *c
-	}
-	return metav1.Condition{Type: kind, Status: "Missing"}
-}
-
 // waitReady waits until the workspace is ready for its current generation.
 func (w *harness) waitReady(name string) *infrav1.WorkspaceTemplateApply {
 	w.t.Helper()
 	var a *infrav1.WorkspaceTemplateApply
 	w.Eventually(func(g Gomega) {
 		a = w.get(name)
-		ready := condition(a, infrav1.ReadyCondition)
-		g.Expect(fmt.Sprintf("%s %s: %s", ready.Status, ready.Reason, ready.Message)).To(HavePrefix("True"))
+		ready := objecttest.Condition(a, infrav1.ReadyCondition)
+		g.Expect(objecttest.Text(ready)).To(HavePrefix("True"))
 		g.Expect(ready.ObservedGeneration).To(Equal(a.Generation))
 	}, testTimeout, 50*time.Millisecond).Should(Succeed())
 	return a
@@ -247,8 +228,8 @@ func (w *harness) waitReason(name, kind, reason string) metav1.Condition {
 	w.t.Helper()
 	var c metav1.Condition
 	w.Eventually(func(g Gomega) {
-		c = condition(w.get(name), kind)
-		g.Expect(fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)).To(HavePrefix("False " + reason))
+		c = objecttest.Condition(w.get(name), kind)
+		g.Expect(objecttest.Text(c)).To(HavePrefix("False " + reason))
 	}, testTimeout, 50*time.Millisecond).Should(Succeed())
 	return c
 }
@@ -260,7 +241,7 @@ func (w *harness) reconsider(name, kind string) {
 	w.change(name, func(a *infrav1.WorkspaceTemplateApply) { *a.Spec.HistoryLimit++ })
 	w.Eventually(func(g Gomega) {
 		a := w.get(name)
-		g.Expect(condition(a, kind).ObservedGeneration).To(Equal(a.Generation))
+		g.Expect(objecttest.Condition(a, kind).ObservedGeneration).To(Equal(a.Generation))
 	}, testTimeout, 50*time.Millisecond).Should(Succeed())
 }
 
@@ -274,9 +255,16 @@ func (w *harness) waitDeleted(name string) {
 	w.Eventually(func(g Gomega) {
 		a := &infrav1.WorkspaceTemplateApply{}
 		err := env.Client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, a)
-		c := condition(a, infrav1.DestroyedCondition)
+		c := objecttest.Condition(a, infrav1.DestroyedCondition)
 		g.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%s %s: %s", c.Status, c.Reason, c.Message)
 	}, testTimeout, 50*time.Millisecond).Should(Succeed())
+}
+
+// destroy deletes a workspace and waits until it is gone.
+func (w *harness) destroy(name string) {
+	w.t.Helper()
+	w.delete(name)
+	w.waitDeleted(name)
 }
 
 func (w *harness) secret(name string) *corev1.Secret {

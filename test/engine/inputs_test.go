@@ -168,8 +168,7 @@ func TestModule_remoteFromAPathAndFromGit(t *testing.T) {
 	c := w.waitReason("wrong", infrav1.AppliedCondition, infrav1.UnknownVariableReason)
 	w.Expect(c.Message).To(ContainSubstring(`no variable "nam"`))
 	w.Expect(c.Message).To(ContainSubstring(`"name" is required`))
-	w.delete("git")
-	w.waitDeleted("git")
+	w.destroy("git")
 }
 
 func TestInputs_giveEachWorkspaceItsRoleAndRegion(t *testing.T) {

@@ -117,7 +117,6 @@ func TestKill(t *testing.T) {
 	for _, point := range points {
 		for target, kill := range targets {
 			t.Run(point+"/"+target, func(t *testing.T) {
-				t.Parallel()
 				w := newPausingHarness(t)
 				w.template("several", several)
 				if point == "in-apply" {
@@ -142,8 +141,7 @@ func TestKill(t *testing.T) {
 				w.waitReady("hello")
 				w.expectConverged("hello")
 
-				w.delete("hello")
-				w.waitDeleted("hello")
+				w.destroy("hello")
 				w.Expect(w.directories()).To(BeZero())
 				w.Expect(w.secrets()).To(BeEmpty())
 			})
@@ -161,7 +159,6 @@ func (w *harness) expectConverged(name string) {
 func TestKill_whileDestroying(t *testing.T) {
 	for _, target := range []string{"manager", "runner"} {
 		t.Run(target, func(t *testing.T) {
-			t.Parallel()
 			w := newPausingHarness(t)
 			w.template("several", several)
 			w.apply("hello", "several", variables(map[string]string{"dir": w.dir}))
@@ -210,7 +207,6 @@ func TestKill_ofTheFirstRunThenDelete(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			w := newHarnessWithManager(t)
 			w.template("lingering", lingering)
 			w.touch("hold")
@@ -228,7 +224,6 @@ func TestKill_ofTheFirstRunThenDelete(t *testing.T) {
 }
 
 func TestKill_ofARunThenRetain_savesTheState(t *testing.T) {
-	t.Parallel()
 	w := newHarnessWithManager(t)
 	w.template("lingering", lingering)
 	w.touch("hold")

@@ -67,6 +67,5 @@ func TestModule_whatWasPlannedIsApplied(t *testing.T) {
 	// The repository is lost, and the workspace can be destroyed nevertheless.
 	w.Expect(os.RemoveAll(repo)).To(Succeed())
 	w.forgetDirectory("hello")
-	w.delete("hello")
-	w.waitDeleted("hello")
+	w.destroy("hello")
 }

@@ -11,6 +11,8 @@ import (
 	. "github.com/onsi/gomega"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+
+	"github.com/appthrust/capt/internal/testenv/objecttest"
 )
 
 // counted has two resources that write a line when they are created.
@@ -110,7 +112,7 @@ func TestRun_appliesATargetAfterApprovalAndThenTheRest(t *testing.T) {
 		g.Expect(a.Status.Plan).NotTo(BeNil())
 		g.Expect(a.Status.Plan.Request).To(BeNil(), "the rest is planned")
 		g.Expect(a.Status.Plan.Waiting).To(HaveValue(BeTrue()))
-		g.Expect(condition(a, infrav1.AppliedCondition).Reason).To(Equal(infrav1.WaitingForApprovalReason))
+		g.Expect(objecttest.Condition(a, infrav1.AppliedCondition).Reason).To(Equal(infrav1.WaitingForApprovalReason))
 	}, testTimeout).Should(Succeed())
 	a := w.get("hello")
 	w.Expect(a.Status.AppliedInputs).To(BeEmpty(), "not all inputs are applied")
@@ -150,7 +152,6 @@ func TestRun_importsIntoANewWorkspace(t *testing.T) {
 }
 
 func TestRun_survivesARestartAndHappensOnce(t *testing.T) {
-	t.Parallel()
 	w := newHarnessWithManager(t)
 	w.template("counted", counted)
 	w.apply("hello", "counted", variables(map[string]string{"dir": w.dir}))
@@ -174,7 +175,6 @@ func TestRun_survivesARestartAndHappensOnce(t *testing.T) {
 }
 
 func TestRun_protectsWhatARefreshRemovesFromTheState(t *testing.T) {
-	t.Parallel()
 	w := prepareWithManager(t)
 	w.Env = []string{"TF_CLI_CONFIG_FILE=" + w.mirror()}
 	w.Expect(w.Start()).To(Succeed())
@@ -198,7 +198,7 @@ func TestRun_protectsWhatARefreshRemovesFromTheState(t *testing.T) {
 	w.Expect(held.out).To(ContainSubstring("waiting for approval"))
 	a := w.waitReady("hello")
 	w.Expect(a.Status.Plan.Blocked).To(Equal([]string{"local_file.f"}))
-	w.Expect(condition(a, infrav1.AppliedCondition).Message).To(ContainSubstring("waits for a decision"), "the workspace stays ready")
+	w.Expect(objecttest.Condition(a, infrav1.AppliedCondition).Message).To(ContainSubstring("waits for a decision"), "the workspace stays ready")
 	w.annotate("hello", infrav1.CheckDriftAnnotation, "now")
 	w.Eventually(func() string { return string(w.get("hello").Status.History[0].Operation) }, testTimeout).Should(Equal("CheckDrift"), "drift is checked meanwhile")
 	approved := w.captctl("approve", "hello", "--allow-destroy", "local_file.f", "--yes", "--wait")

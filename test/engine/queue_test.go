@@ -12,31 +12,42 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+
+	"github.com/appthrust/capt/internal/testenv/objecttest"
 )
 
 const brief = `
 variable "dir" { type = string }
 variable "name" { type = string }
 resource "terraform_data" "x" {
-  provisioner "local-exec" { command = "echo + >> ${var.dir}/running; sleep 0.2; echo - >> ${var.dir}/running; echo ${var.name} >> ${var.dir}/ended" }
+  provisioner "local-exec" { command = "while [ -e ${var.dir}/hold ]; do sleep 0.1; done; echo + >> ${var.dir}/running; sleep 0.2; echo - >> ${var.dir}/running; echo ${var.name} >> ${var.dir}/ended" }
 }
 `
 
 func TestQueue_oneNamespaceDoesNotStarveAnother(t *testing.T) {
-	t.Parallel()
 	w := prepareWithManager(t)
 	w.Args = []string{"--watch-filter=" + w.filter, "--max-runs=1"}
 	w.Expect(w.Start()).To(Succeed())
 	w.template("brief", brief)
+	w.touch("hold")
 	const busy = 8
 	for i := range busy {
 		w.apply(fmt.Sprintf("busy-%d", i), "brief", variables(map[string]string{"dir": w.dir, "name": fmt.Sprint(i)}))
 	}
-	w.Eventually(func() string { return w.file("running") }, testTimeout).ShouldNot(BeEmpty())
+	w.Eventually(func() (queued int) {
+		for i := range busy {
+			if objecttest.Condition(w.get(fmt.Sprintf("busy-%d", i)), infrav1.AppliedCondition).Reason == infrav1.QueuedReason {
+				queued++
+			}
+		}
+		return queued
+	}, testTimeout).Should(Equal(busy - 1))
 	quiet := newSecondHarness(w)
 	quiet.template("brief", brief)
 	quiet.apply("quiet", "brief", variables(map[string]string{"dir": quiet.dir, "name": "quiet"}))
+	quiet.waitReason("quiet", infrav1.AppliedCondition, infrav1.QueuedReason)
 
+	w.remove("hold")
 	quiet.waitReady("quiet")
 	for i := range busy {
 		w.waitReady(fmt.Sprintf("busy-%d", i))
@@ -100,8 +111,7 @@ func TestState_isSavedWhenTheBackendWorksAgain(t *testing.T) {
 	w.expectConverged("hello")
 	w.Expect(a.Status.History).To(HaveLen(1), "the first run saved the resources in the end")
 	w.Expect(w.secrets()).NotTo(ContainElement(HavePrefix("capt-rescue-")))
-	w.delete("hello")
-	w.waitDeleted("hello")
+	w.destroy("hello")
 	w.Expect(w.directories()).To(BeZero())
 }
 

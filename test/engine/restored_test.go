@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/testenv/objecttest"
 )
 
 // moveAlone replaces a workspace by one as clusterctl creates it, without its status and before
@@ -19,7 +20,9 @@ func (w *harness) moveAlone(name string) {
 	w.t.Helper()
 	before := w.get(name)
 	w.annotate(name, clusterv1.PausedAnnotation, "")
-	w.Eventually(func() metav1.ConditionStatus { return condition(w.get(name), infrav1.PausedCondition).Status }, testTimeout).Should(Equal(metav1.ConditionTrue))
+	w.Eventually(func() metav1.ConditionStatus {
+		return objecttest.Condition(w.get(name), infrav1.PausedCondition).Status
+	}, testTimeout).Should(Equal(metav1.ConditionTrue))
 	w.delete(name)
 	w.change(name, func(a *infrav1.WorkspaceTemplateApply) { a.Finalizers = nil })
 	w.waitDeleted(name)
@@ -63,8 +66,7 @@ func TestRestored_createsNothingWithoutItsState(t *testing.T) {
 			h.Expect(a.Status.State).To(HaveField("Lineage", lineage))
 			h.Expect(a.Status.History[0].Outcome).To(BeEquivalentTo("NoChanges"))
 			h.Expect(h.directories()).To(Equal(4), "nothing was created a second time")
-			h.delete("hello")
-			h.waitDeleted("hello")
+			h.destroy("hello")
 			h.Expect(h.directories()).To(BeZero())
 		})
 	}

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,6 +22,7 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/testenv"
+	"github.com/appthrust/capt/internal/testenv/objecttest"
 )
 
 // installKinds installs the kinds of Flux's sources.
@@ -30,8 +30,7 @@ func installKinds(w *harness) {
 	w.t.Helper()
 	dir, err := testenv.PartModuleDir("flux", "github.com/fluxcd/source-controller")
 	w.Expect(err).NotTo(HaveOccurred())
-	_, err = envtest.InstallCRDs(env.Config, envtest.CRDInstallOptions{Paths: []string{filepath.Join(dir, "config", "crd", "bases")}})
-	w.Expect(err).NotTo(HaveOccurred())
+	w.Expect(envtest.InstallCRDs(env.Config, envtest.CRDInstallOptions{Paths: []string{filepath.Join(dir, "config", "crd", "bases")}})).Error().NotTo(HaveOccurred())
 }
 
 // source creates a source of Flux.
@@ -73,11 +72,7 @@ output "text" { value = terraform_data.a.output }
 
 // message returns the message of a condition.
 func (w *harness) message(name, kind string) string {
-	condition := meta.FindStatusCondition(w.get(name).Status.Conditions, kind)
-	if condition == nil {
-		return ""
-	}
-	return condition.Message
+	return objecttest.Condition(w.get(name), kind).Message
 }
 
 func (w *harness) output(name string) func() string {
@@ -93,7 +88,6 @@ type artifacts struct {
 
 func newArtifacts(t *testing.T) (*harness, *artifacts) {
 	t.Helper()
-	t.Parallel()
 	a := &artifacts{}
 	a.server = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		content, found := a.files.Load(r.URL.Path)
@@ -185,6 +179,5 @@ func TestSource_newRevisionsArePlanned(t *testing.T) {
 	w.Expect(env.Client.Delete(w.ctx, w.sourceKey("GitRepository", "infra"))).To(Succeed())
 	waits("does not exist")
 	w.forgetDirectory("hello")
-	w.delete("hello")
-	w.waitDeleted("hello")
+	w.destroy("hello")
 }

@@ -62,8 +62,7 @@ func (w *harness) bumpState(name string) {
 	w.Expect(err).NotTo(HaveOccurred())
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
-	_, err = z.Write(text)
-	w.Expect(err).NotTo(HaveOccurred())
+	w.Expect(z.Write(text)).Error().NotTo(HaveOccurred())
 	w.Expect(z.Close()).To(Succeed())
 	secret := w.secret("tfstate-default-" + name + "-ws")
 	secret.Data["tfstate"] = packed.Bytes()
@@ -120,9 +119,7 @@ func TestState_snapshotsAreKeptAndRestored(t *testing.T) {
 	a := w.get("hello")
 	w.Expect(a.Status.HandledRestore).To(Equal(newest))
 	w.Expect(a.Status.Plan.Change).To(BeEquivalentTo(1))
-	text, err := json.Marshal(w.state("hello"))
-	w.Expect(err).NotTo(HaveOccurred())
-	w.Expect(string(text)).To(ContainSubstring("hello v3"))
+	w.Expect(json.Marshal(w.state("hello"))).To(ContainSubstring("hello v3"))
 }
 
 func TestState_aForeignLockIsOnlyBrokenOnRequest(t *testing.T) {
@@ -179,8 +176,7 @@ func TestState_encryptedByOpenTofu(t *testing.T) {
 
 	w.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables["name"] = infrav1.StringValue("again") })
 	w.Expect(w.waitReady("hello").Status.Outputs["greeting"].String()).To(Equal("hello again"))
-	w.delete("hello")
-	w.waitDeleted("hello")
+	w.destroy("hello")
 }
 
 func TestState_inAnotherBackend(t *testing.T) {
@@ -203,8 +199,7 @@ func TestState_inAnotherBackend(t *testing.T) {
 	w.Expect(string(server.State(key))).To(ContainSubstring("terraform_data"))
 	w.Expect(server.Lock(key)).To(BeEmpty())
 	w.Expect(w.secrets()).NotTo(ContainElement(HavePrefix("tfstate-")))
-	w.delete("hello")
-	w.waitDeleted("hello")
+	w.destroy("hello")
 	w.Expect(string(server.State(key))).NotTo(ContainSubstring(`"type": "terraform_data"`))
 }
 
@@ -263,8 +258,7 @@ func TestState_waitsWhenTheBackendChanges(t *testing.T) {
 	a := w.waitReady("hello")
 	w.Expect(a.Status.History[0].Outcome).To(BeEquivalentTo("NoChanges"))
 	w.Expect(a.Status.State.Backend).To(Equal("http"))
-	w.delete("hello")
-	w.waitDeleted("hello")
+	w.destroy("hello")
 	w.Expect(w.directories()).To(BeZero())
 }
 
@@ -298,8 +292,7 @@ func TestState_elsewhereIsNotReplacedIfItIsMissing(t *testing.T) {
 	w.Expect(server.State("key")).To(BeNil(), "nothing was written")
 
 	server.SetState("key", kept)
-	w.delete("hello")
-	w.waitDeleted("hello")
+	w.destroy("hello")
 	w.Expect(w.directories()).To(BeZero())
 }
 
@@ -314,12 +307,10 @@ func TestState_elsewhereOfAnotherWorkspaceIsNotTouched(t *testing.T) {
 	foreign := w.waitReason("second", infrav1.AppliedCondition, infrav1.StateForeignReason)
 	w.Expect(foreign.Message).To(ContainSubstring("${WORKSPACE_NAMESPACE}"))
 
-	w.delete("second")
-	w.waitDeleted("second")
+	w.destroy("second")
 	w.Expect(w.directories()).To(Equal(4), "they belong to the first")
 	w.Expect(string(server.State("the-same-key"))).To(ContainSubstring("terraform_data"))
-	w.delete("first")
-	w.waitDeleted("first")
+	w.destroy("first")
 	w.Expect(w.directories()).To(BeZero())
 }
 
@@ -337,8 +328,7 @@ func TestState_elsewhereOfADeletedWorkspaceIsFree(t *testing.T) {
 			w.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.ApprovedPlan = a.Status.Plan.ID })
 			w.waitReady("hello")
 		}
-		w.delete("hello")
-		w.waitDeleted("hello")
+		w.destroy("hello")
 		state, err := command.ParseState(server.State("key"))
 		w.Expect(err).NotTo(HaveOccurred())
 		w.Expect(state.Owner).To(Equal(terraform.NoOwner), name)
@@ -382,8 +372,7 @@ func TestState_thatFailsToBeSavedElsewhereIsRescued(t *testing.T) {
 	w.waitReady("hello")
 	w.Expect(string(server.State("key"))).To(ContainSubstring("terraform_data"))
 	w.Eventually(w.secrets, testTimeout).ShouldNot(ContainElement(HavePrefix("capt-rescue-")))
-	w.delete("hello")
-	w.waitDeleted("hello")
+	w.destroy("hello")
 	w.Expect(w.directories()).To(BeZero())
 }
 
@@ -410,8 +399,7 @@ func TestState_afterAFailedFirstRunIsDestroyedWhereItIs(t *testing.T) {
 	w.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables["dir"] = infrav1.StringValue(w.dir) })
 	w.waitReady("hello")
 	w.Expect(w.directories()).To(Equal(4))
-	w.delete("hello")
-	w.waitDeleted("hello")
+	w.destroy("hello")
 	w.Expect(w.directories()).To(BeZero())
 }
 
@@ -429,13 +417,11 @@ func TestState_thatCannotBeReadAfterItWasCreatedIsFreed(t *testing.T) {
 	w.Eventually(func() *infrav1.FailureStatus { return w.get("hello").Status.Failure }, testTimeout).ShouldNot(BeNil())
 	w.Expect(server.Lock("key")).NotTo(BeNil())
 	renew()
-	w.delete("hello")
-	w.waitDeleted("hello")
+	w.destroy("hello")
 	w.Expect(server.Lock("key")).To(BeNil())
 
 	w.apply("hello", "several", variables(map[string]string{"dir": w.dir}))
 	w.waitReady("hello")
-	w.delete("hello")
-	w.waitDeleted("hello")
+	w.destroy("hello")
 	w.Expect(w.directories()).To(BeZero())
 }

@@ -17,6 +17,7 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/terraform/record"
 	"github.com/appthrust/capt/internal/terraform/runnertest"
+	"github.com/appthrust/capt/internal/testenv/objecttest"
 	"github.com/appthrust/capt/internal/testenv/statetest"
 )
 
@@ -45,7 +46,7 @@ func TestStateCommands(t *testing.T) {
 			var addresses []string
 			h.Expect(json.Unmarshal([]byte(list.out), &addresses)).To(Succeed())
 			h.Expect(addresses).To(Equal([]string{"terraform_data.thing[2]"}))
-			h.Expect(condition(h.get("hello"), infrav1.AppliedCondition).Status).To(BeEquivalentTo("True"), "reading changes nothing")
+			h.Expect(objecttest.Condition(h.get("hello"), infrav1.AppliedCondition).Status).To(BeEquivalentTo("True"), "reading changes nothing")
 
 			show := h.captctl("state", "show", "hello", "terraform_data.thing[1]")
 			h.Expect(show.out).To(ContainSubstring(h.dir+"/thing-1"), show.err)
@@ -59,8 +60,7 @@ func TestStateCommands(t *testing.T) {
 			h.expectPullAndPush()
 			h.expectMvAndRm()
 
-			h.delete("hello")
-			h.waitDeleted("hello")
+			h.destroy("hello")
 			h.Expect(h.secrets()).To(BeEmpty())
 		})
 	}
@@ -197,8 +197,7 @@ func TestStateMove_toAnotherBackendAndBack(t *testing.T) {
 	h.Expect(h.addresses("hello")).To(HaveLen(4))
 	h.Expect(h.directories()).To(Equal(4))
 
-	h.delete("hello")
-	h.waitDeleted("hello")
+	h.destroy("hello")
 	h.Expect(h.directories()).To(BeZero())
 	h.Expect(h.secrets()).To(BeEmpty())
 }
@@ -252,7 +251,6 @@ func TestStateMove_survivesAKill(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
 			h := newPausingHarness(t)
 			h.elsewhere("key")
 			h.create(&infrav1.WorkspaceProviderConfig{ObjectMeta: h.meta("here")})
@@ -264,8 +262,7 @@ func TestStateMove_survivesAKill(t *testing.T) {
 			h.killMove(tt.back, tt.next, "here")
 
 			h.Expect(h.get("hello").Status.State.Lineage).To(Equal(before.Lineage))
-			h.delete("hello")
-			h.waitDeleted("hello")
+			h.destroy("hello")
 			h.Expect(h.directories()).To(BeZero())
 			h.Expect(h.secrets()).To(BeEmpty())
 		})
@@ -380,8 +377,7 @@ func TestStateCommands_ofAnEncryptedState(t *testing.T) {
 			a = h.waitReady("hello")
 			h.Expect(a.Status.History[0].Outcome).To(BeEquivalentTo("NoChanges"))
 			h.Expect(a.Status.State.Resources).To(BeEquivalentTo(1))
-			h.delete("hello")
-			h.waitDeleted("hello")
+			h.destroy("hello")
 		})
 	}
 }
@@ -407,8 +403,7 @@ func TestStateMove_ofAnEncryptedState(t *testing.T) {
 		}
 	}
 	h.Expect(h.state("hello")).To(HaveKey("encrypted_data"))
-	h.delete("hello")
-	h.waitDeleted("hello")
+	h.destroy("hello")
 }
 
 // A user copies the state with the tool, which gives it a new lineage.
@@ -470,8 +465,7 @@ func TestState_missingIsGivenUp(t *testing.T) {
 			h.annotate("hello", infrav1.RunRequestedAnnotation, "3")
 			missing = h.waitReason("hello", infrav1.AppliedCondition, infrav1.StateMissingReason)
 			h.annotate("hello", infrav1.AdoptStateAnnotation, regexp.MustCompile(`none/\S+$`).FindString(missing.Message))
-			h.delete("hello")
-			h.waitDeleted("hello")
+			h.destroy("hello")
 			h.Expect(h.directories()).To(Equal(4), "the resources of a lost state are left to the user")
 		})
 	}
