@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 
@@ -99,14 +101,18 @@ func TestState_isSavedWhenTheBackendWorksAgain(t *testing.T) {
 	}
 	w.create(policy)
 	w.create(binding)
+	remove := func(ctx context.Context) {
+		w.Expect(client.IgnoreNotFound(env.Client.Delete(ctx, binding))).To(Succeed())
+		w.Expect(client.IgnoreNotFound(env.Client.Delete(ctx, policy))).To(Succeed())
+	}
+	t.Cleanup(func() { remove(context.WithoutCancel(w.ctx)) })
 	w.waitRejected()
 	w.apply("hello", "once", variables(map[string]string{"dir": w.dir}))
 	w.Eventually(w.directories, testTimeout).Should(Equal(4))
 	w.Eventually(func() string { return w.log("hello-r1") }, testTimeout).Should(ContainSubstring("the backend is broken"))
 	w.Expect(w.addresses("hello")).To(BeEmpty(), "the state could not be saved")
 
-	w.Expect(env.Client.Delete(w.ctx, binding)).To(Succeed())
-	w.Expect(env.Client.Delete(w.ctx, policy)).To(Succeed())
+	remove(w.ctx)
 	a := w.waitReady("hello")
 	w.expectConverged("hello")
 	w.Expect(a.Status.History).To(HaveLen(1), "the first run saved the resources in the end")
