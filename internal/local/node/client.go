@@ -147,7 +147,7 @@ func (c *Client) retry(ctx context.Context, limit func() time.Duration, call fun
 }
 
 func isTransient(err error) bool {
-	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || errors.Is(err, syscall.ECONNREFUSED) ||
+	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || errors.Is(err, syscall.ECONNREFUSED) || utilnet.IsTimeout(err) ||
 		utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) || apierrors.IsInternalError(err) ||
 		apierrors.IsServiceUnavailable(err) || apierrors.IsTooManyRequests(err)
 }

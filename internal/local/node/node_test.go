@@ -1,6 +1,9 @@
 package node
 
 import (
+	"errors"
+	"net/url"
+	"os"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -18,6 +21,14 @@ func TestParse(t *testing.T) {
 	} {
 		g.Expect(Parse([]byte(text))).Error().To(MatchError(ContainSubstring(message)), text)
 	}
+}
+
+// An API server that starts on a busy machine accepts connections long before it answers.
+func TestIsTransient(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(isTransient(&url.Error{Op: "Get", URL: "https://127.0.0.1:6443", Err: os.ErrDeadlineExceeded})).To(BeTrue())
+	g.Expect(isTransient(&url.Error{Op: "Get", URL: "https://127.0.0.1:6443", Err: errors.New("unknown authority")})).To(BeFalse())
+	g.Expect(isTransient(nil)).To(BeFalse())
 }
 
 // Merge keeps what others have set, and removes what it set before and is no longer
