@@ -27,6 +27,10 @@ const (
 // ErrInvalid reports that a document is not YAML.
 var ErrInvalid = errors.New("the YAML is invalid")
 
+// parsing limits how many documents are parsed at the same time: one that is refused may need some
+// ten MiB before.
+var parsing = make(chan struct{}, 2)
+
 // Budget limits the memory that documents of users need together. The zero value is ready to use.
 type Budget struct{ used int }
 
@@ -36,6 +40,8 @@ func (b *Budget) Check(document []byte) error {
 	if err := elements.CheckYAML(document, maxElements); err != nil {
 		return fmt.Errorf("the YAML is not accepted: %w", err)
 	}
+	parsing <- struct{}{}
+	defer func() { <-parsing }()
 	var root yaml.Node
 	if err := yaml.Unmarshal(document, &root); err != nil {
 		return fmt.Errorf("%w%s", ErrInvalid, location(err))

@@ -32,7 +32,7 @@ func (m *Module) read(parser *hclparse.Parser, name string, content []byte, over
 	if strings.HasSuffix(name, ".json") {
 		parse = parser.ParseJSON
 	}
-	if m.size += len(content); m.size > maxSource {
+	if m.tokens += count(name, content); m.tokens > maxTokens {
 		m.diagnose(tooLarge(name))
 		return
 	}

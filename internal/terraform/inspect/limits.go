@@ -15,18 +15,19 @@ import (
 // and HCL itself has no limit: what is nested deeply exhausts the stack, which ends the process.
 const maxDepth = 500
 
-// MaxElements limits how many elements the values of variables have, and maxSource the bytes of a
-// module or file: HCL needs some hundred times as many when it is parsed.
+// MaxElements limits how many elements the values of variables have, and maxTokens the tokens of
+// a module or file, or the elements of one in JSON: each of them needs some hundred bytes, and may
+// be two bytes long.
 const (
 	MaxElements = 20_000
-	maxSource   = 384 << 10
+	maxTokens   = 100_000
 )
 
 // Complexity returns errors if a configuration or variables file is too large, or nested too
 // deeply, to be parsed.
 func Complexity(name string, content []byte) hcl.Diagnostics {
 	switch {
-	case len(content) > maxSource:
+	case count(name, content) > maxTokens:
 		return tooLarge(name)
 	case isTooDeep(name, content):
 		return tooComplex(name)
@@ -39,7 +40,7 @@ func Complexity(name string, content []byte) hcl.Diagnostics {
 func tooLarge(name string) hcl.Diagnostics {
 	return hcl.Diagnostics{{
 		Severity: hcl.DiagError, Summary: "Too large",
-		Detail:  fmt.Sprintf("The module or file has more than %d KiB, the limit: shorten it, or use a remote module.", maxSource>>10),
+		Detail:  fmt.Sprintf("The module or file has more than %d tokens or elements, the limit: remove some, or use a remote module.", maxTokens),
 		Subject: &hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos},
 	}}
 }

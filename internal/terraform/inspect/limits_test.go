@@ -21,7 +21,7 @@ import (
 // deep are expressions that exhaust the stack of the parser.
 func deep() map[string]string {
 	const n = 5_000
-	nested := map[string]string{"stack": strings.Repeat("(", 100_000)}
+	nested := map[string]string{"stack": strings.Repeat("(", 90_000)}
 	for _, open := range []string{"(", "[", "{", "!", "-", "\"${", "a[", "f(", "true ? ", "1 + ", "a[*]", "a[0]"} {
 		nested[open] = strings.Repeat(open, n)
 	}
@@ -139,10 +139,10 @@ func TestLimits_ofEvaluation(t *testing.T) {
 // Modules that are large, but not complex, are read.
 func TestLimits_allowLargeModules(t *testing.T) {
 	var module strings.Builder
-	for i := range 2000 {
+	for i := range 1200 {
 		fmt.Fprintf(&module, "resource \"terraform_data\" \"r%d\" {\n  input = { name = \"${var.name}-%d\", tags = [\"a\", \"b\"] }\n}\n", i, i)
 	}
-	module.WriteString("locals {\n  script = <<-EOT\n" + strings.Repeat("    case \"$x\" in (a) echo ${var.name} ;; esac; y=$(( (1 + 2) * 3 ))\n", 2000) + "  EOT\n")
+	module.WriteString("locals {\n  script = <<-EOT\n" + strings.Repeat("    case \"$x\" in (a) echo ${var.name} ;; esac; y=$(( (1 + 2) * 3 ))\n", 1200) + "  EOT\n")
 	module.WriteString("  sum = " + strings.Repeat("1 + ", 200) + "1\n}\n")
 	m := inspect.Inline(terraform.Module{Content: module.String()})
 	NewWithT(t).Expect(m.Diagnostics.HasErrors()).To(BeFalse(), "%v", m.Diagnostics)
@@ -193,14 +193,14 @@ func TestLimits_ofElements(t *testing.T) {
 	refused("a file of variables", func() string {
 		_, diagnostics := inspect.NewVarFiles().Parse("vars", []byte("a = "+wide), terraform.FormatHCL, nil)
 		return fmt.Sprint(diagnostics)
-	}, "more than 384 KiB")
+	}, "more than 100000 tokens")
 	refused("a file of variables in JSON", func() string {
 		_, diagnostics := inspect.NewVarFiles().Parse("vars", []byte(`{"a":`+wide+`}`), terraform.FormatJSON, nil)
 		return fmt.Sprint(diagnostics)
-	}, "more than 384 KiB")
+	}, "more than 100000 tokens")
 	refused("a module", func() string {
 		return fmt.Sprint(inspect.Inline(terraform.Module{Content: "locals {\n  a = " + wide + "\n}\n"}).Diagnostics)
-	}, "more than 384 KiB")
+	}, "more than 100000 tokens")
 	refused("a text with a list", func() string {
 		list := inspect.Inline(terraform.Module{Content: `variable "a" { type = list(string) }`})
 		values, problems := inspect.FromJSON(map[string]json.RawMessage{"a": must(json.Marshal(wide))})
@@ -212,7 +212,7 @@ func TestLimits_ofElements(t *testing.T) {
 	for i := range 10 {
 		files[fmt.Sprintf("m%d.tf", i)] = []byte(fmt.Sprintf("locals {\n  a%d = [%s]\n}\n", i, strings.Repeat("7,", 20_000)))
 	}
-	g.Expect(fmt.Sprint(inspect.Files(files).Diagnostics)).To(ContainSubstring("more than 384 KiB"), "all files of a module count")
+	g.Expect(fmt.Sprint(inspect.Files(files).Diagnostics)).To(ContainSubstring("more than 100000 tokens"), "all files of a module count")
 	_, problems := inspect.FromJSON(map[string]json.RawMessage{"a": json.RawMessage("[" + strings.Repeat("7,", 19_000) + "7]")})
 	g.Expect(problems).To(BeEmpty())
 }

@@ -29,8 +29,8 @@ type Module struct {
 	// other fields may be incomplete.
 	Diagnostics terraform.Diagnostics
 
-	// size is the number of bytes of its files.
-	size int
+	// tokens is the number of tokens of its files.
+	tokens int
 }
 
 // Variable is an input of a module.
@@ -89,9 +89,6 @@ func ReadDir(dir string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading module: %w", err)
 	}
-	if len(entries) > maxFiles {
-		return nil, fmt.Errorf("reading module: it has more than %d files", maxFiles)
-	}
 	files := map[string][]byte{}
 	for _, entry := range entries {
 		name, path := entry.Name(), filepath.Join(dir, entry.Name())
@@ -107,6 +104,9 @@ func ReadDir(dir string) (map[string][]byte, error) {
 		}
 		if files[name], err = os.ReadFile(path); err != nil {
 			return nil, fmt.Errorf("reading module: %w", err)
+		}
+		if len(files) > maxFiles {
+			return nil, fmt.Errorf("reading module: it has more than %d files of Terraform", maxFiles)
 		}
 	}
 	return files, nil

@@ -164,7 +164,7 @@ func parseText(text string) (cty.Value, bool) {
 	if value, err := decodeJSON(bytes.TrimSpace([]byte(text))); err == nil {
 		return value, true
 	}
-	if len(text) > maxSource || isTooDeep("value", []byte(text)) {
+	if countHCL([]byte(text)) > MaxElements || isTooDeep("value", []byte(text)) {
 		return cty.NilVal, false
 	}
 	expr, diagnostics := hclsyntax.ParseExpression([]byte(text), "value", hcl.InitialPos)
