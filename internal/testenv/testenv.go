@@ -9,9 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	goruntime "runtime"
 	"slices"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -130,12 +128,6 @@ func New(t testing.TB, opts ...Option) *Environment {
 func Run(m *testing.M, env **Environment, opts ...Option) int {
 	if isSet("test.fuzz", "test.fuzzworker", "test.list") {
 		return m.Run()
-	}
-	// Tests with an API server wait more than they compute.
-	if !isSet("test.parallel") {
-		if err := flag.Set("test.parallel", strconv.Itoa(2*goruntime.GOMAXPROCS(0))); err != nil {
-			panic(err)
-		}
 	}
 	started, err := Start(opts...)
 	if err != nil {

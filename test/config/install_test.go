@@ -27,7 +27,7 @@ import (
 )
 
 // testTimeout is how long an operation may take on a busy machine.
-const testTimeout = 2 * time.Minute
+const testTimeout = 5 * time.Minute
 
 // install applies the rendered objects, and serves the webhooks on this machine.
 func install(t *testing.T, objects []*unstructured.Unstructured) *envtest.WebhookInstallOptions {

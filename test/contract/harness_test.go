@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 
 const (
 	// testTimeout is how long an operation may take on a busy machine.
-	testTimeout  = 3 * time.Minute
+	testTimeout  = 5 * time.Minute
 	pollInterval = 100 * time.Millisecond
 )
 

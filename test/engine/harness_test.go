@@ -39,7 +39,7 @@ var shared struct {
 const sharedFilter = "shared"
 
 // testTimeout is how long an operation may take on a busy machine.
-const testTimeout = 2 * time.Minute
+const testTimeout = 5 * time.Minute
 
 // harness is one namespace with a manager that watches it.
 type harness struct {

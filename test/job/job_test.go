@@ -34,7 +34,7 @@ import (
 	"github.com/appthrust/capt/internal/version"
 )
 
-const testTimeout = 2 * time.Minute
+const testTimeout = 5 * time.Minute
 
 // image is the runner's image, which "make test-job" builds.
 var image = "ghcr.io/appthrust/capt-runner:" + version.Version()

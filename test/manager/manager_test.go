@@ -35,7 +35,7 @@ var env *testenv.Environment
 func TestMain(m *testing.M) { os.Exit(testenv.Run(m, &env)) }
 
 // testTimeout is how long an operation may take on a busy machine.
-const testTimeout = 2 * time.Minute
+const testTimeout = 5 * time.Minute
 
 // command returns the manager with the programs it needs.
 func command(g *WithT, work string, args ...string) *exec.Cmd {

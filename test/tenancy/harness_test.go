@@ -25,7 +25,7 @@ import (
 const managerUser = "system:serviceaccount:capt-system:capt-controller-manager"
 
 // testTimeout is how long an operation may take on a busy machine.
-const testTimeout = 2 * time.Minute
+const testTimeout = 5 * time.Minute
 
 var env *testenv.Environment
 

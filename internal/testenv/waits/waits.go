@@ -10,7 +10,7 @@ import (
 
 // Timeout is how long an expectation may take on a busy machine. A test that passes does
 // not wait for it.
-const Timeout = 2 * time.Minute
+const Timeout = 5 * time.Minute
 
 // interval is how often an expectation is checked.
 const interval = 50 * time.Millisecond
