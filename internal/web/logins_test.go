@@ -144,6 +144,7 @@ func TestOIDC_aLoginNeedsItsState(t *testing.T) {
 		g.Expect(err).To(HaveOccurred(), "%q", wrong)
 	}
 }
+
 func TestCluster_normalisesItsHost(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

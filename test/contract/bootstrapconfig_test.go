@@ -8,7 +8,6 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	bootstrapv1 "github.com/appthrust/capt/api/bootstrap/v1beta1"
-
 	"github.com/appthrust/capt/internal/testenv/objecttest"
 )
 

@@ -13,7 +13,6 @@ import (
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-
 	"github.com/appthrust/capt/internal/testenv/objecttest"
 )
 

@@ -8,7 +8,6 @@ import (
 	"sigs.k8s.io/cluster-api/util/annotations"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-
 	"github.com/appthrust/capt/internal/testenv/objecttest"
 )
 

@@ -9,7 +9,6 @@ import (
 
 	bootstrapv1 "github.com/appthrust/capt/api/bootstrap/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-
 	"github.com/appthrust/capt/internal/testenv/objecttest"
 )
 

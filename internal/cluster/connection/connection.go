@@ -92,7 +92,7 @@ func (c *Cache) connect(ctx context.Context, cluster client.ObjectKey, k *kubeco
 		return nil, err
 	}
 	opened.version = k.version
-	return opened, c.start(cluster, opened)
+	return opened, c.start(cluster, opened) //nolint:contextcheck // The connection outlives the reconcile.
 }
 
 // open creates the clients, and checks that the API server answers.

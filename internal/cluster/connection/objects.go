@@ -36,7 +36,7 @@ func (o *objectsOf) GetInformer(ctx context.Context, obj client.Object, _ ...cac
 func (o *objectsOf) WaitForCacheSync(ctx context.Context) bool {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(o.connected, cancel)()
+	defer context.AfterFunc(o.connected, cancel)() //nolint:contextcheck // It is that of the connection.
 	return o.Cache.WaitForCacheSync(ctx)
 }
 

@@ -210,14 +210,14 @@ func TestLastRunUnsettled(t *testing.T) {
 	}
 }
 
-func TestCleanUpComponents(t *testing.T) {
+func TestComponents(t *testing.T) {
 	g := NewWithT(t)
 
-	deleted, released := cleanup.CleanUpComponents(false)
+	deleted, released := cleanup.Components(false)
 	g.Expect(deleted).To(ConsistOf("run", "plan", "transfer", "snapshot", "connection", "state"))
 	g.Expect(released).To(ConsistOf("rescue"), "it may be the only record of resources")
 
-	deleted, released = cleanup.CleanUpComponents(true)
+	deleted, released = cleanup.Components(true)
 	g.Expect(deleted).To(ConsistOf("run", "plan", "transfer"))
 	g.Expect(released).To(ConsistOf("snapshot", "connection", "state", "rescue"), "a rescued state may be the only copy")
 }

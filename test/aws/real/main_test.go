@@ -27,6 +27,7 @@ func emptyAccount(t *testing.T) (writes *int) {
 		case action != "":
 			_, _ = fmt.Fprintf(w, "<R><%[1]sResult></%[1]sResult></R>", action)
 		case r.Method == http.MethodGet:
+			w.Header().Set("X-Amzn-Errortype", "ResourceNotFoundException")
 			http.Error(w, "{}", http.StatusNotFound)
 		default:
 			_, _ = w.Write([]byte(`{}`))

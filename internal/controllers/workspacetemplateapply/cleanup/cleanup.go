@@ -32,7 +32,7 @@ func (r *Cleaner) CleanUp(ctx context.Context, s *runs.Workspace) error {
 	if err := r.forget(ctx, s); err != nil {
 		return err
 	}
-	deleted, released := CleanUpComponents(s.Apply.Spec.RetainWorkspaceOnDelete)
+	deleted, released := Components(s.Apply.Spec.RetainWorkspaceOnDelete)
 	for _, component := range deleted {
 		if err := r.DeleteSecrets(ctx, s, component); err != nil {
 			return err
@@ -85,10 +85,10 @@ func (r *Cleaner) DeleteLock(ctx context.Context, s *runs.Workspace) error {
 	return nil
 }
 
-// CleanUpComponents returns the components whose Secrets are deleted with the
+// Components returns the components whose Secrets are deleted with the
 // workspace, and those whose Secrets are released: snapshots, outputs and state
 // if the resources are retained.
-func CleanUpComponents(retain bool) (deleted, released []string) {
+func Components(retain bool) (deleted, released []string) {
 	deleted = []string{record.ComponentRun, record.ComponentPlan, record.ComponentTransfer}
 	kept := []string{record.ComponentSnapshot, runs.ComponentConnection, record.ComponentState}
 	// Only a user can decide about a state that could not be saved.
@@ -129,6 +129,7 @@ func (r *Cleaner) forget(ctx context.Context, s *runs.Workspace) error {
 	return nil
 }
 
+// DeleteSecrets deletes the Secrets of a component of the workspace.
 func (r *Cleaner) DeleteSecrets(ctx context.Context, s *runs.Workspace, component string) error {
 	secrets, err := r.LiveSecrets(ctx, s, component)
 	if err != nil {

@@ -191,6 +191,7 @@ func (s Situation) planWaits() bool {
 	return s.Plan != nil && s.Plan.Inputs == s.Inputs && IsWaiting(s.Plan)
 }
 
+// IsWaiting reports whether a plan waits for a decision.
 func IsWaiting(plan *infrav1.PlanStatus) bool { return plan.Waiting != nil && *plan.Waiting }
 
 // policiesChanged reports whether other policies decided about the plan that waits. A
@@ -227,6 +228,7 @@ func (s Situation) protectedFault(addresses []string) error {
 	return fault.Stall(infrav1.ProtectedResourceReason, "%s%s", ProtectedMessage(addresses), s.Former.Protect)
 }
 
+// ProtectedMessage says how to allow a plan that would remove protected resources.
 func ProtectedMessage(addresses []string) string {
 	return fmt.Sprintf("The plan would destroy or replace protected resources, or does not find them: %s. To allow this, list them in the annotation %s",
 		strings.Join(addresses, ", "), infrav1.AllowDestroyAnnotation)
@@ -303,6 +305,7 @@ func Backoff(policy template.Policy, attempts int32) time.Duration {
 	return reconcile.Backoff(policy.MinBackoff, policy.MaxBackoff, attempts-1)
 }
 
+// PlanSummary returns what a plan would change, in words.
 func PlanSummary(p *infrav1.PlanStatus) string {
 	if p.Refresh > 0 {
 		return fmt.Sprintf("%d resources of the state to update", p.Refresh)

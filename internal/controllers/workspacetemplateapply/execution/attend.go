@@ -112,6 +112,7 @@ func (r *Reconciler) Attend(ctx context.Context, s *Scope, run *runs.Run) error 
 // Action is what the controller does with a run that has not ended.
 type Action int
 
+// What to do with a run.
 const (
 	ActionObserve Action = iota
 	ActionStart
@@ -312,6 +313,7 @@ func (r *Reconciler) finish(ctx context.Context, run *runs.Run, live *corev1.Sec
 	return nil
 }
 
+// ProgressMessage describes how far a run is.
 func ProgressMessage(run *runs.Run, p *terraform.Progress) string {
 	if p == nil {
 		return fmt.Sprintf("Run %s (%s) is running", run.ID, run.Operation())

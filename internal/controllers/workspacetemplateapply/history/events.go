@@ -10,6 +10,7 @@ import (
 	"github.com/appthrust/capt/internal/reconcile"
 )
 
+// TransitionEvents are the events of changed conditions.
 var TransitionEvents = reconcile.EventTable{
 	Rules: []reconcile.EventRule{
 		{
@@ -57,6 +58,7 @@ var TransitionEvents = reconcile.EventTable{
 	},
 }
 
+// OneShotEnded returns the event of a special operation that has ended.
 func OneShotEnded(eventType, text string) reconcile.Event {
 	return reconcile.Event{Type: eventType, Reason: infrav1.OneShotEndedReason, Action: "EndOneShot", Message: text}
 }

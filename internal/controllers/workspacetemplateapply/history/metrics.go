@@ -129,6 +129,7 @@ func violationsOf(kind, policy string, action terraform.PolicyAction) prometheus
 	return policyViolations.WithLabelValues(kind, policy, string(action))
 }
 
+// ObserveQueued observes how long a run has waited for its slot.
 func ObserveQueued(position queue.Position, now time.Time) {
 	if !position.Since.IsZero() {
 		queueTime.Observe(now.Sub(position.Since).Seconds())

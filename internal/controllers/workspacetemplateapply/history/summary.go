@@ -15,6 +15,7 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 )
 
+// AppliedMessage describes what is applied.
 func AppliedMessage(apply *infrav1.WorkspaceTemplateApply) string {
 	var texts []string
 	if state := apply.Status.State; state != nil {

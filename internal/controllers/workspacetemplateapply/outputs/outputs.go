@@ -219,6 +219,7 @@ func EqualSecrets(a, b *corev1.Secret) bool {
 		slices.EqualFunc(a.OwnerReferences, b.OwnerReferences, func(x, y metav1.OwnerReference) bool { return x.UID == y.UID })
 }
 
+// OutputsMessage describes where the outputs are.
 func OutputsMessage(apply *infrav1.WorkspaceTemplateApply) string {
 	if apply.Status.ConnectionSecretName == "" {
 		return ""

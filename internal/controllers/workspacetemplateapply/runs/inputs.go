@@ -75,8 +75,10 @@ const (
 	MovePrefix = "move "
 )
 
+// CommandInputs returns the inputs of the run of a state command.
 func CommandInputs(c *terraform.StateCommand) string { return commandPrefix + c.Command + " " + c.ID }
 
+// MoveInputs returns the inputs of the run that moves a state.
 func MoveInputs(id string) string { return MovePrefix + id }
 
 // ParseCommandInputs reverses commandInputs.

@@ -188,12 +188,12 @@ type origin int
 const (
 	// originForeign is a Secret that the manager did not create.
 	originForeign origin = iota
-	// originSealed is a run with the manager's seal.
+	// OriginSealed is a run with the manager's seal.
 	OriginSealed
-	// originKnown is a run that the status knows, although the key of its seal was lost. It
+	// OriginKnown is a run that the status knows, although the key of its seal was lost. It
 	// is sealed again when it has ended.
 	OriginKnown
-	// originMoved is a run of a workspace without a status that has ended. The workspace
+	// OriginMoved is a run of a workspace without a status that has ended. The workspace
 	// comes from another management cluster or from a backup, and the status is restored
 	// from its runs.
 	OriginMoved
@@ -258,6 +258,7 @@ func (run *Run) Ref() terraform.Run {
 	}
 }
 
+// Executor returns the executor of the run.
 func (run *Run) Executor() infrav1.Executor {
 	return infrav1.Executor(run.Secret.Annotations[record.ExecutorAnnotation])
 }
@@ -275,6 +276,7 @@ func (run *Run) Operation() terraform.Operation {
 // Policies returns the digest of the Policies that decide about the plan of a run.
 func (run *Run) Policies() string { return run.Secret.Annotations[record.PoliciesAnnotation] }
 
+// Inputs returns the digest of the inputs of the run.
 func (run *Run) Inputs() string {
 	return cmp.Or(run.known.Inputs, run.Secret.Annotations[record.InputsAnnotation])
 }

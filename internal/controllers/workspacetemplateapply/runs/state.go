@@ -53,6 +53,7 @@ func BackendName(b terraform.Backend) string {
 	return b.Type + "-" + hex.EncodeToString(sum[:4])
 }
 
+// KeyOf returns the key of a reference.
 func KeyOf(ref *infrav1.ObjectReference) client.ObjectKey {
 	return client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}
 }
@@ -73,6 +74,7 @@ func SetVersion(state *infrav1.StateStatus, info terraform.StateInfo) {
 	state.Lineage, state.Serial = record.Shorten(info.Lineage, maxLineage), int64(min(info.Serial, math.MaxInt64))
 }
 
+// StateInfo returns what identifies a version of a state.
 func StateInfo(state *infrav1.StateStatus) terraform.StateInfo {
 	return terraform.StateInfo{Lineage: state.Lineage, Serial: uint64(state.Serial), Resources: int(state.Resources)}
 }
@@ -91,6 +93,7 @@ func StateBackend(state *infrav1.StateStatus) string {
 	return BackendOf(state)
 }
 
+// BackendOf returns the backend of a state, with the digest of its configuration.
 func BackendOf(state *infrav1.StateStatus) string {
 	return strings.TrimSuffix(state.Backend+"-"+state.Configuration, "-")
 }

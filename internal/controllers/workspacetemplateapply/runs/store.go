@@ -114,6 +114,7 @@ func (r *Store) Annotate(ctx context.Context, secret *corev1.Secret, name string
 // ComponentConnection is the component of the Secret that contains the outputs.
 const ComponentConnection = "connection"
 
+// MustJSON returns a value of the API as JSON.
 func MustJSON(v any) []byte {
 	text, err := json.Marshal(v)
 	if err != nil { // API types always marshal.

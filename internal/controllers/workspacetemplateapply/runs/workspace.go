@@ -159,6 +159,7 @@ func (s *Workspace) runRef(id string) terraform.Run {
 	return terraform.Run{Namespace: s.Apply.Namespace, Workspace: s.Apply.Name, WorkspaceUID: string(s.Apply.UID), ID: id}
 }
 
+// StaleCache returns the error that repeats a reconcile with a newer cache.
 func (s *Workspace) StaleCache() error {
 	return apierrors.NewConflict(infrav1.GroupVersion.WithResource("workspacetemplateapplies").GroupResource(), s.Apply.Name, errors.New("the cache is stale"))
 }
@@ -177,6 +178,7 @@ type Workspace struct {
 	StatusChanged bool
 }
 
+// Name returns the name of the workspace.
 func (s *Workspace) Name() client.ObjectKey { return client.ObjectKeyFromObject(s.Apply) }
 
 // Slot returns the key of the workspace in the queue.

@@ -180,6 +180,7 @@ func resolveSecret(apply *infrav1.WorkspaceTemplateApply, ref infrav1.ObjectRefe
 	return key
 }
 
+// ReadTemplate reads the template of the workspace, if the workspace may use it.
 func (r *Resolver) ReadTemplate(ctx context.Context, s *Resolved) error {
 	key := s.Apply.Spec.TemplateRef.Key(s.Apply.Namespace)
 	if err := r.Grants.Check(ctx, s.Apply.Namespace, infrav1.GrantedWorkspaceTemplate, key); err != nil {
@@ -275,6 +276,7 @@ func (r *Resolver) ReadValues(ctx context.Context, sources *template.Sources, va
 	return nil
 }
 
+// WaitForSecrets returns an error while a Secret is missing that the workspace waits for.
 func (r *Resolver) WaitForSecrets(ctx context.Context, s *runs.Workspace) error {
 	for _, ref := range s.Apply.Spec.WaitForSecrets {
 		key := resolveSecret(s.Apply, ref)
@@ -286,6 +288,7 @@ func (r *Resolver) WaitForSecrets(ctx context.Context, s *runs.Workspace) error 
 	return nil
 }
 
+// WaitForWorkspaces returns an error while a workspace is not ready that this one waits for.
 func (r *Resolver) WaitForWorkspaces(ctx context.Context, s *runs.Workspace) error {
 	for _, ref := range s.Apply.Spec.WaitForWorkspaces {
 		if err := r.Grants.Check(ctx, s.Apply.Namespace, infrav1.GrantedWorkspaceTemplateApply, resolve(s.Apply, ref)); err != nil {
@@ -371,6 +374,7 @@ func (s *Resolved) OutputsSource() *infrav1.OutputsSource {
 	return source
 }
 
+// ReferenceTo returns a reference to an object.
 func ReferenceTo(obj client.Object) infrav1.ObjectReference {
 	return infrav1.ObjectReference{Namespace: obj.GetNamespace(), Name: obj.GetName()}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/appthrust/capt/internal/reconcile"
 )
 
+// Metadata returns an object of a core kind of which only the metadata is read.
 func Metadata(kind string) *metav1.PartialObjectMetadata {
 	obj := &metav1.PartialObjectMetadata{}
 	obj.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
@@ -57,6 +58,7 @@ type Tracker struct {
 	watched    map[string]bool
 }
 
+// NewTracker returns a Tracker without references.
 func NewTracker() *Tracker {
 	return &Tracker{Readers: map[Reference]map[client.ObjectKey]bool{}, References: map[client.ObjectKey][]Reference{}, watched: map[string]bool{}}
 }
