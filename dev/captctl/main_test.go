@@ -16,12 +16,12 @@ func newTree(t *testing.T) string {
 	g := NewWithT(t)
 	root := t.TempDir()
 	for path, text := range map[string]string{
-		"go.mod":                   "module github.com/appthrust/capt\n\ngo 1.26\n",
-		"LICENSE":                  "licence\n",
-		"internal/version/VERSION": "v0.2.0\n",
+		"go.mod":                              "module github.com/appthrust/capt\n\ngo 1.26\n",
+		"LICENSE":                             "licence\n",
+		"internal/version/VERSION":            "v0.2.0\n",
 		"internal/web/assets/dist/index.html": "<!doctype html>\n",
-		"internal/version/version.go":             "package version\n\nvar Commit, Date string\n",
-		"cmd/captctl/main.go":                     "package main\n\nimport (\n\t\"fmt\"\n\n\t\"github.com/appthrust/capt/internal/version\"\n)\n\nfunc main() { fmt.Println(version.Commit, version.Date) }\n",
+		"internal/version/version.go":         "package version\n\nvar Commit, Date string\n",
+		"cmd/captctl/main.go":                 "package main\n\nimport (\n\t\"fmt\"\n\n\t\"github.com/appthrust/capt/internal/version\"\n)\n\nfunc main() { fmt.Println(version.Commit, version.Date) }\n",
 	} {
 		path = filepath.Join(root, path)
 		g.Expect(os.MkdirAll(filepath.Dir(path), 0o755)).To(Succeed())

@@ -225,7 +225,7 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.WorkspaceTemplateApply, e
 			// Before the run that repairs the drift, which may wait or fail.
 			{Condition: infrav1.NoDriftCondition, Run: r.drift, Skip: neverApplied, Message: noDriftMessage, RequeueAfter: untilDriftCheck, Informational: true},
 			{Condition: infrav1.AppliedCondition, Run: r.run, Message: func(s *execution.Scope) string { return history.AppliedMessage(s.Apply) }},
-			{Condition: infrav1.OutputsWrittenCondition, Run: r.outputs, Message: func(s *execution.Scope) string { return outputs.OutputsMessage(s.Apply) }},
+			{Condition: infrav1.OutputsWrittenCondition, Run: r.outputs, Message: func(s *execution.Scope) string { return outputs.Message(s.Apply) }},
 		},
 		Delete: []reconcile.Step[execution.Scope]{
 			{Run: r.restored},

@@ -209,7 +209,7 @@ func TestUpdatedConnection(t *testing.T) {
 func TestOutputsMessage(t *testing.T) {
 	g := NewWithT(t)
 	s := newScope("hello")
-	g.Expect(outputs.OutputsMessage(s.Apply)).To(BeEmpty())
+	g.Expect(outputs.Message(s.Apply)).To(BeEmpty())
 	s.Apply.Status.ConnectionSecretName = "c"
-	g.Expect(outputs.OutputsMessage(s.Apply)).To(Equal("Outputs are in Secret c"))
+	g.Expect(outputs.Message(s.Apply)).To(Equal("Outputs are in Secret c"))
 }

@@ -63,7 +63,7 @@ func (r *Reconciler) Frame() *reconcile.Frame[*infrav1.WorkspaceTemplateApply, B
 			{Run: r.approval},
 			{Condition: infrav1.NoDriftCondition, Run: lentCondition(infrav1.NoDriftCondition), Skip: driftNotReported, Informational: true},
 			{Condition: infrav1.AppliedCondition, Run: lentCondition(infrav1.AppliedCondition), Message: func(s *Borrower) string { return history.AppliedMessage(s.Apply) }},
-			{Condition: infrav1.OutputsWrittenCondition, Run: r.outputs, Message: func(s *Borrower) string { return outputs.OutputsMessage(s.Apply) }},
+			{Condition: infrav1.OutputsWrittenCondition, Run: r.outputs, Message: func(s *Borrower) string { return outputs.Message(s.Apply) }},
 		},
 		Delete: []reconcile.Step[Borrower]{
 			{Condition: infrav1.DestroyedCondition, Run: r.dismiss},

@@ -219,8 +219,8 @@ func EqualSecrets(a, b *corev1.Secret) bool {
 		slices.EqualFunc(a.OwnerReferences, b.OwnerReferences, func(x, y metav1.OwnerReference) bool { return x.UID == y.UID })
 }
 
-// OutputsMessage describes where the outputs are.
-func OutputsMessage(apply *infrav1.WorkspaceTemplateApply) string {
+// Message describes where the outputs are.
+func Message(apply *infrav1.WorkspaceTemplateApply) string {
 	if apply.Status.ConnectionSecretName == "" {
 		return ""
 	}
