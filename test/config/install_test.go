@@ -24,10 +24,11 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/testenv"
+	"github.com/appthrust/capt/internal/testenv/waits"
 )
 
 // testTimeout is how long an operation may take on a busy machine.
-const testTimeout = 5 * time.Minute
+const testTimeout = waits.Timeout
 
 // install applies the rendered objects, and serves the webhooks on this machine.
 func install(t *testing.T, objects []*unstructured.Unstructured) *envtest.WebhookInstallOptions {

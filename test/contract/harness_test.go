@@ -25,6 +25,7 @@ import (
 
 	"github.com/appthrust/capt/internal/testenv"
 	"github.com/appthrust/capt/internal/testenv/objecttest"
+	"github.com/appthrust/capt/internal/testenv/waits"
 	"github.com/appthrust/capt/internal/webhooks"
 )
 
@@ -48,7 +49,7 @@ func TestMain(m *testing.M) {
 
 const (
 	// testTimeout is how long an operation may take on a busy machine.
-	testTimeout  = 5 * time.Minute
+	testTimeout  = waits.Timeout
 	pollInterval = 100 * time.Millisecond
 )
 

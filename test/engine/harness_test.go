@@ -22,6 +22,7 @@ import (
 	"github.com/appthrust/capt/internal/terraform/record"
 	"github.com/appthrust/capt/internal/testenv"
 	"github.com/appthrust/capt/internal/testenv/objecttest"
+	"github.com/appthrust/capt/internal/testenv/waits"
 )
 
 var env *testenv.Environment
@@ -39,7 +40,7 @@ var shared struct {
 const sharedFilter = "shared"
 
 // testTimeout is how long an operation may take on a busy machine.
-const testTimeout = 5 * time.Minute
+const testTimeout = waits.Timeout
 
 // harness is one namespace with a manager that watches it.
 type harness struct {

@@ -31,10 +31,11 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/testenv"
 	"github.com/appthrust/capt/internal/testenv/objecttest"
+	"github.com/appthrust/capt/internal/testenv/waits"
 	"github.com/appthrust/capt/internal/version"
 )
 
-const testTimeout = 5 * time.Minute
+const testTimeout = waits.Timeout
 
 // image is the runner's image, which "make test-job" builds.
 var image = "ghcr.io/appthrust/capt-runner:" + version.Version()

@@ -28,6 +28,7 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/testenv"
+	"github.com/appthrust/capt/internal/testenv/waits"
 )
 
 var env *testenv.Environment
@@ -35,7 +36,7 @@ var env *testenv.Environment
 func TestMain(m *testing.M) { os.Exit(testenv.Run(m, &env)) }
 
 // testTimeout is how long an operation may take on a busy machine.
-const testTimeout = 5 * time.Minute
+const testTimeout = waits.Timeout
 
 // command returns the manager with the programs it needs.
 func command(g *WithT, work string, args ...string) *exec.Cmd {

@@ -18,6 +18,7 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/testenv"
+	"github.com/appthrust/capt/internal/testenv/waits"
 	"github.com/appthrust/capt/internal/webhooks"
 )
 
@@ -25,7 +26,7 @@ import (
 const managerUser = "system:serviceaccount:capt-system:capt-controller-manager"
 
 // testTimeout is how long an operation may take on a busy machine.
-const testTimeout = 5 * time.Minute
+const testTimeout = waits.Timeout
 
 var env *testenv.Environment
 
