@@ -17,7 +17,7 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/terraform"
-	"github.com/appthrust/capt/internal/terraform/command"
+	"github.com/appthrust/capt/internal/terraform/statefile"
 	"github.com/appthrust/capt/internal/testenv/statetest"
 )
 
@@ -329,7 +329,7 @@ func TestState_elsewhereOfADeletedWorkspaceIsFree(t *testing.T) {
 			w.waitReady("hello")
 		}
 		w.destroy("hello")
-		state, err := command.ParseState(server.State("key"))
+		state, err := statefile.Parse(server.State("key"))
 		w.Expect(err).NotTo(HaveOccurred())
 		w.Expect(state.Owner).To(Equal(terraform.NoOwner), name)
 	}

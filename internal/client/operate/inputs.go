@@ -13,8 +13,8 @@ import (
 	"github.com/appthrust/capt/internal/cluster/grant"
 	"github.com/appthrust/capt/internal/kubernetes/object"
 	"github.com/appthrust/capt/internal/terraform"
-	"github.com/appthrust/capt/internal/terraform/command"
 	"github.com/appthrust/capt/internal/terraform/record"
+	"github.com/appthrust/capt/internal/terraform/statefile"
 	"github.com/appthrust/capt/internal/terraform/template"
 )
 
@@ -182,7 +182,7 @@ func ToolOf(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTempla
 	if err != nil {
 		return terraform.Tool{}, err
 	}
-	return command.WriterOf(state), nil
+	return statefile.WriterOf(state), nil
 }
 
 // ReadState returns the state of a workspace in Kubernetes, or nil if there is none yet. It

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"io"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -46,5 +47,19 @@ func TestPlanResult_finish(t *testing.T) {
 		result.finish()
 		g.Expect(result.Summary.OutputsOnly).To(Equal(tc.outputsOnly), name)
 		g.Expect(result.Drift[0].Address).To(Equal("x"), "changes are sorted")
+	}
+}
+
+// The tool is recorded with the result of a run.
+func TestSession_knowsItsTool(t *testing.T) {
+	g := NewWithT(t)
+	for line, want := range map[string]terraform.Tool{
+		`{"@level":"info","type":"version","tofu":"1.12.6"}`:      {Product: "OpenTofu", Version: "1.12.6"},
+		`{"@level":"info","type":"version","terraform":"1.11.4"}`: {Product: "Terraform", Version: "1.11.4"},
+		`{"@level":"info","type":"log"}`:                          {},
+	} {
+		session := &executor{log: newRunLog(io.Discard, nil)}
+		session.handleLine(&output{}, []byte(line), func(Event) {})
+		g.Expect(session.Used()).To(Equal(want), line)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+
+	"github.com/appthrust/capt/internal/terraform/statefile"
 )
 
 // smallDisk mounts a small file system. Only root can.
@@ -60,7 +62,7 @@ func TestApply_printsItsStateOnAFullDisk(t *testing.T) {
 					unsaved, err := UnsavedStates(w.Dir)
 					g.Expect(err).NotTo(HaveOccurred(), when)
 					g.Expect(unsaved).NotTo(BeEmpty(), when)
-					state, err := ParseState(unsaved[0].Content)
+					state, err := statefile.Parse(unsaved[0].Content)
 					g.Expect(err).NotTo(HaveOccurred(), when)
 					g.Expect(state.Addresses).To(ContainElement("terraform_data.a"), when)
 					g.Expect(unsaved[0].Continues(saved)).To(BeTrue(), when)
@@ -143,7 +145,7 @@ resource "terraform_data" "b" {
 		unsaved, err := UnsavedStates(w.Dir)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(unsaved).NotTo(BeEmpty())
-		state, err := ParseState(unsaved[len(unsaved)-1].Content)
+		state, err := statefile.Parse(unsaved[len(unsaved)-1].Content)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(state.Addresses).To(ConsistOf("terraform_data.a", "terraform_data.b[0]", "terraform_data.b[1]", "terraform_data.b[2]"))
 	})

@@ -24,18 +24,6 @@ func FuzzEvent(f *testing.F) {
 	})
 }
 
-// A module may bring a state of its own.
-func FuzzState(f *testing.F) {
-	for _, seed := range []string{"", "{}", `{"version":4,"serial":1,"lineage":"l","outputs":{},"resources":[{"type":"a","instances":[{}]}]}`, `{"version":"4"}`, "null"} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(_ *testing.T, data []byte) {
-		_, _ = ParseState(data)
-		_, _ = Identify(data)
-		IsLater(data, data)
-	})
-}
-
 // archived returns a tar with files of zeros.
 func archived(headers ...tar.Header) []byte {
 	var packed bytes.Buffer

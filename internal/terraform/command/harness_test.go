@@ -12,6 +12,7 @@ import (
 
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/command/commandtest"
+	"github.com/appthrust/capt/internal/terraform/statefile"
 	"github.com/appthrust/capt/internal/testenv/waits"
 )
 
@@ -79,7 +80,7 @@ func values(of map[string]string) map[string]json.RawMessage {
 }
 
 // apply prepares, plans and applies. It returns the state.
-func apply(t testing.TB, w *Workdir, request *terraform.Request) (*Session, *State) {
+func apply(t testing.TB, w *Workdir, request *terraform.Request) (*Session, *statefile.State) {
 	t.Helper()
 	g := NewWithT(t)
 	session, err := Prepare(context.Background(), w, request)
@@ -91,12 +92,12 @@ func apply(t testing.TB, w *Workdir, request *terraform.Request) (*Session, *Sta
 	return session, localStateOf(t, w, session)
 }
 
-func localStateOf(t testing.TB, w *Workdir, session *Session) *State {
+func localStateOf(t testing.TB, w *Workdir, session *Session) *statefile.State {
 	t.Helper()
 	g := NewWithT(t)
 	data, err := session.StatePull(context.Background())
 	g.Expect(err).NotTo(HaveOccurred())
-	state, err := ParseState(data)
+	state, err := statefile.Parse(data)
 	g.Expect(err).NotTo(HaveOccurred())
 	return state
 }

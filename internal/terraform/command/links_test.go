@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+
+	"github.com/appthrust/capt/internal/terraform/statefile"
 )
 
 // victim returns a directory with files that only the engine may use, and the working
@@ -14,7 +16,7 @@ func victim(t *testing.T, g Gomega) (secrets, dir string) {
 	t.Helper()
 	secrets, dir = t.TempDir(), t.TempDir()
 	for _, name := range []string{stateFileName, erroredState, dependencyLock, "credentials"} {
-		g.Expect(os.WriteFile(filepath.Join(secrets, name), NewState("victim", "o"), 0o600)).To(Succeed())
+		g.Expect(os.WriteFile(filepath.Join(secrets, name), statefile.New("victim", "o"), 0o600)).To(Succeed())
 	}
 	g.Expect(os.Mkdir(filepath.Join(dir, "module"), 0o700)).To(Succeed())
 	return secrets, dir

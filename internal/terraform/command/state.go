@@ -1,8 +1,6 @@
 package command
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -11,150 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hashicorp/hcl/v2/hclwrite"
-	"github.com/zclconf/go-cty/cty"
 
 	"github.com/appthrust/capt/internal/host"
-	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/statefile"
 )
-
-// State is the part of a state file that the engine uses.
-type State struct {
-	terraform.StateInfo
-	// ToolVersion is the version of the tool that wrote the state.
-	ToolVersion string
-	Outputs     map[string]terraform.Output
-	// Addresses are the addresses of the managed resources.
-	Addresses []string
-}
-
-type stateFile struct {
-	Version     int    `json:"version"`
-	ToolVersion string `json:"terraform_version"`
-	Serial      uint64 `json:"serial"`
-	Lineage     string `json:"lineage"`
-	Outputs     map[string]struct {
-		Value     json.RawMessage `json:"value"`
-		Type      json.RawMessage `json:"type"`
-		Sensitive bool            `json:"sensitive"`
-	} `json:"outputs"`
-	Resources []struct {
-		Module    string `json:"module"`
-		Mode      string `json:"mode"`
-		Type      string `json:"type"`
-		Name      string `json:"name"`
-		Instances []struct {
-			IndexKey any    `json:"index_key"`
-			Deposed  string `json:"deposed"`
-		} `json:"instances"`
-	} `json:"resources"`
-	EncryptedData string `json:"encrypted_data"`
-}
-
-// ErrEncrypted is returned for an encrypted state, which only the tool can read.
-var ErrEncrypted = errors.New("state is encrypted")
-
-const stateVersion = 4
-
-// ParseState parses a state of format version 4. No data is an empty state.
-func ParseState(data []byte) (*State, error) {
-	if len(bytes.TrimSpace(data)) == 0 {
-		return &State{}, nil
-	}
-	var file stateFile
-	if err := json.Unmarshal(data, &file); err != nil {
-		// The decoder's message may contain parts of the state.
-		return nil, errors.New("parsing state: invalid JSON")
-	}
-	if file.EncryptedData != "" {
-		return nil, ErrEncrypted
-	}
-	if file.Version != stateVersion {
-		return nil, fmt.Errorf("parsing state: format version %d is not supported", file.Version)
-	}
-	state := &State{
-		StateInfo:   terraform.StateInfo{Lineage: file.Lineage, Serial: file.Serial},
-		ToolVersion: file.ToolVersion,
-		Outputs:     make(map[string]terraform.Output, len(file.Outputs)),
-	}
-	for name, output := range file.Outputs {
-		if name == ownerOutput {
-			_ = json.Unmarshal(output.Value, &state.Owner) // Any other type is ignored.
-			continue
-		}
-		state.Outputs[name] = terraform.Output{Value: output.Value, Type: output.Type, Sensitive: output.Sensitive}
-	}
-	for _, resource := range file.Resources {
-		if resource.Mode != "managed" {
-			continue
-		}
-		for _, instance := range resource.Instances {
-			address := resource.Type + "." + resource.Name + index(instance.IndexKey)
-			if resource.Module != "" {
-				address = resource.Module + "." + address
-			}
-			if instance.Deposed == "" {
-				state.Addresses = append(state.Addresses, address)
-			}
-			state.Resources++
-		}
-	}
-	slices.Sort(state.Addresses)
-	switch {
-	case state.Resources > 0:
-		state.Owner = ""
-	case state.Owner == "" && state.Lineage != "":
-		state.Owner = terraform.UnknownOwner
-	}
-	return state, nil
-}
-
-func index(key any) string {
-	switch key := key.(type) {
-	case string:
-		// The tool escapes templates in its addresses.
-		return "[" + string(hclwrite.TokensForValue(cty.StringVal(key)).Bytes()) + "]"
-	case float64:
-		return fmt.Sprintf("[%d]", int64(key))
-	default:
-		return ""
-	}
-}
-
-// ownerOutput is the output of a new state that names the workspace which created it.
-// The first apply removes it.
-const ownerOutput = "zz_capt_workspace"
-
-// NewState returns the first state of a workspace. It names its owner, because two new
-// workspaces may use the same backend by mistake.
-func NewState(lineage, owner string) []byte { return ownedState(lineage, 1, owner) }
-
-// FreeState returns the last state of a workspace: another one may use it.
-func FreeState(last terraform.StateInfo) []byte {
-	return ownedState(last.Lineage, last.Serial+1, terraform.NoOwner)
-}
-
-func ownedState(lineage string, serial uint64, owner string) []byte {
-	return fmt.Appendf(nil, `{"version":%d,"terraform_version":"1.0.0","serial":%d,"lineage":%q,"outputs":{%q:{"value":%q,"type":"string"}},"resources":[],"check_results":null}`+"\n",
-		stateVersion, serial, lineage, ownerOutput, owner)
-}
-
-// Identify returns the lineage and serial of a state, which may be encrypted, and
-// the number of its resources if it is not.
-func Identify(data []byte) (terraform.StateInfo, error) {
-	state, err := ParseState(data)
-	if errors.Is(err, ErrEncrypted) {
-		var envelope terraform.StateInfo
-		if err := json.Unmarshal(data, &envelope); err != nil {
-			return terraform.StateInfo{}, errors.New("parsing state: invalid JSON")
-		}
-		return terraform.StateInfo{Lineage: envelope.Lineage, Serial: envelope.Serial}, nil
-	}
-	if err != nil {
-		return terraform.StateInfo{}, err
-	}
-	return state.StateInfo, nil
-}
 
 const (
 	// erroredState is the file in which the tool saves a state that it could not
@@ -255,14 +113,7 @@ func (u UnsavedState) Continues(saved []byte) bool {
 	if u.Bases != "" {
 		return strings.Contains(u.Bases, digest(saved))
 	}
-	return IsLater(u.Content, saved)
-}
-
-// IsLater reports whether a state is a later version of the saved one, or the first.
-func IsLater(state, saved []byte) bool {
-	later, laterErr := Identify(state)
-	current, currentErr := Identify(saved)
-	return laterErr == nil && currentErr == nil && (current.Lineage == "" || later.Lineage == current.Lineage && later.Serial > current.Serial)
+	return statefile.IsLater(u.Content, saved)
 }
 
 // Remove removes the files of the state.

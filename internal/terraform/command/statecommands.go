@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/statefile"
 )
 
 // StatePull returns the decrypted state as JSON, or nothing if there is no state.
@@ -39,7 +40,7 @@ func (s *Session) StatePush(ctx context.Context, state []byte, force bool) error
 // StateCreate pushes a state into a backend that has none. The tool gives the first
 // state of a backend a new lineage, so that an empty one has to precede it.
 func (s *Session) StateCreate(ctx context.Context, state []byte, owner string) error {
-	if err := s.StatePush(ctx, NewState(uuid.NewString(), owner), false); err != nil {
+	if err := s.StatePush(ctx, statefile.New(uuid.NewString(), owner), false); err != nil {
 		return err
 	}
 	return s.StatePush(ctx, state, true)

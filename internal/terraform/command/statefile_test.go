@@ -9,6 +9,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/statefile"
 )
 
 func kubernetesRequest(hcl string) *terraform.Request {
@@ -58,10 +59,10 @@ func TestStateFile_requiresNoInitOfItsOwn(t *testing.T) {
 	})
 }
 
-func parsed(g Gomega, session *Session) *State {
+func parsed(g Gomega, session *Session) *statefile.State {
 	content, err := os.ReadFile(session.StateFile())
 	g.Expect(err).NotTo(HaveOccurred())
-	state, err := ParseState(content)
+	state, err := statefile.Parse(content)
 	g.Expect(err).NotTo(HaveOccurred())
 	return state
 }
@@ -74,14 +75,14 @@ func TestStateFile_isThatOfASavedPlanInAnotherDirectory(t *testing.T) {
 		first, _ := workdir(t, tool)
 		session, err := Prepare(ctx, first, request)
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(session.WriteState(NewState("l", "o"))).To(Succeed())
+		g.Expect(session.WriteState(statefile.New("l", "o"))).To(Succeed())
 		_, err = session.Plan(ctx, PlanOptions{Out: first.PlanFile()})
 		g.Expect(err).NotTo(HaveOccurred())
 
 		second, _ := workdir(t, tool)
 		session, err = Prepare(ctx, second, request)
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(session.WriteState(NewState("l", "o"))).To(Succeed())
+		g.Expect(session.WriteState(statefile.New("l", "o"))).To(Succeed())
 		_, err = session.Apply(ctx, first.PlanFile(), nil)
 		g.Expect(err).NotTo(HaveOccurred())
 		state := parsed(g, session)
@@ -149,14 +150,14 @@ func TestStateFile_isEncrypted(t *testing.T) {
 			stored, err := os.ReadFile(session.StateFile())
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(string(stored)).NotTo(ContainSubstring("a secret value"))
-			_, err = ParseState(stored)
-			g.Expect(err).To(MatchError(ErrEncrypted))
+			_, err = statefile.Parse(stored)
+			g.Expect(err).To(MatchError(statefile.ErrEncrypted))
 			pulled, err := session.StatePull(ctx)
 			g.Expect(err).NotTo(HaveOccurred())
-			state, err := ParseState(pulled)
+			state, err := statefile.Parse(pulled)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(string(state.Outputs["a"].Value)).To(Equal(`"a secret value"`))
-			info, err := Identify(stored)
+			info, err := statefile.Identify(stored)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(info).To(Equal(terraform.StateInfo{Lineage: state.Lineage, Serial: state.Serial}), "lineage and serial are not encrypted")
 
@@ -170,7 +171,7 @@ func TestStateFile_isEncrypted(t *testing.T) {
 }
 
 func TestUnsavedStates(t *testing.T) {
-	one := NewState("l", "o")
+	one := statefile.New("l", "o")
 	two := []byte(`{"version":4,"serial":5,"lineage":"l","resources":[{"mode":"managed","type":"t","name":"a","instances":[{}]}]}`)
 	branch := []byte(`{"version":4,"serial":4,"lineage":"l","resources":[]}`)
 	prepared := func(g Gomega, dir string) *Session {

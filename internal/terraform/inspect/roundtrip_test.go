@@ -16,6 +16,7 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/command"
 	"github.com/appthrust/capt/internal/terraform/command/commandtest"
+	"github.com/appthrust/capt/internal/terraform/statefile"
 )
 
 // The real tool receives every value unchanged.
@@ -110,7 +111,7 @@ func outputsOf(t *testing.T, path, module string, variables map[string]json.RawM
 	g.Expect(err).NotTo(HaveOccurred())
 	content, err := session.StatePull(ctx)
 	g.Expect(err).NotTo(HaveOccurred())
-	state, err := command.ParseState(content)
+	state, err := statefile.Parse(content)
 	g.Expect(err).NotTo(HaveOccurred())
 	return state.Outputs
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/command"
 	"github.com/appthrust/capt/internal/terraform/record"
+	"github.com/appthrust/capt/internal/terraform/statefile"
 )
 
 // pushTimeout is how long a run tries to push a state that its tool could not save.
@@ -62,8 +63,8 @@ func (b *toolBackend) observeBackend(ctx context.Context, run *execution) {
 	defer cancel()
 	text, err := run.session.StatePull(ctx)
 	if err == nil {
-		var state *command.State
-		if state, err = command.ParseState(text); err == nil {
+		var state *statefile.State
+		if state, err = statefile.Parse(text); err == nil {
 			run.result.State = state.StateInfo
 		}
 	}
@@ -88,14 +89,14 @@ func (b *toolBackend) verifyBackend(ctx context.Context, run *execution) error {
 	}
 	if run.result.State.Lineage == "" && run.needsKnownState() {
 		run.creates = true
-		if err := run.session.StatePush(ctx, command.NewState(uuid.NewString(), run.request.Workspace.Owner()), false); err != nil {
+		if err := run.session.StatePush(ctx, statefile.New(uuid.NewString(), run.request.Workspace.Owner()), false); err != nil {
 			return err
 		}
 		// The tool chooses the lineage of a new state.
 		if text, err = run.session.StatePull(ctx); err != nil {
 			return err
 		}
-		if run.result.State, err = command.Identify(text); err != nil {
+		if run.result.State, err = statefile.Identify(text); err != nil {
 			return err
 		}
 	}
@@ -147,11 +148,11 @@ func (b *toolBackend) pushState(ctx context.Context, run *execution, left rescue
 	if err != nil {
 		return false, err
 	}
-	current, err := command.ParseState(text)
+	current, err := statefile.Parse(text)
 	if err != nil {
 		return false, err
 	}
-	rescued, err := command.Identify(content)
+	rescued, err := statefile.Identify(content)
 	if err != nil {
 		run.printf("A rescued state cannot be read: %v", err)
 		return false, nil

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/appthrust/capt/internal/terraform"
-	"github.com/appthrust/capt/internal/terraform/command"
+	"github.com/appthrust/capt/internal/terraform/statefile"
 )
 
 // moveState copies the state from the backend that has it to the one of the request,
@@ -75,7 +75,7 @@ func (r *Runner) readSource(ctx context.Context, source *execution) ([]byte, err
 			return nil, err
 		}
 	}
-	if state, err := command.ParseState(content); err != nil {
+	if state, err := statefile.Parse(content); err != nil {
 		return nil, err
 	} else if state.Lineage == "" {
 		return nil, terminal("No state", fmt.Errorf("backend %s has no state that could be moved", source.request.Backend.Type))
@@ -92,7 +92,7 @@ func (r *Runner) readSource(ctx context.Context, source *execution) ([]byte, err
 // writeTarget writes a state to the backend of the run, unless it is already there,
 // and reads it back.
 func (r *Runner) writeTarget(ctx context.Context, run *execution, content []byte) error {
-	source, err := command.ParseState(content)
+	source, err := statefile.Parse(content)
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func (r *Runner) writeTarget(ctx context.Context, run *execution, content []byte
 }
 
 // readTarget reads the state in the backend of the run.
-func (r *Runner) readTarget(ctx context.Context, run *execution) (*command.State, []byte, error) {
+func (r *Runner) readTarget(ctx context.Context, run *execution) (*statefile.State, []byte, error) {
 	if run.locked {
 		run.state = newSavedState(r.kube, run)
 		if err := run.state.read(ctx); err != nil {
@@ -137,7 +137,7 @@ func (r *Runner) readTarget(ctx context.Context, run *execution) (*command.State
 	if err != nil {
 		return nil, nil, err
 	}
-	state, err := command.ParseState(text)
+	state, err := statefile.Parse(text)
 	return state, text, err
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/command"
 	"github.com/appthrust/capt/internal/terraform/record"
+	"github.com/appthrust/capt/internal/terraform/statefile"
 )
 
 // perform executes the operation of the request.
@@ -214,7 +215,7 @@ func (r *Runner) freeState(ctx context.Context, run *execution) {
 	if !run.request.Operation.Destroys() || run.state != nil || run.result.State.Resources > 0 {
 		return
 	}
-	if err := run.session.StatePush(ctx, command.FreeState(run.result.State), false); err != nil {
+	if err := run.session.StatePush(ctx, statefile.Free(run.result.State), false); err != nil {
 		run.printf("The empty state could not be marked as free: %v", err)
 		// Another run has to do it: the next workspace of the name would refuse the state,
 		// or wait for its lock for ever.
@@ -239,7 +240,7 @@ func (r *Runner) readOutputs(ctx context.Context, run *execution) error {
 	if err != nil {
 		return fmt.Errorf("reading the outputs: %w", err)
 	}
-	state, err := command.ParseState(text)
+	state, err := statefile.Parse(text)
 	if err != nil {
 		return fmt.Errorf("reading the outputs: %w", err)
 	}
@@ -281,7 +282,7 @@ func (r *Runner) restore(ctx context.Context, run *execution) error {
 	if !record.IsStoredState(first, run.request.Workspace.Name) {
 		return terminal("Not a snapshot", fmt.Errorf("secret %s is not a snapshot of this workspace", first.Name))
 	}
-	restored, err := command.Identify(content)
+	restored, err := statefile.Identify(content)
 	if err != nil {
 		return terminal("Not a state", err)
 	}

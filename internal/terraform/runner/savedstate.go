@@ -16,6 +16,7 @@ import (
 
 	"github.com/appthrust/capt/internal/terraform/command"
 	"github.com/appthrust/capt/internal/terraform/record"
+	"github.com/appthrust/capt/internal/terraform/statefile"
 )
 
 const (
@@ -92,7 +93,7 @@ func (s *savedState) read(ctx context.Context) error {
 			s.secret = secret
 			return &unreadableError{data, fmt.Errorf("decompressing the state: %w", err)}
 		}
-		if _, err := command.Identify(content); err != nil {
+		if _, err := statefile.Identify(content); err != nil {
 			s.secret = secret
 			return &unreadableError{content, err}
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/command"
+	"github.com/appthrust/capt/internal/terraform/statefile"
 )
 
 const stateKey = "tfstate"
@@ -46,11 +47,11 @@ func (run *execution) known() terraform.KnownState {
 // verifyState returns an error if the state in the backend is not the state that
 // the workspace used before.
 func (run *execution) verifyState(content []byte, location string) error {
-	found, err := command.Identify(content)
+	found, err := statefile.Identify(content)
 	if err != nil {
 		return err
 	}
-	if _, err := command.ParseState(content); errors.Is(err, command.ErrEncrypted) {
+	if _, err := statefile.Parse(content); errors.Is(err, statefile.ErrEncrypted) {
 		found.Resources = max(1, run.request.State.Resources)
 	}
 	if !run.needsKnownState() {
@@ -85,16 +86,16 @@ func (run *execution) checkFile(performErr error) error {
 // of an encrypted state.
 func (run *execution) observeState(ctx context.Context) {
 	content := run.state.current()
-	info, err := command.Identify(content)
+	info, err := statefile.Identify(content)
 	if err != nil || info == (terraform.StateInfo{}) || info.Version() == run.result.State.Version() {
 		return
 	}
-	if _, err := command.ParseState(content); errors.Is(err, command.ErrEncrypted) {
+	if _, err := statefile.Parse(content); errors.Is(err, statefile.ErrEncrypted) {
 		info.Resources = max(1, run.request.State.Resources)
 		if run.request.Operation == terraform.OperationSaveState {
 			// There is no module that configures the encryption.
 		} else if text, err := run.session.StatePull(ctx); err == nil {
-			if decrypted, err := command.ParseState(text); err == nil {
+			if decrypted, err := statefile.Parse(text); err == nil {
 				info.Resources = decrypted.Resources
 			}
 		}
@@ -123,7 +124,7 @@ func (run *execution) readState(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := command.ParseState(text); errors.Is(err, command.ErrEncrypted) {
+	if _, err := statefile.Parse(text); errors.Is(err, statefile.ErrEncrypted) {
 		return run.session.StatePull(ctx)
 	}
 	return text, nil
@@ -162,7 +163,7 @@ func (run *execution) replaceState(ctx context.Context, raw []byte) error {
 
 // decrypted returns a stored state as the tool pushes it.
 func (run *execution) decrypted(ctx context.Context, state []byte) ([]byte, error) {
-	if _, err := command.ParseState(state); errors.Is(err, command.ErrEncrypted) {
+	if _, err := statefile.Parse(state); errors.Is(err, statefile.ErrEncrypted) {
 		return run.session.DecryptState(ctx, state)
 	}
 	return state, nil

@@ -11,8 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/appthrust/capt/internal/terraform"
-	"github.com/appthrust/capt/internal/terraform/command"
 	"github.com/appthrust/capt/internal/terraform/record"
+	"github.com/appthrust/capt/internal/terraform/statefile"
 )
 
 // readsOnly reports whether the run never changes the state. It may read a state
@@ -84,7 +84,7 @@ func (r *Runner) reportState(ctx context.Context, run *execution) error {
 	if err != nil {
 		return err
 	}
-	state, err := command.ParseState(text)
+	state, err := statefile.Parse(text)
 	if err != nil {
 		return err
 	}
@@ -140,8 +140,8 @@ func (r *Runner) pushForUser(ctx context.Context, run *execution) error {
 	if !record.BelongsTo(first, run.request.Workspace, record.ComponentTransfer) {
 		return terminal("Input not found", fmt.Errorf("%s is not an input of this workspace", first.Name))
 	}
-	pushed, err := command.ParseState(content)
-	if errors.Is(err, command.ErrEncrypted) {
+	pushed, err := statefile.Parse(content)
+	if errors.Is(err, statefile.ErrEncrypted) {
 		return terminal("Invalid state", errors.New("the pushed state is encrypted: push a decrypted one, such as captctl state pull writes"))
 	}
 	if err != nil {

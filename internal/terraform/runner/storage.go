@@ -11,8 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/appthrust/capt/internal/terraform"
-	"github.com/appthrust/capt/internal/terraform/command"
 	"github.com/appthrust/capt/internal/terraform/record"
+	"github.com/appthrust/capt/internal/terraform/statefile"
 )
 
 // storage stores plans, snapshots, modules and rescued states in Secrets.
@@ -39,9 +39,9 @@ func (s *storage) snapshot(ctx context.Context, run *execution) error {
 	if err != nil {
 		return fmt.Errorf("taking a snapshot of the state: %w", err)
 	}
-	state, err := command.ParseState(text)
+	state, err := statefile.Parse(text)
 	switch {
-	case errors.Is(err, command.ErrEncrypted):
+	case errors.Is(err, statefile.ErrEncrypted):
 	case err != nil:
 		return fmt.Errorf("taking a snapshot of the state: %w", err)
 	case state.Resources == 0:
@@ -54,7 +54,7 @@ func (s *storage) snapshot(ctx context.Context, run *execution) error {
 	}
 	name := record.SnapshotName(s.runID, text)
 	annotations := map[string]string{record.WorkspaceUIDAnnotation: run.request.Workspace.UID}
-	if version, err := command.Identify(text); err == nil {
+	if version, err := statefile.Identify(text); err == nil {
 		annotations[record.LineageAnnotation] = version.Lineage
 	}
 	if err := s.store(ctx, run, name, record.ComponentSnapshot, text, annotations); err != nil {

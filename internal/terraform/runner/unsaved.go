@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/appthrust/capt/internal/terraform/command"
+	"github.com/appthrust/capt/internal/terraform/statefile"
 )
 
 // rescuedState is a state that an earlier run stored in Secrets.
@@ -18,7 +19,7 @@ type rescuedState struct {
 // and not one of a deleted workspace of the same name. It decides only if the backend
 // has no state.
 func (run *execution) mayHaveLeft(state rescuedState) bool {
-	left, err := command.Identify(state.Content)
+	left, err := statefile.Identify(state.Content)
 	if err != nil || !run.request.State.Exists() {
 		return false
 	}
@@ -33,8 +34,8 @@ func sameState(a, b []byte) bool {
 	if string(a) == string(b) {
 		return true
 	}
-	x, xErr := command.ParseState(a)
-	y, yErr := command.ParseState(b)
+	x, xErr := statefile.Parse(a)
+	y, yErr := statefile.Parse(b)
 	return xErr == nil && yErr == nil && x.Lineage == y.Lineage && x.Serial == y.Serial && equalJSON(a, b)
 }
 
@@ -61,7 +62,7 @@ func decodeNumbers(text []byte) (any, error) {
 // hasResources reports whether a state has resources. An encrypted or invalid state
 // may have some.
 func hasResources(content []byte) bool {
-	state, err := command.ParseState(content)
+	state, err := statefile.Parse(content)
 	return err != nil || state.Resources > 0
 }
 

@@ -17,8 +17,8 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/terraform"
-	"github.com/appthrust/capt/internal/terraform/command"
 	"github.com/appthrust/capt/internal/terraform/record"
+	"github.com/appthrust/capt/internal/terraform/statefile"
 	"github.com/appthrust/capt/internal/testenv/waits"
 )
 
@@ -184,9 +184,9 @@ func (f *fixture) expectArrivals(count int) {
 }
 
 // state reads the stored state.
-func (f *fixture) state() *command.State {
+func (f *fixture) state() *statefile.State {
 	f.t.Helper()
-	state, err := command.ParseState(f.backend.state())
+	state, err := statefile.Parse(f.backend.state())
 	f.Expect(err).NotTo(gomega.HaveOccurred())
 	return state
 }
