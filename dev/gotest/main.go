@@ -62,7 +62,9 @@ func run(ctx context.Context, args []string) error {
 func goTest(ctx context.Context, dir string, args []string, r *report) error {
 	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json"}, args...)...)
 	cmd.Dir, cmd.Stderr = dir, os.Stderr
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	// go does not pass a signal on to the tests.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
 	cmd.WaitDelay = stopTime
 	out, err := cmd.StdoutPipe()
 	if err != nil {

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,7 +22,7 @@ func write(t *testing.T, tests string) (dir string) {
 	dir = t.TempDir()
 	for file, content := range map[string]string{
 		"go.mod":         module,
-		"sample_test.go": "package sample\n\nimport \"testing\"\n\n" + tests,
+		"sample_test.go": "package sample\n\nimport (\n\t\"testing\"\n\t\"time\"\n)\n\nvar _ = time.Now\n\n" + tests,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, file), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
@@ -67,6 +69,19 @@ func TestPanics(t *testing.T) { panic("the end of the program") }
 	r := newReport(&out, false)
 	if err := goTest(t.Context(), dir, []string{"./..."}, r); err == nil || !strings.Contains(out.String(), "the end of the program") {
 		t.Errorf("got %v and:\n%s", err, &out)
+	}
+}
+
+func TestGoTest_interruptsTheTests(t *testing.T) {
+	dir := write(t, `
+func TestSlow(t *testing.T) { time.Sleep(time.Hour) }
+`)
+	ctx, cancel := context.WithCancel(t.Context())
+	r := newReport(io.Discard, false)
+	r.now = func() time.Time { cancel(); return time.Now() } // The test has begun.
+	began := time.Now()
+	if err := goTest(ctx, dir, []string{"./..."}, r); err == nil || time.Since(began) > stopTime {
+		t.Errorf("got %v after %s", err, time.Since(began))
 	}
 }
 

@@ -1,10 +1,14 @@
 package testenv_test
 
 import (
+	"errors"
 	"net"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 
@@ -41,4 +45,30 @@ func TestProcessesOf(t *testing.T) {
 			g.Expect(testenv.ProcessesOf(text)).To(BeEmpty())
 		})
 	}
+}
+
+func TestKillAtEnd(t *testing.T) {
+	const variable = "CAPT_TEST_KILL_AT_END"
+	if dir := os.Getenv(variable); dir != "" {
+		if _, err := testenv.KillAtEnd(dir); err != nil {
+			t.Fatal(err)
+		}
+		inEnvironment, inArguments := exec.Command("sleep", "600"), exec.Command("sleep", "600")
+		inArguments.Args[0], inArguments.Env = dir, []string{"PATH="}
+		if err := errors.Join(inEnvironment.Start(), inArguments.Start()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+	}
+	g := NewWithT(t)
+	dir := filepath.Join(t.TempDir(), "environment")
+	g.Expect(os.Mkdir(dir, 0o700)).To(Succeed())
+	cmd := exec.Command(os.Args[0], "-test.run=^TestKillAtEnd$")
+	cmd.Env = append(os.Environ(), variable+"="+dir)
+	g.Expect(cmd.Start()).To(Succeed())
+	g.Eventually(func() []string { return testenv.ProcessesOf(dir) }).Should(HaveLen(3), "the test and its programs")
+	g.Expect(cmd.Process.Kill()).To(Succeed())
+	_ = cmd.Wait()
+	g.Eventually(func() []string { return testenv.ProcessesOf(dir) }).Should(BeEmpty())
+	g.Eventually(dir).ShouldNot(BeADirectory())
 }

@@ -21,9 +21,10 @@ import (
 var collector = []string{"GOGC=400", "GOMEMLIMIT=2GiB"}
 
 // withCollector returns the path of a script that runs a program of assets with collector.
+// TESTENV lets the killer find the program.
 func (e *Environment) withCollector(assets, program string) (string, error) {
 	script := filepath.Join(e.Dir, program)
-	text := fmt.Sprintf("#!/bin/sh\n%s exec '%s' \"$@\"\n", strings.Join(collector, " "), filepath.Join(assets, program))
+	text := fmt.Sprintf("#!/bin/sh\nTESTENV='%s' %s exec '%s' \"$@\"\n", e.Dir, strings.Join(collector, " "), filepath.Join(assets, program))
 	if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
 		return "", fmt.Errorf("writing the script of %s: %w", program, err)
 	}

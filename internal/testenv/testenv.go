@@ -180,6 +180,11 @@ func (e *Environment) start(o *options) error {
 	if err != nil {
 		return err
 	}
+	stop, err := KillAtEnd(e.Dir)
+	if err != nil {
+		return err
+	}
+	e.stops = append(e.stops, stop)
 	e.api = &envtest.Environment{
 		Scheme:                   e.Scheme,
 		BinaryAssetsDirectory:    assets,
@@ -191,7 +196,7 @@ func (e *Environment) start(o *options) error {
 	if e.api.ControlPlane.GetAPIServer().Path, err = e.withCollector(assets, "kube-apiserver"); err != nil {
 		return err
 	}
-	e.api.ControlPlane.Etcd = &envtest.Etcd{}
+	e.api.ControlPlane.Etcd = &envtest.Etcd{DataDir: filepath.Join(e.Dir, "data")}
 	if e.api.ControlPlane.Etcd.Path, err = e.withCollector(assets, "etcd"); err != nil {
 		return err
 	}

@@ -41,7 +41,11 @@ func runTests(m *testing.M) (code int, err error) {
 	if scratch, err = os.MkdirTemp("", "capt-local-test-"); err != nil {
 		return 1, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
+	stop, err := testenv.KillAtEnd(scratch)
+	if err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(scratch), stop()) }()
 	program = filepath.Join(scratch, "localcluster")
 	build := exec.Command("go", "build", "-o", program, "github.com/appthrust/capt/cmd/localcluster")
 	build.Stderr = os.Stderr

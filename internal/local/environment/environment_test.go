@@ -2,6 +2,7 @@ package environment
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -36,6 +37,10 @@ func newEnvironment(t *testing.T, name string) *Environment {
 	if err != nil {
 		t.Fatal(err)
 	}
+	stop, err := testenv.KillAtEnd(base)
+	if err != nil {
+		t.Fatal(err)
+	}
 	environment, err := New(name, base)
 	if err != nil {
 		t.Fatal(err)
@@ -56,7 +61,7 @@ func newEnvironment(t *testing.T, name string) *Environment {
 		if left, _ := filepath.Glob(filepath.Join(base, "*")); len(left) > 0 {
 			t.Errorf("files were not removed: %v", left)
 		}
-		if err := os.RemoveAll(base); err != nil {
+		if err := errors.Join(os.RemoveAll(base), stop()); err != nil {
 			t.Error(err)
 		}
 	})
