@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestProvide_downloadsAndVerifies(t *testing.T) {
@@ -63,7 +64,7 @@ func TestProvide_compilesAfterTruncatedDownload(t *testing.T) {
 		fmt.Fprint(w, program)
 	})
 	p.pin(program)
-	p.expect("building: ", "of 1000 bytes: the download ended early")(compiled)
+	p.expect("building: ", "unexpected EOF")(compiled)
 	if len(p.requests) != 2 {
 		t.Errorf("requests: %q", p.requests)
 	}
@@ -72,7 +73,6 @@ func TestProvide_compilesAfterTruncatedDownload(t *testing.T) {
 	}
 }
 
-// One failure does not make a host unreachable.
 func TestProvide_repeatsAFailedRequestOnce(t *testing.T) {
 	for name, fail := range map[string]http.HandlerFunc{
 		"a bad gateway": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) },
@@ -107,17 +107,13 @@ func TestProvide_repeatsAFailedRequestOnce(t *testing.T) {
 	}
 }
 
-// A redirect that is not followed says nothing about the host.
-func TestProvide_triesAHostAgainAfterARefusedRedirect(t *testing.T) {
+func TestProvide_compilesAfterTooManyRedirects(t *testing.T) {
 	p := newPublisher(t, release{url: "https://example.com/tool"}, "")
 	p.serve("https://example.com/tool", func(w http.ResponseWriter, request *http.Request) {
 		http.Redirect(w, request, request.URL.Path, http.StatusFound)
 	})
 	p.pin(program)
-	p.expect("building: too many redirects")(compiled)
-	if errs := p.store.net.hosts.errs; len(errs) > 0 {
-		t.Errorf("remembered: %v", errs)
-	}
+	p.expect("building: ", "too many redirects")(compiled)
 }
 
 func TestProvide_compilesAfterWrongChecksum(t *testing.T) {
@@ -138,6 +134,29 @@ func TestProvide_compilesAfterWrongChecksum(t *testing.T) {
 	if left := p.left(); len(left) > 0 || len(p.requests) != 1 {
 		t.Errorf("left: %q after %q", left, p.requests)
 	}
+}
+
+func TestProvide_givesUpOnSlowServer(t *testing.T) {
+	p := newPublisher(t, release{url: "https://example.com/tool"}, "")
+	p.store.net.client.Timeout = 200 * time.Millisecond
+	p.serve("https://example.com/tool", func(w http.ResponseWriter, request *http.Request) {
+		w.Header().Set("Content-Length", "1000")
+		fmt.Fprint(w, "x")
+		w.(http.Flusher).Flush()
+		<-request.Context().Done()
+	})
+	p.pin(program)
+	p.expect("building: ", "Client.Timeout")(compiled)
+	if len(p.requests) != 1 {
+		t.Errorf("requests: %q", p.requests)
+	}
+}
+
+func TestProvide_compilesIfTheHostCannotBeReached(t *testing.T) {
+	p := newPublisher(t, release{url: "https://example.com/tool"}, "")
+	p.server.Close()
+	p.pin(program)
+	p.expect("building: ", "connection refused")(compiled)
 }
 
 func TestProvide_compilesWhatIsMissing(t *testing.T) {
@@ -293,7 +312,7 @@ func TestFind_ignoresDownloadsIfProgramsAreBuilt(t *testing.T) {
 func TestProvide_usesAMirrorOfFiles(t *testing.T) {
 	p := newPublisher(t, release{url: "https://example.com/d/tool"}, "")
 	mirror := writeSource(t, map[string]string{"example.com/d/tool": program})
-	p.store.net = newDownloader("file://"+mirror, p.store.net.limits)
+	p.store.net = newDownloader("file://" + mirror)
 	p.pin(program)
 	p.expect("downloaded")(published)
 }

@@ -115,7 +115,7 @@ func (s *store) configureDownloads(mode, mirror string) (err error) {
 	if err := s.prepareCache(); err != nil {
 		return err
 	}
-	s.net = newDownloader(mirror, defaultLimits)
+	s.net = newDownloader(mirror)
 	return nil
 }
 

@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // maxProgram is the largest program in an archive.
@@ -36,9 +38,6 @@ func (s store) obtain(ctx context.Context, p pinned) obtained {
 	path, proof, err := s.download(ctx, p)
 	if err == nil {
 		return obtained{path: path, proof: proof, took: time.Since(started)}
-	}
-	if host, unreachable := errors.AsType[*unreachableError](err); unreachable {
-		return obtained{reason: host.short()}
 	}
 	_, forged := errors.AsType[*forgedError](err)
 	return obtained{reason: err.Error(), alarm: forged}
@@ -225,7 +224,7 @@ func copyProgram(to io.Writer, from io.Reader) error {
 }
 
 // obtainAll downloads what is missing, a few programs at a time, and returns the
-// outcome for each. It says once which hosts cannot be reached.
+// outcome for each.
 func (s store) obtainAll(ctx context.Context, progress io.Writer, missing []pinned) map[string]obtained {
 	outcomes := make([]obtained, len(missing))
 	var chosen []int
@@ -239,11 +238,17 @@ func (s store) obtainAll(ctx context.Context, progress io.Writer, missing []pinn
 		}
 	}
 	if len(chosen) > 0 {
-		stop := s.net.showProgress(progress, len(chosen))
-		downloads(len(chosen), 4, func(i int) { outcomes[chosen[i]] = s.obtain(ctx, missing[chosen[i]]) })
-		stop()
-		s.net.hosts.report(progress)
+		fmt.Fprintf(progress, "parts: downloading %d programs\n", len(chosen))
 	}
+	var group errgroup.Group
+	group.SetLimit(4)
+	for _, i := range chosen {
+		group.Go(func() error {
+			outcomes[i] = s.obtain(ctx, missing[i])
+			return nil
+		})
+	}
+	_ = group.Wait() // Each outcome has its own reason.
 	byName := map[string]obtained{}
 	for i, p := range missing {
 		byName[p.name] = outcomes[i]
@@ -261,37 +266,4 @@ func (s store) removeAbandoned() {
 			}
 		}
 	}
-}
-
-// showProgress shows the progress of downloads: on a terminal in one line, else every
-// 10 seconds.
-func (d *downloader) showProgress(w io.Writer, count int) (stop func()) {
-	interval, before, after := 10*time.Second, "", "\n"
-	file, isFile := w.(*os.File)
-	if isFile {
-		if info, err := file.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
-			interval, before, after = time.Second, "\r\x1b[K", ""
-		}
-	}
-	ticker := time.NewTicker(interval)
-	done, ended := make(chan struct{}), make(chan struct{})
-	started := time.Now()
-	go func() {
-		defer close(ended)
-		for {
-			select {
-			case <-done:
-				if after == "" {
-					fmt.Fprint(w, before)
-				}
-				return
-			case <-ticker.C:
-				const mega = 1e6
-				received := float64(d.received.Load()) / mega
-				fmt.Fprintf(w, "%sparts: downloading %d programs: %.0f of %.0f MB, %.1f MB/s%s", before, count, received,
-					float64(d.total.Load())/mega, received/time.Since(started).Seconds(), after)
-			}
-		}
-	}()
-	return func() { ticker.Stop(); close(done); <-ended }
 }

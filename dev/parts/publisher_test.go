@@ -18,7 +18,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 )
 
 const (
@@ -73,9 +72,7 @@ func newPublisher(t *testing.T, r release, published string) *publisher {
 	})
 	p.part = part{name: "stand-in", module: "m", pkg: "example.com/m", versionOf: "example.com/thing", versionArgs: []string{"version"}}
 	p.store = store{modules: modules, cache: t.TempDir(), goos: runtime.GOOS, goarch: runtime.GOARCH, sums: checksums{}}
-	p.store.net = newDownloader(p.server.URL, limits{
-		dial: time.Minute, handshake: time.Minute, header: time.Minute, window: time.Minute, rest: time.Hour, bytes: 1, size: 1 << 20,
-	})
+	p.store.net = newDownloader(p.server.URL)
 	releases[p.part.name] = &r
 	t.Cleanup(func() { delete(releases, p.part.name) })
 	p.serve(r.url, content(published))
