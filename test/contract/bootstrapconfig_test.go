@@ -13,7 +13,7 @@ import (
 
 func TestBootstrapConfig_keepsTheContract(t *testing.T) {
 	noExtension := notApplicable("CAPT has no Update Extension: Cluster API replaces Machines", servesNoExtension)
-	walk(t, contract{page: "bootstrap-config.md", subject: captBootstrapConfig, sections: sections{
+	walk(t, contract{page: "bootstrap-config.md", sum: "3b614a78a42c38bc", subject: captBootstrapConfig, sections: sections{
 		"Contract rules for BootstrapConfig": {
 			"SHOULD implement a BootstrapConfig resource using Kubernetes'": isCRD,
 		},
@@ -21,10 +21,10 @@ func TestBootstrapConfig_keepsTheContract(t *testing.T) {
 			"MUST applies to both API group and": groupAndVersion,
 		},
 		"BootstrapConfig, BootstrapConfigList resource definition": {
-			"MUST define a BootstrapConfig resource": all(isDefined, hasFields),
+			"MUST define a BootstrapConfig resource": all(isDefined, hasFields("spec", "status")),
 		},
 		"BootstrapConfig: data secret": {
-			"MUST store generated bootstrap data into a":               all(hasFields, storesData),
+			"MUST store generated bootstrap data into a":               all(hasFields("status.dataSecretName"), storesData),
 			"must Use the API resource's status.dataSecretName for":    storesData,
 			"must Have the label cluster.x-k8s.io/cluster-name set to": dataIsLabelled,
 			"must Have a controller owner reference to":                dataIsOwned,
@@ -33,7 +33,7 @@ func TestBootstrapConfig_keepsTheContract(t *testing.T) {
 			"MUST surface in the status.dataSecretName field of":       storesData,
 		},
 		"BootstrapConfig: initialization completed": {
-			"MUST report when the bootstrap data secret": all(hasFields, dataIsReported, dataStaysReported),
+			"MUST report when the bootstrap data secret": all(hasFields("status.initialization", "status.initialization.dataSecretCreated"), dataIsReported, dataStaysReported),
 		},
 		"BootstrapConfig: conditions": {
 			"SHOULD implement status.conditions for their BootstrapConfig resource": configHasConditions,
@@ -49,7 +49,7 @@ func TestBootstrapConfig_keepsTheContract(t *testing.T) {
 		},
 		"BootstrapConfigTemplate, BootstrapConfigTemplateList resource definition": {
 			"MUST also add a corresponding BootstrapConfigTemplate resources": templateIsDefined,
-			"MUST be named as <BootstrapConfig>Template":                      all(templateIsNamed, templateHasFields),
+			"MUST be named as <BootstrapConfig>Template":                      all(templateIsNamed, templateHasFields("spec", "spec.template", "spec.template.metadata", "spec.template.spec")),
 			"MUST also add the corresponding list resource":                   listIsServed(subject.template),
 			"MUST be named as <BootstrapConfigTemplate>List":                  listIsNamed(subject.template),
 		},
@@ -156,5 +156,5 @@ func configShowsFailure(c *check) {
 	i := withoutInfrastructure.in(c)
 	condition := objecttest.Condition(i.blocked, bootstrapv1.DataSecretAvailableCondition)
 	c.Expect(objecttest.Text(condition)).To(And(HavePrefix("False "+bootstrapv1.SecretConflictReason), ContainSubstring("Secret blocked")))
-	all(lacks("status.failureReason"), lacks("status.failureMessage"))(c)
+	lacks("status.failureReason", "status.failureMessage")(c)
 }

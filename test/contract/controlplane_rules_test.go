@@ -192,7 +192,7 @@ func controlPlaneShowsFailure(c *check) {
 	l := lifecycle.in(c)
 	condition := objecttest.Condition(l.brokenControlPlane.controlPlane, controlplanev1.WorkspaceReadyCondition)
 	c.Expect(objecttest.Text(condition)).To(And(HavePrefix("False "+infrav1.WorkspaceFailedReason), ContainSubstring(diagnostic)))
-	all(lacks("status.failureReason"), lacks("status.failureMessage"))(c)
+	lacks("status.failureReason", "status.failureMessage")(c)
 }
 
 // controlPlaneFollowsChanges holds when a change of the spec was applied to the

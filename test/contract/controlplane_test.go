@@ -8,7 +8,7 @@ func TestControlPlane_keepsTheContract(t *testing.T) {
 	const managed = "a managed control plane: the cloud runs its instances, and no Machine stands for one"
 	noMachines := notApplicable(managed, hasNoMachines)
 	noCertificates := notApplicable("a managed control plane: the cloud keeps its certificates", hasNoCertificates)
-	walk(t, contract{page: "control-plane.md", subject: captControlPlane, sections: sections{
+	walk(t, contract{page: "control-plane.md", sum: "03107bcf453aa205", subject: captControlPlane, sections: sections{
 		"Contract rules for ControlPlane": {
 			"MUST implement a ControlPlane resource using Kubernetes'": isCRD,
 			"should be left to users to apply":                         leavesNetworkToUsers,
@@ -18,42 +18,42 @@ func TestControlPlane_keepsTheContract(t *testing.T) {
 			"MUST applies to both API group and": groupAndVersion,
 		},
 		"ControlPlane, ControlPlaneList resource definition": {
-			"MUST define a ControlPlane resource": all(isDefined, hasFields),
+			"MUST define a ControlPlane resource": all(isDefined, hasFields("spec", "status")),
 		},
 		"ControlPlane: endpoint": {
-			"MUST surface on spec.controlPlaneEndpoint in the ControlPlane": all(hasFields, givesEndpoint),
+			"MUST surface on spec.controlPlaneEndpoint in the ControlPlane": all(hasFields(endpointFields...), givesEndpoint),
 			"should exit reconciliation until it sees Cluster's":            notApplicable("CAPTControlPlane is responsible for the endpoint", givesEndpoint),
 		},
 		"ControlPlane: replicas": {
-			"MUST be implemented in the ControlPlane spec":   notApplicable(managed, lacksFields),
-			"MUST be implemented in the ControlPlane status": notApplicable(managed, lacksFields),
+			"MUST be implemented in the ControlPlane spec":   notApplicable(managed, lacks("spec.replicas")),
+			"MUST be implemented in the ControlPlane status": notApplicable(managed, lacks("status.selector", "status.replicas", "status.readyReplicas", "status.availableReplicas", "status.upToDateReplicas")),
 			"MUST support the scale subresource with the":    notApplicable(managed, lacks("spec.replicas"), hasNoScale),
 		},
 		"ControlPlane: version": {
-			"MUST be implemented in the ControlPlane spec":        all(hasFields, versionReachesTemplate),
+			"MUST be implemented in the ControlPlane spec":        all(hasFields("spec.version"), versionReachesTemplate),
 			"must be a valid semantic version also":               requiresSemanticVersion,
 			"MUST report version information in the ControlPlane": reportsVersion,
-			"MUST be ordered from the older to":                   all(hasFields, ordersVersions),
-			"MUST include a valid semantic version and":           all(hasFields, reportsSemanticVersions, lacks("spec.replicas")),
+			"MUST be ordered from the older to":                   all(hasFields("status.versions", "status.version"), ordersVersions),
+			"MUST include a valid semantic version and":           all(hasFields("status.versions", "status.version"), reportsSemanticVersions, lacks("spec.replicas")),
 			"should be of type string it was":                     all(hasType("status.version", "string"), hasType("spec.version", "string")),
 		},
 		"ControlPlane: machines": {
 			"MUST set the cluster.x-k8s.io/control-plane label with an":               noMachines,
-			"MUST be implemented in the ControlPlane spec":                            notApplicable(managed, hasNoMachines, lacksFields),
+			"MUST be implemented in the ControlPlane spec":                            notApplicable(managed, hasNoMachines, lacks("spec.machineTemplate")),
 			"should be shaped when creating or updating":                              noMachines,
 			"must be propagated to machines without triggering":                       noMachines,
-			"SHOULD also implement the following spec.machineTemplate.spec field":     notApplicable(managed, hasNoMachines, lacksFields),
-			"SHOULD also implement the following spec.machineTemplate.spec field (2)": notApplicable(managed, hasNoMachines, lacksFields),
-			"SHOULD also implement the following status field":                        all(hasFields, isExternallyManaged),
+			"SHOULD also implement the following spec.machineTemplate.spec field":     notApplicable(managed, hasNoMachines, lacks("spec.machineTemplate")),
+			"SHOULD also implement the following spec.machineTemplate.spec field (2)": notApplicable(managed, hasNoMachines, lacks("spec.machineTemplate")),
+			"SHOULD also implement the following status field":                        all(hasFields("status.externalManagedControlPlane"), isExternallyManaged),
 			"should be set to true if the":                                            isExternallyManaged,
 			"should be of type *bool it was":                                          all(hasType("status.externalManagedControlPlane", "boolean"), isExternallyManaged),
 		},
 		"ControlPlane: rolloutAfter": {
-			"MUST be implemented in the ControlPlane spec": notApplicable(managed, lacksFields, lacks("spec.rolloutAfter")),
-			"should be performed after the specified time": notApplicable(managed, lacks("spec.rollout"), lacks("spec.rolloutAfter")),
+			"MUST be implemented in the ControlPlane spec": notApplicable(managed, lacks("spec.rollout", "spec.rolloutAfter")),
+			"should be performed after the specified time": notApplicable(managed, lacks("spec.rollout", "spec.rolloutAfter")),
 		},
 		"ControlPlane: initialization completed": {
-			"MUST report when the Kubernetes control plane": all(hasFields, controlPlaneIsInitialized, controlPlaneStaysInitialized),
+			"MUST report when the Kubernetes control plane": all(hasFields("status.initialization", "status.initialization.controlPlaneInitialized"), controlPlaneIsInitialized, controlPlaneStaysInitialized),
 		},
 		"ControlPlane: in-place updates": {
 			"must be updated to the desired state": noMachines,
@@ -68,7 +68,7 @@ func TestControlPlane_keepsTheContract(t *testing.T) {
 			"should be surfaced using conditions with a": controlPlaneShowsFailure,
 		},
 		"ControlPlaneTemplate, ControlPlaneTemplateList resource definition": {
-			"should also add a corresponding ControlPlaneTemplate resources": all(templateIsDefined, templateHasFields),
+			"should also add a corresponding ControlPlaneTemplate resources": all(templateIsDefined, templateHasFields("spec", "spec.template", "spec.template.metadata", "spec.template.spec")),
 			"MUST be named as <ControlPlane>Template":                        templateIsNamed,
 			"MUST also add the corresponding list resource":                  listIsServed(subject.template),
 			"MUST be named as <ControlPlaneTemplate>List":                    listIsNamed(subject.template),

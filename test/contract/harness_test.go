@@ -1,6 +1,6 @@
-// Package contract tests that CAPT fulfills Cluster API's provider contract. It reads
-// the pages of the contract in the cluster-api module, clause by clause, and has a
-// rule for each clause. A rule checks the real API server, or clusters that the real
+// Package contract tests that CAPT fulfills Cluster API's provider contract. It has a
+// rule for each clause of the contract's pages in the cluster-api module, and fails if
+// a page changes. A rule checks the real API server, or clusters that the real
 // manager has created with OpenTofu and Cluster API's own controllers.
 package contract
 
@@ -29,10 +29,7 @@ import (
 	"github.com/appthrust/capt/internal/webhooks"
 )
 
-var (
-	env    *testenv.Environment
-	update = flag.Bool("update", false, "record the current text of the clauses, after a review of what has changed")
-)
+var env *testenv.Environment
 
 func TestMain(m *testing.M) {
 	flag.Parse()

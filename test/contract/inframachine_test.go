@@ -15,7 +15,7 @@ import (
 
 func TestInfraMachine_keepsTheContract(t *testing.T) {
 	noExtension := notApplicable("CAPT has no Update Extension: Cluster API replaces Machines", servesNoExtension)
-	walk(t, contract{page: "infra-machine.md", subject: captMachine, sections: sections{
+	walk(t, contract{page: "infra-machine.md", sum: "11522f3712ccb144", subject: captMachine, sections: sections{
 		"Contract rules for InfraMachine": {
 			"SHOULD implement an InfraMachine resource using Kubernetes'": isCRD,
 		},
@@ -23,22 +23,22 @@ func TestInfraMachine_keepsTheContract(t *testing.T) {
 			"MUST applies to both API group and": groupAndVersion,
 		},
 		"InfraMachine, InfraMachineList resource definition": {
-			"MUST define a InfraMachine resource": all(isDefined, hasFields),
+			"MUST define a InfraMachine resource": all(isDefined, hasFields("spec", "status")),
 		},
 		"InfraMachine: provider ID": {
-			"MUST surface on spec.providerID in the InfraMachine": all(hasFields, givesProviderID),
+			"MUST surface on spec.providerID in the InfraMachine": all(hasFields("spec.providerID"), givesProviderID),
 			"must match the provider ID as seen":                  nodeIsFoundByProviderID,
 			"should be of type string it was":                     hasType("spec.providerID", "string"),
 		},
 		"InfraMachine: failure domain": {
-			"MUST comply to the value that exists": all(hasFields, isPlacedInFailureDomain),
+			"MUST comply to the value that exists": all(hasFields("status.failureDomain"), isPlacedInFailureDomain),
 		},
 		"InfraMachine: addresses": {
-			"MUST surface them in status.addresses in the": all(hasFields, showsAddresses),
+			"MUST surface them in status.addresses in the": all(hasFields("status.addresses"), showsAddresses),
 			"must have a type accepted types are":          all(showsAddresses, acceptsKnownAddresses),
 		},
 		"InfraMachine: initialization completed": {
-			"MUST report when Machine's infrastructure is fully": all(hasFields, machineIsProvisioned, machineStaysProvisioned),
+			"MUST report when Machine's infrastructure is fully": all(hasFields("status.initialization", "status.initialization.provisioned"), machineIsProvisioned, machineStaysProvisioned),
 		},
 		"InfraMachine: conditions": {
 			"SHOULD implement status.conditions for their InfraMachine resource": machineHasConditions,
@@ -55,7 +55,7 @@ func TestInfraMachine_keepsTheContract(t *testing.T) {
 		},
 		"InfraMachineTemplate, InfraMachineTemplateList resource definition": {
 			"MUST also add a corresponding InfraMachineTemplate resources": templateIsDefined,
-			"MUST be named as <InfraMachine>Template":                      all(templateIsNamed, templateHasFields),
+			"MUST be named as <InfraMachine>Template":                      all(templateIsNamed, templateHasFields("spec", "spec.template", "spec.template.metadata", "spec.template.spec")),
 			"MUST also add the corresponding list resource":                listIsServed(subject.template),
 			"MUST be named as <InfraMachineTemplate>List":                  listIsNamed(subject.template),
 		},
@@ -172,7 +172,7 @@ func machineShowsFailure(c *check) {
 	s := workers.in(c).failing
 	condition := objecttest.Condition(s.captMachine, infrav1.InstanceReadyCondition)
 	c.Expect(objecttest.Text(condition)).To(And(HavePrefix("False "+infrav1.WorkspaceFailedReason), ContainSubstring(diagnostic)))
-	all(lacks("status.failureReason"), lacks("status.failureMessage"))(c)
+	lacks("status.failureReason", "status.failureMessage")(c)
 }
 
 // templateHasCapacity writes the fields that an autoscaler reads.

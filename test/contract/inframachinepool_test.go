@@ -13,12 +13,12 @@ import (
 
 func TestInfraMachinePool_keepsTheContract(t *testing.T) {
 	noPoolMachines := notApplicable("a managed node group: its nodes are the cloud's, and no CAPTMachine stands for one", hasNoPoolMachines)
-	walk(t, contract{page: "infra-machinepool.md", subject: captMachinePool, sections: sections{
+	walk(t, contract{page: "infra-machinepool.md", sum: "7d8ffa379e66b08c", subject: captMachinePool, sections: sections{
 		"All resources: APIVersion field value": {
 			"MUST apply to both API group and": groupAndVersion,
 		},
 		"InfraMachinePool, InfraMachinePoolList resource definition": {
-			"MUST define a InfraMachinePool resource if you": all(isDefined, hasFields),
+			"MUST define a InfraMachinePool resource if you": all(isDefined, hasFields("spec", "status")),
 		},
 		"MachinePoolMachines support": {
 			"MUST have an status.infrastructureMachineKind field and the": notApplicable("CAPT does not adopt MachinePool Machines", lacks("status.infrastructureMachineKind")),
@@ -30,11 +30,11 @@ func TestInfraMachinePool_keepsTheContract(t *testing.T) {
 			"should be of type string": all(hasType("spec.providerID", "string"), namesNodeGroup),
 		},
 		"InfraMachinePool: providerIDList": {
-			"MUST supply a list of the identification": all(hasFields, listsProviderIDs),
+			"MUST supply a list of the identification": all(hasFields("spec.providerIDList"), listsProviderIDs),
 			"MUST be kept up to date":                  listFollowsScale,
 		},
 		"InfraMachinePool: initialization completed": {
-			"MUST report when the MachinePool's infrastructure is": all(hasFields, poolIsProvisioned, poolStaysProvisioned),
+			"MUST report when the MachinePool's infrastructure is": all(hasFields("status.initialization", "status.initialization.provisioned"), poolIsProvisioned, poolStaysProvisioned),
 		},
 		"InfraMachinePool: pausing": {
 			"SHOULD implement the pause behaviour for every": pausesByBoth,
@@ -46,13 +46,13 @@ func TestInfraMachinePool_keepsTheContract(t *testing.T) {
 			"is expected to surface the status of":                                   poolReportsReadyAlways,
 		},
 		"InfraMachinePool: replicas": {
-			"MUST implement status.replicas to report the most": all(hasFields, reportsReplicas),
+			"MUST implement status.replicas to report the most": all(hasFields("status.replicas"), reportsReplicas),
 		},
 		"InfraMachinePool: terminal failures": {
 			"should be surfaced using conditions with a": poolShowsFailure,
 		},
 		"InfraMachinePoolTemplate, InfraMachineTemplatePoolList resource definition": {
-			"SHOULD also add a corresponding InfraMachinePoolTemplate resource": all(templateIsDefined, templateHasFields),
+			"SHOULD also add a corresponding InfraMachinePoolTemplate resource": all(templateIsDefined, templateHasFields("spec", "spec.template")),
 			"MUST be name <InfraMachinePool>Template":                           templateIsNamed,
 			"MUST also add the corresponding list resource":                     listIsServed(subject.template),
 			"MUST be named as <InfraMachinePoolTemplate>List":                   listIsNamed(subject.template),
@@ -178,5 +178,5 @@ func poolShowsFailure(c *check) {
 	s := workers.in(c).failing
 	condition := objecttest.Condition(s.captPool, infrav1.NodeGroupReadyCondition)
 	c.Expect(objecttest.Text(condition)).To(And(HavePrefix("False "+infrav1.WorkspaceFailedReason), ContainSubstring(diagnostic)))
-	all(lacks("status.failureReason"), lacks("status.failureMessage"))(c)
+	lacks("status.failureReason", "status.failureMessage")(c)
 }
