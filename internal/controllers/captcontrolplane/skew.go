@@ -53,16 +53,14 @@ func (r *Reconciler) oldNodes(ctx context.Context, kubeconfig []byte, oldest kub
 	if err != nil {
 		return nil, err
 	}
-	var old []string
-	var keeper keeper
+	var old descriptions
 	err = workload.EachPage(ctx, c, func() *corev1.NodeList { return &corev1.NodeList{} }, func(page *corev1.NodeList) error {
 		for i := range page.Items {
 			text := oldNode(&page.Items[i], oldest)
 			if text == "" {
 				continue
 			}
-			old = append(old, text)
-			if err := keeper.keep(text); err != nil {
+			if err := old.add(text); err != nil {
 				return err
 			}
 		}
@@ -84,10 +82,10 @@ func oldNode(node *corev1.Node, oldest kubeversion.Minor) string {
 	}
 	for _, label := range groupLabels {
 		if group := node.Labels[label]; group != "" {
-			return fmt.Sprintf("%s (%s, %s)", short(node.Name), kubelet, short(group))
+			return fmt.Sprintf("%s (%s, %s)", node.Name, kubelet, group)
 		}
 	}
-	return fmt.Sprintf("%s (%s)", short(node.Name), kubelet)
+	return fmt.Sprintf("%s (%s)", node.Name, kubelet)
 }
 
 // oldestKubelet returns the oldest kubelet that an API server supports: three minor

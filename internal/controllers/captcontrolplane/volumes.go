@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
@@ -23,14 +23,23 @@ func (r *Reconciler) deleteVolumes(ctx context.Context, s *scope) error {
 		return nil
 	}
 	return r.inWorkload(ctx, s, skipVolumes, controlplanev1.VolumesGoneCondition, func(c client.Client) ([]string, error) {
-		volumes, err := cloudVolumes(ctx, c)
+		var retained, remaining descriptions
+		claims := map[client.ObjectKey]bool{}
+		err := eachVolume(ctx, c, func(v *corev1.PersistentVolume) error {
+			text := workloadObject{v, "PersistentVolume"}.String()
+			if v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
+				return retained.add(text)
+			}
+			if err := remaining.add(text); err != nil {
+				return err
+			}
+			return deleteClaim(ctx, c, v, claims)
+		})
+		s.notes[controlplanev1.VolumesGoneCondition] = retainedNote(retained)
 		if err != nil {
 			return nil, err
 		}
-		reclaimed := slices.DeleteFunc(slices.Clone(volumes), func(v corev1.PersistentVolume) bool { return !isReclaimed(&v) })
-		retained := slices.DeleteFunc(volumes, func(v corev1.PersistentVolume) bool { return isReclaimed(&v) })
-		s.notes[controlplanev1.VolumesGoneCondition] = retainedNote(retained)
-		return deleteClaims(ctx, c, reclaimed)
+		return remaining, deletePods(ctx, c, claims)
 	})
 }
 
@@ -51,57 +60,41 @@ func (r *Reconciler) listVolumes(ctx context.Context, s *scope) {
 	if err != nil || c == nil {
 		return
 	}
-	if volumes, err := cloudVolumes(ctx, c); err == nil {
+	var volumes descriptions
+	err = eachVolume(ctx, c, func(v *corev1.PersistentVolume) error {
+		return volumes.add(workloadObject{v, "PersistentVolume"}.String())
+	})
+	if err == nil {
 		s.notes[controlplanev1.VolumesGoneCondition] = retainedNote(volumes)
 	}
 }
 
 // retainedNote describes volumes that stay in the cloud.
-func retainedNote(volumes []corev1.PersistentVolume) note {
+func retainedNote(volumes descriptions) note {
 	if len(volumes) == 0 {
 		return note{}
 	}
-	var names []string
-	for i := range volumes {
-		names = append(names, workloadObject{&volumes[i], "PersistentVolume"}.String())
-	}
-	return note{controlplanev1.VolumesRetainedReason, "These volumes stay in the cloud: " + message.List(names, maxLeaked)}
+	return note{controlplanev1.VolumesRetainedReason, "These volumes stay in the cloud: " + message.List(volumes, maxLeaked)}
 }
 
-// cloudVolumes returns the PersistentVolumes that a driver provides. Others, such as
-// directories of nodes, have nothing in the cloud.
-func cloudVolumes(ctx context.Context, c client.Client) ([]corev1.PersistentVolume, error) {
-	var volumes []corev1.PersistentVolume
-	var keeper keeper
+// eachVolume calls a function for all PersistentVolumes that a driver provides. Others, such
+// as directories of nodes, have nothing in the cloud.
+func eachVolume(ctx context.Context, c client.Client, each func(*corev1.PersistentVolume) error) error {
 	err := workload.EachPage(ctx, c, func() *corev1.PersistentVolumeList { return &corev1.PersistentVolumeList{} }, func(page *corev1.PersistentVolumeList) error {
 		for i := range page.Items {
 			if volumeHandle(&page.Items[i]) == "" {
 				continue
 			}
-			kept := reducedVolume(&page.Items[i])
-			volumes = append(volumes, kept)
-			if err := keeper.keep(&kept); err != nil {
+			if err := each(&page.Items[i]); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("listing PersistentVolumes: %w", err)
+		return fmt.Errorf("reading PersistentVolumes: %w", err)
 	}
-	return volumes, nil
-}
-
-// reducedVolume returns a volume with what the deletion reads of it.
-func reducedVolume(v *corev1.PersistentVolume) corev1.PersistentVolume {
-	kept := corev1.PersistentVolume{Status: corev1.PersistentVolumeStatus{Phase: v.Status.Phase}}
-	reduceMeta(v, &kept)
-	kept.Spec.PersistentVolumeReclaimPolicy = v.Spec.PersistentVolumeReclaimPolicy
-	kept.Spec.CSI = &corev1.CSIPersistentVolumeSource{VolumeHandle: short(volumeHandle(v))}
-	if ref := v.Spec.ClaimRef; ref != nil {
-		kept.Spec.ClaimRef = &corev1.ObjectReference{Namespace: ref.Namespace, Name: ref.Name}
-	}
-	return kept
+	return nil
 }
 
 // volumeHandle returns the name of a volume in the cloud, or an empty string.
@@ -115,38 +108,28 @@ func volumeHandle(v *corev1.PersistentVolume) string {
 	return ""
 }
 
-// isReclaimed reports whether a volume is deleted with its claim.
-func isReclaimed(v *corev1.PersistentVolume) bool {
-	return v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
+// deleteClaim deletes the claim of a volume, if it exists, and adds it to claims.
+func deleteClaim(ctx context.Context, c client.Client, v *corev1.PersistentVolume, claims map[client.ObjectKey]bool) error {
+	ref := v.Spec.ClaimRef
+	if ref == nil || v.Status.Phase != corev1.VolumeBound {
+		return nil
+	}
+	key, claim := client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, &corev1.PersistentVolumeClaim{}
+	switch err := c.Get(ctx, key, claim); {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading PersistentVolumeClaim %s: %w", key, err)
+	}
+	claims[key] = true
+	return workloadObject{claim, "PersistentVolumeClaim"}.delete(ctx, c)
 }
 
-// deleteClaims deletes the claims of volumes and the pods that use them, and returns the
-// volumes. A claim is kept while a scheduled pod uses it; the scheduler assigns no pod
-// whose claim is being deleted.
-func deleteClaims(ctx context.Context, c client.Client, volumes []corev1.PersistentVolume) ([]string, error) {
-	claims := map[client.ObjectKey]bool{}
-	var remaining []string
-	for i := range volumes {
-		remaining = append(remaining, workloadObject{&volumes[i], "PersistentVolume"}.String())
-		if ref := volumes[i].Spec.ClaimRef; ref != nil && volumes[i].Status.Phase == corev1.VolumeBound {
-			claims[client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}] = true
-		}
-	}
-	for key := range claims {
-		claim := &corev1.PersistentVolumeClaim{}
-		err := c.Get(ctx, key, claim)
-		if client.IgnoreNotFound(err) != nil {
-			return nil, fmt.Errorf("reading PersistentVolumeClaim %s: %w", key, err)
-		}
-		if err != nil {
-			continue
-		}
-		if err := (workloadObject{claim, "PersistentVolumeClaim"}).delete(ctx, c); err != nil {
-			return nil, err
-		}
-	}
+// deletePods deletes the scheduled pods that use claims. A claim is kept while such a pod
+// uses it; the scheduler assigns no pod whose claim is being deleted.
+func deletePods(ctx context.Context, c client.Client, claims map[client.ObjectKey]bool) error {
 	if len(claims) == 0 {
-		return remaining, nil
+		return nil
 	}
 	err := workload.EachPage(ctx, c, func() *corev1.PodList { return &corev1.PodList{} }, func(page *corev1.PodList) error {
 		for i := range page.Items {
@@ -160,9 +143,9 @@ func deleteClaims(ctx context.Context, c client.Client, volumes []corev1.Persist
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("deleting Pods: %w", err)
+		return fmt.Errorf("deleting Pods: %w", err)
 	}
-	return remaining, nil
+	return nil
 }
 
 // usesClaim reports whether a scheduled pod uses one of the claims.
@@ -173,7 +156,7 @@ func usesClaim(pod *corev1.Pod, claims map[client.ObjectKey]bool) bool {
 		case v.PersistentVolumeClaim != nil:
 			name = v.PersistentVolumeClaim.ClaimName
 		case v.Ephemeral != nil:
-			name = strings.Join([]string{pod.Name, v.Name}, "-")
+			name = pod.Name + "-" + v.Name
 		}
 		return name != "" && claims[client.ObjectKey{Namespace: pod.Namespace, Name: name}]
 	})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -48,20 +49,13 @@ func (r *Reconciler) guard(ctx context.Context, s *scope) error {
 		return err
 	}
 	return r.inWorkload(ctx, s, skipGuard, controlplanev1.GuardedCondition, func(c client.Client) ([]string, error) {
-		objects, err := listKinds(ctx, c, fluxKinds)
-		if err != nil {
-			return nil, err
-		}
-		for _, obj := range objects {
+		return nil, eachOf(ctx, c, fluxKinds, func(obj workloadObject) error {
 			if obj.kind == helmRelease && obj.GetLabels()[addonsv1.AddonLabel] != "" {
 				// Flux does not uninstall a release that is suspended.
-				continue
+				return nil
 			}
-			if err := obj.suspend(ctx, c); err != nil {
-				return nil, err
-			}
-		}
-		return nil, nil
+			return obj.suspend(ctx, c)
+		})
 	})
 }
 
@@ -70,11 +64,11 @@ func (r *Reconciler) guard(ctx context.Context, s *scope) error {
 // The controllers that delete them need nodes.
 func (r *Reconciler) deleteLoadBalancers(ctx context.Context, s *scope) error {
 	return r.inWorkload(ctx, s, skipLoadBalancers, controlplanev1.LoadBalancersGoneCondition, func(c client.Client) ([]string, error) {
-		objects, err := listLoadBalancers(ctx, c)
-		if err != nil {
-			return nil, err
-		}
-		return deleteAll(ctx, c, objects, s.waitingSince(controlplanev1.LoadBalancersGoneCondition))
+		var remaining descriptions
+		err := eachLoadBalancer(ctx, c, func(obj workloadObject) error {
+			return remaining.delete(ctx, c, obj, s.waitingSince(controlplanev1.LoadBalancersGoneCondition))
+		})
+		return remaining, err
 	})
 }
 
@@ -83,19 +77,20 @@ func (r *Reconciler) deleteLoadBalancers(ctx context.Context, s *scope) error {
 // whose drain is blocked, for example by a PodDisruptionBudget, are deleted anyway.
 func (r *Reconciler) deleteNodes(ctx context.Context, s *scope) error {
 	return r.inWorkload(ctx, s, skipNodes, controlplanev1.NodesGoneCondition, func(c client.Client) ([]string, error) {
-		objects, err := listKinds(ctx, c, nodeKinds)
-		if err != nil {
-			return nil, err
-		}
-		objects = slices.DeleteFunc(objects, workloadObject.isAutoMode)
-		if s.now.Sub(s.waitingSince(controlplanev1.NodesGoneCondition)) > s.deletionTimeout()/2 {
-			for _, obj := range objects {
+		since := s.waitingSince(controlplanev1.NodesGoneCondition)
+		var remaining descriptions
+		err := eachOf(ctx, c, nodeKinds, func(obj workloadObject) error {
+			if obj.isAutoMode() {
+				return nil
+			}
+			if s.now.Sub(since) > s.deletionTimeout()/2 {
 				if err := obj.endDrain(ctx, c, s.now); err != nil {
-					return nil, err
+					return err
 				}
 			}
-		}
-		return deleteAll(ctx, c, objects, s.waitingSince(controlplanev1.NodesGoneCondition))
+			return remaining.delete(ctx, c, obj, since)
+		})
+		return remaining, err
 	})
 }
 
@@ -124,21 +119,17 @@ func (r *Reconciler) inWorkload(ctx context.Context, s *scope, name, condition s
 	})
 }
 
-// deleteAll deletes objects and returns their names. It marks objects that were created
+// delete deletes an object and adds its description. It marks an object that was created
 // after the first deletion: only Flux is suspended, and other controllers may continue.
-func deleteAll(ctx context.Context, c client.Client, objects []workloadObject, since time.Time) ([]string, error) {
-	var remaining []string
-	for _, obj := range objects {
-		text := obj.String()
-		if created := obj.GetCreationTimestamp(); created.After(since) {
-			text += " (created after the deletion began, by " + obj.creator() + ": stop the controller that creates it)"
-		}
-		remaining = append(remaining, text)
-		if err := obj.delete(ctx, c); err != nil {
-			return nil, err
-		}
+func (d *descriptions) delete(ctx context.Context, c client.Client, obj workloadObject, since time.Time) error {
+	text := obj.String()
+	if created := obj.GetCreationTimestamp(); created.After(since) {
+		text += " (created after the deletion began, by " + obj.creator() + ": stop the controller that creates it)"
 	}
-	return remaining, nil
+	if err := d.add(text); err != nil {
+		return err
+	}
+	return obj.delete(ctx, c)
 }
 
 // workloadClient returns a client of the workload cluster, or nil if the cluster
@@ -231,7 +222,16 @@ func (o workloadObject) delete(ctx context.Context, c client.Writer) error {
 
 // creator returns the client that was the first to write the object.
 func (o workloadObject) creator() string {
-	return cmp.Or(firstManager(o.GetManagedFields()), "an unknown client")
+	fields := o.GetManagedFields()
+	if len(fields) == 0 {
+		return "an unknown client"
+	}
+	return slices.MinFunc(fields, func(a, b metav1.ManagedFieldsEntry) int {
+		if a.Time == nil || b.Time == nil {
+			return 0
+		}
+		return a.Time.Compare(b.Time.Time)
+	}).Manager
 }
 
 // inCloud returns the names of what the object stands for in the cloud.
@@ -252,7 +252,7 @@ func (o workloadObject) inCloud() []string {
 		addresses, _, _ := unstructured.NestedSlice(obj.Object, "status", "addresses")
 		for _, entry := range slices.Concat(ingresses, addresses) {
 			if address, ok := entry.(map[string]any); ok {
-				for _, name := range addressFields {
+				for _, name := range []string{"hostname", "ip", "value"} {
 					if text, _ := address[name].(string); text != "" {
 						ids = append(ids, text)
 					}
