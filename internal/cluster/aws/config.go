@@ -11,7 +11,6 @@ package aws
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"net/http"
 	"os"
 	"slices"
@@ -115,9 +114,6 @@ type Config struct {
 	sdk       sdkaws.Config
 	signer    *signer
 	endpoints endpoints
-	// identity is equal for equal credentials.
-	identity string
-	text     string
 }
 
 // Load returns a Config. It sends no request: credentials are fetched when they are
@@ -141,10 +137,7 @@ func Load(ctx context.Context, c Credentials, o Options) (Config, error) {
 	if len(c.endpoints) > 0 && o.Policy != nil {
 		sdk.HTTPClient = restrictedClient(o.Policy)
 	}
-	cfg := Config{
-		sdk: sdk, endpoints: c.endpoints, identity: c.fingerprint(o.RoleARN),
-		text: fmt.Sprintf("%s in %s", c, sdk.Region),
-	}
+	cfg := Config{sdk: sdk, endpoints: c.endpoints}
 	provider, err := cfg.first(c)
 	if err != nil {
 		return Config{}, err
@@ -249,18 +242,6 @@ func (c *Config) sign(provider sdkaws.CredentialsProvider, explain func(error) e
 
 // Region returns the region that requests go to.
 func (c Config) Region() string { return c.sdk.Region }
-
-// String returns the source of the credentials, and the region.
-func (c Config) String() string { return c.text }
-
-// GoString returns the same as String.
-func (c Config) GoString() string { return c.text }
-
-// Format writes String for every verb.
-func (c Config) Format(state fmt.State, _ rune) { writeString(state, c.text) }
-
-// MarshalText returns String, for JSON, YAML and structured logs.
-func (c Config) MarshalText() ([]byte, error) { return []byte(c.text), nil }
 
 func (c Config) sts(change ...func(*sts.Options)) *sts.Client {
 	return sts.NewFromConfig(c.sdk, append([]func(*sts.Options){

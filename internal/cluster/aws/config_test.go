@@ -327,14 +327,8 @@ func TestErrors_describeTheProblem(t *testing.T) {
 	}
 }
 
-func TestErrors_areTemporaryIfARetryMayHelp(t *testing.T) {
+func TestKindOf(t *testing.T) {
 	g := NewWithT(t)
-	for kind, temporary := range map[aws.Kind]bool{
-		aws.KindNetwork: true, aws.KindThrottled: true, aws.KindOther: true,
-		aws.KindNoCredentials: false, aws.KindBadCredentials: false, aws.KindRoleDenied: false, aws.KindDenied: false, aws.KindNotFound: false, aws.KindInvalid: false,
-	} {
-		g.Expect((&aws.Error{Kind: kind}).Temporary()).To(Equal(temporary), string(kind))
-	}
 	g.Expect(aws.KindOf(nil)).To(BeEmpty())
 	g.Expect(aws.KindOf(os.ErrClosed)).To(Equal(aws.KindOther))
 }

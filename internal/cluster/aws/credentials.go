@@ -2,10 +2,6 @@ package aws
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
-	"fmt"
 	"net/url"
 	"path"
 	"slices"
@@ -126,29 +122,6 @@ func (c Credentials) String() string {
 		from = "profile of the manager"
 	}
 	return "AWS credentials (" + from + ")"
-}
-
-// GoString returns the same as String.
-func (c Credentials) GoString() string { return c.String() }
-
-// Format writes String for every verb.
-func (c Credentials) Format(state fmt.State, _ rune) { writeString(state, c.String()) }
-
-// MarshalText returns String, for JSON, YAML and structured logs.
-func (c Credentials) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
-
-// fingerprint returns a hash that is equal for equal credentials.
-func (c Credentials) fingerprint(roleARN string) string {
-	text, err := json.Marshal([]any{
-		c.accessKeyID, c.secretAccessKey.Reveal(), c.sessionToken.Reveal(), c.roles,
-		c.webIdentityRole, c.tokenFile, c.token.Reveal(), c.profile, c.endpoints, roleARN,
-	})
-	if err != nil {
-		// Strings always encode.
-		panic(err)
-	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:])
 }
 
 func (c *Credentials) pickKeys(env map[string]string) error {

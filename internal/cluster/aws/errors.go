@@ -72,12 +72,6 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.err }
 
-// Temporary reports whether the same call may succeed later although no user has
-// changed anything.
-func (e *Error) Temporary() bool {
-	return slices.Contains([]Kind{KindNetwork, KindThrottled, KindOther}, e.Kind)
-}
-
 // KindOf returns the kind of an error: none for nil, KindOther for errors that
 // are not of this package.
 func KindOf(err error) Kind {
@@ -131,6 +125,25 @@ func explain(op string, err error) error {
 		e.Kind, e.Text = KindOther, shorten(innermost(err).Error())
 	}
 	return e
+}
+
+// pages is a paginator of the SDK.
+type pages[Options, Page any] interface {
+	HasMorePages() bool
+	NextPage(ctx context.Context, change ...func(*Options)) (*Page, error)
+}
+
+// list returns the items of all pages. op is the operation in errors.
+func list[Options, Page, Item any](ctx context.Context, op string, p pages[Options, Page], items func(*Page) []Item) ([]Item, error) {
+	var all []Item
+	for p.HasMorePages() {
+		page, err := p.NextPage(ctx)
+		if err != nil {
+			return nil, explain(op, err)
+		}
+		all = append(all, items(page)...)
+	}
+	return all, nil
 }
 
 // explainCode returns the kind and the text of an error of AWS. It does not repeat

@@ -33,18 +33,13 @@ func (c Config) balancers() balancerKind {
 	client := c.elbV2()
 	return balancerKind{
 		text: "load balancer",
-		list: func(ctx context.Context) (all []balancer, _ error) {
-			pages := elasticloadbalancingv2.NewDescribeLoadBalancersPaginator(client, nil)
-			for pages.HasMorePages() {
-				page, err := pages.NextPage(ctx)
-				if err != nil {
-					return nil, explain("elasticloadbalancing:DescribeLoadBalancers", err)
-				}
+		list: func(ctx context.Context) ([]balancer, error) {
+			return list(ctx, "elasticloadbalancing:DescribeLoadBalancers", elasticloadbalancingv2.NewDescribeLoadBalancersPaginator(client, nil), func(page *elasticloadbalancingv2.DescribeLoadBalancersOutput) (all []balancer) {
 				for _, each := range page.LoadBalancers {
 					all = append(all, balancer{sdkaws.ToString(each.LoadBalancerArn), sdkaws.ToString(each.LoadBalancerName), sdkaws.ToString(each.VpcId)})
 				}
-			}
-			return all, nil
+				return all
+			})
 		},
 		tags: tagsByARN(client),
 		delete: func(ctx context.Context, id string) error {
@@ -59,18 +54,13 @@ func (c Config) targetGroups() balancerKind {
 	client := c.elbV2()
 	return balancerKind{
 		text: "target group",
-		list: func(ctx context.Context) (all []balancer, _ error) {
-			pages := elasticloadbalancingv2.NewDescribeTargetGroupsPaginator(client, nil)
-			for pages.HasMorePages() {
-				page, err := pages.NextPage(ctx)
-				if err != nil {
-					return nil, explain("elasticloadbalancing:DescribeTargetGroups", err)
-				}
+		list: func(ctx context.Context) ([]balancer, error) {
+			return list(ctx, "elasticloadbalancing:DescribeTargetGroups", elasticloadbalancingv2.NewDescribeTargetGroupsPaginator(client, nil), func(page *elasticloadbalancingv2.DescribeTargetGroupsOutput) (all []balancer) {
 				for _, each := range page.TargetGroups {
 					all = append(all, balancer{sdkaws.ToString(each.TargetGroupArn), sdkaws.ToString(each.TargetGroupName), sdkaws.ToString(each.VpcId)})
 				}
-			}
-			return all, nil
+				return all
+			})
 		},
 		tags: tagsByARN(client),
 		delete: func(ctx context.Context, id string) error {
@@ -104,19 +94,14 @@ func (c Config) classicBalancers() balancerKind {
 	client := c.elb()
 	return balancerKind{
 		text: "classic load balancer",
-		list: func(ctx context.Context) (all []balancer, _ error) {
-			pages := elb.NewDescribeLoadBalancersPaginator(client, nil)
-			for pages.HasMorePages() {
-				page, err := pages.NextPage(ctx)
-				if err != nil {
-					return nil, explain("elasticloadbalancing:DescribeLoadBalancers", err)
-				}
+		list: func(ctx context.Context) ([]balancer, error) {
+			return list(ctx, "elasticloadbalancing:DescribeLoadBalancers", elb.NewDescribeLoadBalancersPaginator(client, nil), func(page *elb.DescribeLoadBalancersOutput) (all []balancer) {
 				for _, each := range page.LoadBalancerDescriptions {
 					name := sdkaws.ToString(each.LoadBalancerName)
 					all = append(all, balancer{name, name, sdkaws.ToString(each.VPCId)})
 				}
-			}
-			return all, nil
+				return all
+			})
 		},
 		tags: func(ctx context.Context, ids []string) (map[string]map[string]string, error) {
 			answer, err := client.DescribeTags(ctx, &elb.DescribeTagsInput{LoadBalancerNames: ids})

@@ -29,7 +29,6 @@ func TestEnsureSpotRole_createsItOnce(t *testing.T) {
 		g.Expect(EnsureSpotRole(t.Context(), configOf(g, server.Env()))).To(BeFalse())
 	}
 
-	g.Expect(server.Calls("GetRole")).To(Equal(1), "that the role exists is cached")
 	g.Expect(server.Calls("CreateServiceLinkedRole")).To(Equal(1))
 	g.Expect(server.UserAgents()).To(HaveEach(ContainSubstring("capt")))
 }
@@ -44,62 +43,13 @@ func TestEnsureSpotRole_leavesAnExistingRoleAlone(t *testing.T) {
 	g.Expect(server.Calls("CreateServiceLinkedRole")).To(BeZero())
 }
 
-func TestEnsureSpotRole_cachesEachAccountSeparately(t *testing.T) {
-	g := NewWithT(t)
-	one, two := awstest.New(t), awstest.New(t)
-
-	g.Expect(EnsureSpotRole(t.Context(), configOf(g, one.Env()))).To(BeTrue())
-	g.Expect(EnsureSpotRole(t.Context(), configOf(g, two.Env()))).To(BeTrue())
-
-	g.Expect(two.HasRole(SpotRoleName)).To(BeTrue())
-
-	credentials, err := FromEnv(two.Env(), nil)
-	g.Expect(err).NotTo(HaveOccurred())
-	cfg, err := Load(t.Context(), credentials, Options{RoleARN: two.AddRole("elsewhere")})
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(EnsureSpotRole(t.Context(), cfg)).To(BeFalse())
-	g.Expect(two.Calls("GetRole")).To(Equal(2), "the role may belong to another account")
-}
-
-func TestEnsureSpotRole_sendsOneRequestForManyClusters(t *testing.T) {
+// All control planes of an account may observe that the role is missing.
+func TestEnsureSpotRole_isSafeAtTheSameTime(t *testing.T) {
 	g := NewWithT(t)
 	server := awstest.New(t)
-	const clusters = 50
-	// The first request is held until every caller waits for it.
-	waiting := make(chan struct{}, clusters)
-	var once sync.Once
-	server.Before(func(string) {
-		once.Do(func() {
-			for range clusters {
-				<-waiting
-			}
-		})
-	})
-	created := make([]bool, clusters)
-	errs := make([]error, clusters)
-	var wait sync.WaitGroup
-	for i := range clusters {
-		cfg := configOf(g, server.Env())
-		wait.Go(func() {
-			waiting <- struct{}{}
-			created[i], errs[i] = EnsureSpotRole(t.Context(), cfg)
-		})
-	}
-	wait.Wait()
-
-	g.Expect(errs).To(HaveEach(BeNil()))
-	g.Expect(count(created)).To(Equal(1), "only one caller reports that it created the role")
-	g.Expect(server.Calls("GetRole")).To(Equal(1))
-	g.Expect(server.Calls("CreateServiceLinkedRole")).To(Equal(1))
-}
-
-// Managers do not share a cache, so all of them observe that the role is missing.
-func TestEnsureSpotRole_isSafeBetweenManagers(t *testing.T) {
-	g := NewWithT(t)
-	server := awstest.New(t)
-	const managers = 8
+	const callers = 8
 	var reads sync.WaitGroup
-	reads.Add(managers)
+	reads.Add(callers)
 	server.Before(func(action string) {
 		if action == "CreateServiceLinkedRole" {
 			reads.Wait()
@@ -107,18 +57,18 @@ func TestEnsureSpotRole_isSafeBetweenManagers(t *testing.T) {
 			reads.Done()
 		}
 	})
-	created := make([]bool, managers)
-	errs := make([]error, managers)
+	created := make([]bool, callers)
+	errs := make([]error, callers)
 	var wait sync.WaitGroup
-	for i := range managers {
+	for i := range callers {
 		cfg := configOf(g, server.Env())
-		wait.Go(func() { created[i], errs[i] = new(spotRoles).ensure(t.Context(), cfg) })
+		wait.Go(func() { created[i], errs[i] = EnsureSpotRole(t.Context(), cfg) })
 	}
 	wait.Wait()
 
 	g.Expect(errs).To(HaveEach(BeNil()))
 	g.Expect(count(created)).To(Equal(1))
-	g.Expect(server.Calls("CreateServiceLinkedRole")).To(Equal(managers), "every manager tries")
+	g.Expect(server.Calls("CreateServiceLinkedRole")).To(Equal(callers), "every caller tries")
 }
 
 func TestEnsureSpotRole_needsNoPermissionToRead(t *testing.T) {
@@ -152,17 +102,6 @@ func TestEnsureSpotRole_namesTheMissingPermissions(t *testing.T) {
 	g.Expect(err).To(MatchError(ContainSubstring("iam:GetRole")))
 }
 
-func TestEnsureSpotRole_doesNotCacheFailures(t *testing.T) {
-	g := NewWithT(t)
-	server := awstest.New(t)
-	server.Deny("CreateServiceLinkedRole")
-	_, err := EnsureSpotRole(t.Context(), configOf(g, server.Env()))
-	g.Expect(err).To(HaveOccurred())
-	server.Allow("CreateServiceLinkedRole")
-
-	g.Expect(EnsureSpotRole(t.Context(), configOf(g, server.Env()))).To(BeTrue())
-}
-
 // No other error means that the role does not exist.
 func TestEnsureSpotRole_createsNothingIfTheRoleCannotBeRead(t *testing.T) {
 	g := NewWithT(t)
@@ -176,28 +115,6 @@ func TestEnsureSpotRole_createsNothingIfTheRoleCannotBeRead(t *testing.T) {
 
 	_, err = EnsureSpotRole(t.Context(), configOf(g, map[string]string{"AWS_REGION": "eu-west-1"}))
 	g.Expect(KindOf(err)).To(Equal(KindNoCredentials))
-}
-
-func TestEnsureSpotRole_continuesIfItsFirstCallerIsCancelled(t *testing.T) {
-	g := NewWithT(t)
-	server := awstest.New(t)
-	received, release := make(chan struct{}), make(chan struct{})
-	var once sync.Once
-	server.Before(func(string) { once.Do(func() { close(received); <-release }) })
-	roles := &spotRoles{}
-	ctx, cancel := context.WithCancel(t.Context())
-	first := make(chan error, 1)
-	go func() { _, err := roles.ensure(ctx, configOf(g, server.Env())); first <- err }()
-	<-received
-	second := make(chan error, 1)
-	go func() { _, err := roles.ensure(t.Context(), configOf(g, server.Env())); second <- err }()
-
-	cancel()
-	g.Eventually(first).Should(Receive(MatchError(context.Canceled)))
-	close(release)
-
-	g.Eventually(second).Should(Receive(BeNil()), "other callers still get a result")
-	g.Expect(server.HasRole(SpotRoleName)).To(BeTrue())
 }
 
 func count(values []bool) int {

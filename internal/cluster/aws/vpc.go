@@ -73,11 +73,15 @@ func LookUpVPC(ctx context.Context, cfg Config, vpcID, cluster string, subnetIDs
 		// Without the VPC, to distinguish subnets of another VPC from missing ones.
 		filter = types.Filter{Name: new("subnet-id"), Values: subnetIDs}
 	}
-	found, err := describeSubnets(ctx, client, filter)
+	found, err := list(ctx, "looking up subnets (ec2:DescribeSubnets)",
+		ec2.NewDescribeSubnetsPaginator(client, &ec2.DescribeSubnetsInput{Filters: []types.Filter{filter}}),
+		func(page *ec2.DescribeSubnetsOutput) []types.Subnet { return page.Subnets })
 	if err != nil {
 		return VPC{}, err
 	}
-	tables, err := describeRouteTables(ctx, client, vpcID)
+	tables, err := list(ctx, "looking up route tables (ec2:DescribeRouteTables)", ec2.NewDescribeRouteTablesPaginator(client, &ec2.DescribeRouteTablesInput{
+		Filters: []types.Filter{{Name: new("vpc-id"), Values: []string{vpcID}}},
+	}), func(page *ec2.DescribeRouteTablesOutput) []types.RouteTable { return page.RouteTables })
 	if err != nil {
 		return VPC{}, err
 	}
@@ -90,52 +94,21 @@ func LookUpVPC(ctx context.Context, cfg Config, vpcID, cluster string, subnetIDs
 
 func describeVPC(ctx context.Context, client *ec2.Client, region, id string) (VPC, error) {
 	// With a filter, a VPC that does not exist is an empty list and not an error.
-	pages := ec2.NewDescribeVpcsPaginator(client, &ec2.DescribeVpcsInput{
+	found, err := list(ctx, "looking up VPC "+id+" (ec2:DescribeVpcs)", ec2.NewDescribeVpcsPaginator(client, &ec2.DescribeVpcsInput{
 		Filters: []types.Filter{{Name: new("vpc-id"), Values: []string{id}}},
-	})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return VPC{}, explain("looking up VPC "+id+" (ec2:DescribeVpcs)", err)
-		}
-		for _, vpc := range page.Vpcs {
-			if sdkaws.ToString(vpc.VpcId) == id {
-				return VPC{ID: id, CIDR: sdkaws.ToString(vpc.CidrBlock)}, nil
-			}
+	}), func(page *ec2.DescribeVpcsOutput) []types.Vpc { return page.Vpcs })
+	if err != nil {
+		return VPC{}, err
+	}
+	for _, vpc := range found {
+		if sdkaws.ToString(vpc.VpcId) == id {
+			return VPC{ID: id, CIDR: sdkaws.ToString(vpc.CidrBlock)}, nil
 		}
 	}
 	return VPC{}, &Error{
 		Kind: KindNotFound,
 		Text: fmt.Sprintf("VPC %s does not exist in %s for these credentials: check existingVpcId, region and the account", id, region),
 	}
-}
-
-func describeSubnets(ctx context.Context, client *ec2.Client, filter types.Filter) ([]types.Subnet, error) {
-	var all []types.Subnet
-	pages := ec2.NewDescribeSubnetsPaginator(client, &ec2.DescribeSubnetsInput{Filters: []types.Filter{filter}})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return nil, explain("looking up subnets (ec2:DescribeSubnets)", err)
-		}
-		all = append(all, page.Subnets...)
-	}
-	return all, nil
-}
-
-func describeRouteTables(ctx context.Context, client *ec2.Client, vpcID string) ([]types.RouteTable, error) {
-	var all []types.RouteTable
-	pages := ec2.NewDescribeRouteTablesPaginator(client, &ec2.DescribeRouteTablesInput{
-		Filters: []types.Filter{{Name: new("vpc-id"), Values: []string{vpcID}}},
-	})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return nil, explain("looking up route tables (ec2:DescribeRouteTables)", err)
-		}
-		all = append(all, page.RouteTables...)
-	}
-	return all, nil
 }
 
 // publicSubnets returns the ids of the subnets that have a route to an internet

@@ -16,38 +16,30 @@ func ListVPCUsers(ctx context.Context, cfg Config, vpc string) ([]string, error)
 	defer cancel()
 	client, filter := cfg.ec2(), []types.Filter{{Name: new("vpc-id"), Values: []string{vpc}}}
 	var users []string
-	interfaces := ec2.NewDescribeNetworkInterfacesPaginator(client, &ec2.DescribeNetworkInterfacesInput{Filters: filter})
-	for interfaces.HasMorePages() {
-		page, err := interfaces.NextPage(ctx)
-		if err != nil {
-			return nil, explain("ec2:DescribeNetworkInterfaces", err)
-		}
-		for _, each := range page.NetworkInterfaces {
-			users = append(users, describe("network interface", sdkaws.ToString(each.NetworkInterfaceId), sdkaws.ToString(each.Description)))
+	interfaces, err := describeInterfaces(ctx, client, filter...)
+	if err != nil {
+		return nil, err
+	}
+	for _, each := range interfaces {
+		users = append(users, describe("network interface", sdkaws.ToString(each.NetworkInterfaceId), sdkaws.ToString(each.Description)))
+	}
+	endpoints, err := list(ctx, "ec2:DescribeVpcEndpoints", ec2.NewDescribeVpcEndpointsPaginator(client, &ec2.DescribeVpcEndpointsInput{Filters: filter}),
+		func(page *ec2.DescribeVpcEndpointsOutput) []types.VpcEndpoint { return page.VpcEndpoints })
+	if err != nil {
+		return nil, err
+	}
+	for _, each := range endpoints {
+		if each.State != types.StateDeleted {
+			users = append(users, describe("endpoint", sdkaws.ToString(each.VpcEndpointId), sdkaws.ToString(each.ServiceName)))
 		}
 	}
-	endpoints := ec2.NewDescribeVpcEndpointsPaginator(client, &ec2.DescribeVpcEndpointsInput{Filters: filter})
-	for endpoints.HasMorePages() {
-		page, err := endpoints.NextPage(ctx)
-		if err != nil {
-			return nil, explain("ec2:DescribeVpcEndpoints", err)
-		}
-		for _, each := range page.VpcEndpoints {
-			if each.State != types.StateDeleted {
-				users = append(users, describe("endpoint", sdkaws.ToString(each.VpcEndpointId), sdkaws.ToString(each.ServiceName)))
-			}
-		}
+	groups, err := describeGroups(ctx, client, filter...)
+	if err != nil {
+		return nil, err
 	}
-	groups := ec2.NewDescribeSecurityGroupsPaginator(client, &ec2.DescribeSecurityGroupsInput{Filters: filter})
-	for groups.HasMorePages() {
-		page, err := groups.NextPage(ctx)
-		if err != nil {
-			return nil, explain("ec2:DescribeSecurityGroups", err)
-		}
-		for _, each := range page.SecurityGroups {
-			if name := sdkaws.ToString(each.GroupName); name != "default" {
-				users = append(users, describe("security group", sdkaws.ToString(each.GroupId), name))
-			}
+	for _, each := range groups {
+		if name := sdkaws.ToString(each.GroupName); name != "default" {
+			users = append(users, describe("security group", sdkaws.ToString(each.GroupId), name))
 		}
 	}
 	return users, nil
