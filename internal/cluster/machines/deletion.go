@@ -2,7 +2,6 @@ package machines
 
 import (
 	"cmp"
-	"hash/fnv"
 	"slices"
 	"time"
 
@@ -47,19 +46,9 @@ func byPolicy(policy infrav1.MachineDeletePolicy, a, b Machine) int {
 	case infrav1.OldestMachineDeletePolicy:
 		return a.Created.Compare(b.Created)
 	default:
-		return cmp.Compare(randomRank(a), randomRank(b))
+		// The API server generates UIDs at random.
+		return cmp.Compare(a.UID, b.UID)
 	}
-}
-
-// randomRank returns a pseudo-random number that never changes for a machine. The
-// hash alone would order UIDs that differ in their last character by that
-// character, so its bits are mixed.
-func randomRank(m Machine) uint64 {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(m.UID))
-	n := h.Sum64()
-	n = (n ^ n>>33) * 0xff51afd7ed558ccd
-	return n ^ n>>33
 }
 
 // MaxBurst is the number of machines that one reconcile of a set creates or

@@ -8,6 +8,7 @@ import (
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
@@ -92,11 +93,11 @@ func TestDeletionOrder(t *testing.T) {
 func TestDeletionOrder_randomIsFairAndStable(t *testing.T) {
 	g := NewWithT(t)
 	firsts := map[string]int{}
-	for round := range 300 {
+	for range 300 {
 		var all []Machine
 		for i := range 3 {
 			m := ready(fmt.Sprintf("m%d", i), i)
-			m.UID = types.UID(fmt.Sprintf("%d-%d", round, i))
+			m.UID = uuid.NewUUID()
 			all = append(all, m)
 		}
 		order := names(DeletionOrder(all, infrav1.RandomMachineDeletePolicy, 0, noon))

@@ -6,22 +6,68 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Claimer claims objects for their owner.
+// Claimer finds the objects of an owner. It adopts those that match and have no
+// controller, and releases those that no longer match.
 type Claimer[T client.Object] struct {
 	Owner  Owner
 	Client client.Client
+	// APIReader reads from the API server instead of the cache.
+	APIReader client.Reader
 	// Reference is the owner reference that makes the owner the controller.
 	Reference metav1.OwnerReference
-	// Confirm is called before an adoption. It returns an error if the owner is
-	// no longer the one that was read.
-	Confirm func(ctx context.Context) error
+	// Field is that of the Index of the objects.
+	Field string
+	// NewList returns an empty list of the objects.
+	NewList func() client.ObjectList
 	// OnAdopt and OnRelease are called with the object as it was written.
 	OnAdopt, OnRelease func(obj T)
+
+	// confirmed reports whether the API server has confirmed the owner.
+	confirmed bool
+}
+
+// Cached claims the objects in the cache. They may be shared with it.
+func (c *Claimer[T]) Cached(ctx context.Context) ([]T, error) {
+	var candidates []T
+	for _, controller := range []string{string(c.Owner.GetUID()), NoController} {
+		found, err := c.list(ctx, c.Client, client.MatchingFields{c.Field: controller}, client.UnsafeDisableDeepCopy)
+		if err != nil {
+			return nil, err
+		}
+		candidates = append(candidates, found...)
+	}
+	return c.Claim(ctx, candidates)
+}
+
+// Live claims the objects that the API server lists.
+func (c *Claimer[T]) Live(ctx context.Context, options ...client.ListOption) ([]T, error) {
+	candidates, err := c.list(ctx, c.APIReader, options...)
+	if err != nil {
+		return nil, err
+	}
+	return c.Claim(ctx, candidates)
+}
+
+func (c *Claimer[T]) list(ctx context.Context, reader client.Reader, options ...client.ListOption) ([]T, error) {
+	list := c.NewList()
+	if err := reader.List(ctx, list, append(options, client.InNamespace(c.Owner.GetNamespace()))...); err != nil {
+		return nil, fmt.Errorf("listing the objects of %s: %w", c.Owner.GetName(), err)
+	}
+	var found []T
+	err := meta.EachListItem(list, func(item runtime.Object) error {
+		if obj, ok := item.(T); ok {
+			found = append(found, obj)
+		}
+		return nil
+	})
+	return found, err
 }
 
 // Claim adopts and releases candidates. It returns those that the owner controls
@@ -99,24 +145,22 @@ func Patch(ctx context.Context, c client.Client, from, to client.Object) error {
 // errChanged is the cause of the conflict that Confirm returns.
 var errChanged = errors.New("the object changed since it was read")
 
-// Confirm reads an object from the API server into live. It returns a conflict if
-// cached is outdated: the object was deleted, is being deleted, was created anew
-// under the same name, or has another spec.
-func Confirm(ctx context.Context, reader client.Reader, resource schema.GroupResource, cached, live client.Object) error {
-	if err := reader.Get(ctx, client.ObjectKeyFromObject(cached), live); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("reading %s %s: %w", resource.Resource, cached.GetName(), err)
+// Confirm asks the API server, once, whether the owner is still the one that was read. It
+// returns a conflict if the owner was deleted, is being deleted, was created anew under the
+// same name, or has another spec.
+func (c *Claimer[T]) Confirm(ctx context.Context) error {
+	if c.confirmed {
+		return nil
 	}
-	if live.GetUID() != cached.GetUID() || live.GetGeneration() != cached.GetGeneration() || !live.GetDeletionTimestamp().IsZero() {
-		return apierrors.NewConflict(resource, cached.GetName(), errChanged)
+	live, gvk := &metav1.PartialObjectMetadata{}, schema.FromAPIVersionAndKind(c.Reference.APIVersion, c.Reference.Kind)
+	live.SetGroupVersionKind(gvk)
+	key := client.ObjectKey{Namespace: c.Owner.GetNamespace(), Name: c.Owner.GetName()}
+	if err := c.APIReader.Get(ctx, key, live); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading %s %s: %w", gvk.Kind, key.Name, err)
 	}
+	if live.UID != c.Owner.GetUID() || live.Generation != c.Owner.GetGeneration() || !live.DeletionTimestamp.IsZero() {
+		return apierrors.NewConflict(schema.GroupResource{Group: gvk.Group, Resource: gvk.Kind}, key.Name, errChanged)
+	}
+	c.confirmed = true
 	return nil
-}
-
-// Pointers returns pointers to the items of a list.
-func Pointers[T any](items []T) []*T {
-	all := make([]*T, 0, len(items))
-	for i := range items {
-		all = append(all, &items[i])
-	}
-	return all
 }

@@ -1,8 +1,6 @@
 package ownership
 
 import (
-	"context"
-	"errors"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -29,19 +27,20 @@ func TestClaim(t *testing.T) {
 	set := newSet()
 	ours := *metav1.NewControllerRef(set, infrav1.GroupVersion.WithKind("CAPTMachineSet"))
 	objects := []client.Object{
-		newMachine("kept", "a", ours), newMachine("orphan", "a"), newMachine("relabelled", "b", ours), newMachine("other", "b"),
+		set, newMachine("kept", "a", ours), newMachine("orphan", "a"), newMachine("relabelled", "b", ours), newMachine("other", "b"),
 	}
 	c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(objects...).Build()
 	var list infrav1.CAPTMachineList
 	g.Expect(c.List(t.Context(), &list)).To(Succeed())
-	candidates := append(Pointers(list.Items), newMachine("deleted", "a"), newMachine("deleted-too", "b", ours))
+	candidates := []*infrav1.CAPTMachine{newMachine("deleted", "a"), newMachine("deleted-too", "b", ours)}
+	for i := range list.Items {
+		candidates = append(candidates, &list.Items[i])
+	}
 
 	var adopted, released []string
-	confirmed := 0
 	claimer := Claimer[*infrav1.CAPTMachine]{
 		Owner:  Owner{Object: set, Selector: labels.SelectorFromSet(labels.Set{"pool": "a"}), ClusterName: "production"},
-		Client: c, Reference: ours,
-		Confirm:   func(context.Context) error { confirmed++; return nil },
+		Client: c, APIReader: c, Reference: ours,
 		OnAdopt:   func(m *infrav1.CAPTMachine) { adopted = append(adopted, m.Name) },
 		OnRelease: func(m *infrav1.CAPTMachine) { released = append(released, m.Name) },
 	}
@@ -51,7 +50,6 @@ func TestClaim(t *testing.T) {
 	g.Expect(claimed).To(ConsistOf(HaveField("Name", "kept"), HaveField("Name", "orphan")))
 	g.Expect(adopted).To(Equal([]string{"orphan"}))
 	g.Expect(released).To(Equal([]string{"relabelled"}))
-	g.Expect(confirmed).To(Equal(2), "before each adoption")
 	g.Expect(list.Items).To(ContainElement(And(HaveField("Name", "orphan"), HaveField("OwnerReferences", BeEmpty()))), "the cached object is not changed")
 	for name, controlled := range map[string]bool{"kept": true, "orphan": true, "relabelled": false, "other": false} {
 		m := newMachine(name, "")
@@ -64,16 +62,15 @@ func TestClaim(t *testing.T) {
 	_, err = claimer.Claim(t.Context(), []*infrav1.CAPTMachine{outdated})
 	g.Expect(apierrors.IsConflict(err)).To(BeTrue(), "%v", err)
 
-	changed := errors.New("changed")
-	claimer.Confirm = func(context.Context) error { return changed }
+	claimer.confirmed = false
+	set.Generation++
 	claimed, err = claimer.Claim(t.Context(), []*infrav1.CAPTMachine{newMachine("other", "a")})
-	g.Expect(err).To(MatchError(changed))
+	g.Expect(apierrors.IsConflict(err)).To(BeTrue(), "the API server has another owner: %v", err)
 	g.Expect(claimed).To(BeEmpty())
 }
 
 func TestConfirm(t *testing.T) {
 	now := metav1.Now()
-	resource := infrav1.GroupVersion.WithResource("captmachinesets").GroupResource()
 	for name, c := range map[string]struct {
 		change   func(live *infrav1.CAPTMachineSet)
 		conflict bool
@@ -88,7 +85,10 @@ func TestConfirm(t *testing.T) {
 			live := newSet()
 			c.change(live)
 			reader := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(live).Build()
-			err := Confirm(t.Context(), reader, resource, newSet(), &infrav1.CAPTMachineSet{})
+			claimer := Claimer[*infrav1.CAPTMachine]{
+				Owner: Owner{Object: newSet()}, APIReader: reader, Reference: *metav1.NewControllerRef(live, infrav1.GroupVersion.WithKind("CAPTMachineSet")),
+			}
+			err := claimer.Confirm(t.Context())
 			NewWithT(t).Expect(apierrors.IsConflict(err)).To(Equal(c.conflict), "%v", err)
 			NewWithT(t).Expect(err != nil).To(Equal(c.conflict))
 		})

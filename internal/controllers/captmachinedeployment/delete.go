@@ -27,7 +27,8 @@ func (r *Reconciler) deleteSets(ctx context.Context, s *scope) error {
 	if len(s.sets) == 0 {
 		// The cache may not show sets that were just created. Their labels do not
 		// matter: a deployment that is being deleted keeps all that it controls.
-		if err := r.claimLive(ctx, s); err != nil {
+		var err error
+		if s.sets, err = s.claimer.Live(ctx); err != nil {
 			return err
 		}
 	}

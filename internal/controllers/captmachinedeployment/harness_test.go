@@ -20,7 +20,6 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/machines"
-	"github.com/appthrust/capt/internal/cluster/ownership"
 	"github.com/appthrust/capt/internal/cluster/workspace"
 	"github.com/appthrust/capt/internal/controllers/captmachineset"
 	"github.com/appthrust/capt/internal/testenv"
@@ -183,7 +182,10 @@ func setsOf(t *testing.T, namespace string) []*infrav1.CAPTMachineSet {
 	t.Helper()
 	var all infrav1.CAPTMachineSetList
 	NewWithT(t).Expect(env.Client.List(t.Context(), &all, client.InNamespace(namespace))).To(Succeed())
-	found := ownership.Pointers(all.Items)
+	var found []*infrav1.CAPTMachineSet
+	for i := range all.Items {
+		found = append(found, &all.Items[i])
+	}
 	slices.SortFunc(found, func(a, b *infrav1.CAPTMachineSet) int { return int(machines.Revision(a) - machines.Revision(b)) })
 	return found
 }

@@ -10,9 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/machines"
+	"github.com/appthrust/capt/internal/cluster/ownership"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
@@ -33,6 +35,8 @@ type scope struct {
 	// sets are the sets that the deployment controls. They may be shared with the
 	// cache.
 	sets []*infrav1.CAPTMachineSet
+	// claimer finds the sets.
+	claimer *ownership.Claimer[*infrav1.CAPTMachineSet]
 	// machines are the machines by the UID of their set.
 	machines map[types.UID][]machines.Machine
 
@@ -71,6 +75,13 @@ func (r *Reconciler) scope(_ context.Context, d *infrav1.CAPTMachineDeployment, 
 			Ready: ptr.Deref(d.Status.ReadyReplicas, 0), Available: ptr.Deref(d.Status.AvailableReplicas, 0),
 		},
 		previousRevision: d.Status.Revision,
+		claimer: &ownership.Claimer[*infrav1.CAPTMachineSet]{
+			Owner:  ownership.Owner{Object: d, Selector: selector, ClusterName: d.Spec.ClusterName},
+			Client: r.Client, APIReader: r.APIReader, Reference: machines.DeploymentReference(d), Field: setIndex,
+			NewList:   func() client.ObjectList { return &infrav1.CAPTMachineSetList{} },
+			OnAdopt:   func(set *infrav1.CAPTMachineSet) { setAdopted(set.Name).Record(r.Recorder, d, set) },
+			OnRelease: func(set *infrav1.CAPTMachineSet) { setReleased(set.Name).Record(r.Recorder, d, set) },
+		},
 	}
 	if c := meta.FindStatusCondition(d.Status.Conditions, infrav1.ProgressingCondition); c != nil {
 		s.previousReason = c.Reason

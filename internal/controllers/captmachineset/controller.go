@@ -68,8 +68,8 @@ type scope struct {
 	machinesRead bool
 	// nextHealthCheck is when a machine with a problem becomes unhealthy, or zero.
 	nextHealthCheck time.Duration
-	// confirmed reports whether the API server has confirmed the set.
-	confirmed bool
+	// claimer finds the machines of the set.
+	claimer *ownership.Claimer[*infrav1.CAPTMachine]
 }
 
 // SetupWithManager adds the controller and its watches to the manager.
@@ -119,7 +119,23 @@ func (r *Reconciler) scope(_ context.Context, set *infrav1.CAPTMachineSet, clust
 		return nil, fault.Stall(infrav1.SelectorMismatchReason, "spec.selector is invalid: %w", err)
 	}
 	set.Status.Selector = selector.String()
-	return &scope{set: set, cluster: cluster, selector: selector, now: r.Now()}, nil
+	return &scope{set: set, cluster: cluster, selector: selector, now: r.Now(), claimer: &ownership.Claimer[*infrav1.CAPTMachine]{
+		Owner:  ownership.Owner{Object: set, Selector: selector, ClusterName: set.Spec.ClusterName},
+		Client: r.Client, APIReader: r.APIReader, Reference: machines.SetReference(set), Field: controllerIndex,
+		NewList:   func() client.ObjectList { return &infrav1.CAPTMachineList{} },
+		OnAdopt:   func(m *infrav1.CAPTMachine) { machineAdopted(m.Name).Record(r.Recorder, set, m) },
+		OnRelease: func(m *infrav1.CAPTMachine) { machineReleased(m.Name).Record(r.Recorder, set, m) },
+	}}, nil
+}
+
+// readLive reads the set's machines from the API server. It fails if the set is no longer
+// the one that was read.
+func (s *scope) readLive(ctx context.Context) (err error) {
+	if err := s.claimer.Confirm(ctx); err != nil {
+		return err
+	}
+	s.machines, err = s.claimer.Live(ctx, client.MatchingLabelsSelector{Selector: s.selector})
+	return err
 }
 
 // setOwner makes the Cluster an owner of a set that no deployment controls. The

@@ -19,13 +19,14 @@ func (r *Reconciler) deleteMachines(ctx context.Context, s *scope) error {
 	if controllerutil.ContainsFinalizer(s.set, metav1.FinalizerOrphanDependents) {
 		return nil
 	}
-	if err := r.readMachines(ctx, s); err != nil {
+	var err error
+	if s.machines, err = s.claimer.Cached(ctx); err != nil {
 		return err
 	}
 	if len(s.machines) == 0 {
 		// The cache may not show machines that were just created. Their labels do
 		// not matter: a set that is being deleted keeps all that it controls.
-		if err := r.claimLive(ctx, s); err != nil {
+		if s.machines, err = s.claimer.Live(ctx); err != nil {
 			return err
 		}
 	}

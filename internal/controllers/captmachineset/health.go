@@ -41,7 +41,7 @@ func (r *Reconciler) healthy(ctx context.Context, s *scope) error {
 			"%s. %s, and at most %d may have one for a machine to be replaced (spec.healthCheck.maxUnhealthy)", describe(health.Unhealthy), describeTroubled(health), health.Limit)
 	}
 	// Machines are deleted only if the API server agrees with the cache.
-	if err := r.readLiveMachines(ctx, s); err != nil {
+	if err := s.readLive(ctx); err != nil {
 		return err
 	}
 	if health, err = r.health(ctx, s); err != nil {

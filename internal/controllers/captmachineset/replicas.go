@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,12 +28,12 @@ func (r *Reconciler) replicas(ctx context.Context, s *scope) error {
 	if problem := machines.SelectorProblem(s.selector, machines.Labels(s.set)); problem != "" {
 		return fault.Stall(infrav1.SelectorMismatchReason, "%s", problem)
 	}
-	if err := r.readMachines(ctx, s); err != nil {
+	var err error
+	if s.machines, err = s.claimer.Cached(ctx); err != nil {
 		return err
 	}
 	s.machinesRead = true
-	err := r.scale(ctx, s)
-	if err == nil {
+	if err = r.scale(ctx, s); err == nil {
 		err = r.updateInPlace(ctx, s)
 	}
 	s.updateCounts()
@@ -50,7 +49,7 @@ func (r *Reconciler) scale(ctx context.Context, s *scope) error {
 	if s.replicaDiff().Empty() {
 		return nil
 	}
-	if err := r.readLiveMachines(ctx, s); err != nil {
+	if err := s.readLive(ctx); err != nil {
 		return err
 	}
 	diff := s.replicaDiff()
@@ -79,22 +78,17 @@ func (s *scope) creationDisabled() bool {
 	return disabled
 }
 
-// scaleUp creates n machines, few at a time at first.
+// scaleUp creates n machines.
 func (r *Reconciler) scaleUp(ctx context.Context, s *scope, n int) error {
-	var mu sync.Mutex
 	var names []string
-	created, err := machines.SlowStart(n, func(int) error {
-		m, err := r.createMachine(ctx, s.set)
-		if err != nil {
-			return err
+	var err error
+	for len(names) < n && err == nil {
+		var m *infrav1.CAPTMachine
+		if m, err = r.createMachine(ctx, s.set); err == nil {
+			s.machines, names = append(s.machines, m), append(names, m.Name)
 		}
-		mu.Lock()
-		defer mu.Unlock()
-		s.machines = append(s.machines, m)
-		names = append(names, m.Name)
-		return nil
-	})
-	if created > 0 {
+	}
+	if len(names) > 0 {
 		slices.Sort(names)
 		scaledUp(names).Record(r.Recorder, s.set, nil)
 	}
@@ -122,18 +116,15 @@ func (r *Reconciler) createMachine(ctx context.Context, set *infrav1.CAPTMachine
 
 // scaleDown deletes machines.
 func (r *Reconciler) scaleDown(ctx context.Context, s *scope, victims []machines.Machine) error {
-	errs := make([]error, len(victims))
-	var wg sync.WaitGroup
-	for i, victim := range victims {
-		wg.Go(func() { errs[i] = r.deleteUnchanged(ctx, s.find(victim)) })
-	}
-	wg.Wait()
 	var names []string
-	for i, victim := range victims {
-		if errs[i] == nil {
-			names = append(names, victim.Name)
-			s.markDeleting(victim)
+	var errs []error
+	for _, victim := range victims {
+		if err := r.deleteUnchanged(ctx, s.find(victim)); err != nil {
+			errs = append(errs, err)
+			continue
 		}
+		names = append(names, victim.Name)
+		s.markDeleting(victim)
 	}
 	if len(names) > 0 {
 		scaledDown(names).Record(r.Recorder, s.set, nil)
