@@ -28,11 +28,10 @@ type process struct {
 	// run is the run's ID, and pod the name of the run's pod. Only runners have them.
 	run, pod string
 	// command are the arguments of a tool, changes reports whether it applies or
-	// destroys, describes whether it only describes a plan file, and dir is its working
-	// directory.
-	command            string
-	changes, describes bool
-	dir                string
+	// destroys, and dir is its working directory.
+	command string
+	changes bool
+	dir     string
 }
 
 // name identifies a tool in the journal.
@@ -153,7 +152,6 @@ func (w *harness) tool(proc procfs.Proc) (process, bool) {
 	p.workspace, p.dir = path[0]+"/"+path[1], cwd
 	p.command = strings.Join(arguments, " ")
 	p.changes = slices.Contains(arguments, "apply") || slices.Contains(arguments, "destroy")
-	p.describes = slices.Contains(arguments, "show")
 	return p, ok
 }
 
@@ -204,14 +202,12 @@ func (g *guard) watch(ctx context.Context, w *harness) {
 	}
 }
 
-// conflicts returns the tools that must not work at the same time: those of one workspace,
-// except a run's description of its plan beside the apply.
+// conflicts returns the tools that must not work at the same time: those of one workspace.
 func (l processList) conflicts() iter.Seq2[process, process] {
 	return func(yield func(process, process) bool) {
 		for i, one := range l.tools {
 			for _, other := range l.tools[i+1:] {
-				beside := one.parent == other.parent && one.describes != other.describes
-				if one.workspace == other.workspace && !beside && !yield(one, other) {
+				if one.workspace == other.workspace && !yield(one, other) {
 					return
 				}
 			}

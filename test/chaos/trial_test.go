@@ -145,18 +145,14 @@ func TestWindows(t *testing.T) {
 }
 
 func TestConflicts_areToolsOfOneWorkspace(t *testing.T) {
-	tool := func(workspace string, parent int, describes bool) process {
-		return process{workspace: workspace, parent: parent, describes: describes}
-	}
+	tool := func(workspace string, parent int) process { return process{workspace: workspace, parent: parent} }
 	for name, tc := range map[string]struct {
 		tools []process
 		want  int
 	}{
-		"other workspaces":                  {[]process{tool("ns/w0", 1, false), tool("ns/w1", 2, false)}, 0},
-		"a plan described beside its apply": {[]process{tool("ns/w0", 1, true), tool("ns/w0", 1, false)}, 0},
-		"two applies of a run":              {[]process{tool("ns/w0", 1, false), tool("ns/w0", 1, true), tool("ns/w0", 1, false)}, 1},
-		"two runs":                          {[]process{tool("ns/w0", 1, false), tool("ns/w0", 2, false)}, 1},
-		"a description of another run":      {[]process{tool("ns/w0", 1, true), tool("ns/w0", 2, false)}, 1},
+		"other workspaces":      {[]process{tool("ns/w0", 1), tool("ns/w1", 2)}, 0},
+		"two commands of a run": {[]process{tool("ns/w0", 1), tool("ns/w0", 1)}, 1},
+		"two runs":              {[]process{tool("ns/w0", 1), tool("ns/w0", 2)}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			found := 0

@@ -286,14 +286,6 @@ func readAll(file *os.File) string {
 	return string(text)
 }
 
-// Beside returns a session for a command that uses neither the backend nor the state, and
-// runs beside those of this session. It cannot initialise the directory.
-func (s *Session) Beside() *Session {
-	other := *s
-	other.reinit, other.served = nil, nil
-	return &other
-}
-
 // lockArgs returns the arguments for locking. The engine locks a Kubernetes state
 // before the first command. The tool locks all other states.
 func (s *Session) lockArgs() []string {

@@ -280,7 +280,7 @@ output "name" { value = terraform_data.a.output.name }
 		g.Expect(err).NotTo(HaveOccurred())
 
 		var found []change.Entry
-		shown, err := session.Beside().ShowPlan(ctx, w.PlanFile())
+		shown, err := session.ShowPlan(ctx, w.PlanFile())
 		g.Expect(err).NotTo(HaveOccurred())
 		defer shown.Close()
 		g.Expect(shown.Changes(func(e change.Entry) error {

@@ -86,6 +86,12 @@ func (r *Runner) hideSensitive(ctx context.Context, run *execution, failure *com
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), maskTimeout)
 	defer cancel()
 	plan, err := r.describer.described(ctx, run)
+	run.hide(messages, plan, err)
+}
+
+// hide masks sensitive values in messages and in the log of the apply. The error is why
+// there is no description of the plan.
+func (run *execution) hide(messages terraform.Diagnostics, plan *description, err error) {
 	if err != nil {
 		for i := range messages {
 			messages[i].Detail = fmt.Sprintf("The details are omitted, because sensitive values in them cannot be masked: %v", err)

@@ -12,12 +12,10 @@ import (
 	"github.com/appthrust/capt/internal/terraform/command"
 )
 
-// applied returns a run that has applied a plan with a description.
-func applied(d *describing) *execution {
-	d.ended, d.alone = make(chan struct{}), true
-	close(d.ended)
+// applied returns a run that has applied a plan.
+func applied() *execution {
 	run := &execution{
-		request: &terraform.Request{}, report: newReport(), description: d,
+		request: &terraform.Request{}, report: newReport(),
 		result: &terraform.Result{Plan: &terraform.PlanSummary{ID: "plan-1"}, Phases: []terraform.PhaseTime{{Name: terraform.PhaseApplying, Duration: time.Second}}},
 	}
 	_, _ = run.report.log.Write([]byte("planned\n"))
@@ -32,31 +30,31 @@ func messages(text string) terraform.Diagnostics {
 
 func TestHideSensitive_masksErrorsAndWarnings(t *testing.T) {
 	g := NewWithT(t)
-	mask := func(text string) string { return strings.ReplaceAll(text, "hunter2", "(sensitive value)") }
+	described := &description{mask: func(text string) string { return strings.ReplaceAll(text, "hunter2", "(sensitive value)") }}
 	failure := &command.Failure{Diagnostics: messages("hunter2 is too short")}
-	run := applied(&describing{plan: &description{mask: mask}})
+	run := applied()
+	run.description = described
 	newRunner(Config{}, nil).hideSensitive(t.Context(), run, failure)
 	g.Expect(failure.Diagnostics).To(Equal(messages("(sensitive value) is too short")))
 	g.Expect(string(run.report.log.Bytes())).To(Equal("planned\nError: (sensitive value) is too short\n"))
 
-	run = applied(&describing{plan: &description{mask: mask}})
-	run.result.Diagnostics = messages("hunter2 is deprecated")
+	run = applied()
+	run.description, run.result.Diagnostics = described, messages("hunter2 is deprecated")
 	newRunner(Config{}, nil).hideSensitive(t.Context(), run, nil)
 	g.Expect(run.result.Diagnostics).To(Equal(messages("(sensitive value) is deprecated")))
 }
 
 func TestHideSensitive_omitsWhatCannotBeMasked(t *testing.T) {
 	g := NewWithT(t)
-	failure := &command.Failure{Diagnostics: messages("hunter2 is too short")}
-	run := applied(&describing{err: errors.New("no space left")})
-	newRunner(Config{}, nil).hideSensitive(t.Context(), run, failure)
-	g.Expect(failure.Diagnostics[0].Summary).To(Equal("creating"))
-	g.Expect(failure.Diagnostics[0].Detail).To(Equal("The details are omitted, because sensitive values in them cannot be masked: no space left"))
+	run, diagnostics := applied(), messages("hunter2 is too short")
+	run.hide(diagnostics, nil, errors.New("no space left"))
+	g.Expect(diagnostics[0].Summary).To(Equal("creating"))
+	g.Expect(diagnostics[0].Detail).To(Equal("The details are omitted, because sensitive values in them cannot be masked: no space left"))
 	g.Expect(string(run.report.log.Bytes())).To(And(HavePrefix("planned\n"), ContainSubstring("is omitted"), Not(ContainSubstring("hunter2"))))
 }
 
 func TestHideSensitive_needsAPlan(t *testing.T) {
-	run := applied(&describing{err: errors.New("there is no plan file")})
+	run := applied()
 	run.result.Plan = nil
 	failure := &command.Failure{Diagnostics: messages("not found")}
 	newRunner(Config{}, nil).hideSensitive(t.Context(), run, failure)

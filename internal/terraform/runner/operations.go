@@ -42,8 +42,7 @@ func (r *Runner) perform(ctx context.Context, run *execution) error {
 // plan creates a plan and adds its summary to the result.
 func (r *Runner) plan(ctx context.Context, run *execution) (*command.PlanResult, error) {
 	run.report.enter(terraform.PhasePlanning)
-	run.forgetDescription()
-	run.storesApplied = false
+	run.description = nil
 	started := time.Now()
 	defer func() { run.phase(terraform.PhasePlanning, started) }()
 	run.session.ServeProviders(ctx)
@@ -140,8 +139,7 @@ func (r *Runner) applySaved(ctx context.Context, run *execution) error {
 		run.result.Outcome = terraform.OutcomeBlocked
 		return nil
 	}
-	run.changes = changes
-	run.forgetDescription()
+	run.changes, run.description = changes, nil
 	if err := os.WriteFile(r.workdir.PlanFile(), content, 0o600); err != nil {
 		return fmt.Errorf("writing the saved plan: %w", err)
 	}
@@ -171,7 +169,7 @@ func (r *Runner) planAndApply(ctx context.Context, run *execution) error {
 		return nil
 	}
 	if run.changesExisting() {
-		r.describer.describeBeside(ctx, run)
+		r.describer.storeChanges(ctx, run)
 	}
 	return r.apply(ctx, run)
 }

@@ -18,7 +18,7 @@ func (r *Runner) checkPolicies(ctx context.Context, run *execution) (denied bool
 		return false, nil
 	}
 	evaluation := policy.New(run.request.Policies, run.decidedPlan())
-	plan, err := r.describer.describeNow(ctx, run, func(plan *command.ShownPlan) error {
+	plan, err := r.describer.describe(ctx, run, func(plan *command.ShownPlan) error {
 		return plan.Planned(run.refreshOnly(), func(planned change.Planned) error { return evaluation.Add(ctx, planned) })
 	})
 	if err == nil {

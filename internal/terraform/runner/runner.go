@@ -105,10 +105,8 @@ type execution struct {
 	lockErr error
 	// changes are the changes of the plan to apply.
 	changes []terraform.Change
-	// description is the tool's description of the plan in the plan file, or nil. If
-	// storesApplied is set, its changes are stored after the apply.
-	description   *describing
-	storesApplied bool
+	// description is that of the plan in the plan file, or nil.
+	description *description
 	// secrets is set by redactor.
 	secrets      *terraform.Redactor
 	redactorOnce sync.Once
@@ -218,10 +216,6 @@ func (r *Runner) execute(ctx context.Context, run *execution) error {
 		err = r.performOnBackend(ctx, run)
 	}
 	r.hideSensitive(ctx, run, command.AsFailure(err))
-	if run.storesApplied {
-		r.describer.storeApplied(ctx, run)
-	}
-	run.forgetDescription()
 	return err
 }
 
