@@ -12,7 +12,6 @@ const (
 	PhasePlanning     Phase = "Planning"
 	PhaseApplying     Phase = "Applying"
 	PhaseDestroying   Phase = "Destroying"
-	PhaseFinishing    Phase = "Finishing"
 	// PhaseWritingState is the phase of a run that changes only the state.
 	PhaseWritingState Phase = "WritingState"
 )

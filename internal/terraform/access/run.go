@@ -27,6 +27,19 @@ func ReadRun(ctx context.Context, reader client.Reader, run terraform.Run) (*cor
 	return secret, nil
 }
 
+// PendingRequest returns the request of a run, or nil if the run has already started. It
+// returns an error if the request is not the one with which the manager created the run.
+func PendingRequest(ctx context.Context, reader client.Reader, run terraform.Run) (*terraform.Request, error) {
+	if run.Request != nil {
+		return run.Request, nil
+	}
+	secret, err := ReadRun(ctx, reader, run)
+	if err != nil || record.Claimed(secret) || record.Finished(secret) {
+		return nil, err
+	}
+	return record.CheckedRequest(secret, run)
+}
+
 func ofAnother(secret *corev1.Secret, run terraform.Run) bool {
 	owner := metav1.GetControllerOfNoCopy(secret)
 	return owner != nil && string(owner.UID) != run.WorkspaceUID

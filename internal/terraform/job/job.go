@@ -68,7 +68,7 @@ func key(run terraform.Run) client.ObjectKey {
 // Start creates the Job and the objects that it needs, the Job last: if it
 // exists, all others do. Start continues after an earlier, interrupted Start.
 func (e *Executor) Start(ctx context.Context, run terraform.Run) error {
-	request, err := e.request(ctx, run)
+	request, err := access.PendingRequest(ctx, e.Reader, run)
 	if err == nil && request == nil {
 		return nil
 	}
@@ -84,19 +84,6 @@ func (e *Executor) Start(ctx context.Context, run terraform.Run) error {
 	}
 	klog.FromContext(ctx).V(2).Info("Started Job", "run", run.ID, "job", klog.KObj(job))
 	return nil
-}
-
-// request returns the request of a run, or nil if it has already started. It returns an
-// error if the request is not the one with which the manager created the run.
-func (e *Executor) request(ctx context.Context, run terraform.Run) (*terraform.Request, error) {
-	if run.Request != nil {
-		return run.Request, nil
-	}
-	secret, err := access.ReadRun(ctx, e.Reader, run)
-	if err != nil || record.Claimed(secret) || record.Finished(secret) {
-		return nil, err
-	}
-	return record.CheckedRequest(secret, run)
 }
 
 func (e *Executor) start(ctx context.Context, run terraform.Run, request *terraform.Request) (*batchv1.Job, error) {

@@ -7,9 +7,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -84,10 +86,10 @@ func New(options Options) *Executor {
 
 // Start starts the run unless it has already started.
 func (e *Executor) Start(ctx context.Context, run terraform.Run) error {
-	if e.isChild(run) {
+	if e.child(run) != nil {
 		return nil
 	}
-	request, err := e.request(ctx, run)
+	request, err := access.PendingRequest(ctx, e.Reader, run)
 	if err != nil || request == nil {
 		return err
 	}
@@ -156,19 +158,6 @@ func (e *Executor) start(ctx context.Context, run terraform.Run, kubeconfig []by
 func namespaceArg(run terraform.Run) string { return "--namespace=" + run.Namespace }
 func runArg(run terraform.Run) string       { return "--run=" + run.ID }
 
-// request returns the request of a run, or nil if it has already started. It returns an
-// error if the request is not the one with which the manager created the run.
-func (e *Executor) request(ctx context.Context, run terraform.Run) (*terraform.Request, error) {
-	if run.Request != nil {
-		return run.Request, nil
-	}
-	secret, err := access.ReadRun(ctx, e.Reader, run)
-	if err != nil || record.Claimed(secret) || record.Finished(secret) {
-		return nil, err
-	}
-	return record.CheckedRequest(secret, run)
-}
-
 // exited removes a child and calls OnExit.
 func (e *Executor) exited(run terraform.Run, c *child) {
 	e.mu.Lock()
@@ -182,7 +171,7 @@ func (e *Executor) exited(run terraform.Run, c *child) {
 
 // Observe returns the liveness of the run's process.
 func (e *Executor) Observe(ctx context.Context, run terraform.Run) (terraform.Liveness, error) {
-	if e.isChild(run) {
+	if e.child(run) != nil {
 		return terraform.LivenessRunning, nil
 	}
 	identity, err := e.identity(ctx, run)
@@ -209,11 +198,11 @@ func (e *Executor) Observe(ctx context.Context, run terraform.Run) (terraform.Li
 	return terraform.LivenessRunning, nil
 }
 
-func (e *Executor) isChild(run terraform.Run) bool {
+// child returns the runner of a run if this manager watches it, or nil.
+func (e *Executor) child(run terraform.Run) *child {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	_, exists := e.children[keyOf(run)]
-	return exists
+	return e.children[keyOf(run)]
 }
 
 func (e *Executor) identity(ctx context.Context, run terraform.Run) (*record.Identity, error) {
@@ -233,37 +222,30 @@ func (e *Executor) observePod(ctx context.Context, identity *record.Identity) (t
 
 // Stop asks the runner to stop gracefully.
 func (e *Executor) Stop(ctx context.Context, run terraform.Run) error {
-	e.mu.Lock()
-	c, exists := e.children[keyOf(run)]
-	e.mu.Unlock()
-	if !exists {
-		if liveness, err := e.Observe(ctx, run); err != nil || liveness != terraform.LivenessRunning {
+	c := e.child(run)
+	if c == nil {
+		// Observe watches a runner that an earlier manager started.
+		if _, err := e.Observe(ctx, run); err != nil {
 			return err
 		}
-		e.mu.Lock()
-		c, exists = e.children[keyOf(run)]
-		e.mu.Unlock()
-		if !exists {
-			return nil
-		}
+		c = e.child(run)
 	}
-	return c.signal(syscall.SIGTERM)
+	return c.stop()
 }
 
 // End stops a run whose record was deleted. A process that an earlier manager started is
 // not found: the lock of the state keeps others away from it.
 func (e *Executor) End(_ context.Context, run terraform.Run) (bool, error) {
-	e.mu.Lock()
-	c, exists := e.children[keyOf(run)]
-	e.mu.Unlock()
-	if !exists {
-		return true, nil
-	}
-	return false, c.signal(syscall.SIGTERM)
+	c := e.child(run)
+	return c == nil, c.stop()
 }
 
-func (c *child) signal(signal syscall.Signal) error {
-	if err := syscall.Kill(c.pid, signal); err != nil && !errors.Is(err, syscall.ESRCH) {
+// stop asks the runner to stop gracefully. It does nothing without a runner.
+func (c *child) stop() error {
+	if c == nil {
+		return nil
+	}
+	if err := syscall.Kill(c.pid, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("stopping runner: %w", err)
 	}
 	return nil
@@ -298,19 +280,25 @@ func (e *Executor) logFile(run terraform.Run) string {
 	return filepath.Join(e.WorkDir, "runs", run.Namespace, run.ID+".log")
 }
 
-// Shutdown asks all children to stop gracefully and waits for them to exit. The
+// Run blocks until ctx is cancelled and then shuts down the children. It is a
+// runnable of the manager.
+func (e *Executor) Run(ctx context.Context) error {
+	<-ctx.Done()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.Grace)
+	defer cancel()
+	return e.shutdown(ctx)
+}
+
+// shutdown asks all children to stop gracefully and waits for them to exit. The
 // next manager continues interrupted runs.
-func (e *Executor) Shutdown(ctx context.Context) error {
+func (e *Executor) shutdown(ctx context.Context) error {
 	e.mu.Lock()
 	e.stopping = true
-	var children []*child
-	for _, c := range e.children {
-		children = append(children, c)
-	}
+	children := slices.Collect(maps.Values(e.children))
 	e.mu.Unlock()
 	var errs []error
 	for _, c := range children {
-		errs = append(errs, c.signal(syscall.SIGTERM))
+		errs = append(errs, c.stop())
 	}
 	for _, c := range children {
 		select {

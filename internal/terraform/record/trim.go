@@ -22,10 +22,11 @@ var trimmedResult = []byte("trimmed")
 // megabyte each, and every workspace has several. Never update a trimmed Secret
 // as a whole: patch it, or read it from the API server first.
 func Trim(secret *corev1.Secret) {
-	switch secret.Labels[componentLabel] {
-	case ComponentRun:
+	component := secret.Labels[componentLabel]
+	switch {
+	case component == ComponentRun:
 		trimRun(secret)
-	case ComponentPlan, ComponentSnapshot, ComponentState, ComponentRescue, ComponentModule, ComponentTransfer, ComponentToken:
+	case slices.Contains(InternalComponents(), component):
 		secret.Data = nil
 	}
 }
