@@ -3,31 +3,10 @@ package runner
 import (
 	"bytes"
 	"encoding/json"
+	"reflect"
 
-	"github.com/appthrust/capt/internal/terraform/command"
 	"github.com/appthrust/capt/internal/terraform/statefile"
 )
-
-// rescuedState is a state that an earlier run stored in Secrets.
-type rescuedState struct {
-	command.UnsavedState
-	// workspace is the UID of the workspace that left it.
-	workspace string
-}
-
-// mayHaveLeft reports whether an earlier run of the workspace may have left a state,
-// and not one of a deleted workspace of the same name. It decides only if the backend
-// has no state.
-func (run *execution) mayHaveLeft(state rescuedState) bool {
-	left, err := statefile.Identify(state.Content)
-	if err != nil || !run.request.State.Exists() {
-		return false
-	}
-	if lineage := run.request.State.Lineage; lineage != "" {
-		return lineage == left.Lineage
-	}
-	return state.workspace == run.request.Workspace.UID
-}
 
 // sameState reports whether two states are the same version of a state.
 func sameState(a, b []byte) bool {
@@ -42,12 +21,7 @@ func sameState(a, b []byte) bool {
 func equalJSON(a, b []byte) bool {
 	x, xErr := decodeNumbers(a)
 	y, yErr := decodeNumbers(b)
-	if xErr != nil || yErr != nil {
-		return false
-	}
-	left, leftErr := json.Marshal(x)
-	right, rightErr := json.Marshal(y)
-	return leftErr == nil && rightErr == nil && string(left) == string(right)
+	return xErr == nil && yErr == nil && reflect.DeepEqual(x, y)
 }
 
 // decodeNumbers decodes JSON without rounding its numbers.

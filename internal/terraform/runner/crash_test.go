@@ -27,7 +27,7 @@ func TestSavedState_continuesAfterALostResponse(t *testing.T) {
 	a, r := newAPI(t)
 	a.storeState(g, oneResource)
 	run := onFile(t, r)
-	g.Expect(r.files.openState(t.Context(), run)).To(Succeed())
+	g.Expect(r.inSecret.openState(t.Context(), run)).To(Succeed())
 	once := true
 	a.intercept = func(method, path string, body []byte) *metav1.Status {
 		if method == http.MethodPatch && strings.Contains(path, "tfstate") && once {
@@ -43,7 +43,7 @@ func TestSavedState_continuesAfterALostResponse(t *testing.T) {
 	_ = run.state.sync(t.Context())
 	g.Expect(a.saved(g)).To(Equal(twoResources))
 	write(g, run, threeResources)
-	err := r.files.closeState(t.Context(), run, nil)
+	err := r.inSecret.closeState(t.Context(), run, nil)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(a.saved(g)).To(Equal(threeResources))
 }
@@ -57,7 +57,7 @@ func TestOpenState_savesARescuedState(t *testing.T) {
 	next := onFile(t, r)
 	next.request.Rescued = []string{run.result.Rescued}
 	a.storeRun(g, r.RunID)
-	g.Expect(r.files.openState(t.Context(), next)).To(Succeed())
+	g.Expect(r.inSecret.openState(t.Context(), next)).To(Succeed())
 	g.Expect(a.saved(g)).To(Equal(twoResources))
 	g.Expect(record.Saved(a.secret(g, record.SecretName(r.RunID)))).To(ConsistOf(run.result.Rescued), "also if the run is lost later")
 }
@@ -74,7 +74,7 @@ func TestOpenState_recordsARescuedStateThatIsSavedAlready(t *testing.T) {
 	next := onFile(t, r)
 	same, outdated := record.RescueName(r.RunID, []byte(twoResources)), record.RescueName(r.RunID, []byte(oneResource))
 	next.request.Rescued = []string{same, outdated}
-	g.Expect(r.files.openState(t.Context(), next)).To(Succeed())
+	g.Expect(r.inSecret.openState(t.Context(), next)).To(Succeed())
 	g.Expect(record.Saved(a.secret(g, record.SecretName(r.RunID)))).To(ConsistOf(same), "nothing shows that the other one was saved")
 }
 
@@ -106,7 +106,7 @@ func TestRescueAfter_reportsOnlyPushedStatesAsSaved(t *testing.T) {
 			run := scripted(t, r, `[ -e terraform.tfstate ] && exit 1; [ "$1 $2" = "state pull" ] && echo '`+twoResources+`'; exit 0`)
 			run.request.State.Lineage = "l"
 			g.Expect(os.WriteFile(filepath.Join(run.session.Root, "errored.tfstate"), []byte(errored), 0o600)).To(Succeed())
-			_, _ = r.backend.rescueAfter(t.Context(), run)
+			_, _ = r.inTool.rescueAfter(t.Context(), run)
 			g.Expect(run.result.Saved).To(BeEmpty(), "the controller deletes the Secrets of saved states")
 		})
 	}
@@ -125,7 +125,7 @@ esac`)
 	encrypted := strings.Replace(encryptedState, `"serial":7`, `"serial":9`, 1)
 	g.Expect(os.WriteFile(filepath.Join(run.session.Root, "errored.tfstate"), []byte(encrypted), 0o600)).To(Succeed())
 
-	saved, err := r.backend.rescueAfter(t.Context(), run)
+	saved, err := r.inTool.rescueAfter(t.Context(), run)
 
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(saved).To(BeTrue())
@@ -178,12 +178,12 @@ func TestCloseState_failsWithoutAState(t *testing.T) {
 			a, r := newAPI(t)
 			a.storeState(g, oneResource)
 			run := onFile(t, r)
-			g.Expect(r.files.openState(t.Context(), run)).To(Succeed())
+			g.Expect(r.inSecret.openState(t.Context(), run)).To(Succeed())
 			g.Expect(change(run.session.StateFile())).To(Succeed())
 			run.phase(terraform.PhaseApplying, time.Now())
 			run.result.Outcome = terraform.OutcomeSucceeded
 			err := r.readOutputs(t.Context(), run)
-			closeErr := r.files.closeState(t.Context(), run, nil)
+			closeErr := r.inSecret.closeState(t.Context(), run, nil)
 			g.Expect(err != nil || closeErr != nil).To(BeTrue(), "the applied changes are in no state")
 		})
 	}
@@ -197,7 +197,7 @@ func TestRestore_acceptsOnlyStates(t *testing.T) {
 	run.result.Plan = &terraform.PlanSummary{}
 	g.Expect(r.storage.store(t.Context(), run, "plan-0123", record.ComponentPlan, []byte("PK\x03\x04 not a state"), nil)).To(Succeed())
 	run.request.Operation, run.request.Snapshot = terraform.OperationRestoreState, "plan-0123"
-	g.Expect(r.performOnFile(t.Context(), run)).To(MatchError(ContainSubstring("is not a snapshot of this workspace")))
+	g.Expect(r.performOnSecret(t.Context(), run)).To(MatchError(ContainSubstring("is not a snapshot of this workspace")))
 	g.Expect(a.saved(g)).To(Equal(oneResource))
 }
 
@@ -206,7 +206,7 @@ func TestSaveAfterCrash_withoutALock(t *testing.T) {
 	a, r := newAPI(t)
 	a.storeState(g, oneResource)
 	run := onFile(t, r)
-	g.Expect(r.files.openState(t.Context(), run)).To(Succeed())
+	g.Expect(r.inSecret.openState(t.Context(), run)).To(Succeed())
 	write(g, run, twoResources)
 	run.state = nil
 	g.Expect(r.saveAfterCrash(t.Context(), run)).To(Succeed())
@@ -219,7 +219,7 @@ func TestObserveBackend_isUncertainIfAStateIsNotSaved(t *testing.T) {
 	run := scripted(t, r, `[ "$1 $2" = "state pull" ] && echo '`+emptyState+`'; exit 0`)
 	g.Expect(os.WriteFile(filepath.Join(run.session.Root, "errored.tfstate"), []byte(threeResources), 0o600)).To(Succeed())
 	run.phase(terraform.PhaseApplying, time.Now())
-	r.backend.observeBackend(t.Context(), run)
+	r.inTool.observeBackend(t.Context(), run)
 	g.Expect(run.result.StateUncertain).To(BeTrue())
 }
 
@@ -228,7 +228,7 @@ func TestSavedState_isSavedOnAFullDisk(t *testing.T) {
 	a, r := newAPI(t)
 	a.storeState(g, oneResource)
 	run := onFile(t, r)
-	g.Expect(r.files.openState(t.Context(), run)).To(Succeed())
+	g.Expect(r.inSecret.openState(t.Context(), run)).To(Succeed())
 	write(g, run, twoResources)
 	g.Expect(os.Remove(run.session.StateFile() + ".base")).To(Succeed())
 	g.Expect(os.Mkdir(run.session.StateFile()+".base", 0o700)).To(Succeed())

@@ -3,7 +3,6 @@ package runner
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -127,57 +126,6 @@ func (l *stateLock) unlock(ctx context.Context, request *terraform.Request) erro
 		}
 		return nil
 	})
-}
-
-// persist retries write until it succeeds, fails permanently or persistTimeout has
-// passed. A run must record what it did even if the API server is unavailable for a
-// while. It ignores the cancellation of ctx.
-func persist(ctx context.Context, what string, write func(context.Context) error) error {
-	return retry(ctx, persistTimeout, what, isPermanent, write)
-}
-
-// isPermanent reports whether the API server would answer the same to another attempt.
-func isPermanent(err error) bool {
-	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsNotFound(err) || apierrors.IsRequestEntityTooLargeError(err)
-}
-
-// retry calls write until it succeeds, fails permanently, the timeout has passed or the user
-// gives up. A permanentError is always permanent. It ignores the cancellation of ctx.
-func retry(ctx context.Context, timeout time.Duration, what string, isPermanent func(error) bool, write func(context.Context) error) error {
-	user := patienceOf(ctx)
-	timeout = user.limit(timeout)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
-	defer cancel()
-	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 10*time.Second) {
-		err := user.attempt(ctx, write)
-		var permanent *permanentError
-		if err == nil || errors.As(err, &permanent) || isPermanent(err) {
-			return wrap(what, err)
-		}
-		user.waitFor(what, err)
-		select {
-		case <-ctx.Done():
-			return wrap(what, fmt.Errorf("giving up after %s: %w", timeout, err))
-		case <-user.gaveUp():
-			return wrap(what, fmt.Errorf("interrupted: %w", err))
-		case <-time.After(wait):
-		}
-	}
-}
-
-// permanentError is an error that a retry does not fix.
-type permanentError struct{ error }
-
-func (e *permanentError) Unwrap() error { return e.error }
-
-// persistTimeout is how long a runner waits for an unavailable API server.
-const persistTimeout = 30 * time.Minute
-
-func wrap(what string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", what, err)
 }
 
 // holder returns the name of the lock's holder for users.

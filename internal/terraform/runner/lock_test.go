@@ -203,7 +203,7 @@ func TestBreakingLock_performsOnceUnlessTheLockMayBeBroken(t *testing.T) {
 			run := newExecution()
 			run.locked, run.request.BreakLock = tc.heldByRun, tc.breakLock
 			attempts := 0
-			err := r.backend.breakingLock(t.Context(), run, func() error { attempts++; return tc.err })
+			err := r.inTool.breakingLock(t.Context(), run, func() error { attempts++; return tc.err })
 			if tc.err == nil {
 				g.Expect(err).NotTo(HaveOccurred())
 			} else {

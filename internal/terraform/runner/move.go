@@ -38,7 +38,7 @@ func (r *Runner) moveState(ctx context.Context, run *execution) error {
 	}
 	run.report.enter(terraform.PhaseWritingState)
 	started := time.Now()
-	err = r.backend.breakingLock(ctx, run, func() error { return r.writeTarget(ctx, run, content) })
+	err = r.inTool.breakingLock(ctx, run, func() error { return r.writeTarget(ctx, run, content) })
 	run.phase(terraform.PhaseWritingState, started)
 	if run.state != nil {
 		// Whatever is in the file is also in the other backend.
@@ -59,10 +59,10 @@ func (r *Runner) readSource(ctx context.Context, source *execution) ([]byte, err
 		return nil, err
 	}
 	if source.locked {
-		if err := r.files.openState(ctx, source); err != nil {
+		if err := r.inSecret.openState(ctx, source); err != nil {
 			return nil, err
 		}
-	} else if err := r.backend.breakingLock(ctx, source, func() error { return r.backend.pushRescued(ctx, source) }); err != nil {
+	} else if err := r.inTool.breakingLock(ctx, source, func() error { return r.inTool.pushRescued(ctx, source) }); err != nil {
 		return nil, err
 	}
 	// The tool writes both copies in the same form, so that they can be compared.

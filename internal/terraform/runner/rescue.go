@@ -8,7 +8,37 @@ import (
 
 	"github.com/appthrust/capt/internal/terraform/command"
 	"github.com/appthrust/capt/internal/terraform/record"
+	"github.com/appthrust/capt/internal/terraform/statefile"
 )
+
+// leftState is a state that an earlier run left in the working directory or in Secrets,
+// because its backend did not have it.
+type leftState struct {
+	command.UnsavedState
+	// name is the name under which it is stored in Secrets, if it is.
+	name string
+	// workspace is the UID of the workspace that left it, and own is set if the workspace of
+	// the run may continue it in any case.
+	workspace string
+	own       bool
+}
+
+// mayHaveLeft reports whether an earlier run of the workspace may have left a state,
+// and not one of a deleted workspace of the same name. It decides only if the backend
+// has no state.
+func (run *execution) mayHaveLeft(state leftState) bool {
+	if state.own {
+		return true
+	}
+	left, err := statefile.Identify(state.Content)
+	if err != nil || !run.request.State.Exists() {
+		return false
+	}
+	if lineage := run.request.State.Lineage; lineage != "" {
+		return lineage == left.Lineage
+	}
+	return state.workspace == run.request.Workspace.UID
+}
 
 // rescuer stores states that their backend does not accept in other Secrets, and finds those
 // that earlier runs stored.
@@ -16,6 +46,16 @@ type rescuer struct {
 	storage *storage
 	secret  *runSecret
 	workdir *command.Workdir
+}
+
+// leftInDir returns the states that earlier runs left in the working directory.
+func (r *rescuer) leftInDir(run *execution) ([]leftState, error) {
+	unsaved, err := command.UnsavedStates(r.workdir.Dir)
+	var left []leftState
+	for _, state := range unsaved {
+		left = append(left, leftState{UnsavedState: state, workspace: r.workdir.Owner(), own: r.workdir.OwnedBy(run.request.Workspace.UID)})
+	}
+	return left, err
 }
 
 // findRescued returns the name under which an earlier run has stored a state, or an empty
@@ -34,7 +74,7 @@ func (r *rescuer) findRescued(ctx context.Context, run *execution, state []byte)
 // eachRescued calls save with each state that earlier runs stored in Secrets, and adds
 // those that it saved to the result. It records them at once: when the run has changed the
 // state, and is then lost, nothing else shows that they were saved.
-func (r *rescuer) eachRescued(ctx context.Context, run *execution, save func(name string, state rescuedState) (bool, error)) error {
+func (r *rescuer) eachRescued(ctx context.Context, run *execution, save func(leftState) (bool, error)) error {
 	recorded := true
 	for _, name := range run.request.Rescued {
 		content, first, err := r.storage.load(ctx, run.request.Workspace.Namespace, name)
@@ -46,9 +86,9 @@ func (r *rescuer) eachRescued(ctx context.Context, run *execution, save func(nam
 		if err != nil {
 			return err
 		}
-		saved, err := save(name, rescuedState{
+		saved, err := save(leftState{
 			UnsavedState: command.UnsavedState{Content: content, Bases: first.Annotations[record.BasesAnnotation]},
-			workspace:    first.Annotations[record.WorkspaceUIDAnnotation],
+			name:         name, workspace: first.Annotations[record.WorkspaceUIDAnnotation],
 		})
 		if err != nil {
 			return err
@@ -72,17 +112,12 @@ func (r *rescuer) eachRescued(ctx context.Context, run *execution, save func(nam
 
 // storeUnsaved stores the unsaved states of the working directory in Secrets.
 func (r *rescuer) storeUnsaved(ctx context.Context, run *execution) error {
-	return persist(ctx, "storing a rescued state", func(ctx context.Context) error { return r.tryStoreUnsaved(ctx, run) })
-}
-
-// tryStoreUnsaved is one attempt of storeUnsaved.
-func (r *rescuer) tryStoreUnsaved(ctx context.Context, run *execution) error {
 	unsaved, err := command.UnsavedStates(r.workdir.Dir)
 	if err != nil {
 		return err
 	}
 	for _, state := range unsaved {
-		if err := r.tryRescue(ctx, run, state.Content, state.Bases); err != nil {
+		if err := r.tryStoreRescued(ctx, run, state.Content, state.Bases); err != nil {
 			return err
 		}
 	}
@@ -94,12 +129,12 @@ func (r *rescuer) tryStoreUnsaved(ctx context.Context, run *execution) error {
 // it continues, if they are known.
 func (r *rescuer) storeRescued(ctx context.Context, run *execution, state []byte, bases string) error {
 	return persist(ctx, "storing a rescued state", func(ctx context.Context) error {
-		return r.tryRescue(ctx, run, state, bases)
+		return r.tryStoreRescued(ctx, run, state, bases)
 	})
 }
 
-// tryRescue is one attempt of storeRescued.
-func (r *rescuer) tryRescue(ctx context.Context, run *execution, state []byte, bases string) error {
+// tryStoreRescued is one attempt of storeRescued.
+func (r *rescuer) tryStoreRescued(ctx context.Context, run *execution, state []byte, bases string) error {
 	name := record.RescueName(r.storage.runID, state)
 	if err := r.storage.store(ctx, run, name, record.ComponentRescue, state, r.rescueAnnotations(run, bases)); err != nil {
 		return err

@@ -64,8 +64,8 @@ type Runner struct {
 	lease     *stateLock
 	storage   *storage
 	rescue    *rescuer
-	files     *stateFiles
-	backend   *toolBackend
+	inSecret  *secretBackend
+	inTool    *toolBackend
 	describer *describer
 }
 
@@ -77,8 +77,8 @@ func newRunner(config Config, kube *kube) *Runner {
 	return &Runner{
 		Config: config, kube: kube, workdir: workdir, secret: secret, storage: stored, rescue: rescue,
 		lease:     &stateLock{kube: kube, namespace: config.Namespace, runID: config.RunID},
-		files:     &stateFiles{kube: kube, rescue: rescue, workdir: workdir},
-		backend:   &toolBackend{rescue: rescue, workdir: workdir},
+		inSecret:  &secretBackend{kube: kube, rescue: rescue, workdir: workdir},
+		inTool:    &toolBackend{rescue: rescue, workdir: workdir},
 		describer: &describer{storage: stored, workdir: workdir},
 	}
 }
@@ -99,8 +99,8 @@ type execution struct {
 	creates bool
 	// enter is what an OperationShell does with the prepared working directory.
 	enter func(ctx context.Context, session *command.Session) error
-	// print, if set, is called with each line of the log that the engine writes, and
-	// lockErr is why the lock was not released: a shell has no other result.
+	// print is called with each line of the log of a shell, and lockErr is why its lock was
+	// not released.
 	print   func(line string)
 	lockErr error
 	// changes are the changes of the plan to apply.
@@ -178,13 +178,15 @@ func (r *Runner) execute(ctx context.Context, run *execution) error {
 		return err
 	}
 	defer used.Release()
+	others, releaseOthers := othersRunning(r.WorkDir, request.Workspace)
+	defer releaseOthers()
 	*r.workdir = command.Workdir{
 		Tool:  tool,
 		Dir:   workspaceDir(r.WorkDir, request.Workspace.Namespace, request.Workspace.Name),
 		Cache: filepath.Join(r.WorkDir, "templates"), PluginCache: filepath.Join(r.WorkDir, "plugins"),
 		Providers: r.Providers, CLIConfig: r.CLIConfig, Inherit: r.Inherit,
 		Archive: r.storage.loadContent(request.Workspace.Namespace),
-		Others:  r.othersRunning(), Log: &run.report.log, OnEvent: run.report.observe,
+		Others:  others, Log: &run.report.log, OnEvent: run.report.observe,
 	}
 	if err := r.enterSandbox(run); err != nil {
 		return err
@@ -211,7 +213,7 @@ func (r *Runner) execute(ctx context.Context, run *execution) error {
 	}
 	defer run.session.StopProviders()
 	if run.locked {
-		err = r.performOnFile(ctx, run)
+		err = r.performOnSecret(ctx, run)
 	} else {
 		err = r.performOnBackend(ctx, run)
 	}

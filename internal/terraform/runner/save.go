@@ -28,7 +28,7 @@ func Save(ctx context.Context, config Config) error {
 	}
 	r := newRunner(config, kube)
 	var secret *corev1.Secret
-	err = retry(ctx, saveTimeout, "reading the run", isMissing, func(ctx context.Context) (err error) {
+	err = retry(ctx, saveTimeout, "reading the run", apierrors.IsNotFound, func(ctx context.Context) (err error) {
 		secret, err = r.kube.secret(ctx, r.Namespace, record.SecretName(r.RunID))
 		return err
 	})
@@ -51,7 +51,7 @@ func Save(ctx context.Context, config Config) error {
 		request: request, report: newReport(),
 		result: &terraform.Result{RunID: r.RunID, Operation: request.Operation, StartedAt: time.Now()},
 	}
-	return retry(ctx, saveTimeout, "saving the state", isMissing, func(ctx context.Context) error { return r.saveAfterCrash(ctx, run) })
+	return retry(ctx, saveTimeout, "saving the state", apierrors.IsNotFound, func(ctx context.Context) error { return r.saveAfterCrash(ctx, run) })
 }
 
 // hasAnyUnsaved reports whether a runner left a state in any working directory.
@@ -86,7 +86,7 @@ func (r *Runner) saveAfterCrash(ctx context.Context, run *execution) error {
 		// The run had not taken the lock, or a user has broken or deleted it.
 		return r.rescue.storeUnsaved(ctx, run)
 	}
-	return r.files.readSaved(ctx, run)
+	return r.inSecret.readSaved(ctx, run)
 }
 
 // saveState saves the state that a lost run left in the working directory. Without
@@ -102,9 +102,9 @@ func (r *Runner) saveState(ctx context.Context, run *execution) error {
 	}
 	run.result.Outcome = terraform.OutcomeSucceeded
 	if !run.locked {
-		return r.rescue.storeUnsaved(ctx, run)
+		return persist(ctx, "storing a rescued state", func(ctx context.Context) error { return r.rescue.storeUnsaved(ctx, run) })
 	}
-	if err := r.files.readSaved(ctx, run); err != nil {
+	if err := r.inSecret.readSaved(ctx, run); err != nil {
 		return err
 	}
 	run.observeState(ctx)

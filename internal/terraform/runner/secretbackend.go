@@ -7,12 +7,15 @@ import (
 	"fmt"
 	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/appthrust/capt/internal/terraform/command"
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
-// stateFiles keeps the state file of a run and the Secret of the Kubernetes backend the same.
-type stateFiles struct {
+// secretBackend keeps the state file of a run and the Secret of the Kubernetes backend the
+// same.
+type secretBackend struct {
 	kube    *kube
 	rescue  *rescuer
 	workdir *command.Workdir
@@ -21,20 +24,8 @@ type stateFiles struct {
 // saveUnsaved saves the states that earlier runs left in the working directory. A
 // state that does not continue the saved one is outdated, or belongs to a branch
 // that only a user can merge: it is kept in Secrets and does not stop the run.
-func (f *stateFiles) saveUnsaved(ctx context.Context, run *execution) error {
-	return f.saveUnsavedIf(ctx, run, func(state command.UnsavedState, saved []byte) bool { return state.Continues(saved) })
-}
-
-// saveLeft is saveUnsaved at the begin of a run. A workspace without a known state has
-// left none: such a file belongs to a deleted workspace of the same name.
-func (f *stateFiles) saveLeft(ctx context.Context, run *execution) error {
-	return f.saveUnsavedIf(ctx, run, func(state command.UnsavedState, saved []byte) bool {
-		return (len(saved) > 0 || run.request.State.Exists() && !f.workdir.UsedByAnother(run.request.Workspace.UID) || f.workdir.OwnedBy(run.request.Workspace.UID)) && state.Continues(saved)
-	})
-}
-
-func (f *stateFiles) saveUnsavedIf(ctx context.Context, run *execution, continues func(state command.UnsavedState, saved []byte) bool) error {
-	unsaved, err := command.UnsavedStates(f.workdir.Dir)
+func (b *secretBackend) saveUnsaved(ctx context.Context, run *execution) error {
+	unsaved, err := b.rescue.leftInDir(run)
 	if err != nil {
 		return err
 	}
@@ -43,14 +34,14 @@ func (f *stateFiles) saveUnsavedIf(ctx context.Context, run *execution, continue
 		case !json.Valid(content):
 			run.printf("A state of an earlier run is incomplete, because the tool was killed while it wrote it. The run continues from the saved state")
 		case sameState(content, saved):
-		case continues(state, saved):
+		case (len(saved) > 0 || run.mayHaveLeft(state)) && state.Continues(saved):
 			run.printf("Saving the state that an earlier run could not save")
-			if err := f.saveOrCarry(ctx, run, content, "", state.Bases); err != nil {
+			if err := b.saveOrCarry(ctx, run, state); err != nil {
 				return err
 			}
 		case hasResources(content):
 			run.printf("A state of an earlier run does not continue the saved state")
-			if err := f.rescue.storeRescued(ctx, run, content, state.Bases); err != nil {
+			if err := b.rescue.storeRescued(ctx, run, content, state.Bases); err != nil {
 				return err
 			}
 		}
@@ -63,17 +54,17 @@ func (f *stateFiles) saveUnsavedIf(ctx context.Context, run *execution, continue
 
 // saveRescued saves the states that earlier runs stored in Secrets, if they continue
 // the saved one. The working directory of a pod is lost with it.
-func (f *stateFiles) saveRescued(ctx context.Context, run *execution) error {
-	return f.rescue.eachRescued(ctx, run, func(name string, left rescuedState) (bool, error) {
-		saved, content := run.state.working(), left.Content
-		if sameState(content, saved) {
+func (b *secretBackend) saveRescued(ctx context.Context, run *execution) error {
+	return b.rescue.eachRescued(ctx, run, func(left leftState) (bool, error) {
+		saved := run.state.working()
+		if sameState(left.Content, saved) {
 			return run.state.carried == nil, nil
 		}
 		if len(saved) == 0 && !run.mayHaveLeft(left) || len(saved) > 0 && !left.Continues(saved) {
 			return false, nil
 		}
 		run.printf("Saving the state that an earlier run could not save")
-		if err := f.saveOrCarry(ctx, run, content, name, left.Bases); err != nil {
+		if err := b.saveOrCarry(ctx, run, left); err != nil {
 			return false, err
 		}
 		return run.state.carried == nil, nil
@@ -81,13 +72,13 @@ func (f *stateFiles) saveRescued(ctx context.Context, run *execution) error {
 }
 
 // saveOrCarry saves a state. A state that is too large for its Secret is kept in
-// others, and the run works with it nevertheless: only a run can make it smaller. The
-// name is that of a state that is stored already, and bases are those that it continues.
-func (f *stateFiles) saveOrCarry(ctx context.Context, run *execution, content []byte, name, bases string) error {
+// others, and the run works with it nevertheless: only a run can make it smaller.
+func (b *secretBackend) saveOrCarry(ctx context.Context, run *execution, left leftState) error {
+	bases := left.Bases
 	if bases != "" {
 		bases += command.BaseOf(run.state.current())
 	}
-	err := run.state.save(ctx, content)
+	err := run.state.save(ctx, left.Content)
 	if err == nil {
 		run.state.carried = nil
 	}
@@ -95,24 +86,25 @@ func (f *stateFiles) saveOrCarry(ctx context.Context, run *execution, content []
 		return err
 	}
 	run.printf("The state is too large for its Secret. The run continues with it")
+	name := left.name
 	if name == "" {
-		name = f.rescue.findRescued(ctx, run, content)
+		name = b.rescue.findRescued(ctx, run, left.Content)
 	}
-	run.state.carried, run.state.carriedName = content, name
+	run.state.carried, run.state.carriedName = left.Content, name
 	if name != "" {
 		return nil
 	}
-	run.state.carriedName = record.RescueName(f.rescue.storage.runID, content)
-	return f.rescue.storeRescued(ctx, run, content, bases)
+	run.state.carriedName = record.RescueName(b.rescue.storage.runID, left.Content)
+	return b.rescue.storeRescued(ctx, run, left.Content, bases)
 }
 
 // openState reads the state and writes it to the file that the tool works on. A
 // state that an earlier run could not save replaces it first.
-func (f *stateFiles) openState(ctx context.Context, run *execution) error {
-	if err := f.readForRun(ctx, run); err != nil {
+func (b *secretBackend) openState(ctx context.Context, run *execution) error {
+	if err := b.readForRun(ctx, run); err != nil {
 		return err
 	}
-	if err := f.saveRescued(ctx, run); err != nil {
+	if err := b.saveRescued(ctx, run); err != nil {
 		return err
 	}
 	if err := run.verifyState(run.state.working(), "Secret "+run.request.Backend.StateSecretName()); err != nil {
@@ -126,41 +118,41 @@ func (f *stateFiles) openState(ctx context.Context, run *execution) error {
 
 // readSaved reads the saved state, and saves what earlier runs left in the working
 // directory.
-func (f *stateFiles) readSaved(ctx context.Context, run *execution) error {
-	run.state = newSavedState(f.kube, run)
+func (b *secretBackend) readSaved(ctx context.Context, run *execution) error {
+	run.state = newSavedState(b.kube, run)
 	if err := run.state.read(ctx); err != nil {
 		return err
 	}
-	return f.saveUnsaved(ctx, run)
+	return b.saveUnsaved(ctx, run)
 }
 
 // readForRun reads the saved state at the begin of a run, and saves what earlier runs
 // of the workspace left in the working directory. A restore or a push replaces a state
 // that cannot be read, and keeps a copy of it.
-func (f *stateFiles) readForRun(ctx context.Context, run *execution) error {
-	run.state = newSavedState(f.kube, run)
+func (b *secretBackend) readForRun(ctx context.Context, run *execution) error {
+	run.state = newSavedState(b.kube, run)
 	err := run.state.read(ctx)
 	var unreadable *unreadableError
 	switch {
 	case !errors.As(err, &unreadable):
 	case run.replacesState():
 		run.printf("The state cannot be read: %v", err)
-		err = f.rescue.storeRescued(ctx, run, unreadable.content, "")
+		err = b.rescue.storeRescued(ctx, run, unreadable.content, "")
 	default:
 		return terminal("Unreadable state", fmt.Errorf("the state in Secret %s cannot be read: %w. Restore a snapshot with captctl state restore, or push a copy with captctl state push", run.request.Backend.StateSecretName(), err))
 	}
 	if err != nil {
 		return err
 	}
-	if err := f.saveLeft(ctx, run); err != nil {
+	if err := b.saveUnsaved(ctx, run); err != nil {
 		return err
 	}
-	return f.workdir.SetOwner(run.request.Workspace.UID)
+	return b.workdir.SetOwner(run.request.Workspace.UID)
 }
 
 // closeState saves the state file for the last time and removes it. If the backend
 // does not accept the state, closeState stores it in other Secrets.
-func (f *stateFiles) closeState(ctx context.Context, run *execution, performErr error) error {
+func (b *secretBackend) closeState(ctx context.Context, run *execution, performErr error) error {
 	if err := run.checkFile(performErr); err != nil {
 		return err
 	}
@@ -169,14 +161,14 @@ func (f *stateFiles) closeState(ctx context.Context, run *execution, performErr 
 		return err
 	}
 	if failure := command.AsFailure(performErr); failure != nil && failure.StateUnsaved() {
-		unsaved, err := command.UnsavedStates(f.workdir.Dir)
+		unsaved, err := command.UnsavedStates(b.workdir.Dir)
 		if err != nil {
 			return err
 		}
 		saved := run.state.current()
 		run.incomplete = !slices.ContainsFunc(unsaved, func(state command.UnsavedState) bool { return !sameState(state.Content, saved) })
 	}
-	err = patienceOf(ctx).attempt(context.WithoutCancel(ctx), run.state.sync)
+	err = userOf(ctx).attempt(context.WithoutCancel(ctx), run.state.sync)
 	switch {
 	case err == nil:
 		if run.state.carriedName != "" {
@@ -184,16 +176,16 @@ func (f *stateFiles) closeState(ctx context.Context, run *execution, performErr 
 			run.state.carried, run.state.carriedName = nil, ""
 		}
 	case errors.Is(err, errIncomplete):
-		if err := f.saveIncomplete(ctx, run); err != nil {
+		if err := b.saveIncomplete(ctx, run); err != nil {
 			return err
 		}
 	default:
-		if err := f.saveLate(ctx, run, err); err != nil {
+		if err := b.saveLate(ctx, run, err); err != nil {
 			return err
 		}
 	}
 	// A state that the tool could not write to the file.
-	if err := f.saveUnsaved(context.WithoutCancel(ctx), run); err != nil {
+	if err := b.saveUnsaved(context.WithoutCancel(ctx), run); err != nil {
 		return err
 	}
 	if run.state.carried != nil {
@@ -208,7 +200,7 @@ func (f *stateFiles) closeState(ctx context.Context, run *execution, performErr 
 
 // saveIncomplete saves the latest complete state of a tool that was killed while it
 // wrote the next one.
-func (f *stateFiles) saveIncomplete(ctx context.Context, run *execution) error {
+func (b *secretBackend) saveIncomplete(ctx context.Context, run *execution) error {
 	run.printf("The tool was killed while it wrote the state. The state is that of %d s before at most", statePersistSeconds)
 	restored, err := run.state.restoreUnsaved()
 	if err != nil || !restored {
@@ -216,34 +208,34 @@ func (f *stateFiles) saveIncomplete(ctx context.Context, run *execution) error {
 		return err
 	}
 	if err := run.state.sync(context.WithoutCancel(ctx)); err != nil {
-		return f.saveLate(ctx, run, err)
+		return b.saveLate(ctx, run, err)
 	}
 	return nil
 }
 
 // saveLate saves a state file that could not be saved at once. It stores the state in
 // other Secrets first, because the cause may outlive the run.
-func (f *stateFiles) saveLate(ctx context.Context, run *execution, cause error) error {
+func (b *secretBackend) saveLate(ctx context.Context, run *execution, cause error) error {
 	run.printf("The state could not be saved: %v", cause)
 	content, err := run.state.latest()
 	if err != nil {
 		return errors.Join(cause, err)
 	}
 	bases := run.bases()
-	rescueErr := f.rescue.storeRescued(ctx, run, content, bases)
+	rescueErr := b.rescue.storeRescued(ctx, run, content, bases)
 	if !stateTooLarge(cause) {
 		cause = retry(ctx, saveTimeout, "saving the state", stateTooLarge, run.state.sync)
 	}
 	if cause == nil {
 		if rescueErr == nil {
-			run.result.Saved = append(run.result.Saved, record.RescueName(f.rescue.storage.runID, content))
+			run.result.Saved = append(run.result.Saved, record.RescueName(b.rescue.storage.runID, content))
 		}
 		return nil
 	}
 	if rescueErr != nil && inPod() {
 		// There is no other place for it: the pod is deleted with the run.
-		rescueErr = retry(ctx, saveTimeout, "storing a rescued state", isMissing, func(ctx context.Context) error {
-			return f.rescue.tryRescue(ctx, run, content, bases)
+		rescueErr = retry(ctx, saveTimeout, "storing a rescued state", apierrors.IsNotFound, func(ctx context.Context) error {
+			return b.rescue.tryStoreRescued(ctx, run, content, bases)
 		})
 	}
 	if stateTooLarge(cause) {

@@ -14,9 +14,9 @@ import (
 type ShellOptions struct {
 	// Enter is called with the prepared working directory.
 	Enter func(ctx context.Context, session *command.Session) error
-	// Print, if set, is called with each line that tells the user what happens.
+	// Print is called with each line that tells the user what happens.
 	Print func(line string)
-	// Waiting, if set, is called after each failed attempt to save the state or to release
+	// Waiting is called after each failed attempt to save the state or to release
 	// the lock, with what is tried and why it failed. It is repeated until GiveUp is closed,
 	// for half an hour at most.
 	Waiting func(what string, err error)
@@ -48,7 +48,7 @@ func Shell(ctx context.Context, config Config, request *terraform.Request, optio
 		request: request, enter: options.Enter, print: options.Print, report: newReport(),
 		result: &terraform.Result{RunID: config.RunID, Operation: request.Operation, StartedAt: time.Now()},
 	}
-	ctx = withPatience(ctx, &patience{waiting: options.Waiting, giveUp: options.GiveUp})
+	ctx = withUser(ctx, user{waiting: options.Waiting, giveUp: options.GiveUp})
 	err = newRunner(config, kube).execute(ctx, run)
 	return run.result, errors.Join(err, run.lockErr)
 }

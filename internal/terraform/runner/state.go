@@ -19,16 +19,16 @@ const stateKey = "tfstate"
 // secretLimit is the size limit of a Secret's data, with room for its metadata.
 const secretLimit = 1<<20 - 16<<10
 
-// performOnFile performs the operation on a file with the state of the Kubernetes
+// performOnSecret performs the operation on a file with the state of the Kubernetes
 // backend, and saves the file whenever it changes.
-func (r *Runner) performOnFile(ctx context.Context, run *execution) error {
-	if err := r.files.openState(ctx, run); err != nil {
+func (r *Runner) performOnSecret(ctx context.Context, run *execution) error {
+	if err := r.inSecret.openState(ctx, run); err != nil {
 		return err
 	}
 	stop := run.state.start(ctx)
 	err := r.perform(ctx, run)
 	stop()
-	closeErr := r.files.closeState(ctx, run, err)
+	closeErr := r.inSecret.closeState(ctx, run, err)
 	run.result.StateUncertain = closeErr != nil || run.incomplete
 	if err != nil && closeErr != nil {
 		// The failure of the tool determines the outcome.
@@ -114,9 +114,6 @@ func inPod() bool { return os.Getenv("POD_NAME") != "" }
 func stateTooLarge(err error) bool {
 	return apierrors.IsRequestEntityTooLargeError(err) || apierrors.IsInvalid(err) && strings.Contains(err.Error(), "Too long")
 }
-
-// isMissing reports whether the run or one of its objects was deleted.
-func isMissing(err error) bool { return apierrors.IsNotFound(err) }
 
 // readState returns the state as JSON. The tool decrypts an encrypted state.
 func (run *execution) readState(ctx context.Context) ([]byte, error) {

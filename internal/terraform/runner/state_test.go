@@ -102,7 +102,7 @@ func TestOpenState(t *testing.T) {
 				a.storeState(g, tt.state)
 			}
 
-			err := r.files.openState(t.Context(), run)
+			err := r.inSecret.openState(t.Context(), run)
 
 			g.Expect(run.result.StateProblem).To(Equal(tt.problem))
 			g.Expect(a.count(http.MethodPatch)).To(BeZero())
@@ -133,7 +133,7 @@ func TestOpenState_doesNotReplaceAnUnreadableState(t *testing.T) {
 	}
 	run := onFile(t, r)
 	run.request.State.Resources = 1
-	g.Expect(r.files.openState(t.Context(), run)).To(MatchError(HavePrefix("reading the state: ")))
+	g.Expect(r.inSecret.openState(t.Context(), run)).To(MatchError(HavePrefix("reading the state: ")))
 	g.Expect(run.result.StateProblem).To(BeEmpty(), "an error does not prove that the state is missing")
 	g.Expect(a.count(http.MethodPost) + a.count(http.MethodPatch)).To(BeZero())
 }
@@ -145,7 +145,7 @@ func TestCloseState_savesTheFile(t *testing.T) {
 	a, r := newAPI(t)
 	a.storeState(g, oneResource)
 	run := onFile(t, r)
-	g.Expect(r.files.openState(t.Context(), run)).To(Succeed())
+	g.Expect(r.inSecret.openState(t.Context(), run)).To(Succeed())
 	write(g, run, twoResources)
 	failures := 2
 	a.intercept = func(method, _ string, _ []byte) *metav1.Status {
@@ -155,7 +155,7 @@ func TestCloseState_savesTheFile(t *testing.T) {
 		return nil
 	}
 
-	g.Expect(r.files.closeState(t.Context(), run, nil)).To(Succeed())
+	g.Expect(r.inSecret.closeState(t.Context(), run, nil)).To(Succeed())
 
 	g.Expect(a.saved(g)).To(Equal(twoResources))
 	g.Expect(run.result.State).To(Equal(terraform.StateInfo{Lineage: "l", Serial: 8, Resources: 2}))
@@ -167,10 +167,10 @@ func TestCloseState_keepsTheSavedStateIfTheFileIsIncomplete(t *testing.T) {
 	a, r := newAPI(t)
 	a.storeState(g, oneResource)
 	run := onFile(t, r)
-	g.Expect(r.files.openState(t.Context(), run)).To(Succeed())
+	g.Expect(r.inSecret.openState(t.Context(), run)).To(Succeed())
 	write(g, run, twoResources[:40])
 
-	g.Expect(r.files.closeState(t.Context(), run, nil)).To(Succeed())
+	g.Expect(r.inSecret.closeState(t.Context(), run, nil)).To(Succeed())
 
 	g.Expect(a.saved(g)).To(Equal(oneResource))
 	g.Expect(run.session.StateFile()).NotTo(BeAnExistingFile())
@@ -181,7 +181,7 @@ func TestCloseState_keepsAStateThatIsTooLarge(t *testing.T) {
 	a, r := newAPI(t)
 	a.storeState(g, oneResource)
 	run := onFile(t, r)
-	g.Expect(r.files.openState(t.Context(), run)).To(Succeed())
+	g.Expect(r.inSecret.openState(t.Context(), run)).To(Succeed())
 	write(g, run, twoResources)
 	a.intercept = func(method, _ string, _ []byte) *metav1.Status {
 		if method == http.MethodPatch {
@@ -190,7 +190,7 @@ func TestCloseState_keepsAStateThatIsTooLarge(t *testing.T) {
 		return nil
 	}
 
-	run.conclude(r.files.closeState(t.Context(), run, nil))
+	run.conclude(r.inSecret.closeState(t.Context(), run, nil))
 
 	g.Expect(run.result.StateTooLarge).To(BeTrue())
 	g.Expect(run.result.Class).To(Equal(terraform.ClassTerminal))
@@ -205,11 +205,11 @@ func TestSavedState_doesNotOverwriteAnotherWriter(t *testing.T) {
 	a, r := newAPI(t)
 	a.storeState(g, oneResource)
 	run := onFile(t, r)
-	g.Expect(r.files.openState(t.Context(), run)).To(Succeed())
+	g.Expect(r.inSecret.openState(t.Context(), run)).To(Succeed())
 	a.storeState(g, emptyState)
 	write(g, run, twoResources)
 
-	g.Expect(r.files.closeState(t.Context(), run, nil)).To(MatchError(ContainSubstring("Secret tfstate-default-hello-ws was changed during the run")))
+	g.Expect(r.inSecret.closeState(t.Context(), run, nil)).To(MatchError(ContainSubstring("Secret tfstate-default-hello-ws was changed during the run")))
 
 	g.Expect(a.saved(g)).To(Equal(emptyState))
 	content, _, err := r.storage.load(t.Context(), "n", run.result.Rescued)
@@ -222,10 +222,10 @@ func TestSavedState_continuesAfterAChangeOfLabels(t *testing.T) {
 	a, r := newAPI(t)
 	a.storeState(g, oneResource)
 	run := onFile(t, r)
-	g.Expect(r.files.openState(t.Context(), run)).To(Succeed())
+	g.Expect(r.inSecret.openState(t.Context(), run)).To(Succeed())
 	a.storeState(g, oneResource)
 	write(g, run, twoResources)
-	g.Expect(r.files.closeState(t.Context(), run, nil)).To(Succeed())
+	g.Expect(r.inSecret.closeState(t.Context(), run, nil)).To(Succeed())
 	g.Expect(a.saved(g)).To(Equal(twoResources))
 }
 
@@ -233,7 +233,7 @@ func TestSavedState_savesEachChangeWhileTheToolRuns(t *testing.T) {
 	g := NewWithT(t)
 	a, r := newAPI(t)
 	run := onFile(t, r)
-	g.Expect(r.files.openState(t.Context(), run)).To(Succeed())
+	g.Expect(r.inSecret.openState(t.Context(), run)).To(Succeed())
 	stop := run.state.start(t.Context())
 	for _, state := range []string{oneResource, twoResources} {
 		write(g, run, state)
@@ -269,9 +269,10 @@ func TestOpenState_savesWhatAKilledRunnerLeft(t *testing.T) {
 			run := onFile(t, r)
 			g.Expect(run.session.WriteState([]byte(tt.base))).To(Succeed())
 			write(g, run, tt.left)
+			g.Expect(r.workdir.SetOwner(run.request.Workspace.UID)).To(Succeed())
 			run.request.State.Unconfirmed = tt.base == ""
 
-			g.Expect(r.files.openState(t.Context(), run)).To(Succeed())
+			g.Expect(r.inSecret.openState(t.Context(), run)).To(Succeed())
 
 			g.Expect(a.saved(g)).To(Equal(tt.want))
 			g.Expect(os.ReadFile(run.session.StateFile())).To(BeEquivalentTo(tt.want))
@@ -283,7 +284,7 @@ func TestOpenState_savesWhatAKilledRunnerLeft(t *testing.T) {
 
 				next := onFile(t, r)
 				next.request.Rescued = []string{run.result.Rescued}
-				g.Expect(r.files.openState(t.Context(), next)).To(Succeed())
+				g.Expect(r.inSecret.openState(t.Context(), next)).To(Succeed())
 				g.Expect(a.saved(g)).To(Equal(tt.want), "the next run does not take it for a later version")
 				g.Expect(next.result.Saved).To(BeEmpty())
 			}
@@ -345,7 +346,7 @@ func TestRescueAfter_storesAStateThatTheToolOnlyPrinted(t *testing.T) {
 echo "Error: AccessDenied" >&2
 exit 1`)
 	printState(g, run, oneResource)
-	saved, err := r.backend.rescueAfter(t.Context(), run)
+	saved, err := r.inTool.rescueAfter(t.Context(), run)
 	g.Expect(err).To(HaveOccurred(), "the backend does not have the state")
 	g.Expect(saved).To(BeFalse())
 	content, _, err := r.storage.load(t.Context(), "n", run.result.Rescued)
@@ -366,7 +367,7 @@ func TestCloseState_savesAStateThatTheToolOnlyPrinted(t *testing.T) {
 	a, r := newAPI(t)
 	a.storeState(g, oneResource)
 	run := onFile(t, r)
-	g.Expect(r.files.openState(t.Context(), run)).To(Succeed())
+	g.Expect(r.inSecret.openState(t.Context(), run)).To(Succeed())
 	write(g, run, "")
 	printState(g, run, twoResources)
 	failures := 2
@@ -377,7 +378,7 @@ func TestCloseState_savesAStateThatTheToolOnlyPrinted(t *testing.T) {
 		return nil
 	}
 
-	g.Expect(r.files.closeState(t.Context(), run, unsavedFailure())).To(Succeed())
+	g.Expect(r.inSecret.closeState(t.Context(), run, unsavedFailure())).To(Succeed())
 
 	g.Expect(a.saved(g)).To(MatchJSON(twoResources))
 	g.Expect(run.incomplete).To(BeFalse())
@@ -393,9 +394,9 @@ func TestCloseState_isUncertainIfTheStateIsNowhere(t *testing.T) {
 	a, r := newAPI(t)
 	a.storeState(g, oneResource)
 	run := onFile(t, r)
-	g.Expect(r.files.openState(t.Context(), run)).To(Succeed())
+	g.Expect(r.inSecret.openState(t.Context(), run)).To(Succeed())
 	write(g, run, "")
-	g.Expect(r.files.closeState(t.Context(), run, unsavedFailure())).To(Succeed())
+	g.Expect(r.inSecret.closeState(t.Context(), run, unsavedFailure())).To(Succeed())
 	g.Expect(run.incomplete).To(BeTrue())
 	g.Expect(a.saved(g)).To(Equal(oneResource))
 }
@@ -408,7 +409,7 @@ func TestOpenState_savesWhatTheToolOfAKilledRunnerPrinted(t *testing.T) {
 	g.Expect(run.session.WriteState([]byte(oneResource))).To(Succeed())
 	write(g, run, oneResource[:20])
 	printState(g, run, twoResources)
-	g.Expect(r.files.openState(t.Context(), run)).To(Succeed())
+	g.Expect(r.inSecret.openState(t.Context(), run)).To(Succeed())
 	g.Expect(a.saved(g)).To(MatchJSON(twoResources))
 }
 
@@ -449,7 +450,7 @@ esac`)
 	}
 	run.result.Phases = []terraform.PhaseTime{{Name: terraform.PhaseApplying}}
 	printState(g, run, oneResource)
-	saved, err := r.backend.rescueAfter(t.Context(), run)
+	saved, err := r.inTool.rescueAfter(t.Context(), run)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(saved).To(BeTrue())
 	g.Expect(os.ReadFile(pushed)).To(MatchJSON(oneResource))
@@ -487,7 +488,7 @@ func TestRescueAfter_doesNothingIfTheStateIsSaved(t *testing.T) {
 	a, r := newAPI(t)
 	*r.workdir = command.Workdir{Dir: t.TempDir()}
 	g.Expect(os.MkdirAll(filepath.Join(r.workdir.Dir, "module"), 0o700)).To(Succeed())
-	saved, err := r.backend.rescueAfter(t.Context(), newExecution())
+	saved, err := r.inTool.rescueAfter(t.Context(), newExecution())
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(saved).To(BeFalse())
 	g.Expect(a.requests).To(BeEmpty())
@@ -502,14 +503,14 @@ func TestSavedState_createsTheSecret(t *testing.T) {
 			if delete {
 				a.storeState(g, oneResource)
 			}
-			g.Expect(r.files.openState(t.Context(), run)).To(Succeed())
+			g.Expect(r.inSecret.openState(t.Context(), run)).To(Succeed())
 			if delete {
 				a.mu.Lock()
 				clear(a.objects)
 				a.mu.Unlock()
 			}
 			write(g, run, twoResources)
-			g.Expect(r.files.closeState(t.Context(), run, nil)).To(Succeed())
+			g.Expect(r.inSecret.closeState(t.Context(), run, nil)).To(Succeed())
 			g.Expect(a.saved(g)).To(Equal(twoResources))
 		})
 	}
@@ -520,11 +521,11 @@ func TestSnapshot_isNotThatOfAnEarlierWorkspace(t *testing.T) {
 	a, r := newAPI(t)
 	old := onFile(t, r)
 	a.storeState(g, oneResource)
-	g.Expect(r.files.openState(t.Context(), old)).To(Succeed())
+	g.Expect(r.inSecret.openState(t.Context(), old)).To(Succeed())
 	g.Expect(r.storage.snapshot(t.Context(), old)).To(Succeed())
 	a.storeState(g, twoResources)
 	run := onFile(t, r)
-	g.Expect(r.files.openState(t.Context(), run)).To(Succeed())
+	g.Expect(r.inSecret.openState(t.Context(), run)).To(Succeed())
 	g.Expect(r.storage.snapshot(t.Context(), run)).To(Succeed())
 	content, _, err := r.storage.load(t.Context(), "n", record.ChunkedName(run.result.Snapshot))
 	g.Expect(err).NotTo(HaveOccurred())
@@ -550,7 +551,7 @@ func TestOpenState_leftOfADeletedWorkspace(t *testing.T) {
 			g := NewWithT(t)
 			a, r := newAPI(t)
 			old := onFile(t, r)
-			g.Expect(r.files.openState(t.Context(), old)).To(Succeed())
+			g.Expect(r.inSecret.openState(t.Context(), old)).To(Succeed())
 			write(g, old, twoResources)
 			if tc.retained {
 				g.Expect(r.workdir.Release("u")).To(Succeed())
@@ -560,7 +561,7 @@ func TestOpenState_leftOfADeletedWorkspace(t *testing.T) {
 			run.request.State = tc.known
 			run.request.Workspace.UID = tc.uid
 			run.session = reopened(t, r.workdir)
-			g.Expect(r.files.openState(t.Context(), run)).To(Succeed())
+			g.Expect(r.inSecret.openState(t.Context(), run)).To(Succeed())
 			if tc.want != "" {
 				g.Expect(a.saved(g)).To(Equal(tc.want))
 				return
@@ -601,7 +602,7 @@ func TestOpenState_carriesAStateThatIsTooLarge(t *testing.T) {
 				return nil
 			}
 
-			g.Expect(r.files.openState(t.Context(), run)).To(Succeed())
+			g.Expect(r.inSecret.openState(t.Context(), run)).To(Succeed())
 
 			g.Expect(os.ReadFile(run.session.StateFile())).To(BeEquivalentTo(twoResources))
 			g.Expect(run.result.State.Serial).To(BeEquivalentTo(8))
@@ -609,7 +610,7 @@ func TestOpenState_carriesAStateThatIsTooLarge(t *testing.T) {
 			large = false
 			const destroyed = `{"version":4,"serial":9,"lineage":"l","resources":[]}`
 			write(g, run, destroyed)
-			g.Expect(r.files.closeState(t.Context(), run, nil)).To(Succeed())
+			g.Expect(r.inSecret.closeState(t.Context(), run, nil)).To(Succeed())
 			g.Expect(a.saved(g)).To(Equal(destroyed))
 			g.Expect(run.result.Saved).To(HaveLen(1), "the copy is not needed any more")
 		})
@@ -630,11 +631,11 @@ func TestOpenState_restoresOverAnUnreadableState(t *testing.T) {
 				ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: request().Backend.StateSecretName()}, Data: map[string][]byte{stateKey: data},
 			})
 			run := onFile(t, r)
-			g.Expect(r.files.openState(t.Context(), run)).To(MatchError(ContainSubstring("captctl state restore")), "only a restore or a push replaces it")
+			g.Expect(r.inSecret.openState(t.Context(), run)).To(MatchError(ContainSubstring("captctl state restore")), "only a restore or a push replaces it")
 			run.request.Operation, run.request.StateCommand = terraform.OperationStateCommand, &terraform.StateCommand{Command: terraform.StatePush}
-			g.Expect(r.files.openState(t.Context(), run)).To(Succeed())
+			g.Expect(r.inSecret.openState(t.Context(), run)).To(Succeed())
 			run.request.Operation, run.request.StateCommand = terraform.OperationRestoreState, nil
-			g.Expect(r.files.openState(t.Context(), run)).To(Succeed())
+			g.Expect(r.inSecret.openState(t.Context(), run)).To(Succeed())
 			g.Expect(run.result.Rescued).NotTo(BeEmpty())
 			g.Expect(run.replaceState(t.Context(), []byte(oneResource))).To(Succeed())
 			g.Expect(a.saved(g)).To(Equal(oneResource))
@@ -647,7 +648,7 @@ func TestCloseState_savesTheLatestCompleteState(t *testing.T) {
 	a, r := newAPI(t)
 	a.storeState(g, oneResource)
 	run := onFile(t, r)
-	g.Expect(r.files.openState(t.Context(), run)).To(Succeed())
+	g.Expect(r.inSecret.openState(t.Context(), run)).To(Succeed())
 	write(g, run, twoResources)
 	down := true
 	a.intercept = func(method, _ string, _ []byte) *metav1.Status {
@@ -660,7 +661,7 @@ func TestCloseState_savesTheLatestCompleteState(t *testing.T) {
 	// The tool is killed while it writes the next state.
 	write(g, run, twoResources[:20])
 	down = false
-	g.Expect(r.files.closeState(t.Context(), run, nil)).To(Succeed())
+	g.Expect(r.inSecret.closeState(t.Context(), run, nil)).To(Succeed())
 	g.Expect(a.saved(g)).To(Equal(twoResources))
 }
 
@@ -669,7 +670,7 @@ func TestSave_restoresTheLabels(t *testing.T) {
 	a, r := newAPI(t)
 	a.storeState(g, oneResource)
 	run := onFile(t, r)
-	g.Expect(r.files.openState(t.Context(), run)).To(Succeed())
+	g.Expect(r.inSecret.openState(t.Context(), run)).To(Succeed())
 	g.Expect(run.state.save(t.Context(), []byte(twoResources))).To(Succeed())
 	g.Expect(a.secret(g, request().Backend.StateSecretName()).Labels).To(HaveKey("clusterctl.cluster.x-k8s.io/move"))
 }
@@ -681,7 +682,7 @@ func TestSavedState_remembersOneCopy(t *testing.T) {
 	a, r := newAPI(t)
 	a.storeState(g, oneResource)
 	run := onFile(t, r)
-	g.Expect(r.files.openState(t.Context(), run)).To(Succeed())
+	g.Expect(r.inSecret.openState(t.Context(), run)).To(Succeed())
 	a.intercept = func(method, _ string, _ []byte) *metav1.Status {
 		if method == http.MethodPatch {
 			return status(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
@@ -718,7 +719,7 @@ func TestOpenState_rescuedOfADeletedWorkspace(t *testing.T) {
 			g.Expect(r.storage.store(t.Context(), run, rescued, record.ComponentRescue, []byte(twoResources), annotations)).To(Succeed())
 			run.request.Rescued, run.request.State = []string{rescued}, tc.known
 			a.storeRun(g, r.RunID)
-			g.Expect(r.files.openState(t.Context(), run)).To(Succeed())
+			g.Expect(r.inSecret.openState(t.Context(), run)).To(Succeed())
 			if tc.adopted {
 				g.Expect(a.saved(g)).To(Equal(twoResources))
 				g.Expect(run.result.Saved).To(ConsistOf(rescued))
@@ -737,7 +738,7 @@ func TestCloseState_isNotDoneWithACarriedState(t *testing.T) {
 	a, r := newAPI(t)
 	a.storeState(g, oneResource)
 	run := onFile(t, r)
-	g.Expect(r.files.openState(t.Context(), run)).To(Succeed())
+	g.Expect(r.inSecret.openState(t.Context(), run)).To(Succeed())
 	a.intercept = func(method, path string, _ []byte) *metav1.Status {
 		if method == http.MethodPatch && strings.HasSuffix(path, request().Backend.StateSecretName()) {
 			return status(http.StatusRequestEntityTooLarge, metav1.StatusReasonRequestEntityTooLarge)
@@ -745,7 +746,7 @@ func TestCloseState_isNotDoneWithACarriedState(t *testing.T) {
 		return nil
 	}
 	g.Expect(os.WriteFile(filepath.Join(run.session.Root, "errored.tfstate"), []byte(twoResources), 0o600)).To(Succeed())
-	err := r.files.closeState(t.Context(), run, nil)
+	err := r.inSecret.closeState(t.Context(), run, nil)
 	g.Expect(err).To(MatchError(ContainSubstring("State too large")))
 	g.Expect(run.result.StateTooLarge).To(BeTrue())
 	g.Expect(run.result.Rescued).NotTo(BeEmpty())

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/command"
@@ -25,21 +26,21 @@ const observeTimeout = time.Minute
 // performOnBackend performs the operation with a backend that the tool reads, writes
 // and locks.
 func (r *Runner) performOnBackend(ctx context.Context, run *execution) error {
-	err := r.backend.breakingLock(ctx, run, func() error {
-		if err := r.backend.pushRescued(ctx, run); err != nil {
+	err := r.inTool.breakingLock(ctx, run, func() error {
+		if err := r.inTool.pushRescued(ctx, run); err != nil {
 			return err
 		}
 		if err := r.workdir.SetOwner(run.request.Workspace.UID); err != nil {
 			return err
 		}
-		if err := r.backend.verifyBackend(ctx, run); err != nil {
+		if err := r.inTool.verifyBackend(ctx, run); err != nil {
 			return err
 		}
 		return r.perform(ctx, run)
 	})
-	saved, rescueErr := r.backend.rescueAfter(context.WithoutCancel(ctx), run)
+	saved, rescueErr := r.inTool.rescueAfter(context.WithoutCancel(ctx), run)
 	if err != nil && (run.creates || run.result.ChangesState()) {
-		r.backend.observeBackend(ctx, run)
+		r.inTool.observeBackend(ctx, run)
 	}
 	if rescueErr != nil {
 		return errors.Join(err, rescueErr)
@@ -113,13 +114,12 @@ func (b *toolBackend) verifyBackend(ctx context.Context, run *execution) error {
 // pushRescued pushes the states that earlier runs could not save: those in the
 // working directory, and those in Secrets.
 func (b *toolBackend) pushRescued(ctx context.Context, run *execution) error {
-	unsaved, err := command.UnsavedStates(b.workdir.Dir)
+	unsaved, err := b.rescue.leftInDir(run)
 	if err != nil {
 		return err
 	}
 	for _, state := range unsaved {
-		left := rescuedState{UnsavedState: state, workspace: b.workdir.Owner()}
-		pushed, err := b.pushState(ctx, run, left, b.workdir.OwnedBy(run.request.Workspace.UID))
+		pushed, err := b.pushState(ctx, run, state)
 		if err != nil {
 			return err
 		}
@@ -136,13 +136,13 @@ func (b *toolBackend) pushRescued(ctx context.Context, run *execution) error {
 			return err
 		}
 	}
-	return b.rescue.eachRescued(ctx, run, func(_ string, state rescuedState) (bool, error) { return b.pushState(ctx, run, state, false) })
+	return b.rescue.eachRescued(ctx, run, func(state leftState) (bool, error) { return b.pushState(ctx, run, state) })
 }
 
 // pushState pushes a rescued state if it continues the state in the backend, and
-// reports whether the backend has it now. Own means that the workspace has left it. A push increments the serial, so that a
-// state that was pushed before has a lower serial than the one in the backend.
-func (b *toolBackend) pushState(ctx context.Context, run *execution, left rescuedState, own bool) (bool, error) {
+// reports whether the backend has it now. A push increments the serial, so that a state that
+// was pushed before has a lower serial than the one in the backend.
+func (b *toolBackend) pushState(ctx context.Context, run *execution, left leftState) (bool, error) {
 	content := left.Content
 	text, err := run.session.StatePull(ctx)
 	if err != nil {
@@ -164,7 +164,7 @@ func (b *toolBackend) pushState(ctx context.Context, run *execution, left rescue
 		return false, terminal("Rescued state cannot be decrypted", fmt.Errorf("the state %s of an earlier run could not be saved and is newer than the state in the backend: restore its encryption key, or decrypt it and run captctl state push: %w", rescued.Version(), err))
 	}
 	switch {
-	case current.Lineage == "" && run.result.State.Lineage == "" && !own && !run.mayHaveLeft(left):
+	case current.Lineage == "" && run.result.State.Lineage == "" && !run.mayHaveLeft(left):
 		run.printf("The rescued state %s is not that of this workspace", rescued.Version())
 		return false, nil
 	case current.Lineage == rescued.Lineage && sameResources(text, content):
@@ -204,10 +204,10 @@ func (b *toolBackend) rescueAfter(ctx context.Context, run *execution) (bool, er
 	}
 	var stored time.Time
 	reported := false
-	err = retry(ctx, timeout, "saving the state", isMissing, func(ctx context.Context) error {
+	err = retry(ctx, timeout, "saving the state", apierrors.IsNotFound, func(ctx context.Context) error {
 		var storeErr error
 		if stored.IsZero() {
-			if storeErr = b.rescue.tryStoreUnsaved(ctx, run); storeErr == nil {
+			if storeErr = b.rescue.storeUnsaved(ctx, run); storeErr == nil {
 				stored = time.Now()
 			} else if !reported {
 				reported = true

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/appthrust/capt/internal/host"
@@ -35,7 +36,7 @@ func useDir(ctx context.Context, workDir string, workspace terraform.WorkspaceRe
 func lockDir(ctx context.Context, timeout time.Duration, workDir string, workspace terraform.WorkspaceRef, lock func(context.Context, string) (*host.FileLock, error)) (*host.FileLock, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errors.New("the working directory is in use"))
 	defer cancel()
-	path := filepath.Join(workDir, "locks", workspace.Namespace, workspace.Name)
+	path := lockFile(workDir, workspace)
 	for {
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			return nil, fmt.Errorf("creating the directory of locks: %w", err)
@@ -49,6 +50,48 @@ func lockDir(ctx context.Context, timeout time.Duration, workDir string, workspa
 		}
 		// The file was removed together with the directory.
 		held.Release()
+	}
+}
+
+// othersRunning returns a function that reports whether another runner works in the
+// directory of a workspace: one whose lock a user has broken, or the copy of a killed one
+// that is about to become the tool. Once it has returned false, other runners wait for this
+// one until release is called.
+func othersRunning(workDir string, workspace terraform.WorkspaceRef) (others func() bool, release func()) {
+	var held *host.FileLock
+	others = func() bool {
+		if held != nil {
+			return false
+		}
+		var err error
+		held, err = host.TryLockFile(runnerLockFile(workDir, workspace))
+		return errors.Is(err, host.ErrLocked)
+	}
+	return others, func() {
+		if held != nil {
+			held.Release()
+		}
+	}
+}
+
+// lockFile returns the path of the lock of useDir.
+func lockFile(workDir string, workspace terraform.WorkspaceRef) string {
+	return filepath.Join(workDir, "locks", workspace.Namespace, workspace.Name)
+}
+
+// runnerLockFile returns the path of the lock of othersRunning. No workspace has a name with
+// an underscore.
+func runnerLockFile(workDir string, workspace terraform.WorkspaceRef) string {
+	return lockFile(workDir, workspace) + "_runner"
+}
+
+// InterruptOrphan interrupts a process that a crashed runner left. A tool that was
+// interrupted before is left alone, because a second interrupt makes it abort without
+// saving its state.
+func InterruptOrphan(workDir string, pid int) {
+	workspaces, _ := filepath.Glob(workspaceDir(workDir, "*", "*")) // The pattern is valid.
+	if !slices.ContainsFunc(workspaces, func(dir string) bool { return command.Interrupt(dir, pid) }) {
+		_ = syscall.Kill(pid, syscall.SIGINT)
 	}
 }
 
@@ -85,8 +128,10 @@ func RemoveWorkspace(ctx context.Context, workDir string, workspace terraform.Wo
 	if err := os.RemoveAll(dir.Dir); err != nil {
 		return fmt.Errorf("removing the working directory: %w", err)
 	}
-	if err := os.Remove(lock.File.Name()); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("removing the lock of the working directory: %w", err)
+	for _, path := range []string{runnerLockFile(workDir, workspace), lockFile(workDir, workspace)} {
+		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("removing the locks of the working directory: %w", err)
+		}
 	}
 	return nil
 }

@@ -47,6 +47,12 @@ func TestRemoveWorkspace_keepsTheDirectoryOfTheNextWorkspace(t *testing.T) {
 	dir := dirOf(workDir, next)
 	g.Expect(os.MkdirAll(dir.Dir, 0o700)).To(Succeed())
 	g.Expect(dir.SetOwner("next")).To(Succeed())
+	used, err := useDir(t.Context(), workDir, next)
+	g.Expect(err).NotTo(HaveOccurred())
+	others, release := othersRunning(workDir, next)
+	g.Expect(others()).To(BeFalse())
+	release()
+	used.Release()
 	g.Expect(RemoveWorkspace(t.Context(), workDir, old)).To(Succeed())
 	g.Expect(dir.Dir).To(BeADirectory())
 
@@ -54,7 +60,26 @@ func TestRemoveWorkspace_keepsTheDirectoryOfTheNextWorkspace(t *testing.T) {
 	g.Expect(dir.Dir).NotTo(BeADirectory())
 	left, err := filepath.Glob(filepath.Join(workDir, "*", "n", "*"))
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(left).To(BeEmpty(), "the lock is removed, too")
+	g.Expect(left).To(BeEmpty(), "the locks are removed, too")
+}
+
+func TestOthersRunning_waitsForARunnerWhoseLockWasBroken(t *testing.T) {
+	g := NewWithT(t)
+	workDir, workspace := t.TempDir(), terraform.WorkspaceRef{Namespace: "n", Name: "a", UID: "u"}
+	used, err := useDir(t.Context(), workDir, workspace)
+	g.Expect(err).NotTo(HaveOccurred())
+	defer used.Release()
+	first, releaseFirst := othersRunning(workDir, workspace)
+	second, releaseSecond := othersRunning(workDir, workspace)
+	defer releaseSecond()
+	other, releaseOther := othersRunning(workDir, terraform.WorkspaceRef{Namespace: "n", Name: "a-b"})
+	defer releaseOther()
+	g.Expect(first()).To(BeFalse())
+	g.Expect(first()).To(BeFalse(), "it holds the lock")
+	g.Expect(second()).To(BeTrue())
+	g.Expect(other()).To(BeFalse(), "another workspace")
+	releaseFirst()
+	g.Expect(second()).To(BeFalse())
 }
 
 // The first run of the next workspace has not recorded its owner yet.
