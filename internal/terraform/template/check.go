@@ -93,15 +93,12 @@ func (c *checker) variables() {
 // texts checks all other fields that may contain placeholders.
 func (c *checker) texts() {
 	for _, e := range c.Template.Spec.Template.Spec.ForProvider.Env {
-		ref := e.SecretKeyReference
-		if ref == nil {
-			ref = e.ConfigMapKeyReference
-		}
+		ref := refOf(e.SecretKeyReference, e.ConfigMapKeyReference)
 		var err error
 		switch {
 		case e.Value != nil:
 			_, err = c.expand("env "+e.Name, *e.Value)
-		case ref != nil:
+		case ref.KeyReference != nil:
 			_, err = c.expandName("env "+e.Name, ref.Name)
 		}
 		c.add(err)

@@ -90,21 +90,14 @@ func (c *checker) previewModule(preview *Preview) map[string]bool {
 func (c *checker) previewVariables(preview *Preview, sensitive map[string]bool) {
 	p := c.Template.Spec.Template.Spec.ForProvider
 	for _, file := range p.VarFiles {
-		ref, kind := file.ConfigMapKeyReference, "ConfigMap"
-		if file.Source == infrav1.VarFileSourceSecretKey {
-			ref, kind = file.SecretKeyReference, "Secret"
-		}
-		if _, given := c.ConfigMaps[ExpandName(c.Apply, ref.Name)]; !given || kind == "Secret" {
-			preview.VariableFiles = append(preview.VariableFiles, c.origin(kind, ref))
+		ref := refOf(file.SecretKeyReference, file.ConfigMapKeyReference)
+		if _, given := c.ConfigMaps[ExpandName(c.Apply, ref.Name)]; !given || ref.secret {
+			preview.VariableFiles = append(preview.VariableFiles, c.origin(ref))
 		}
 	}
 	for _, v := range p.Vars {
-		switch {
-		case !c.unknown[string(v.Key)]:
-		case v.SecretKeyReference != nil:
-			preview.Variables[string(v.Key)] = quoted(c.origin("Secret", v.SecretKeyReference))
-		case v.ConfigMapKeyReference != nil:
-			preview.Variables[string(v.Key)] = quoted(c.origin("ConfigMap", v.ConfigMapKeyReference))
+		if ref := refOf(v.SecretKeyReference, v.ConfigMapKeyReference); c.unknown[string(v.Key)] && ref.KeyReference != nil {
+			preview.Variables[string(v.Key)] = quoted(c.origin(ref))
 		}
 	}
 	encoded, err := inspect.ToJSON(c.values)
@@ -119,17 +112,15 @@ func (c *checker) previewVariables(preview *Preview, sensitive map[string]bool) 
 
 func (c *checker) previewEnv(preview *Preview) {
 	for _, e := range c.Template.Spec.Template.Spec.ForProvider.Env {
-		switch {
-		case e.Value != nil:
+		if ref := refOf(e.SecretKeyReference, e.ConfigMapKeyReference); ref.KeyReference != nil {
+			preview.Env[e.Name] = c.origin(ref)
+		}
+		if e.Value != nil {
 			preview.Env[e.Name] = *e.Value
 			// The value was counted when it was checked.
 			if text, err := newResolver(c.Sources).expand("", *e.Value); err == nil {
 				preview.Env[e.Name] = text
 			}
-		case e.SecretKeyReference != nil:
-			preview.Env[e.Name] = c.origin("Secret", e.SecretKeyReference)
-		case e.ConfigMapKeyReference != nil:
-			preview.Env[e.Name] = c.origin("ConfigMap", e.ConfigMapKeyReference)
 		}
 	}
 }
@@ -152,17 +143,18 @@ func (c *checker) previewConfig(preview *Preview) {
 	}
 	for i := range spec.Credentials {
 		credential := &spec.Credentials[i]
+		origin := c.origin(keyRef{&credential.SecretRef, true})
 		if credential.Filename != "" {
-			preview.Files[credential.Filename] = c.origin("Secret", &credential.SecretRef)
+			preview.Files[credential.Filename] = origin
 		} else {
-			preview.Env[credential.Env] = c.origin("Secret", &credential.SecretRef)
+			preview.Env[credential.Env] = origin
 		}
 	}
 }
 
 // origin describes where a value comes from.
-func (c *checker) origin(kind string, ref *infrav1.KeyReference) string {
-	return fmt.Sprintf("(key %s of %s %s)", ref.Key, kind, ExpandName(c.Apply, ref.Name))
+func (c *checker) origin(ref keyRef) string {
+	return fmt.Sprintf("(key %s of %s %s)", ref.Key, ref.kind(), ExpandName(c.Apply, ref.Name))
 }
 
 func quoted(text string) json.RawMessage {

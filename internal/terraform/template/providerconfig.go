@@ -54,14 +54,14 @@ func (r *resolver) encryption(request *terraform.Request) error {
 	case e == nil:
 		return nil
 	case e.ConfigurationSecretRef != nil:
-		text, err := r.key("stateEncryption.configurationSecretRef", true, e.ConfigurationSecretRef)
+		text, err := r.key("stateEncryption.configurationSecretRef", keyRef{e.ConfigurationSecretRef, true})
 		if err != nil {
 			return err
 		}
 		request.Encryption = string(text)
 		return nil
 	}
-	passphrase, err := r.key("stateEncryption.passphraseSecretRef", true, e.PassphraseSecretRef)
+	passphrase, err := r.key("stateEncryption.passphraseSecretRef", keyRef{e.PassphraseSecretRef, true})
 	if err != nil {
 		return err
 	}
@@ -95,16 +95,16 @@ func (r *resolver) credentials(request *terraform.Request) error {
 		return nil
 	}
 	for i, c := range r.ProviderConfig.Spec.Credentials {
-		field := fmt.Sprintf("credentials[%d]", i)
+		field, ref := fmt.Sprintf("credentials[%d]", i), keyRef{&c.SecretRef, true}
 		if c.Filename != "" {
-			content, err := r.key(field, true, &c.SecretRef)
+			content, err := r.key(field, ref)
 			if err != nil {
 				return err
 			}
 			request.Files[c.Filename] = content
 			continue
 		}
-		text, err := r.envText(field, true, &c.SecretRef)
+		text, err := r.envText(field, ref)
 		if err != nil {
 			return err
 		}

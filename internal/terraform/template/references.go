@@ -20,6 +20,27 @@ func ReferencesOf(s Sources) References {
 	return References{Secrets: slices.Sorted(maps.Keys(secrets)), ConfigMaps: slices.Sorted(maps.Keys(configMaps))}
 }
 
+// keyRef names a key of a Secret or a ConfigMap.
+type keyRef struct {
+	*infrav1.KeyReference
+	secret bool
+}
+
+// refOf returns the one of two references that is set, if any.
+func refOf(secret, configMap *infrav1.KeyReference) keyRef {
+	if secret != nil {
+		return keyRef{secret, true}
+	}
+	return keyRef{configMap, false}
+}
+
+func (k keyRef) kind() string {
+	if k.secret {
+		return "Secret"
+	}
+	return "ConfigMap"
+}
+
 // keys are the keys that Resolve reads of objects, by their names. All keys of an object are read
 // if it has the empty key.
 type keys map[string]map[string]bool
@@ -50,15 +71,15 @@ func keysOf(s Sources) (secrets, configMaps keys) {
 	r := newResolver(s)
 	secrets, configMaps = keys{}, keys{}
 	add := func(secret, configMap *infrav1.KeyReference) {
-		if secret != nil {
-			if name, err := r.expandSecret("", secret.Name); err == nil {
-				secrets.add(name, secret.Key)
-			}
+		ref, expand, kept := refOf(secret, configMap), r.expandReference, configMaps
+		if ref.secret {
+			expand, kept = r.expandSecret, secrets
 		}
-		if configMap != nil {
-			if name, err := r.expandReference("", configMap.Name); err == nil {
-				configMaps.add(name, configMap.Key)
-			}
+		if ref.KeyReference == nil {
+			return
+		}
+		if name, err := expand("", ref.Name); err == nil {
+			kept.add(name, ref.Key)
 		}
 	}
 	p := s.Template.Spec.Template.Spec.ForProvider

@@ -34,7 +34,7 @@ func (r *resolver) values() (inspect.Values, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.set(all, values, file.Source == infrav1.VarFileSourceSecretKey)
+		r.set(all, values, file.SecretKeyReference != nil)
 	}
 	for i, v := range p.Vars {
 		value, err := r.variable(i, v)
@@ -95,11 +95,7 @@ func (r *resolver) applyValues() (inspect.Values, []inspect.Problem) {
 
 // keyValue returns the value of a variable from a Secret or ConfigMap.
 func (r *resolver) keyValue(field string, v infrav1.Variable) (cty.Value, error) {
-	ref := v.ConfigMapKeyReference
-	if v.SecretKeyReference != nil {
-		ref = v.SecretKeyReference
-	}
-	text, err := r.keyText(field, v.SecretKeyReference != nil, ref)
+	text, err := r.keyText(field, refOf(v.SecretKeyReference, v.ConfigMapKeyReference))
 	if err != nil {
 		return cty.NilVal, err
 	}
@@ -126,18 +122,15 @@ func asProblem(err error) error {
 }
 
 func (r *resolver) varFile(i int, file infrav1.VarFile) (inspect.Values, error) {
-	ref := file.ConfigMapKeyReference
-	if file.Source == infrav1.VarFileSourceSecretKey {
-		ref = file.SecretKeyReference
-	}
+	ref := refOf(file.SecretKeyReference, file.ConfigMapKeyReference)
 	field := fmt.Sprintf("varFiles[%d]", i)
-	content, err := r.key(field, file.Source == infrav1.VarFileSourceSecretKey, ref)
+	content, err := r.key(field, ref)
 	if err != nil {
 		return nil, err
 	}
 	values, diagnostics := r.files.Parse(ref.Name+"/"+ref.Key, content, format(file.Format), r.placeholders(content))
 	if errs := diagnostics.Errors(); len(errs) > 0 {
-		if file.Source == infrav1.VarFileSourceSecretKey {
+		if ref.secret {
 			// The details may quote the content of the file.
 			for i := range errs {
 				errs[i].Detail = ""
@@ -169,20 +162,18 @@ func (r *resolver) env() (env map[string]string, secret []string, err error) {
 	env = map[string]string{}
 	for _, e := range r.Template.Spec.Template.Spec.ForProvider.Env {
 		field := "env " + e.Name
+		ref := refOf(e.SecretKeyReference, e.ConfigMapKeyReference)
 		switch {
 		case e.Value != nil:
-			if env[e.Name], err = r.expand(field, *e.Value); err != nil {
-				return nil, nil, err
-			}
-		case e.SecretKeyReference != nil, e.ConfigMapKeyReference != nil:
-			ref, isSecret := e.ConfigMapKeyReference, false
-			if e.SecretKeyReference != nil {
-				ref, isSecret = e.SecretKeyReference, true
-				secret = append(secret, e.Name)
-			}
-			if env[e.Name], err = r.envText(field, isSecret, ref); err != nil {
-				return nil, nil, err
-			}
+			env[e.Name], err = r.expand(field, *e.Value)
+		case ref.KeyReference != nil:
+			env[e.Name], err = r.envText(field, ref)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		if ref.secret {
+			secret = append(secret, e.Name)
 		}
 	}
 	return env, secret, nil
@@ -250,9 +241,9 @@ func ConnectionSecretName(s Sources) (string, error) {
 }
 
 // key returns the value of a key of a Secret or ConfigMap.
-func (r *resolver) key(field string, secret bool, ref *infrav1.KeyReference) ([]byte, error) {
+func (r *resolver) key(field string, ref keyRef) ([]byte, error) {
 	objects, expand := r.ConfigMaps, r.expandReference
-	if secret {
+	if ref.secret {
 		objects, expand = r.Secrets, r.expandSecret
 	}
 	name, err := expand(field, ref.Name)
@@ -262,14 +253,14 @@ func (r *resolver) key(field string, secret bool, ref *infrav1.KeyReference) ([]
 	data, exists := objects[name]
 	value, found := data[ref.Key]
 	if !found {
-		return nil, &MissingKeyError{Field: field, Secret: secret, Name: name, Key: ref.Key, ObjectExists: exists}
+		return nil, &MissingKeyError{Field: field, Secret: ref.secret, Name: name, Key: ref.Key, ObjectExists: exists}
 	}
 	return value, nil
 }
 
 // keyText returns the value of a key for a variable of the module.
-func (r *resolver) keyText(field string, secret bool, ref *infrav1.KeyReference) (string, error) {
-	content, err := r.key(field, secret, ref)
+func (r *resolver) keyText(field string, ref keyRef) (string, error) {
+	content, err := r.key(field, ref)
 	if err != nil {
 		return "", err
 	}
@@ -280,8 +271,8 @@ func (r *resolver) keyText(field string, secret bool, ref *infrav1.KeyReference)
 }
 
 // envText returns the value of a key for a variable of the environment.
-func (r *resolver) envText(field string, secret bool, ref *infrav1.KeyReference) (string, error) {
-	text, err := r.keyText(field, secret, ref)
+func (r *resolver) envText(field string, ref keyRef) (string, error) {
+	text, err := r.keyText(field, ref)
 	if err == nil && len(text) > maxValue {
 		err = problem(infrav1.InvalidVariableReason, "%s: the value has more than %d bytes, the limit: let the module read it from a file", field, maxValue)
 	}
@@ -298,10 +289,7 @@ type MissingKeyError struct {
 }
 
 func (e *MissingKeyError) Error() string {
-	kind := "ConfigMap"
-	if e.Secret {
-		kind = "Secret"
-	}
+	kind := keyRef{secret: e.Secret}.kind()
 	if e.ObjectExists {
 		return fmt.Sprintf("%s: %s %s has no key %s", e.Field, kind, e.Name, e.Key)
 	}

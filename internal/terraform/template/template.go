@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/inspect"
@@ -28,20 +30,18 @@ const (
 // workspacePlaceholders are the placeholders for the workspace.
 var workspacePlaceholders = []string{WorkspaceName, WorkspaceNamespace, WorkspaceUID}
 
-type objectKey struct{ namespace, name string }
-
 // workspaceValue returns the value of a placeholder for the workspace. A workspace that
 // runs for one of another namespace has the values of that one.
 func workspaceValue(apply *infrav1.WorkspaceTemplateApply, name string) (string, bool) {
-	ref := objectKey{apply.Namespace, apply.Name}
+	ref := types.NamespacedName{Namespace: apply.Namespace, Name: apply.Name}
 	if namespace, guest := apply.HostedFor(); namespace != "" {
-		ref = objectKey{namespace, guest}
+		ref = types.NamespacedName{Namespace: namespace, Name: guest}
 	}
 	switch name {
 	case WorkspaceName:
-		return ref.name, true
+		return ref.Name, true
 	case WorkspaceNamespace:
-		return ref.namespace, true
+		return ref.Namespace, true
 	case WorkspaceUID:
 		return string(apply.UID), true
 	default:
