@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-
 	"github.com/appthrust/capt/internal/host"
 	"github.com/appthrust/capt/internal/terraform/statefile"
 )
