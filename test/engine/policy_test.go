@@ -76,8 +76,10 @@ func TestPolicy_deniesThenRequiresApproval(t *testing.T) {
 	// It counts for the next plan only.
 	runs = a.Status.Runs
 	w.changePolicy(guard, func(p *infrav1.WorkspacePolicy) { p.Spec.Rules[0].Action = infrav1.PolicyDeny })
-	w.reconsider("hello", infrav1.AppliedCondition)
-	w.Expect(w.get("hello").Status.Runs).To(Equal(runs), "a policy starts no run")
+	w.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables["size"] = infrav1.StringValue("3") })
+	w.waitReason("hello", infrav1.AppliedCondition, infrav1.PolicyDeniedReason)
+	w.Expect(w.get("hello").Status.Runs).To(Equal(runs+1), "the change of the policy started no run")
+	w.Expect(w.file("size")).To(Equal("2"))
 }
 
 // A policy that is created between the plan and its approval decides about it.

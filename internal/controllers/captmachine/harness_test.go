@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -112,6 +113,16 @@ func (h *harness) machine(name string, change ...func(*infrav1.CAPTMachine)) *in
 	}
 	h.Create(machine)
 	return machine
+}
+
+// settle waits until the controllers have handled a new machine of another cluster.
+func (h *harness) settle() {
+	h.T.Helper()
+	other := newHarness(h.T)
+	machine := other.machine("later")
+	other.WaitFor(machine, "the later machine should be handled", func(g Gomega) {
+		g.Expect(machine.Status.ObservedGeneration).To(Equal(machine.Generation))
+	})
 }
 
 // join creates the node of a machine.

@@ -187,7 +187,7 @@ func TestMachine_standaloneIsReadyWithItsNode(t *testing.T) {
 	h.WaitForCondition(machine, infrav1.ReadyCondition, metav1.ConditionTrue, "Ready")
 	h.Expect(machine.Status.NodeName).To(Equal(node.Name))
 	h.WaitForCondition(machine, infrav1.NodeUpdatedCondition, metav1.ConditionTrue, infrav1.NodeUpdatedCondition)
-	h.ExpectNoWrites(machine, h.Workspace("worker"))
+	h.ExpectNoWrites(h.settle, machine, h.Workspace("worker"))
 
 	h.Expect(nodestest.SetReady(t.Context(), env.Client, node, corev1.ConditionFalse)).To(Succeed())
 	h.WaitForCondition(machine, infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.NodeNotReadyReason, node.Name, "set by the test")
@@ -282,7 +282,7 @@ func TestMachine_changesLabelsAndTaintsOfItsNode(t *testing.T) {
 		g.Expect(conditions.GetReason(machine, infrav1.InstanceReadyCondition)).To(Equal("Ready"))
 		g.Expect(conditions.IsTrue(machine, infrav1.ReadyCondition)).To(BeTrue())
 	})
-	h.ExpectNoWrites(machine, apply, node)
+	h.ExpectNoWrites(h.settle, machine, apply, node)
 }
 
 func TestMachine_reportsProblemsOfItsNode(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -138,6 +139,16 @@ func (h *harness) pool(replicas int32, change ...func(*clusterv1.MachinePool)) (
 	}
 	h.Create(owner)
 	return owner, infra
+}
+
+// settle waits until the controllers have handled a new pool of another cluster.
+func (h *harness) settle() {
+	h.T.Helper()
+	other := newHarness(h.T)
+	_, infra := other.pool(1)
+	other.WaitFor(infra, "the later pool should be handled", func(g Gomega) {
+		g.Expect(infra.Status.ObservedGeneration).To(Equal(infra.Generation))
+	})
 }
 
 // join creates a node of the pool.

@@ -37,7 +37,7 @@ func TestMachinePool_ownsPool(t *testing.T) {
 
 	h.WaitForCondition(infra, infrav1.MembersKnownCondition, metav1.ConditionTrue, "MembersKnown")
 	h.WaitFor(owner, "Cluster API should find the nodes", func(g Gomega) { g.Expect(owner.Status.NodeRefs).To(HaveLen(2)) })
-	h.ExpectNoWrites(infra, h.workspace())
+	h.ExpectNoWrites(h.settle, infra, h.workspace())
 
 	h.scale(owner, 1)
 	h.expectVariables(map[string]string{"desired_size": "1"})
@@ -169,7 +169,7 @@ func TestPool_leavesSizeToAutoscaler(t *testing.T) {
 	h.WaitForCondition(infra, infrav1.ReadyCondition, metav1.ConditionTrue, "Ready")
 	h.Get(apply)
 	h.Expect(apply.Status.Runs).To(Equal(runs), "a run is not needed")
-	h.ExpectNoWrites(infra, apply)
+	h.ExpectNoWrites(h.settle, infra, apply)
 }
 
 func TestPool_readsALongListFromTheConnectionSecret(t *testing.T) {

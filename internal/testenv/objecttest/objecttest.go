@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,7 +13,8 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/appthrust/capt/internal/testenv/waits"
+	// Sets the default of waits.
+	_ "github.com/appthrust/capt/internal/testenv/waits"
 )
 
 // Tester is a test with a client. Its methods end the test if an expectation is
@@ -115,9 +115,10 @@ func (t *Tester) WaitUntilGone(obj client.Object, explanation string) {
 	}).Should(gomega.BeTrue(), explanation)
 }
 
-// ExpectNoWrites waits until objects are not written for some time. The results of earlier
-// changes may be late on a busy machine.
-func (t *Tester) ExpectNoWrites(objects ...client.Object) {
+// ExpectNoWrites waits until objects are not written while the controllers handle what they
+// have to: settle returns when they have handled something that was created after its call.
+// The results of earlier changes may be late on a busy machine.
+func (t *Tester) ExpectNoWrites(settle func(), objects ...client.Object) {
 	t.T.Helper()
 	versions := func() []string {
 		var all []string
@@ -127,12 +128,11 @@ func (t *Tester) ExpectNoWrites(objects ...client.Object) {
 		}
 		return all
 	}
-	var last []string
 	t.Eventually(func(g gomega.Gomega) {
-		before := last
-		last = versions()
-		g.Expect(last).To(gomega.Equal(before))
-	}, waits.Timeout, 2*time.Second).Should(gomega.Succeed(), "objects at rest should not be written")
+		before := versions()
+		settle()
+		g.Expect(versions()).To(gomega.Equal(before))
+	}).Should(gomega.Succeed(), "objects at rest should not be written")
 }
 
 // lastWrite describes the last write of an object, for the message of a failed test.
