@@ -142,7 +142,7 @@ TEST_FLAGS ?=
 LONGEST      = ./test/cluster ./test/engine ./internal/terraform/command ./test/contract ./internal/cli ./internal/terraform/process
 TEST_AT_ONCE = $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 # Runs the tests of the module $(1), and shows what is running; fails if a test is skipped that the list does not have.
-GO_TEST      = @cd dev && go run ./gotest -skips ../test/skips.txt -dir ../$(1) -- -vet=off
+GO_TEST      = @cd dev && go run ./gotest -skips ../test/skips.txt -dir ../$(1) -- -vet=off -ldflags=-w
 
 .PHONY: test
 test: parts-test test-page build ## Run all unit and integration tests, building what they need.
