@@ -1,8 +1,11 @@
 package testenv
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -31,9 +34,10 @@ type Manager struct {
 	// Env are added to the environment of the test.
 	Env []string
 
-	mu     sync.Mutex
-	cmd    *exec.Cmd
-	exited chan struct{}
+	mu          sync.Mutex
+	cmd         *exec.Cmd
+	exited      chan struct{}
+	diagnostics string
 }
 
 // Log returns the path of the log. All processes of a Manager append to it.
@@ -67,6 +71,10 @@ func (m *Manager) Start() error {
 	if err != nil {
 		return err
 	}
+	diagnostics, err := FreeAddress()
+	if err != nil {
+		return err
+	}
 	if err := os.MkdirAll(m.WorkDir, 0o700); err != nil {
 		return fmt.Errorf("creating the manager's directory: %w", err)
 	}
@@ -75,7 +83,7 @@ func (m *Manager) Start() error {
 		return fmt.Errorf("opening the manager's log: %w", err)
 	}
 	cmd := exec.Command(program, append([]string{
-		"--webhook-port=0", "--health-addr=0", "--diagnostics-address=0",
+		"--webhook-port=0", "--health-addr=0", "--diagnostics-address=" + diagnostics, "--insecure-diagnostics",
 		"--allowed-cidrs=127.0.0.0/8,::1/128", // Workload clusters of tests are on this machine.
 		"--executor=process", "--terraform-binary=" + tofu, "--work-dir=" + m.WorkDir, "--max-runs=4", "-v=1",
 	}, m.Args...)...)
@@ -89,7 +97,7 @@ func (m *Manager) Start() error {
 	go func() { _ = cmd.Wait(); _ = log.Close(); close(exited) }()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.cmd, m.exited = cmd, exited
+	m.cmd, m.exited, m.diagnostics = cmd, exited, diagnostics
 	return nil
 }
 
@@ -109,6 +117,29 @@ func (m *Manager) Stop(signal syscall.Signal) error {
 	case <-time.After(managerStopTimeout):
 		return errors.Join(errors.New("the manager did not stop"), cmd.Process.Kill())
 	}
+}
+
+// Metrics returns the metrics of the running manager.
+func (m *Manager) Metrics(ctx context.Context) ([]byte, error) {
+	m.mu.Lock()
+	url := "http://" + m.diagnostics + "/metrics"
+	m.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return nil, fmt.Errorf("reading the manager's metrics: %w", err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("reading the manager's metrics: %w", err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		return nil, errors.Join(fmt.Errorf("reading the manager's metrics: %s", response.Status), err)
+	}
+	return text, nil
 }
 
 // PID returns the process ID of the running manager, or 0.

@@ -27,7 +27,7 @@ resource "terraform_data" "this" { input = aws_vpc.this.id }
 
 // measureAWS compares the engine with the plain tool for modules of the real AWS provider,
 // on the emulator of AWS.
-func measureAWS(ctx context.Context, o options) (*engineReport, error) {
+func measureAWS(ctx context.Context) (*engineReport, error) {
 	provider := providers[0]
 	if _, err := exec.LookPath("python3"); err != nil {
 		logf("engine with AWS: skipped: the emulator of AWS needs Python 3")
@@ -40,7 +40,7 @@ func measureAWS(ctx context.Context, o options) (*engineReport, error) {
 	}
 	defer stop()
 	provider.module = network
-	return measureEngine(ctx, o, workload{
+	return measureEngine(ctx, workload{
 		name: "engine with AWS", applies: awsApplies, provider: &provider,
 		module: func(round int) string { return fmt.Sprintf("# Round %d.\n%s", round, provider.text()) },
 		env: map[string]string{

@@ -13,8 +13,12 @@ import (
 	"github.com/appthrust/capt/internal/testenv"
 )
 
-// parallelism is the number of workspaces that are applied in parallel.
-const parallelism = 2
+const (
+	// parallelism is the number of workspaces that are applied in parallel.
+	parallelism = 2
+	// rounds is how often CAPT and the plain tool alternate.
+	rounds = 3
+)
 
 // engineReport compares the engine with the plain tool.
 type engineReport struct {
@@ -61,7 +65,7 @@ type workload struct {
 
 // measureEngine measures CAPT and the plain tool alternately with the same module, API
 // server and backend.
-func measureEngine(ctx context.Context, o options, w workload) (*engineReport, error) {
+func measureEngine(ctx context.Context, w workload) (*engineReport, error) {
 	logf("%s: starting the API server", w.name)
 	env, err := testenv.Start()
 	if err != nil {
@@ -77,7 +81,7 @@ func measureEngine(ctx context.Context, o options, w workload) (*engineReport, e
 			return nil, err
 		}
 	}
-	m, err := h.startManager(ctx, o, h.processExecutor())
+	m, err := h.startManager()
 	if err != nil {
 		return nil, err
 	}
@@ -85,14 +89,14 @@ func measureEngine(ctx context.Context, o options, w workload) (*engineReport, e
 	if _, err := m.waitSettled(ctx, 0); err != nil {
 		return nil, err
 	}
-	r := &engineReport{workload: w, Applies: w.applies, Rounds: o.rounds, CAPTRequests: requestRates{}, BareRequests: requestRates{}}
+	r := &engineReport{workload: w, Applies: w.applies, Rounds: rounds, CAPTRequests: requestRates{}, BareRequests: requestRates{}}
 	if err := r.samplePeaks(ctx, h); err != nil {
 		return nil, err
 	}
-	for round := range o.rounds {
+	for round := range rounds {
 		turns := []func() error{
 			func() error {
-				return h.account(ctx, &r.CAPTCPU, r.CAPTRequests, m.cmd.Process.Pid, func() error { return r.capt(ctx, h, round) })
+				return h.account(ctx, &r.CAPTCPU, r.CAPTRequests, m.PID(), func() error { return r.capt(ctx, h, round) })
 			},
 			func() error {
 				return h.account(ctx, &r.BareCPU, r.BareRequests, 0, func() error { return r.bare(ctx, h, round) })
@@ -108,13 +112,10 @@ func measureEngine(ctx context.Context, o options, w workload) (*engineReport, e
 			}
 		}
 	}
-	if err := m.profile(ctx, w.name); err != nil {
-		return nil, err
-	}
-	r.CAPTCPU.divide(float64(o.rounds))
-	r.BareCPU.divide(float64(o.rounds))
-	r.CAPTRequests.divide(float64(o.rounds * w.applies))
-	r.BareRequests.divide(float64(o.rounds * w.applies))
+	r.CAPTCPU.divide(rounds)
+	r.BareCPU.divide(rounds)
+	r.CAPTRequests.divide(float64(rounds * w.applies))
+	r.BareRequests.divide(float64(rounds * w.applies))
 	r.CAPTSeconds, r.BareSeconds = median(r.CAPTRounds), median(r.BareRounds)
 	r.Ratio, r.RatioInterval = compare(r.CAPTRounds, r.BareRounds)
 	return r, nil

@@ -133,7 +133,7 @@ type jobBench struct {
 }
 
 // measureJob measures runs as Jobs on a real node, and the plain tool, alternately.
-func measureJob(ctx context.Context, o options) (*jobReport, error) {
+func measureJob(ctx context.Context) (*jobReport, error) {
 	if missing := testenv.MissingForNode(); missing != "" {
 		logf("job: skipped: %s", missing)
 		return &jobReport{Skipped: missing}, nil
@@ -152,7 +152,7 @@ func measureJob(ctx context.Context, o options) (*jobReport, error) {
 	if err := b.prepare(); err != nil {
 		return nil, err
 	}
-	m, err := h.startManager(ctx, o, []string{"--executor=job", "--runner-image=" + installedImage})
+	m, err := h.startManager("--executor=job", "--runner-image="+installedImage)
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +160,7 @@ func measureJob(ctx context.Context, o options) (*jobReport, error) {
 	if _, err := m.waitSettled(ctx, 0); err != nil {
 		return nil, err
 	}
-	for round := range o.rounds {
+	for round := range rounds {
 		turns := []func() error{
 			func() error { return b.job(ctx, installedImage, &b.report.Jobs) },
 			func() error { return b.bare(ctx, &b.report.Bare) },

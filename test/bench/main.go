@@ -27,19 +27,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// options are the flags.
-type options struct {
-	out string
-	// rounds is how often the engine and the plain tool alternate, applies how many
-	// workspaces each of them applies per round, two at a time.
-	rounds, applies int
-	// workspaces is the number of applied workspaces at a restart.
-	workspaces int
-	// profiles is a directory for the manager's profiles. If it is empty, none are
-	// saved.
-	profiles string
-}
-
 // report is the JSON output.
 type report struct {
 	Engine    *engineReport  `json:"engine,omitempty"`
@@ -72,24 +59,21 @@ func main() {
 
 func run(ctx context.Context) error {
 	ctrl.SetLogger(klog.Background())
-	var o options
-	var part string
-	flag.StringVar(&o.out, "out", filepath.Join("out", "bench.json"), "File that receives the numbers.")
-	flag.IntVar(&o.rounds, "rounds", fromEnv("CAPT_BENCH_ROUNDS", 3), "Rounds in which the engine and the plain tool alternate.")
-	flag.IntVar(&o.applies, "applies", 40, "Workspaces that are applied per round.")
-	flag.IntVar(&o.workspaces, "workspaces", fromEnv("CAPT_BENCH_WORKSPACES", 1000), "Applied workspaces at a restart.")
-	flag.StringVar(&o.profiles, "profiles", os.Getenv("CAPT_BENCH_PROFILES"), "Directory for profiles of the manager, which take extra time.")
-	flag.StringVar(&part, "part", "all", "What to measure: engine, engineAWS, job, restart or all.")
+	out := flag.String("out", filepath.Join("out", "bench.json"), "File that receives the numbers.")
+	part := flag.String("part", "all", "What to measure: engine, engineAWS, job, restart or all.")
 	flag.Parse()
-
-	return measure(ctx, o.out, part, &report{}, []measurement{
+	workspaces := 1000
+	if n, err := strconv.Atoi(os.Getenv("CAPT_BENCH_WORKSPACES")); err == nil && n > 0 {
+		workspaces = n
+	}
+	return measure(ctx, *out, *part, &report{}, []measurement{
 		{"engine", func(ctx context.Context, r *report) (err error) {
-			r.Engine, err = measureEngine(ctx, o, workload{name: "engine", applies: o.applies, module: small})
+			r.Engine, err = measureEngine(ctx, workload{name: "engine", applies: 40, module: small})
 			return err
 		}},
-		{"engineAWS", func(ctx context.Context, r *report) (err error) { r.EngineAWS, err = measureAWS(ctx, o); return err }},
-		{"job", func(ctx context.Context, r *report) (err error) { r.Job, err = measureJob(ctx, o); return err }},
-		{"restart", func(ctx context.Context, r *report) error { return measureRestart(ctx, o, r) }},
+		{"engineAWS", func(ctx context.Context, r *report) (err error) { r.EngineAWS, err = measureAWS(ctx); return err }},
+		{"job", func(ctx context.Context, r *report) (err error) { r.Job, err = measureJob(ctx); return err }},
+		{"restart", func(ctx context.Context, r *report) error { return measureRestart(ctx, workspaces, r) }},
 	})
 }
 
@@ -127,13 +111,6 @@ func measure(ctx context.Context, out, part string, r *report, parts []measureme
 		return fmt.Errorf("unknown part %q: use all, %s", part, strings.Join(known, ", "))
 	}
 	return errors.Join(append(failures, show(r), ctx.Err())...)
-}
-
-func fromEnv(name string, otherwise int) int {
-	if n, err := strconv.Atoi(os.Getenv(name)); err == nil && n > 0 {
-		return n
-	}
-	return otherwise
 }
 
 func write(path string, r *report) error {

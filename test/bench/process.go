@@ -14,8 +14,8 @@ type memory struct {
 }
 
 // memory returns the memory of the manager.
-func (m *managerProcess) memory() (memory, error) {
-	proc, err := procfs.NewProc(m.cmd.Process.Pid)
+func (m *manager) memory() (memory, error) {
+	proc, err := procfs.NewProc(m.PID())
 	if err != nil {
 		return memory{}, fmt.Errorf("reading the manager's memory: %w", err)
 	}
@@ -28,16 +28,16 @@ func (m *managerProcess) memory() (memory, error) {
 }
 
 // cpu returns the CPU time of the manager itself, in seconds.
-func (m *managerProcess) cpu() (float64, error) {
-	own, err := stat(m.cmd.Process.Pid)
+func (m *manager) cpu() (float64, error) {
+	own, err := stat(m.PID())
 	return own.CPUTime(), err
 }
 
 // children returns the number of the manager's child processes: those that exist, and
 // one more if any has exited. Every process has page faults, which are added to its
 // parent when it exits.
-func (m *managerProcess) children() (int, error) {
-	pid := m.cmd.Process.Pid
+func (m *manager) children() (int, error) {
+	pid := m.PID()
 	own, err := stat(pid)
 	if err != nil {
 		return 0, err

@@ -43,7 +43,7 @@ const idleTime = 30 * time.Second
 
 // measureRestart applies many workspaces and restarts the manager. It sets the report only
 // when all is measured.
-func measureRestart(ctx context.Context, o options, r *report) error {
+func measureRestart(ctx context.Context, workspaces int, r *report) error {
 	logf("restart: starting the API server")
 	env, err := testenv.Start()
 	if err != nil {
@@ -54,8 +54,8 @@ func measureRestart(ctx context.Context, o options, r *report) error {
 	if err != nil {
 		return err
 	}
-	restart := &restartReport{Workspaces: o.workspaces}
-	namespace, err := h.applyAll(ctx, o, restart)
+	restart := &restartReport{Workspaces: workspaces}
+	namespace, err := h.applyAll(ctx, workspaces, restart)
 	if err != nil {
 		return err
 	}
@@ -65,18 +65,18 @@ func measureRestart(ctx context.Context, o options, r *report) error {
 	}
 
 	logf("restart: restarting the manager")
-	m, err := h.startManager(ctx, o, h.processExecutor())
+	m, err := h.startManager()
 	if err != nil {
 		return err
 	}
 	defer m.stop()
-	settled, err := m.waitSettled(ctx, o.workspaces)
+	settled, err := m.waitSettled(ctx, workspaces)
 	if err != nil {
 		return err
 	}
 	restart.SettleSeconds = settled.Sub(m.started).Seconds()
 	logf("restart: settled after %.1fs", restart.SettleSeconds)
-	noop, err := h.measureNoop(ctx, m, namespace, o.workspaces)
+	noop, err := h.measureNoop(ctx, m, namespace, workspaces)
 	if err != nil {
 		return err
 	}
@@ -95,12 +95,12 @@ func measureRestart(ctx context.Context, o options, r *report) error {
 	}
 	restart.MemoryMiB, restart.AnonymousMiB, restart.PeakMiB = used.now, used.anonymous, used.peak
 	r.Restart, r.Noop, r.Rest = restart, noop, rest
-	return m.profile(ctx, "restart")
+	return nil
 }
 
 // applyAll applies the workspaces and stops the manager.
-func (h *harness) applyAll(ctx context.Context, o options, r *restartReport) (string, error) {
-	m, err := h.startManager(ctx, o, h.processExecutor())
+func (h *harness) applyAll(ctx context.Context, workspaces int, r *restartReport) (string, error) {
+	m, err := h.startManager()
 	if err != nil {
 		return "", err
 	}
@@ -112,11 +112,11 @@ func (h *harness) applyAll(ctx context.Context, o options, r *restartReport) (st
 	if err := h.createTemplate(ctx, namespace, small(0), nil, nil); err != nil {
 		return "", err
 	}
-	logf("restart: applying %d workspaces", o.workspaces)
-	if r.ApplySeconds, err = h.apply(ctx, namespace, o.workspaces, max(o.workspaces/10, 1)); err != nil {
+	logf("restart: applying %d workspaces", workspaces)
+	if r.ApplySeconds, err = h.apply(ctx, namespace, workspaces, max(workspaces/10, 1)); err != nil {
 		return "", err
 	}
-	if _, err := m.waitSettled(ctx, o.workspaces); err != nil {
+	if _, err := m.waitSettled(ctx, workspaces); err != nil {
 		return "", err
 	}
 	used, err := m.memory()
@@ -125,12 +125,12 @@ func (h *harness) applyAll(ctx context.Context, o options, r *restartReport) (st
 	}
 	r.WorkedMiB = used.now
 	logf("restart: applied in %.0fs; the manager has %.0f MiB", r.ApplySeconds, r.WorkedMiB)
-	return namespace, m.profile(ctx, "worked")
+	return namespace, nil
 }
 
 // measureNoop triggers reconciles without changes, and counts the processes that the
 // manager has started.
-func (h *harness) measureNoop(ctx context.Context, m *managerProcess, namespace string, workspaces int) (*noopReport, error) {
+func (h *harness) measureNoop(ctx context.Context, m *manager, namespace string, workspaces int) (*noopReport, error) {
 	touched := min(workspaces, 40)
 	logf("restart: touching %d workspaces", touched)
 	before, err := m.reconciles(ctx)
@@ -156,7 +156,7 @@ func (h *harness) measureNoop(ctx context.Context, m *managerProcess, namespace 
 }
 
 // measureRest counts the API writes while the manager is idle.
-func (h *harness) measureRest(ctx context.Context, m *managerProcess) (*restReport, error) {
+func (h *harness) measureRest(ctx context.Context, m *manager) (*restReport, error) {
 	logf("restart: observing the idle manager for %s", idleTime)
 	before, err := h.requests(ctx)
 	if err != nil {

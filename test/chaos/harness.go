@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -66,7 +65,7 @@ type harness struct {
 	client  client.Client
 	store   store
 	journal *journals
-	// second is the manager besides that of the platform, or nil.
+	// second is the manager besides that of the platform. It is nil until it was started.
 	second *manager
 	// parts is held while parts of the environment are killed or restarted.
 	parts sync.Mutex
@@ -83,9 +82,9 @@ func newHarness(ctx context.Context, o options) (*harness, error) {
 	}
 	w := &harness{base: base, form: o.form}
 	if o.form.executor == executorJob {
-		w.platform, err = newJobPlatform(base, o.form.managers)
+		w.platform, err = newJobPlatform(base)
 	} else {
-		w.platform, err = newProcessPlatform(base, o.form.managers)
+		w.platform, err = newProcessPlatform(base)
 	}
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(base))
@@ -111,12 +110,10 @@ func (w *harness) start(ctx context.Context, o options) error {
 	if w.journal, err = newJournals(filepath.Join(w.base, "journals"), w.address()); err != nil {
 		return err
 	}
-	if w.store, err = newStore(ctx, o, w.client, w.address()); err != nil {
+	if w.store, err = newStore(ctx, o.form.backend, w.client, w.address()); err != nil {
 		return err
 	}
-	if w.form.managers > 1 {
-		w.second, err = newManager(filepath.Join(w.base, "manager2"), w.kubeconfig(), w.form.managers, w.managerArgs()) //nolint:contextcheck // The process outlives the call.
-	}
+	w.second, err = newManager(filepath.Join(w.base, "manager2"), w.kubeconfig(), w.managerArgs()) //nolint:contextcheck // The process outlives the call.
 	return err
 }
 
@@ -124,9 +121,6 @@ func (w *harness) start(ctx context.Context, o options) error {
 func (w *harness) up(ctx context.Context) error {
 	if err := w.platform.up(ctx); err != nil {
 		return err
-	}
-	if w.second == nil {
-		return nil
 	}
 	return await(ctx, w.second.ready)
 }
@@ -157,18 +151,11 @@ func (w *harness) prepare(ctx context.Context, namespace string) error {
 	}
 	for _, obj := range append(objects, template) {
 		err := await(ctx, func(ctx context.Context) error {
-			return ignoreExists(w.client.Create(ctx, obj.DeepCopyObject().(client.Object)))
+			return client.IgnoreAlreadyExists(w.client.Create(ctx, obj.DeepCopyObject().(client.Object)))
 		})
 		if err != nil {
 			return fmt.Errorf("preparing namespace %s: %w", namespace, err)
 		}
 	}
 	return nil
-}
-
-func ignoreExists(err error) error {
-	if apierrors.IsAlreadyExists(err) {
-		return nil
-	}
-	return err
 }

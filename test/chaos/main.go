@@ -30,14 +30,17 @@ type options struct {
 	out       string
 	seed      uint64
 	schedules int
-	// parallel is how many schedules share the environment at a time.
-	parallel int
 	// load is the number of busy loops that run all the time.
 	load int
-	keep bool
 	form form
-	// s3 is the address of an S3 server.
-	s3 string
+}
+
+// parallel is how many schedules share the environment at a time.
+func (o options) parallel() int {
+	if o.form.executor == executorJob {
+		return 2
+	}
+	return 4
 }
 
 // errViolations means that the program worked and found violations.
@@ -74,24 +77,15 @@ func parseFlags() (options, error) {
 	flag.StringVar(&o.out, "out", filepath.Join("out", "chaos.json"), "File to write the report to.")
 	flag.Uint64Var(&o.seed, "seed", 1, "Seed of the first schedule. It is incremented for each further one.")
 	flag.IntVar(&o.schedules, "schedules", 12, "Number of schedules.")
-	flag.IntVar(&o.parallel, "at-once", 0, "Number of schedules that share the environment at a time. The default is 4 with processes, and 2 with Jobs.")
 	flag.IntVar(&o.load, "load", 0, "Number of busy loops that run all the time.")
-	flag.BoolVar(&o.keep, "keep", false, "Keep the environment. With processes, it is always kept after a violation or an error.")
 	flag.StringVar(&o.form.executor, "executor", executorProcess, "Executor of the runs: process or job (requires root, containerd, runc and the CNI plugins).")
-	flag.StringVar(&o.form.backend, "backend", backendKubernetes, "Backend of the states: kubernetes, http or s3.")
-	flag.IntVar(&o.form.managers, "managers", 2, "Number of managers, 1 or 2.")
-	flag.StringVar(&o.s3, "s3", os.Getenv("AWS_ENDPOINT_URL"), "Address of an S3 server that accepts any credentials.")
+	flag.StringVar(&o.form.backend, "backend", backendKubernetes, "Backend of the states: kubernetes, http or s3 (requires AWS_ENDPOINT_URL with the address of an S3 server that accepts any credentials).")
 	flag.Parse()
-	if o.parallel == 0 {
-		o.parallel = map[string]int{executorProcess: 4, executorJob: 2}[o.form.executor]
-	}
 	switch {
 	case o.form.executor != executorProcess && o.form.executor != executorJob:
 		return o, fmt.Errorf("executor %q is unknown: use process or job", o.form.executor)
-	case o.schedules < 1 || o.parallel < 1:
-		return o, errors.New("set --schedules and --at-once to at least 1")
-	case o.form.managers < 1 || o.form.managers > 2:
-		return o, errors.New("set --managers to 1 or 2")
+	case o.schedules < 1:
+		return o, errors.New("set --schedules to at least 1")
 	}
 	return o, nil
 }
@@ -116,7 +110,6 @@ func run(ctx context.Context) error {
 	if err := discardLogs(); err != nil {
 		return err
 	}
-	go machine.watch(ctx)
 	if o.load > 0 {
 		stop, err := startLoops(ctx, o.load)
 		if err != nil {
@@ -138,11 +131,11 @@ func run(ctx context.Context) error {
 	if err = runRounds(ctx, w, o, r); err == nil {
 		err = r.missing(w.disk() != "")
 	}
-	r.Seconds, r.BusySeconds = time.Since(start).Seconds(), machine.busy().Seconds()
+	r.Seconds = time.Since(start).Seconds()
 	if err != nil {
 		r.Errors = append(r.Errors, err.Error())
 	}
-	err = errors.Join(err, r.write(o.out), w.finish(ctx, o.keep, r.Violations > 0 || err != nil))
+	err = errors.Join(err, r.write(o.out), w.finish(ctx, r.Violations > 0 || err != nil))
 	r.print()
 	if r.Violations > 0 {
 		err = errors.Join(err, fmt.Errorf("%w: %d; replay one with make chaos EXECUTOR=%s BACKEND=%s SEED=%d SCHEDULES=1",
@@ -151,24 +144,24 @@ func run(ctx context.Context) error {
 	return err
 }
 
-// finish removes the environment, or keeps it. An interrupt always removes it.
-func (w *harness) finish(ctx context.Context, keep, failed bool) error {
+// finish removes the environment, or keeps it after a failure. An interrupt always removes it.
+func (w *harness) finish(ctx context.Context, failed bool) error {
 	if ctx.Err() != nil {
 		logf("Interrupted: removing the environment. If this is interrupted too, remove it with: %s", w.removal())
 		return w.down(ctx)
 	}
-	if keep || failed {
-		return errors.Join(w.stopSecond(), w.keep(ctx, keep))
+	if failed {
+		return errors.Join(w.stopSecond(), w.keep())
 	}
 	return w.down(ctx)
 }
 
 // runRounds runs all schedules, some at a time.
 func runRounds(ctx context.Context, w *harness, o options, r *report) error {
-	for first := 0; first < o.schedules; first += o.parallel {
+	for first := 0; first < o.schedules; first += o.parallel() {
 		var trials []*trial
 		g := &guard{}
-		for i := first; i < min(first+o.parallel, o.schedules); i++ {
+		for i := first; i < min(first+o.parallel(), o.schedules); i++ {
 			trials = append(trials, newTrial(w, g, o.seed+uint64(i)))
 		}
 		err := runRound(ctx, w, g, trials)
@@ -252,10 +245,8 @@ func (w *harness) killManagers(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if w.second != nil {
-			if other, err := w.second.target(); err == nil {
-				_ = other.signal(syscall.SIGKILL)
-			}
+		if other, err := w.second.target(); err == nil {
+			_ = other.signal(syscall.SIGKILL)
 		}
 		return first.signal(syscall.SIGKILL)
 	})

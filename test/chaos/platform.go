@@ -22,9 +22,8 @@ type platform interface { //nolint:interfacebloat // Both executors have the sam
 	// down stops and removes everything, even if ctx has ended.
 	down(ctx context.Context) error
 	// keep keeps what a user needs to find the cause of a violation, and describes how
-	// to remove it. An environment that ends with this process is kept only if wait is
-	// set, until ctx ends.
-	keep(ctx context.Context, wait bool) error
+	// to remove it.
+	keep() error
 	// removal returns a command that removes everything.
 	removal() string
 	// dir returns the directory with logs.
@@ -53,7 +52,7 @@ const (
 	partContainerd = "containerd"
 )
 
-// leaderElection are the flags with which several managers can run. The lease is short,
+// leaderElection are the flags with which two managers can run. The lease is short,
 // because schedules are.
 var leaderElection = []string{
 	"--leader-elect", "--leader-elect-namespace=default",

@@ -26,18 +26,17 @@ const (
 // jobPlatform is an API server with a node, on which runs are Jobs. It ends with this
 // process.
 type jobPlatform struct {
-	base     string
-	managers int
-	env      *testenv.Environment
-	manager  *manager
-	mounted  bool
+	base    string
+	env     *testenv.Environment
+	manager *manager
+	mounted bool
 }
 
-func newJobPlatform(base string, managers int) (*jobPlatform, error) {
+func newJobPlatform(base string) (*jobPlatform, error) {
 	if missing := testenv.MissingForNode(); missing != "" {
 		return nil, errors.New(missing)
 	}
-	return &jobPlatform{base: base, managers: managers}, nil
+	return &jobPlatform{base: base}, nil
 }
 
 func (p *jobPlatform) start(ctx context.Context) error {
@@ -63,7 +62,7 @@ func (p *jobPlatform) start(ctx context.Context) error {
 	if err := p.env.Node().LoadImage(runnerImage, "/runner", files); err != nil {
 		return err
 	}
-	if p.manager, err = newManager(filepath.Join(p.base, "manager1"), p.kubeconfig(), p.managers, p.managerArgs()); err != nil { //nolint:contextcheck // The process outlives the call.
+	if p.manager, err = newManager(filepath.Join(p.base, "manager1"), p.kubeconfig(), p.managerArgs()); err != nil { //nolint:contextcheck // The process outlives the call.
 		return err
 	}
 	return p.up(ctx)
@@ -103,11 +102,7 @@ func (p *jobPlatform) stop() error {
 	return err
 }
 
-func (p *jobPlatform) keep(ctx context.Context, wait bool) error {
-	if wait {
-		logf("The environment is running until you press Ctrl-C: kubeconfig %s", p.kubeconfig())
-		<-ctx.Done()
-	}
+func (p *jobPlatform) keep() error {
 	err := p.stop()
 	logf("The environment is removed. The journals and the managers' logs are kept: rm -r %s", p.base)
 	return err

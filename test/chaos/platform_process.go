@@ -21,7 +21,7 @@ type processPlatform struct {
 	mounted       bool
 }
 
-func newProcessPlatform(base string, managers int) (*processPlatform, error) {
+func newProcessPlatform(base string) (*processPlatform, error) {
 	captctl, err := testenv.Built("captctl")
 	if err != nil {
 		return nil, err
@@ -30,9 +30,7 @@ func newProcessPlatform(base string, managers int) (*processPlatform, error) {
 	if err != nil {
 		return nil, err
 	}
-	if managers > 1 {
-		env.ManagerArgs = leaderElection
-	}
+	env.ManagerArgs = leaderElection
 	return &processPlatform{env: env, base: base, captctl: captctl}, nil
 }
 
@@ -56,7 +54,7 @@ func (p *processPlatform) start(ctx context.Context) error {
 func (p *processPlatform) up(ctx context.Context) error {
 	return await(ctx, func(context.Context) error {
 		// An attempt may take longer than others.
-		starting, cancel := context.WithTimeout(ctx, settleTimeout)
+		starting, cancel := context.WithTimeout(ctx, startTimeout)
 		defer cancel()
 		if _, err := p.env.Up(starting, func(environment.Step) {}); err != nil {
 			return fmt.Errorf("starting the environment: %w", err)
@@ -82,7 +80,7 @@ func (p *processPlatform) down(ctx context.Context) error {
 	return nil
 }
 
-func (p *processPlatform) keep(context.Context, bool) error {
+func (p *processPlatform) keep() error {
 	logf("The environment is kept: %s. Remove it with: %s", p.env.Dir, p.removal())
 	return nil
 }

@@ -16,14 +16,11 @@ type report struct {
 	Violations int    `json:"violations"`
 	Executor   string `json:"executor"`
 	Backend    string `json:"backend"`
-	Managers   int    `json:"managers"`
 	Load       int    `json:"load"`
 	// Seed is the seed of the first schedule.
 	Seed    uint64   `json:"seed"`
 	Seeds   []uint64 `json:"seeds"`
 	Seconds float64  `json:"seconds"`
-	// BusySeconds is how long all CPUs of the machine were in use.
-	BusySeconds float64 `json:"busySeconds"`
 	// Faults counts injected faults, Missed those that had no target.
 	Faults     map[fault]int     `json:"faults"`
 	FaultCount int               `json:"faultCount"`
@@ -45,7 +42,7 @@ type report struct {
 
 func newReport(o options) *report {
 	r := &report{
-		Executor: o.form.executor, Backend: o.form.backend, Managers: o.form.managers, Load: o.load, Seed: o.seed,
+		Executor: o.form.executor, Backend: o.form.backend, Load: o.load, Seed: o.seed,
 		Seeds: []uint64{}, Faults: map[fault]int{}, Missed: map[fault]int{}, Operations: map[operation]int{},
 		Details: []violation{}, Errors: []string{},
 	}
@@ -136,6 +133,6 @@ func (r *report) write(path string) error {
 }
 
 func (r *report) print() {
-	logf("%d schedules, %d faults, %d resources created, %d destroyed, %d creates interrupted by a kill, %d forced unlocks, %d adopted states, settled in at most %.1fs, %.0fs in total (machine busy for %.0fs): %d violations",
-		r.Schedules, r.FaultCount, r.Resources.Created, r.Resources.Destroyed, r.Resources.Interrupted, r.ForcedUnlocks, r.AdoptedStates, r.SlowestSettle, r.Seconds, r.BusySeconds, r.Violations)
+	logf("%d schedules, %d faults, %d resources created, %d destroyed, %d creates interrupted by a kill, %d forced unlocks, %d adopted states, settled in at most %.1fs, %.0fs in total: %d violations",
+		r.Schedules, r.FaultCount, r.Resources.Created, r.Resources.Destroyed, r.Resources.Interrupted, r.ForcedUnlocks, r.AdoptedStates, r.SlowestSettle, r.Seconds, r.Violations)
 }

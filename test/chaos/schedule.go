@@ -108,8 +108,6 @@ type weightedFault struct {
 // form is what determines, besides the seed, which faults are possible.
 type form struct {
 	executor, backend string
-	// managers is the number of managers, 1 or 2.
-	managers int
 }
 
 const (
@@ -121,9 +119,7 @@ const (
 func (f form) partFaults() []weightedFault {
 	faults := []weightedFault{
 		{killManager, 4}, {stopManager, 2}, {slowAPIServer, 2}, {slowEtcd, 1}, {useCPU, 2}, {fillDisk, 1}, {expireProvider, 1},
-	}
-	if f.managers > 1 {
-		faults = append(faults, weightedFault{killLeader, 2}, weightedFault{stopLeader, 2})
+		{killLeader, 2}, {stopLeader, 2},
 	}
 	if f.backend != backendKubernetes {
 		faults = append(faults, weightedFault{expireBackend, 2})

@@ -14,9 +14,7 @@ func forms() []form {
 	var all []form
 	for _, executor := range []string{executorProcess, executorJob} {
 		for _, backend := range []string{backendKubernetes, backendHTTP, backendS3} {
-			for _, managers := range []int{1, 2} {
-				all = append(all, form{executor: executor, backend: backend, managers: managers})
-			}
+			all = append(all, form{executor: executor, backend: backend})
 		}
 	}
 	return all
@@ -140,7 +138,6 @@ func TestForm_choosesPossibleFaults(t *testing.T) {
 	for _, f := range forms() {
 		g := NewWithT(t)
 		g.Expect(has(f.partFaults(), expireBackend)).To(Equal(f.backend != backendKubernetes))
-		g.Expect(has(f.partFaults(), stopLeader)).To(Equal(f.managers == 2))
 		for _, onNode := range []fault{loseNode, stopKubelet, stopContainerd} {
 			g.Expect(has(f.partFaults(), onNode)).To(Equal(f.executor == executorJob))
 		}

@@ -11,6 +11,7 @@ import (
 	"log"
 	"net/http/httputil"
 	"net/url"
+	"os"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -60,8 +61,8 @@ type lock struct {
 var errWritten = errors.New("a state was written while the state was deleted")
 
 // newStore returns a backend that listens at the given address if it is a server.
-func newStore(ctx context.Context, o options, c client.Client, address string) (store, error) {
-	switch o.form.backend {
+func newStore(ctx context.Context, backend string, c client.Client, address string) (store, error) {
+	switch backend {
 	case backendKubernetes:
 		return &kubernetesStore{client: c}, nil
 	case backendHTTP:
@@ -71,9 +72,9 @@ func newStore(ctx context.Context, o options, c client.Client, address string) (
 		s.URL, err = serve(address, s.gate)
 		return s, err
 	case backendS3:
-		return newS3Store(ctx, o.s3, address)
+		return newS3Store(ctx, address)
 	default:
-		return nil, fmt.Errorf("backend %q is unknown: use kubernetes, http or s3", o.form.backend)
+		return nil, fmt.Errorf("backend %q is unknown: use kubernetes, http or s3", backend)
 	}
 }
 
@@ -233,10 +234,11 @@ type s3Store struct {
 	gate  *statetest.Gate
 }
 
-func newS3Store(ctx context.Context, server, address string) (*s3Store, error) {
+func newS3Store(ctx context.Context, address string) (*s3Store, error) {
+	server := os.Getenv("AWS_ENDPOINT_URL")
 	target, err := url.Parse(server)
 	if err != nil || server == "" {
-		return nil, errors.New("backend s3 requires --s3 with the address of an S3 server")
+		return nil, errors.New("backend s3 requires AWS_ENDPOINT_URL with the address of an S3 server")
 	}
 	s := &s3Store{S3: &statetest.S3{Address: server, Bucket: "chaos"}}
 	proxy := httputil.NewSingleHostReverseProxy(target)

@@ -48,7 +48,7 @@ func TestTrial_doesNotBlameAnInterruptedWorkspace(t *testing.T) {
 func TestReport_listsFaultsThatWereNotInjected(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	f := form{executor: executorJob, backend: backendS3, managers: 2}
+	f := form{executor: executorJob, backend: backendS3}
 	r := newReport(options{form: f, seed: 9})
 	g.Expect(r.Faults).To(HaveLen(len(f.partFaults()) + len(f.runFaults()) + len(backendFaults)))
 	tr := &trial{schedule: schedule{Seed: 9}, counts: counts{faults: map[fault]int{loseNode: 2}, missed: map[fault]int{fillDisk: 1}}}

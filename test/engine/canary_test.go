@@ -97,8 +97,7 @@ func echo(t *testing.T) *httptest.Server {
 // Secrets of every kind go through runs that succeed, fail, wait for approval, look for
 // drift and destroy. They are in no other place than Secrets.
 func TestCanary_noSecretIsAnywhereElse(t *testing.T) {
-	address := freeAddress(t)
-	w := prepareWithManager(t, "--diagnostics-address="+address, "--insecure-diagnostics", "-v=5")
+	w := prepareWithManager(t, "-v=5")
 	w.Env = []string{"TF_CLI_CONFIG_FILE=" + w.mirror()}
 	c := w.plant()
 	w.Expect(w.Start()).To(Succeed())
@@ -160,10 +159,7 @@ func TestCanary_noSecretIsAnywhereElse(t *testing.T) {
 	w.waitDeleted("auto")
 	w.searchAll(c, "after deletion")
 
-	metrics, err := http.Get("http://" + address + "/metrics") //nolint:noctx // A test.
-	w.Expect(err).NotTo(HaveOccurred())
-	defer metrics.Body.Close()
-	text, err := io.ReadAll(metrics.Body)
+	text, err := w.Metrics(t.Context())
 	w.Expect(err).NotTo(HaveOccurred())
 	w.Expect(string(text)).To(ContainSubstring("capt_run"))
 	for place, text := range map[string][]byte{"metrics": text, "process arguments": arguments.Text(), "captctl": []byte(strings.Join(shown, "\n"))} {

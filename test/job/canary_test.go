@@ -3,10 +3,8 @@ package job
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,7 +24,6 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/terraform/runnertest"
-	"github.com/appthrust/capt/internal/testenv"
 	"github.com/appthrust/capt/internal/testenv/canary"
 )
 
@@ -80,9 +77,7 @@ cat credentials.ini | base64 >&2
 // Secrets of every kind go through Jobs that succeed, fail, wait for approval and destroy. They
 // are in no other place than Secrets, and in the files of pods that only their user reads.
 func TestCanary_noSecretOfAJobIsAnywhereElse(t *testing.T) {
-	address, err := testenv.FreeAddress()
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	h := newHarness(t, "--diagnostics-address="+address, "--insecure-diagnostics", "-v=5")
+	h := newHarness(t, "-v=5")
 	c := h.plant()
 	var arguments canary.Arguments
 	arguments.Follow(t)
@@ -107,10 +102,7 @@ func TestCanary_noSecretOfAJobIsAnywhereElse(t *testing.T) {
 	}
 	h.searchAll(c, seen, "after the deletion")
 
-	response, err := http.Get("http://" + address + "/metrics") //nolint:noctx // A test.
-	h.Expect(err).NotTo(HaveOccurred())
-	defer response.Body.Close()
-	metrics, err := io.ReadAll(response.Body)
+	metrics, err := h.manager.Metrics(h.ctx)
 	h.Expect(err).NotTo(HaveOccurred())
 	h.Expect(string(metrics)).To(ContainSubstring("capt_run"))
 	h.Expect(c.Find(metrics)).To(BeEmpty(), "metrics")
@@ -283,7 +275,7 @@ func (h *harness) searchAll(c *canary.Set, seen *transient, when string) {
 	h.Expect(err).NotTo(HaveOccurred())
 	h.Expect(runs).To(HaveKey(HavePrefix("log of ")))
 	maps.Copy(places, runs)
-	if places["log of the manager"], err = os.ReadFile(h.log); err != nil {
+	if places["log of the manager"], err = os.ReadFile(h.manager.Log()); err != nil {
 		h.t.Fatal(err)
 	}
 	seen.mu.Lock()

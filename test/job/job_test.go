@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	goruntime "runtime"
 	"syscall"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -23,8 +21,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -53,8 +49,7 @@ type harness struct {
 	ctx       context.Context
 	env       *testenv.Environment
 	namespace string
-	// log is the log of the manager.
-	log string
+	manager   *testenv.Manager
 }
 
 // newHarness starts a manager, with further arguments.
@@ -78,21 +73,14 @@ func (h *harness) found(path string, err error) string {
 // startManager runs the manager with its permissions in a cluster.
 func (h *harness) startManager(args ...string) {
 	h.t.Helper()
-	h.log = filepath.Join(h.t.TempDir(), "manager.log")
-	out, err := os.Create(h.log)
-	h.Expect(err).NotTo(HaveOccurred())
-	cmd := exec.Command(h.found(testenv.Built("manager")), append([]string{
-		"--namespace=" + h.namespace, "--webhook-port=0", "--health-addr=0", "--diagnostics-address=0",
-		"--executor=job", "--runner-image=" + image, "-v=1",
-	}, args...)...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+h.kubeconfig())
-	cmd.Stdout, cmd.Stderr = out, out
-	h.Expect(cmd.Start()).To(Succeed())
+	h.manager = &testenv.Manager{Kubeconfig: h.kubeconfig(), WorkDir: h.t.TempDir(), Args: append([]string{
+		"--namespace=" + h.namespace, "--executor=job", "--runner-image=" + image,
+	}, args...)}
+	h.Expect(h.manager.Start()).To(Succeed())
 	h.t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		_ = cmd.Wait()
+		_ = h.manager.Stop(syscall.SIGTERM)
 		if h.t.Failed() {
-			text, _ := os.ReadFile(h.log)
+			text, _ := os.ReadFile(h.manager.Log())
 			h.t.Logf("manager:\n%s", text)
 		}
 	})
@@ -112,15 +100,8 @@ func (h *harness) kubeconfig() string {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: h.namespace, Name: account.Name}},
 	})
-	token := &authenticationv1.TokenRequest{}
-	h.Expect(h.env.Client.SubResource("token").Create(h.ctx, account, token)).To(Succeed())
-	config := clientcmdapi.NewConfig()
-	config.Clusters["test"] = &clientcmdapi.Cluster{Server: h.env.Config.Host, CertificateAuthorityData: h.env.Config.CAData}
-	config.AuthInfos["test"] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
-	config.Contexts["test"] = &clientcmdapi.Context{Cluster: "test", AuthInfo: "test"}
-	config.CurrentContext = "test"
 	path := filepath.Join(h.t.TempDir(), "kubeconfig")
-	h.Expect(clientcmd.WriteToFile(*config, path)).To(Succeed())
+	h.Expect(h.env.WriteKubeconfig(path, h.found(h.env.Token(h.ctx, h.namespace, account.Name)))).To(Succeed())
 	return path
 }
 
