@@ -14,6 +14,7 @@ import (
 // +kubebuilder:webhook:verbs=create;update,path=/validate-addons-cluster-x-k8s-io-v1beta1-captaddon,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=addons.cluster.x-k8s.io,resources=captaddons,versions=v1beta1,name=validation.captaddon.addons.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 
 var captAddonRules = rules[*addonsv1.CAPTAddon]{
+	kind: &addonsv1.CAPTAddon{},
 	object: func(a *addonsv1.CAPTAddon) field.ErrorList {
 		spec := field.NewPath("spec")
 		known := addonPlaceholders(&a.Spec)
@@ -29,9 +30,7 @@ var captAddonRules = rules[*addonsv1.CAPTAddon]{
 		}
 		errs = append(errs, checkMatrix(spec, a)...)
 		for i := range a.Spec.Readiness {
-			if s := a.Spec.Readiness[i].Selector; s != nil {
-				errs = append(errs, checkSelector(spec.Child("readiness").Index(i).Child("selector"), s)...)
-			}
+			errs = append(errs, checkSelector(spec.Child("readiness").Index(i).Child("selector"), a.Spec.Readiness[i].Selector)...)
 		}
 		return errs
 	},

@@ -19,16 +19,6 @@ import (
 // deletionPath is where the API server reports deletions of workspaces.
 const deletionPath = "/delete-infrastructure-cluster-x-k8s-io-v1beta1-workspacetemplateapply"
 
-// registerDeletion registers the webhook for deletions of workspaces.
-func registerDeletion(in registry) error {
-	_, registered, err := in.kind(&infrav1.WorkspaceTemplateApply{})
-	if err != nil || !registered {
-		return err
-	}
-	in.mgr.GetWebhookServer().Register(deletionPath, &admission.Webhook{Handler: deleters{client: in.mgr.GetClient()}})
-	return nil
-}
-
 // deleters records who deletes a workspace, so that this user cannot approve the destruction of
 // its resources alone. An admission response cannot change an object that is deleted, and no
 // user can write its status. The API server calls the webhook again if the object has changed

@@ -26,3 +26,18 @@ func duplicate(path *field.Path, value string) *field.Error {
 	err.Detail = "remove one of the two entries"
 	return err
 }
+
+// subtract returns the errors that are not among the known ones.
+func subtract(errs, known field.ErrorList) field.ErrorList {
+	seen := make(map[string]bool, len(known))
+	for _, err := range known {
+		seen[err.Error()] = true
+	}
+	var fresh field.ErrorList
+	for _, err := range errs {
+		if !seen[err.Error()] {
+			fresh = append(fresh, err)
+		}
+	}
+	return fresh
+}

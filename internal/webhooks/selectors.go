@@ -11,7 +11,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// checkSelector rejects selectors that do not parse.
+// checkSelector rejects selectors that do not parse. The selector may be nil.
 func checkSelector(path *field.Path, selector *metav1.LabelSelector) field.ErrorList {
 	errs := metav1validation.ValidateLabelSelector(selector, metav1validation.LabelSelectorValidationOptions{}, path)
 	for _, err := range errs {

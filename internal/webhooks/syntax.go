@@ -14,25 +14,21 @@ import (
 // maxSyntaxErrors limits the number of errors per text.
 const maxSyntaxErrors = 3
 
-// checkHCL rejects text that is not valid HCL.
+// checkHCL rejects text that is not valid HCL, and checkJSONModule text that is not valid HCL in
+// JSON syntax.
 func checkHCL(path *field.Path, filename, text string) field.ErrorList {
-	diags := inspect.Complexity(filename, []byte(text))
-	if !diags.HasErrors() {
-		_, diags = hclparse.NewParser().ParseHCL([]byte(text), filename)
-	}
-	return syntaxErrors(path, text, diags)
+	return checkSyntax(path, filename, text, hclparse.NewParser().ParseHCL)
 }
 
-// checkJSONModule rejects text that is not valid HCL in JSON syntax.
 func checkJSONModule(path *field.Path, filename, text string) field.ErrorList {
-	diags := inspect.Complexity(filename, []byte(text))
-	if !diags.HasErrors() {
-		_, diags = hclparse.NewParser().ParseJSON([]byte(text), filename)
-	}
-	return syntaxErrors(path, text, diags)
+	return checkSyntax(path, filename, text, hclparse.NewParser().ParseJSON)
 }
 
-func syntaxErrors(path *field.Path, text string, diags hcl.Diagnostics) field.ErrorList {
+func checkSyntax(path *field.Path, filename, text string, parse func([]byte, string) (*hcl.File, hcl.Diagnostics)) field.ErrorList {
+	diags := inspect.Complexity(filename, []byte(text))
+	if !diags.HasErrors() {
+		_, diags = parse([]byte(text), filename)
+	}
 	var errs field.ErrorList
 	lines := strings.Split(text, "\n")
 	for _, d := range diags {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -41,45 +42,61 @@ type Settings struct {
 
 // SetupWith registers the webhooks that the settings select.
 func SetupWith(mgr ctrl.Manager, s Settings) error {
-	r := registry{mgr: mgr, groups: s.Groups}
+	var errs []error
+	for _, k := range kinds(s) {
+		errs = append(errs, k.register(mgr, s.Groups))
+	}
+	if slices.Contains(s.Groups, infrav1.GroupVersion.Group) {
+		mgr.GetWebhookServer().Register(deletionPath, &admission.Webhook{Handler: deleters{client: mgr.GetClient()}})
+	}
+	return errors.Join(errs...)
+}
+
+// kind has the webhooks of a kind.
+type kind interface {
+	// register registers them, if the kind is in one of the API groups.
+	register(mgr ctrl.Manager, groups []string) error
+	// checkNew returns the errors of a new object, and setDefaults sets its defaults, without a
+	// cluster. Objects of other kinds are ignored.
+	checkNew(obj client.Object) field.ErrorList
+	setDefaults(obj client.Object)
+}
+
+// kinds returns the kinds that have webhooks.
+func kinds(s Settings) []kind {
 	clusterPolicies := clusterWorkspacePolicyRules
 	if s.NoClusterPolicies {
 		clusterPolicies = refusedClusterPolicyRules
 	}
-	return errors.Join(
-		registerValidator(r, &infrav1.CAPTCluster{}, captClusterRules),
-		registerValidator(r, &infrav1.CAPTClusterTemplate{}, captClusterTemplateRules),
-		registerValidator(r, &infrav1.CAPTMachine{}, captMachineRules),
-		registerValidator(r, &infrav1.CAPTMachineTemplate{}, captMachineTemplateRules),
-		registerValidator(r, &infrav1.CAPTMachineSet{}, captMachineSetRules),
-		registerValidator(r, &infrav1.CAPTMachineDeployment{}, captMachineDeploymentRules),
-		registerValidator(r, &infrav1.CAPTMachinePool{}, captMachinePoolRules),
-		registerValidator(r, &infrav1.CAPTMachinePoolTemplate{}, captMachinePoolTemplateRules),
-		registerValidator(r, &infrav1.WorkspaceTemplate{}, workspaceTemplateRules),
-		registerValidator(r, &infrav1.WorkspaceTemplateApply{}, workspaceTemplateApplyRules),
-		registerValidator(r, &infrav1.WorkspaceProviderConfig{}, workspaceProviderConfigRules),
-		registerValidator(r, &infrav1.WorkspacePolicy{}, workspacePolicyRules),
-		registerValidator(r, &infrav1.ClusterWorkspacePolicy{}, clusterPolicies),
-		registerValidator(r, &infrav1.WorkspaceNotification{}, workspaceNotificationRules),
-		registerValidator(r, &controlplanev1.CAPTControlPlane{}, captControlPlaneRules),
-		registerValidator(r, &controlplanev1.CAPTControlPlaneTemplate{}, captControlPlaneTemplateRules),
-		registerValidator(r, &bootstrapv1.CAPTBootstrapConfigTemplate{}, captBootstrapConfigTemplateRules),
-		registerValidator(r, &addonsv1.CAPTAddon{}, captAddonRules),
+	return []kind{
+		captClusterRules, captClusterTemplateRules, captControlPlaneRules, captControlPlaneTemplateRules, captBootstrapConfigTemplateRules,
+		captMachineRules, captMachineTemplateRules, captMachineSetRules, captMachineDeploymentRules, captMachinePoolRules, captMachinePoolTemplateRules,
+		workspaceTemplateRules, workspaceTemplateApplyRules, workspaceProviderConfigRules, workspacePolicyRules, clusterPolicies, workspaceNotificationRules,
+		captAddonRules,
+	}
+}
 
-		registerDefaulter(r, &infrav1.WorkspaceTemplateApply{}, authors{}),
-		registerDeletion(r),
-		registerDefaulter(r, &infrav1.CAPTClusterTemplate{}, templateNamespaces[*infrav1.CAPTClusterTemplate](referencesOfCluster)),
-		registerDefaulter(r, &infrav1.CAPTMachineTemplate{}, templateNamespaces[*infrav1.CAPTMachineTemplate](referencesOfMachine)),
-		registerDefaulter(r, &infrav1.CAPTMachinePoolTemplate{}, templateNamespaces[*infrav1.CAPTMachinePoolTemplate](referencesOfMachinePool)),
-		registerDefaulter(r, &controlplanev1.CAPTControlPlaneTemplate{}, templateNamespaces[*controlplanev1.CAPTControlPlaneTemplate](referencesOfControlPlane)),
-		registerDefaulter(r, &infrav1.CAPTMachineSet{}, defaulter[*infrav1.CAPTMachineSet](defaultMachineSet)),
-		registerDefaulter(r, &infrav1.CAPTMachineDeployment{}, defaulter[*infrav1.CAPTMachineDeployment](defaultMachineDeployment)),
-		registerDefaulter(r, &controlplanev1.CAPTControlPlane{}, defaulter[*controlplanev1.CAPTControlPlane](defaultControlPlane)),
-	)
+// Check returns the errors that the webhooks would return for a new object. It
+// needs no cluster.
+func Check(obj client.Object) field.ErrorList {
+	var errs field.ErrorList
+	for _, k := range kinds(Settings{}) {
+		errs = append(errs, k.checkNew(obj)...)
+	}
+	return errs
+}
+
+// SetDefaults sets the defaults that the webhooks would set. It needs no cluster.
+func SetDefaults(obj client.Object) {
+	for _, k := range kinds(Settings{}) {
+		k.setDefaults(obj)
+	}
 }
 
 // rules are the validation rules of a kind beyond schema and CEL.
 type rules[T client.Object] struct {
+	// kind is an empty object.
+	kind T
 	// object returns the errors of an object.
 	object func(obj T) field.ErrorList
 	// live returns the errors of an object that depend on another one. What cannot be read
@@ -89,6 +106,42 @@ type rules[T client.Object] struct {
 	change func(ctx context.Context, before, after T) field.ErrorList
 	// warn returns a warning about an object, or an empty string. Nil never warns.
 	warn func(obj T, now time.Time) string
+	// defaulter sets defaults before the validation. Nil sets none.
+	defaulter admission.Defaulter[T]
+}
+
+func (r rules[T]) register(mgr ctrl.Manager, groups []string) error {
+	gvk, err := apiutil.GVKForObject(r.kind, mgr.GetScheme())
+	if err != nil {
+		return fmt.Errorf("finding the kind of %T: %w", r.kind, err)
+	}
+	if !slices.Contains(groups, gvk.Group) {
+		return nil
+	}
+	v := &validator[T]{kind: gvk.GroupKind(), rules: r, reader: mgr.GetClient()}
+	if err := ctrl.NewWebhookManagedBy(mgr, r.kind).WithValidator(v).Complete(); err != nil {
+		return fmt.Errorf("registering the validating webhook of %s: %w", gvk.Kind, err)
+	}
+	if r.defaulter != nil {
+		hook := admission.WithDefaulter(mgr.GetScheme(), r.defaulter)
+		hook.Handler = allowUndecodable(hook.Handler)
+		mgr.GetWebhookServer().Register("/mutate-"+strings.ReplaceAll(gvk.Group, ".", "-")+"-"+gvk.Version+"-"+strings.ToLower(gvk.Kind), hook)
+	}
+	return nil
+}
+
+func (r rules[T]) checkNew(obj client.Object) field.ErrorList {
+	if typed, ok := obj.(T); ok {
+		return r.object(typed)
+	}
+	return nil
+}
+
+func (r rules[T]) setDefaults(obj client.Object) {
+	typed, ok := obj.(T)
+	if set, isPure := r.defaulter.(defaults[T]); ok && isPure {
+		set(typed)
+	}
 }
 
 // warnings returns the warnings about an object. An update that changes nothing
@@ -137,33 +190,6 @@ func (v *validator[T]) checkObject(ctx context.Context, obj T) field.ErrorList {
 	return v.rules.object(obj)
 }
 
-// registry registers the webhooks of some API groups.
-type registry struct {
-	mgr    ctrl.Manager
-	groups []string
-}
-
-// kind returns the kind of an object, and whether its webhooks are registered.
-func (r registry) kind(obj client.Object) (gvk schema.GroupVersionKind, registered bool, err error) {
-	gvk, err = apiutil.GVKForObject(obj, r.mgr.GetScheme())
-	if err != nil {
-		return gvk, false, fmt.Errorf("finding the kind of %T: %w", obj, err)
-	}
-	return gvk, slices.Contains(r.groups, gvk.Group), nil
-}
-
-func registerValidator[T client.Object](in registry, obj T, r rules[T]) error {
-	gvk, registered, err := in.kind(obj)
-	if err != nil || !registered {
-		return err
-	}
-	v := &validator[T]{kind: gvk.GroupKind(), rules: r, reader: in.mgr.GetClient()}
-	if err := ctrl.NewWebhookManagedBy(in.mgr, obj).WithValidator(v).Complete(); err != nil {
-		return fmt.Errorf("registering the validating webhook of %s: %w", gvk.Kind, err)
-	}
-	return nil
-}
-
 // ValidateCreate rejects an object that violates a rule.
 func (v *validator[T]) ValidateCreate(ctx context.Context, obj T) (admission.Warnings, error) {
 	return v.rules.warnings(nil, obj, time.Now()), v.reject(obj, v.check(ctx, obj))
@@ -193,19 +219,4 @@ func (v *validator[T]) reject(obj T, errs field.ErrorList) error {
 		return nil
 	}
 	return apierrors.NewInvalid(v.kind, obj.GetName(), errs)
-}
-
-// subtract returns the errors that are not among the known ones.
-func subtract(errs, known field.ErrorList) field.ErrorList {
-	seen := make(map[string]bool, len(known))
-	for _, err := range known {
-		seen[err.Error()] = true
-	}
-	var fresh field.ErrorList
-	for _, err := range errs {
-		if !seen[err.Error()] {
-			fresh = append(fresh, err)
-		}
-	}
-	return fresh
 }

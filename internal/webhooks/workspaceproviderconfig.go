@@ -9,6 +9,7 @@ import (
 // +kubebuilder:webhook:verbs=create;update,path=/validate-infrastructure-cluster-x-k8s-io-v1beta1-workspaceproviderconfig,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=workspaceproviderconfigs,versions=v1beta1,name=validation.workspaceproviderconfig.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 
 var workspaceProviderConfigRules = rules[*infrav1.WorkspaceProviderConfig]{
+	kind: &infrav1.WorkspaceProviderConfig{},
 	object: func(c *infrav1.WorkspaceProviderConfig) field.ErrorList {
 		spec := field.NewPath("spec")
 		errs := checkCredentials(spec.Child("credentials"), c.Spec.Credentials, c.Namespace)

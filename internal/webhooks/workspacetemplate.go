@@ -14,6 +14,7 @@ import (
 // +kubebuilder:webhook:verbs=create;update,path=/validate-infrastructure-cluster-x-k8s-io-v1beta1-workspacetemplate,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplates,versions=v1beta1,name=validation.workspacetemplate.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 
 var workspaceTemplateRules = rules[*infrav1.WorkspaceTemplate]{
+	kind: &infrav1.WorkspaceTemplate{},
 	object: func(t *infrav1.WorkspaceTemplate) field.ErrorList {
 		spec := field.NewPath("spec", "template", "spec")
 		errs := checkModule(spec.Child("forProvider"), &t.Spec.Template.Spec.ForProvider, t.Namespace)

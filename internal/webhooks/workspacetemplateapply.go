@@ -14,6 +14,7 @@ import (
 // +kubebuilder:webhook:verbs=create;update,path=/validate-infrastructure-cluster-x-k8s-io-v1beta1-workspacetemplateapply,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplateapplies,versions=v1beta1,name=validation.workspacetemplateapply.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 
 var workspaceTemplateApplyRules = rules[*infrav1.WorkspaceTemplateApply]{
+	kind: &infrav1.WorkspaceTemplateApply{},
 	object: func(a *infrav1.WorkspaceTemplateApply) field.ErrorList {
 		spec := field.NewPath("spec")
 		errs := checkNames(spec.Child("variables"), a.Spec.Variables)
@@ -26,7 +27,8 @@ var workspaceTemplateApplyRules = rules[*infrav1.WorkspaceTemplateApply]{
 		errs = append(errs, checkWaitForSecrets(spec.Child("waitForSecrets"), a)...)
 		return append(errs, checkWaitForWorkspaces(spec.Child("waitForWorkspaces"), a)...)
 	},
-	live: checkLending,
+	live:      checkLending,
+	defaulter: authors{},
 }
 
 // checkOneShot rejects a one-shot operation that cannot be executed.
