@@ -50,8 +50,8 @@ type Workdir struct {
 	// NoLock is set if commands only read the state and do not lock it.
 	NoLock bool
 	// Others reports whether a process of an earlier engine exists that may start the
-	// tool. It may be nil.
-	Others func() bool
+	// tool, or that works in the directory. It may be nil.
+	Others func() (bool, error)
 	// Archive returns the stored content of a module, or nil if it is not stored any
 	// more. It may be nil.
 	Archive func(ctx context.Context, name string) ([]byte, error)
@@ -302,8 +302,13 @@ func (w *Workdir) clearRunDir() error {
 
 // Scrub removes all secrets that a run leaves in the working directory: files,
 // plans and event streams. It keeps what makes the next run faster, and states
-// that are not saved.
+// that are not saved. It does nothing while another runner works in the directory.
 func (w *Workdir) Scrub() error {
+	if w.Others != nil {
+		if others, err := w.Others(); others || err != nil {
+			return err
+		}
+	}
 	if w.Tool != nil && len(w.Tool.Running(w.Dir)) > 0 {
 		// A tool of an earlier run uses the files. Its interrupt must not be forgotten,
 		// because it aborts after a second one.

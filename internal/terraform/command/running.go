@@ -61,11 +61,17 @@ func (t *Tool) isProcess(process procfs.Proc) bool {
 // earlier engine has ended. Others reports whether a process exists that may still
 // become the tool: an engine can be killed between the fork and the exec of its
 // child.
-func (t *Tool) AwaitEnd(ctx context.Context, dir string, others func() bool, grace time.Duration) error {
+func (t *Tool) AwaitEnd(ctx context.Context, dir string, others func() (bool, error), grace time.Duration) error {
 	deadline := time.After(grace)
 	for {
 		// Others first: what it misses has become the tool by now.
-		pending := others != nil && others()
+		pending := false
+		if others != nil {
+			var err error
+			if pending, err = others(); err != nil {
+				return err
+			}
+		}
 		pids := t.Running(dir)
 		if len(pids) == 0 && !pending {
 			return nil

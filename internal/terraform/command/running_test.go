@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -34,13 +35,14 @@ func TestAwaitEnd_interruptsAProcessOnlyOnce(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		// AwaitEnd asks this before it interrupts the tool, each time that it looks for it.
 		calls := 0
-		observed := func() bool {
+		observed := func() (bool, error) {
 			if calls++; calls > 1 && signals() != "ready " {
 				cancel()
 			}
-			return true
+			return true, nil
 		}
 		g.Expect(tool.AwaitEnd(ctx, dir, observed, time.Hour)).To(MatchError(context.Canceled))
+		g.Expect((&Workdir{Tool: tool, Dir: dir}).Scrub()).To(Succeed(), "the record of the interrupt stays")
 	}
 	g.Expect(os.WriteFile(filepath.Join(dir, "end"), nil, 0o600)).To(Succeed())
 	g.Expect(<-ended).To(Succeed())
@@ -51,9 +53,26 @@ func TestAwaitEnd_interruptsAProcessOnlyOnce(t *testing.T) {
 func TestAwaitEnd_waitsForAProcessThatMayBecomeTheTool(t *testing.T) {
 	g := NewWithT(t)
 	tool, calls := &Tool{Path: "/bin/none"}, 0
-	others := func() bool { calls++; return calls < 3 }
+	others := func() (bool, error) { calls++; return calls < 3, nil }
 	g.Expect(tool.AwaitEnd(t.Context(), t.TempDir(), others, time.Minute)).To(Succeed())
 	g.Expect(calls).To(Equal(3))
+
+	unknown := errors.New("unknown")
+	others = func() (bool, error) { return false, unknown }
+	g.Expect(tool.AwaitEnd(t.Context(), t.TempDir(), others, time.Minute)).To(MatchError(unknown))
+}
+
+// A run that did not get the lock of the state ends while another one works.
+func TestScrub_leavesTheDirectoryOfAnotherRunner(t *testing.T) {
+	g := NewWithT(t)
+	others := true
+	w := &Workdir{Dir: t.TempDir(), Others: func() (bool, error) { return others, nil }}
+	g.Expect(writeFile(w.PlanFile(), []byte("plan"))).To(Succeed())
+	g.Expect(w.Scrub()).To(Succeed())
+	g.Expect(w.PlanFile()).To(BeAnExistingFile())
+	others = false
+	g.Expect(w.Scrub()).To(Succeed())
+	g.Expect(w.PlanFile()).NotTo(BeAnExistingFile())
 }
 
 func TestReportedInterrupt(t *testing.T) {

@@ -1,11 +1,9 @@
 package runner
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -134,38 +132,6 @@ esac`)
 	left, err := filepath.Glob(filepath.Join(run.session.RunDir, "encryption-*"))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(left).To(BeEmpty(), "no copy of the state is left")
-}
-
-func TestScrub_keepsTheInterruptOfARunningTool(t *testing.T) {
-	g := NewWithT(t)
-	dir := t.TempDir()
-	cmd := exec.Command("/bin/sh", "-c", `trap 'echo interrupted >> signals' INT; echo ready > signals; while [ ! -e end ]; do sleep 0.05; done`)
-	cmd.Dir = dir
-	g.Expect(cmd.Start()).To(Succeed())
-	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	signals := func() string {
-		text, _ := os.ReadFile(filepath.Join(dir, "signals"))
-		return strings.ReplaceAll(string(text), "\n", " ")
-	}
-	g.Eventually(signals).Should(Equal("ready "))
-	tool := &command.Tool{Path: "/bin/sh"}
-	w := &command.Workdir{Tool: tool, Dir: dir}
-	for range 2 {
-		ctx, cancel := context.WithCancel(t.Context())
-		// AwaitEnd asks this before it interrupts the tool, each time that it looks for it.
-		calls := 0
-		observed := func() bool {
-			if calls++; calls > 1 && signals() != "ready " {
-				cancel()
-			}
-			return true
-		}
-		g.Expect(tool.AwaitEnd(ctx, dir, observed, time.Hour)).To(MatchError(context.Canceled))
-		g.Expect(w.Scrub()).To(Succeed())
-	}
-	g.Expect(os.WriteFile(filepath.Join(dir, "end"), nil, 0o600)).To(Succeed())
-	g.Expect(cmd.Wait()).To(Succeed())
-	g.Expect(signals()).To(Equal("ready interrupted "))
 }
 
 func TestCloseState_failsWithoutAState(t *testing.T) {

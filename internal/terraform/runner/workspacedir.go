@@ -56,16 +56,19 @@ func lockDir(ctx context.Context, timeout time.Duration, workDir string, workspa
 // othersRunning returns a function that reports whether another runner works in the
 // directory of a workspace: one whose lock a user has broken, or the copy of a killed one
 // that is about to become the tool. Once it has returned false, other runners wait for this
-// one until release is called.
-func othersRunning(workDir string, workspace terraform.WorkspaceRef) (others func() bool, release func()) {
+// one until release is called, or until this process ends: the tool does not inherit the
+// lock.
+func othersRunning(workDir string, workspace terraform.WorkspaceRef) (others func() (bool, error), release func()) {
 	var held *host.FileLock
-	others = func() bool {
+	others = func() (bool, error) {
 		if held != nil {
-			return false
+			return false, nil
 		}
 		var err error
-		held, err = host.TryLockFile(runnerLockFile(workDir, workspace))
-		return errors.Is(err, host.ErrLocked)
+		if held, err = host.TryLockFile(runnerLockFile(workDir, workspace)); errors.Is(err, host.ErrLocked) {
+			return true, nil
+		}
+		return false, err
 	}
 	return others, func() {
 		if held != nil {

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 	"testing/synctest"
@@ -78,8 +79,21 @@ func TestOthersRunning_waitsForARunnerWhoseLockWasBroken(t *testing.T) {
 	g.Expect(first()).To(BeFalse(), "it holds the lock")
 	g.Expect(second()).To(BeTrue())
 	g.Expect(other()).To(BeFalse(), "another workspace")
+	tool := exec.Command("sleep", "1h")
+	g.Expect(tool.Start()).To(Succeed())
+	defer func() { _ = tool.Process.Kill(); _ = tool.Wait() }()
 	releaseFirst()
-	g.Expect(second()).To(BeFalse())
+	g.Eventually(second).Should(BeFalse(), "the tool of a runner does not keep its lock")
+}
+
+func TestOthersRunning_failsWithoutALock(t *testing.T) {
+	g := NewWithT(t)
+	workDir, workspace := t.TempDir(), terraform.WorkspaceRef{Namespace: "n", Name: "a", UID: "u"}
+	g.Expect(os.MkdirAll(runnerLockFile(workDir, workspace), 0o700)).To(Succeed())
+	others, release := othersRunning(workDir, workspace)
+	defer release()
+	_, err := others()
+	g.Expect(err).To(HaveOccurred(), "another runner may work there")
 }
 
 // The first run of the next workspace has not recorded its owner yet.
