@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -68,14 +67,6 @@ func TestWaitReady_endsWithAFailedRun(t *testing.T) {
 	g.Expect(h.waitReady(t.Context(), "bench", 1, 1)).To(MatchError("a run of w0 failed: ApplyFailed: no image"))
 }
 
-func TestJobReport_isComparedWithTheGoal(t *testing.T) {
-	g := NewWithT(t)
-	var b strings.Builder
-	(&jobReport{Ratio: 1.56, JobSeconds: 3.12, BareSeconds: 2, JobPeakMiB: 200, BarePeakMiB: 100}).show(&b)
-	g.Expect(b.String()).To(ContainSubstring("  against the goal\t1.56\tat most\t1.30\t1.20\n"))
-	g.Expect(b.String()).To(ContainSubstring("  peak memory of a run\t200 MiB\tbare tool\t100 MiB\t2.00\n"))
-}
-
 func TestToolsByRun_separatesConcurrentRuns(t *testing.T) {
 	g := NewWithT(t)
 	processes := map[int]process{
@@ -97,11 +88,4 @@ func TestToolsByRun_separatesConcurrentRuns(t *testing.T) {
 		slices.Sort(run)
 	}
 	g.Expect(runs).To(ConsistOf([]int{20, 21, 22}, []int{30, 32}, []int{40, 41}, []int{51, 52}))
-}
-
-func TestCompare_pairsRounds(t *testing.T) {
-	g := NewWithT(t)
-	ratio, interval := compare([]float64{2, 9, 12}, []float64{4, 10, 10})
-	g.Expect(ratio).To(Equal(0.9))
-	g.Expect(interval).To(Equal([]float64{0.5, 1.2}))
 }
