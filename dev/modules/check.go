@@ -17,17 +17,11 @@ func (w *workspace) checkModule(ctx context.Context, m module) (string, error) {
 	if err := w.validate(ctx, dir); err != nil {
 		return "", err
 	}
-	examples, err := filepath.Glob(filepath.Join(dir, "examples", "*", "*.tf"))
+	examples, err := filepath.Glob(filepath.Join(dir, "examples", "*"))
 	if err != nil {
 		return "", fmt.Errorf("finding examples: %w", err)
 	}
-	seen := map[string]bool{}
-	for _, file := range examples {
-		example := filepath.Dir(file)
-		if seen[example] {
-			continue
-		}
-		seen[example] = true
+	for _, example := range examples {
 		if err := w.validate(ctx, example); err != nil {
 			return "", fmt.Errorf("in the example %s: %w", filepath.Base(example), err)
 		}
@@ -43,7 +37,7 @@ func (w *workspace) checkModule(ctx context.Context, m module) (string, error) {
 	if err := checkReadme(m); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%s, %d error messages, %d examples", tests, refusals, len(seen)), nil
+	return fmt.Sprintf("%s, %d error messages, %d examples", tests, refusals, len(examples)), nil
 }
 
 func (w *workspace) validate(ctx context.Context, dir string) error {

@@ -4,7 +4,7 @@
 // their READMEs. With plans it checks that a migration from modules/eks-v1 to
 // modules/eks destroys nothing, and that an existing role of EC2 Spot is imported.
 //
-//	modules [-parts DIR] [-modules DIR] [-only NAME,NAME] [-parallel N] [-tofu PROGRAM]
+//	modules [-parts DIR] [-only NAME,NAME] [-tofu PROGRAM]
 //	modules -write-readmes
 //
 // It works on a copy and writes nothing to the tree. The tests are for OpenTofu, whose
@@ -23,12 +23,20 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	// root is the directory of the modules.
+	root = "../modules"
+	// parallel is how many modules are checked at the same time.
+	parallel = 2
 )
 
 func main() {
@@ -43,15 +51,13 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("modules", flag.ContinueOnError)
 	parts := flags.String("parts", "../bin/parts", "directory of tofu and the providers")
-	root := flags.String("modules", "../modules", "directory of the modules")
 	binary := flags.String("tofu", "", "program to run, OpenTofu or Terraform (default: tofu of the parts)")
 	only := flags.String("only", "", "comma-separated names of the modules to check (default: all)")
-	parallel := flags.Int("parallel", min(2, runtime.NumCPU()), "number of modules to check at the same time")
 	write := flags.Bool("write-readmes", false, "write the tables of inputs and outputs into the READMEs, and check nothing else")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	modules, err := findModules(*root)
+	modules, err := findModules(root)
 	if err != nil {
 		return err
 	}
@@ -63,7 +69,7 @@ func run(ctx context.Context, args []string) error {
 	if *write {
 		return writeReadmes(os.Stdout, modules)
 	}
-	work, err := newWorkspace(*root, *parts)
+	work, err := newWorkspace(root, *parts)
 	if err != nil {
 		return err
 	}
@@ -71,7 +77,7 @@ func run(ctx context.Context, args []string) error {
 	if *binary != "" {
 		work.tofu = *binary
 	}
-	return checkAll(ctx, os.Stdout, work, modules, *parallel)
+	return checkAll(ctx, os.Stdout, work, modules)
 }
 
 // check is one check.
@@ -82,7 +88,7 @@ type check struct {
 }
 
 // checkAll runs every check, prints the progress, and returns an error if one failed.
-func checkAll(ctx context.Context, out io.Writer, work *workspace, modules []module, parallel int) error {
+func checkAll(ctx context.Context, out io.Writer, work *workspace, modules []module) error {
 	checks := []check{{"formatting", work.format}, {"shared files", func(context.Context) (string, error) { return checkShared(work.source) }}}
 	var named []string
 	for _, m := range modules {
@@ -102,7 +108,7 @@ func checkAll(ctx context.Context, out io.Writer, work *workspace, modules []mod
 		checks = append(checks, check{"plans of the real provider", work.checkPlans})
 	}
 	started := time.Now()
-	failures := runChecks(ctx, out, checks, parallel)
+	failures := runChecks(ctx, out, checks)
 	if len(failures) > 0 {
 		fmt.Fprintf(out, "\n%s\n\n", errors.Join(failures...))
 		return fmt.Errorf("%d of %d checks failed in %s", len(failures), len(checks), time.Since(started).Round(time.Second))
@@ -111,18 +117,15 @@ func checkAll(ctx context.Context, out io.Writer, work *workspace, modules []mod
 	return nil
 }
 
-// runChecks runs the checks, at most parallel at the same time, and returns the
-// failures in the order of the checks.
-func runChecks(ctx context.Context, out io.Writer, checks []check, parallel int) []error {
+// runChecks runs the checks, and returns the failures in their order.
+func runChecks(ctx context.Context, out io.Writer, checks []check) []error {
 	results := make([]error, len(checks))
 	var done int
 	var mutex sync.Mutex
-	var group sync.WaitGroup
-	free := make(chan struct{}, max(1, parallel))
+	var group errgroup.Group
+	group.SetLimit(parallel)
 	for i, c := range checks {
-		free <- struct{}{}
-		group.Go(func() {
-			defer func() { <-free }()
+		group.Go(func() error {
 			started := time.Now()
 			seen, err := c.run(ctx)
 			mutex.Lock()
@@ -133,16 +136,11 @@ func runChecks(ctx context.Context, out io.Writer, checks []check, parallel int)
 				results[i], verdict = fmt.Errorf("%s: %w", c.name, err), "FAILED"
 			}
 			fmt.Fprintf(out, "modules [%d/%d] %-36s %-6s %5.1fs  %s\n", done, len(checks), c.name, verdict, time.Since(started).Seconds(), seen)
+			return nil
 		})
 	}
-	group.Wait()
-	var failures []error
-	for _, err := range results {
-		if err != nil {
-			failures = append(failures, err)
-		}
-	}
-	return failures
+	_ = group.Wait() // The failures are in results.
+	return slices.DeleteFunc(results, func(err error) bool { return err == nil })
 }
 
 // sharedFiles are files that two modules have in common.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -22,13 +23,13 @@ type change struct {
 func (c change) has(action string) bool { return slices.Contains(c.Change.Actions, action) }
 
 // plan creates a plan in a directory and returns its changes.
-func (w *workspace) plan(ctx context.Context, dir string, env []string, args ...string) ([]change, error) {
+func (w *workspace) plan(ctx context.Context, dir string, fake *fakeAWS, args ...string) ([]change, error) {
 	const file = "tested.tfplan"
 	args = append([]string{"plan", "-input=false", "-no-color", "-out=" + file}, args...)
-	if _, err := w.run(ctx, dir, env, args...); err != nil {
-		return nil, err
+	if _, err := w.run(ctx, dir, fake.env(), args...); err != nil {
+		return nil, errors.Join(err, fake.unexpectedCalls())
 	}
-	shown, err := w.run(ctx, dir, env, "show", "-json", file)
+	shown, err := w.run(ctx, dir, fake.env(), "show", "-json", file)
 	if err != nil {
 		return nil, err
 	}
@@ -53,8 +54,8 @@ func with(action string, changes []change) []string {
 }
 
 // rootOf creates a root module from the files of a module, without some of them, next
-// to the other modules.
-func (w *workspace) rootOf(name, as string, files map[string]string, without ...string) (string, error) {
+// to the other modules, and initializes it.
+func (w *workspace) rootOf(ctx context.Context, name, as string, files map[string]string, without ...string) (string, error) {
 	dir := filepath.Join(w.copied, as)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("creating a root module: %w", err)
@@ -76,5 +77,5 @@ func (w *workspace) rootOf(name, as string, files map[string]string, without ...
 			return "", fmt.Errorf("adding to a module: %w", err)
 		}
 	}
-	return dir, nil
+	return dir, w.init(ctx, dir)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 )
@@ -95,7 +94,7 @@ func (w *workspace) checkPlans(ctx context.Context) (string, error) {
 		changes, err := w.createPlan(ctx, fake, p.module, "zz-plan-"+p.module+"-"+p.as, p.vars)
 		fake.Close()
 		if err != nil {
-			return "", errors.Join(fmt.Errorf("%s (%s): %w", p.module, p.as, err), fake.unexpectedCalls())
+			return "", fmt.Errorf("%s (%s): %w", p.module, p.as, err)
 		}
 		created := with("create", changes)
 		for _, c := range changes {
@@ -112,12 +111,9 @@ func (w *workspace) checkPlans(ctx context.Context) (string, error) {
 }
 
 func (w *workspace) createPlan(ctx context.Context, fake *fakeAWS, module, as, vars string) ([]change, error) {
-	dir, err := w.rootOf(module, as, map[string]string{"zz_provider.tf": fakeProvider, "terraform.tfvars": vars})
+	dir, err := w.rootOf(ctx, module, as, map[string]string{"zz_provider.tf": fakeProvider, "terraform.tfvars": vars})
 	if err != nil {
 		return nil, err
 	}
-	if err := w.init(ctx, dir); err != nil {
-		return nil, err
-	}
-	return w.plan(ctx, dir, fake.env())
+	return w.plan(ctx, dir, fake)
 }

@@ -14,11 +14,8 @@ const spotRole = "spot-role"
 // an existing role is imported unchanged, an imported role does not change, and the
 // role is never destroyed.
 func (w *workspace) checkSpotRole(ctx context.Context) (string, error) {
-	dir, err := w.rootOf(spotRole, "zz-spot-role", map[string]string{"zz_provider.tf": fakeProvider})
+	dir, err := w.rootOf(ctx, spotRole, "zz-spot-role", map[string]string{"zz_provider.tf": fakeProvider})
 	if err != nil {
-		return "", err
-	}
-	if err := w.init(ctx, dir); err != nil {
 		return "", err
 	}
 	fake := newFakeAWS()
@@ -33,9 +30,9 @@ func (w *workspace) checkSpotRole(ctx context.Context) (string, error) {
 		{"a role that exists", true, []string{"no-op"}, true},
 	} {
 		fake.spotRole = step.exists
-		changes, err := w.plan(ctx, dir, fake.env())
+		changes, err := w.plan(ctx, dir, fake)
 		if err != nil {
-			return "", errors.Join(fmt.Errorf("%s: %w", step.name, err), fake.unexpectedCalls())
+			return "", fmt.Errorf("%s: %w", step.name, err)
 		}
 		if len(changes) != 1 || !slices.Equal(changes[0].Change.Actions, step.actions) || (changes[0].Change.Importing != nil) != step.imported {
 			return "", fmt.Errorf("%s: the plan is %+v, want %s and importing %t", step.name, changes, step.actions, step.imported)
@@ -44,9 +41,9 @@ func (w *workspace) checkSpotRole(ctx context.Context) (string, error) {
 	if _, err := w.run(ctx, dir, fake.env(), "apply", "-input=false", "-no-color", "tested.tfplan"); err != nil {
 		return "", errors.Join(err, fake.unexpectedCalls())
 	}
-	changes, err := w.plan(ctx, dir, fake.env())
+	changes, err := w.plan(ctx, dir, fake)
 	if err != nil {
-		return "", errors.Join(err, fake.unexpectedCalls())
+		return "", err
 	}
 	if len(changes) != 1 || !slices.Equal(changes[0].Change.Actions, []string{"no-op"}) || changes[0].Change.Importing != nil {
 		return "", fmt.Errorf("the imported role: the plan is %+v, want no changes", changes)

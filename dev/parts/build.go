@@ -41,7 +41,7 @@ func (s store) build(ctx context.Context, progress io.Writer, p pinned, count, r
 	defer os.Remove(partial)
 	cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-trimpath", "-ldflags=-s -w "+stamped(p), "-o", partial, pkg)
 	cmd.Dir = dir
-	cmd.Env = append(gobuild.Environment(s.goos, s.goarch), collection(os.Getenv("GOGC"), os.Getenv("GOMEMLIMIT"))...)
+	cmd.Env = append(collection, gobuild.Environment(s.goos, s.goarch)...)
 	var output strings.Builder
 	cmd.Stdout, cmd.Stderr = &output, &output
 
@@ -65,15 +65,10 @@ func (s store) build(ctx context.Context, progress io.Writer, p pinned, count, r
 	return target, nil
 }
 
-// collection returns variables that let Go's compiler collect garbage less often, unless
-// the user has set them. That saves about a sixth of the CPU time for a third more memory,
-// and does not change what is compiled. Only the largest packages approach the limit.
-func collection(percent, limit string) []string {
-	if percent != "" || limit != "" {
-		return nil
-	}
-	return []string{"GOGC=400", "GOMEMLIMIT=2GiB"}
-}
+// collection lets Go's compiler collect garbage less often, unless the user has set the
+// variables. That saves about a sixth of the CPU time for a third more memory, and does not
+// change what is compiled. Only the largest packages approach the limit.
+var collection = []string{"GOGC=400", "GOMEMLIMIT=2GiB"}
 
 func stamped(p pinned) string {
 	major, minor, _ := strings.Cut(strings.TrimPrefix(p.version, "v"), ".")

@@ -124,12 +124,9 @@ func TestProvide_compilesAfterWrongChecksum(t *testing.T) {
 		t.Errorf("the program prints %q", prints)
 	}
 	for _, text := range []string{sumText(program), sumText(program + "# changed\n"), "/example.com/tool"} {
-		if strings.Count(progress, text) != 2 {
-			t.Errorf("%s is not in the reason and in the last line:\n%s", text, progress)
+		if !strings.Contains(progress, text) {
+			t.Errorf("%s is not in the reason:\n%s", text, progress)
 		}
-	}
-	if !strings.Contains(progress[strings.LastIndex(strings.TrimSpace(progress), "\n"):], "was not downloaded") {
-		t.Errorf("the last line does not repeat it:\n%s", progress)
 	}
 	if left := p.left(); len(left) > 0 || len(p.requests) != 1 {
 		t.Errorf("left: %q after %q", left, p.requests)

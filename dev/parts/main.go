@@ -40,9 +40,6 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("parts", flag.ContinueOnError)
-	root := flags.String("modules", "bin", "directory of the tool-only modules")
-	ownCache, cacheErr := defaultCache()
-	cache := flags.String("cache", ownCache, "directory of the built programs")
 	link := flags.String("link", "", "directory to fill with a link to each program")
 	target := flags.String("platform", runtime.GOOS+"/"+runtime.GOARCH, "platform to build for; if it is given, only programs of the cache are used")
 	pin := flags.String("pin", "", "file to write the checksums of the current releases to; downloads each one and verifies signatures")
@@ -58,18 +55,15 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	absRoot, err := filepath.Abs(*root)
+	modules, err := filepath.Abs("bin")
 	if err != nil {
-		return fmt.Errorf("resolving %s: %w", *root, err)
+		return fmt.Errorf("finding the tool-only modules: %w", err)
 	}
-	if *cache == "" {
-		return cacheErr
-	}
-	absCache, err := filepath.Abs(*cache)
+	cache, err := defaultCache()
 	if err != nil {
-		return fmt.Errorf("resolving %s: %w", *cache, err)
+		return err
 	}
-	s := store{modules: absRoot, cache: absCache}
+	s := store{modules: modules, cache: cache}
 	var valid bool
 	if s.goos, s.goarch, valid = strings.Cut(*target, "/"); !valid {
 		return fmt.Errorf("platform %q is not of the form OS/ARCHITECTURE", *target)
@@ -123,7 +117,7 @@ func (s *store) configureDownloads(mode, mirror string) (err error) {
 // put programs into it.
 func defaultCache() (string, error) {
 	if dir := os.Getenv("CAPT_PARTS_CACHE"); dir != "" {
-		return dir, nil
+		return filepath.Abs(dir)
 	}
 	base, err := os.UserCacheDir()
 	if err != nil {

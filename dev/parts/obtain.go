@@ -27,9 +27,8 @@ type obtained struct {
 	// proof is how the download was verified.
 	proof string
 	took  time.Duration
-	// reason is why it must be compiled, and alarm whether to repeat it at the end.
+	// reason is why it must be compiled.
 	reason string
-	alarm  bool
 }
 
 // obtain downloads the release of a program into the cache.
@@ -39,16 +38,8 @@ func (s store) obtain(ctx context.Context, p pinned) obtained {
 	if err == nil {
 		return obtained{path: path, proof: proof, took: time.Since(started)}
 	}
-	_, forged := errors.AsType[*forgedError](err)
-	return obtained{reason: err.Error(), alarm: forged}
+	return obtained{reason: err.Error()}
 }
-
-// forgedError means that a file is not what was published.
-type forgedError struct{ err error }
-
-func (e *forgedError) Error() string { return e.err.Error() }
-
-func (e *forgedError) Unwrap() error { return e.err }
 
 // download downloads, verifies and unpacks a release, and checks that it runs.
 func (s store) download(ctx context.Context, p pinned) (path, proof string, err error) {
@@ -74,7 +65,7 @@ func (s store) download(ctx context.Context, p pinned) (path, proof string, err 
 	}
 	if want != "" {
 		if text != want {
-			return "", "", &forgedError{fmt.Errorf("%s has the checksum %s instead of %s", s.net.address(r.url), text, want)}
+			return "", "", fmt.Errorf("%s has the checksum %s instead of %s", s.net.address(r.url), text, want)
 		}
 		proof = "checksum verified"
 	} else {
@@ -105,7 +96,7 @@ func (s store) authenticate(ctx context.Context, r release, sum [sha256.Size]byt
 			return err
 		}
 		if text != want {
-			return &forgedError{fmt.Errorf("%s has the checksum %s instead of %s, which %s lists", s.net.address(r.url), text, want, r.sums)}
+			return fmt.Errorf("%s has the checksum %s instead of %s, which %s lists", s.net.address(r.url), text, want, r.sums)
 		}
 		signed, sum = r.sums, sha256.Sum256(listed)
 	}
@@ -118,7 +109,7 @@ func (s store) authenticate(ctx context.Context, r release, sum [sha256.Size]byt
 		return err
 	}
 	if err := s.authority.verify(r.signed, sum, signatureText, certificateText); err != nil {
-		return &forgedError{fmt.Errorf("%s: %w", s.net.address(signed), err)}
+		return fmt.Errorf("%s: %w", s.net.address(signed), err)
 	}
 	return nil
 }

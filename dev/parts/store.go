@@ -16,6 +16,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/mod/modfile"
 )
 
 // store finds programs on the machine and builds missing ones into a cache.
@@ -52,7 +54,7 @@ func (s store) pin(p part) (pinned, error) {
 	if err != nil {
 		return pinned{}, fmt.Errorf("reading the checksums of %s: %w", p.name, err)
 	}
-	version, err := requiredVersion(string(mod), p.versionOf)
+	version, err := requiredVersion(mod, p.versionOf)
 	if err != nil {
 		return pinned{}, fmt.Errorf("%s/go.mod: %w", dir, err)
 	}
@@ -82,26 +84,14 @@ func hashSource(digest io.Writer, dir string) error {
 
 // requiredVersion returns the version of a module in the require directives of a
 // go.mod.
-func requiredVersion(mod, path string) (string, error) {
-	block := ""
-	for line := range strings.Lines(mod) {
-		words := strings.Fields(line)
-		switch {
-		case len(words) == 0:
-			continue
-		case words[0] == ")":
-			block = ""
-			continue
-		case len(words) == 2 && words[1] == "(":
-			block = words[0]
-			continue
-		}
-		directive := block
-		if block == "" {
-			directive, words = words[0], words[1:]
-		}
-		if directive == "require" && len(words) > 1 && words[0] == path {
-			return words[1], nil
+func requiredVersion(mod []byte, path string) (string, error) {
+	file, err := modfile.ParseLax("go.mod", mod, nil)
+	if err != nil {
+		return "", err
+	}
+	for _, required := range file.Require {
+		if required.Mod.Path == path {
+			return required.Mod.Version, nil
 		}
 	}
 	return "", fmt.Errorf("%s is not required", path)
@@ -313,15 +303,11 @@ func (s store) provide(ctx context.Context, progress io.Writer, parts []part, li
 		}
 	}
 	fetched := s.obtainAll(ctx, progress, missing)
-	var alarms []string
 	for i, p := range pins {
 		count, got := fmt.Sprintf("[%d/%d]", i+1, len(parts)), fetched[p.name]
 		if got.path != "" {
 			paths[i] = got.path
 			fmt.Fprintf(progress, "parts %s %s %s: downloaded in %s, %s\n", count, p.name, p.version, got.took.Round(time.Second), got.proof)
-		}
-		if got.alarm {
-			alarms = append(alarms, fmt.Sprintf("parts: %s %s was not downloaded: %s", p.name, p.version, got.reason))
 		}
 		if paths[i] == "" {
 			var err error
@@ -335,9 +321,6 @@ func (s store) provide(ctx context.Context, progress io.Writer, parts []part, li
 		if err := relink(paths[i], filepath.Join(link, p.name)); err != nil {
 			return err
 		}
-	}
-	for _, alarm := range alarms {
-		fmt.Fprintln(progress, alarm)
 	}
 	return nil
 }

@@ -8,65 +8,6 @@ import (
 	"testing"
 )
 
-func TestRequiredVersion(t *testing.T) {
-	const mod = `module example.com/m
-
-go 1.26
-
-require example.com/single v1.0.0
-
-require (
-	// example.com/thing v0.0.1
-	example.com/thing/v2 v2.1.0
-	example.com/thing v1.2.3 // indirect
-	example.com/odd v4.5.6+incompatible
-	example.com/pre v0.1.0-rc.1.0.20260101000000-0123456789ab
-)
-
-replace example.com/replaced v1.0.0 => example.com/other v1.1.0
-
-tool example.com/thing/cmd
-`
-	tests := map[string]string{
-		"example.com/single":   "v1.0.0",
-		"example.com/thing":    "v1.2.3",
-		"example.com/thing/v2": "v2.1.0",
-		"example.com/odd":      "v4.5.6+incompatible",
-		"example.com/pre":      "v0.1.0-rc.1.0.20260101000000-0123456789ab",
-		"example.com/thin":     "",
-		"example.com/thing/":   "",
-		"example.com/replaced": "",
-		"examplescom/thing":    "",
-	}
-	for path, want := range tests {
-		got, err := requiredVersion(mod, path)
-		if got != want || (err == nil) != (want != "") {
-			t.Errorf("version of %s is %q (%v), want %q", path, got, err, want)
-		}
-		if err != nil && !strings.Contains(err.Error(), path) {
-			t.Errorf("%q does not name %s", err, path)
-		}
-	}
-}
-
-func TestRequiredVersion_isNotThatOfAReplacedOrExcludedOne(t *testing.T) {
-	const mod = `module example.com/m
-
-exclude (
-	example.com/thing v0.9.0
-)
-
-replace (
-	example.com/thing v0.8.0 => example.com/fork v0.8.1
-)
-
-require example.com/thing v1.2.3
-`
-	if got, err := requiredVersion(mod, "example.com/thing"); got != "v1.2.3" {
-		t.Errorf("version is %q (%v), want v1.2.3", got, err)
-	}
-}
-
 // script writes a program that prints a text for the argument "version" and
 // fails for any other.
 func script(t *testing.T, dir, name, text string) string {
@@ -299,37 +240,6 @@ func TestFind_returnsAbsolutePaths(t *testing.T) {
 	}
 }
 
-func TestRun_acceptsRelativeCache(t *testing.T) {
-	root := t.TempDir()
-	t.Chdir(root)
-	modules := filepath.Join(root, "modules")
-	for _, p := range catalog {
-		if p.name != "controller-gen" {
-			continue
-		}
-		dir := filepath.Join(modules, p.module)
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		for file, text := range map[string]string{"go.mod": "module m\n\nrequire " + p.versionOf + " v0.1.0\n", "go.sum": ""} {
-			if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		pin, err := store{modules: modules, goos: runtime.GOOS, goarch: runtime.GOARCH}.pin(p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		script(t, filepath.Join(root, "cache", p.name, pin.key), p.name, "")
-	}
-	if err := run(t.Context(), []string{"-modules", "modules", "-cache", "cache", "-link", "bin/parts", "controller-gen"}); err != nil {
-		t.Fatal(err)
-	}
-	if !executable(filepath.Join(root, "bin", "parts", "controller-gen")) {
-		t.Error("the link leads nowhere")
-	}
-}
-
 func TestFind_usesOnlyReproducibleProgramsForAPlatform(t *testing.T) {
 	root := t.TempDir()
 	s := store{cache: root, goos: "linux", goarch: "s390x", reproducible: true}
@@ -425,47 +335,9 @@ func TestRelink_replacesInOneStep(t *testing.T) {
 		}
 	}
 
-	// Concurrent readers always find a program.
-	done := make(chan struct{})
-	missing := make(chan bool, 1)
-	go func() {
-		for {
-			select {
-			case <-done:
-				missing <- false
-				return
-			default:
-			}
-			if !executable(link) {
-				missing <- true
-				return
-			}
-		}
-	}()
-	for i := range 200 {
-		if err := relink([]string{one, two}[i%2], link); err != nil {
-			t.Fatal(err)
-		}
-	}
-	close(done)
-	if <-missing {
-		t.Error("for a moment there was no program")
-	}
 	left, err := os.ReadDir(filepath.Dir(link))
 	if err != nil || len(left) != 1 {
 		t.Errorf("left behind: %v (%v)", left, err)
-	}
-}
-
-func TestRelink_replacesAFile(t *testing.T) {
-	dir := t.TempDir()
-	program := script(t, filepath.Join(dir, "1"), "thing", "1")
-	link := script(t, filepath.Join(dir, "bin"), "thing", "copied by hand")
-	if err := relink(program, link); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := os.Readlink(link); err != nil || got != program {
-		t.Errorf("link points at %q (%v), want %s", got, err, program)
 	}
 }
 

@@ -12,15 +12,17 @@ import (
 	"path/filepath"
 )
 
+// manager is the user that has the role.
+const manager = "system:serviceaccount:capt-system:capt-controller-manager"
+
 func main() {
 	role := flag.String("role", filepath.Join("config", "rbac", "role.yaml"), "file with the ClusterRole")
-	user := flag.String("user", "system:serviceaccount:capt-system:capt-controller-manager", "user that has the role")
 	flag.Parse()
 	if flag.NArg() != 1 {
 		fmt.Fprintln(os.Stderr, "usage: rules [-role FILE] DIRECTORY")
 		os.Exit(2)
 	}
-	if err := run(*role, *user, flag.Arg(0)); err != nil {
+	if err := run(*role, manager, flag.Arg(0)); err != nil {
 		fmt.Fprintln(os.Stderr, "rules:", err)
 		os.Exit(1)
 	}
