@@ -30,16 +30,6 @@ func TestAutoMode_isEnabledAsAWhole(t *testing.T) {
 	}
 }
 
-func TestAutoMode_hasNodesAndTheirAccess(t *testing.T) {
-	r := newHarness(t)
-	r.must(200, "", "POST", "/clusters", autoCluster)
-	r.settle()
-	r.must(200, `"type":"EC2"`, "GET", "/clusters/auto/access-entries/arn:aws:iam::123456789012:role%2Fauto", "")
-	r.must(200, "", "POST", "/clusters/auto/addons", `{"addonName":"coredns"}`)
-	r.settle()
-	r.must(200, `"status":"ACTIVE"`, "GET", "/clusters/auto/addons/coredns", "")
-}
-
 func TestAutoMode_isDisabled(t *testing.T) {
 	r := newHarness(t)
 	r.must(200, "", "POST", "/clusters", autoCluster)
@@ -61,16 +51,4 @@ func TestCluster_ofIPv6(t *testing.T) {
 	r.answers = map[string]string{"DescribeSubnets": `<R><subnetSet><item>` + subnet + `<availabilityZone>a</availabilityZone></item><item>` + subnet + `<availabilityZone>b</availabilityZone></item></subnetSet></R>`}
 	r.must(400, "serviceIpv4Cidr", "POST", "/clusters", strings.Replace(cluster, `"ipFamily":"ipv6"`, `"ipFamily":"ipv6","serviceIpv4Cidr":"172.20.0.0/16"`, 1))
 	r.must(200, `"serviceIpv6Cidr":"fd`, "POST", "/clusters", cluster)
-}
-
-func TestShowIPv6States(t *testing.T) {
-	for given, want := range map[string]string{
-		"<state>{'State': 'associated'}</state>":   "<state>associated</state>",
-		"<state>available</state>":                 "<state>available</state>",
-		"<a><state>{'State': 'x'}</state><b/></a>": "<a><state>x</state><b/></a>",
-	} {
-		if got, err := showIPv6States([]byte(given)); err != nil || string(got) != want {
-			t.Errorf("%s: got %s, %v", given, got, err)
-		}
-	}
 }

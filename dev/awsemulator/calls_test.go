@@ -10,6 +10,8 @@ import (
 )
 
 func TestActionOf_isTheActionOfIAM(t *testing.T) {
+	_, eksAction := newEKS("", 0).handler()
+	seen := &calls{eks: eksAction}
 	for want, c := range map[string]struct{ service, method, path, target, body string }{
 		"ec2:DescribeVpcs":                 {"ec2", "POST", "/", "", "Action=DescribeVpcs&Version=2016-11-15"},
 		"iam:CreateRole":                   {"iam", "POST", "/", "", "Action=CreateRole"},
@@ -43,20 +45,21 @@ func TestActionOf_isTheActionOfIAM(t *testing.T) {
 		if c.target != "" {
 			r.Header.Set("X-Amz-Target", c.target)
 		}
-		if got := actionOf(r); got != want {
+		if got := seen.actionOf(r); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 		if left, err := io.ReadAll(r.Body); err != nil || string(left) != c.body {
 			t.Errorf("%s: the body is %q, %v", want, left, err)
 		}
 	}
-	if got := actionOf(httptest.NewRequest(http.MethodGet, "/moto-api/data.json", nil)); got != "" {
+	if got := seen.actionOf(httptest.NewRequest(http.MethodGet, "/moto-api/data.json", nil)); got != "" {
 		t.Errorf("a call without a signature is %q", got)
 	}
 }
 
 func TestCalls_listsEachOnce(t *testing.T) {
-	c := &calls{seen: map[string]bool{}}
+	_, eksAction := newEKS("", 0).handler()
+	c := &calls{eks: eksAction, seen: map[string]bool{}}
 	handler := c.record(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	for _, path := range []string{"/clusters/b", "/clusters", "/clusters/a"} {
 		r := httptest.NewRequest(http.MethodGet, path, nil)

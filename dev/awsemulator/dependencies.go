@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/xml"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -40,8 +39,7 @@ func (e ec2Refusal) respond(w http.ResponseWriter) {
 }
 
 // checkDependencies returns an ec2Refusal if EC2 would reject a call because others use the
-// object that it deletes. moto deletes most objects
-// nevertheless.
+// object that it deletes. moto deletes most objects nevertheless.
 func (e ec2) checkDependencies(r *http.Request, form url.Values) error {
 	ctx := r.Context()
 	switch form.Get("Action") {
@@ -244,11 +242,9 @@ func (e ec2) deleteGatewayInterfaces(ctx context.Context, id string) error {
 // releaseInstances deletes the first network interface of terminated instances and
 // detaches the others. moto leaves all of them attached.
 func (e ec2) releaseInstances(r *http.Request, form url.Values) func([]byte) ([]byte, error) {
-	var instances []string
-	for i := 1; form.Has(fmt.Sprintf("InstanceId.%d", i)); i++ {
-		instances = append(instances, form.Get(fmt.Sprintf("InstanceId.%d", i)))
+	return func(answer []byte) ([]byte, error) {
+		return answer, e.detachInstances(r.Context(), listOf(form, "InstanceId"))
 	}
-	return func(answer []byte) ([]byte, error) { return answer, e.detachInstances(r.Context(), instances) }
 }
 
 func (e ec2) detachInstances(ctx context.Context, instances []string) error {

@@ -10,29 +10,45 @@ import (
 // ec2 is a client of moto's EC2 in one region.
 type ec2 struct{ moto, region string }
 
+// numbered returns the parameters of a list.
+func numbered(name string, list []string) url.Values {
+	form := url.Values{}
+	for i, value := range list {
+		form.Set(fmt.Sprintf("%s.%d", name, i+1), value)
+	}
+	return form
+}
+
+// listOf returns the list in the parameters of a form.
+func listOf(form url.Values, name string) []string {
+	var list []string
+	for i := 1; form.Has(fmt.Sprintf("%s.%d", name, i)); i++ {
+		list = append(list, form.Get(fmt.Sprintf("%s.%d", name, i)))
+	}
+	return list
+}
+
+// setTags sets the tags of a new object of a kind.
+func setTags(form url.Values, kind string, tags [][2]string) {
+	form.Set("TagSpecification.1.ResourceType", kind)
+	for i, tag := range tags {
+		form.Set(fmt.Sprintf("TagSpecification.1.Tag.%d.Key", i+1), tag[0])
+		form.Set(fmt.Sprintf("TagSpecification.1.Tag.%d.Value", i+1), tag[1])
+	}
+}
+
 // inEC2 returns the client for the EC2 objects that EKS itself manages.
 func (e *eks) inEC2(c *call) ec2 { return ec2{moto: e.moto, region: c.region} }
 
 // createSecurityGroup creates the cluster's security group in the VPC of its subnets.
 // Everything with this group reaches everything else with it.
 func (e *eks) createSecurityGroup(c *call, cluster string, subnets []string) (group, vpc string, err error) {
-	if len(subnets) < 2 {
-		return "", "", invalid("Subnets specified must be in at least two different AZs")
-	}
 	var found struct {
 		VPCs    []string `xml:"subnetSet>item>vpcId"`
-		Zones   []string `xml:"subnetSet>item>availabilityZone"`
 		ZoneIDs []string `xml:"subnetSet>item>availabilityZoneId"`
 	}
-	query := url.Values{}
-	for i, subnet := range subnets {
-		query.Set(fmt.Sprintf("SubnetId.%d", i+1), subnet)
-	}
-	if err := e.inEC2(c).do(c.Context(), "DescribeSubnets", query, &found); err != nil {
+	if err := e.inEC2(c).do(c.Context(), "DescribeSubnets", numbered("SubnetId", subnets), &found); err != nil {
 		return "", "", err
-	}
-	if len(found.VPCs) == 0 || len(found.Zones) < 2 || found.Zones[0] == found.Zones[1] {
-		return "", "", invalid("Subnets specified must be in at least two different AZs")
 	}
 	if err := checkZones(cluster, found.ZoneIDs); err != nil {
 		return "", "", err
@@ -43,12 +59,9 @@ func (e *eks) createSecurityGroup(c *call, cluster string, subnets []string) (gr
 	form := url.Values{
 		"GroupName":        {"eks-cluster-sg-" + cluster},
 		"GroupDescription": {"EKS created security group applied to ENI that is attached to EKS Control Plane master nodes"},
-		"VpcId":            {found.VPCs[0]}, "TagSpecification.1.ResourceType": {"security-group"},
+		"VpcId":            {found.VPCs[0]},
 	}
-	for i, tag := range [][2]string{{"Name", "eks-cluster-sg-" + cluster}, {"kubernetes.io/cluster/" + cluster, "owned"}, {"aws:eks:cluster-name", cluster}} {
-		form.Set(fmt.Sprintf("TagSpecification.1.Tag.%d.Key", i+1), tag[0])
-		form.Set(fmt.Sprintf("TagSpecification.1.Tag.%d.Value", i+1), tag[1])
-	}
+	setTags(form, "security-group", [][2]string{{"Name", "eks-cluster-sg-" + cluster}, {"kubernetes.io/cluster/" + cluster, "owned"}, {"aws:eks:cluster-name", cluster}})
 	if err := e.inEC2(c).do(c.Context(), "CreateSecurityGroup", form, &created); err != nil {
 		return "", "", err
 	}

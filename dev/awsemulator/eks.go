@@ -43,54 +43,70 @@ type object struct {
 	onFargate bool
 }
 
-func (e *eks) routes() http.Handler {
-	mux := http.NewServeMux()
-	for pattern, answer := range map[string]func(*call) (values, error){
-		"POST /clusters":                               e.createCluster,
-		"GET /clusters":                                e.listClusters,
-		"GET /clusters/{cluster}":                      e.describeCluster,
-		"DELETE /clusters/{cluster}":                   e.deleteCluster,
-		"POST /clusters/{cluster}/update-config":       e.updateClusterConfig,
-		"POST /clusters/{cluster}/updates":             e.updateClusterVersion,
-		"GET /clusters/{cluster}/updates/{id}":         e.describeUpdate,
-		"GET /cluster-versions":                        e.describeClusterVersions,
-		"GET /addons/supported-versions":               e.describeAddonVersions,
-		"POST /clusters/{cluster}/addons":              e.createAddon,
-		"POST /clusters/{cluster}/addons/{id}/update":  e.updateAddon,
-		"POST /clusters/{cluster}/node-groups":         e.createNodeGroup,
-		"POST /clusters/{cluster}/fargate-profiles":    e.createFargateProfile,
-		"POST /clusters/{cluster}/access-entries":      e.createAccessEntry,
-		"POST /clusters/{cluster}/access-entries/{id}": e.updateAccessEntry,
+// route is what happens at a path of the API.
+type route struct {
+	// action is the name of IAM's action, without its service.
+	action string
+	answer func(*call) (values, error)
+}
 
-		"POST /clusters/{cluster}/node-groups/{id}/update-config":  e.updateNodeGroupConfig,
-		"POST /clusters/{cluster}/node-groups/{id}/update-version": e.updateNodeGroupVersion,
+func (e *eks) routes() map[string]route {
+	const cluster = "/clusters/{cluster}"
+	all := map[string]route{
+		"POST /clusters":                           {"CreateCluster", e.createCluster},
+		"GET /clusters":                            {"ListClusters", e.listClusters},
+		"GET " + cluster:                           {"DescribeCluster", e.describeCluster},
+		"DELETE " + cluster:                        {"DeleteCluster", e.deleteCluster},
+		"POST " + cluster + "/update-config":       {"UpdateClusterConfig", e.updateClusterConfig},
+		"POST " + cluster + "/updates":             {"UpdateClusterVersion", e.updateClusterVersion},
+		"GET " + cluster + "/updates/{id}":         {"DescribeUpdate", e.describeUpdate},
+		"GET /cluster-versions":                    {"DescribeClusterVersions", e.describeClusterVersions},
+		"GET /addons/supported-versions":           {"DescribeAddonVersions", e.describeAddonVersions},
+		"POST " + cluster + "/addons":              {"CreateAddon", e.createAddon},
+		"POST " + cluster + "/addons/{id}/update":  {"UpdateAddon", e.updateAddon},
+		"POST " + cluster + "/node-groups":         {"CreateNodegroup", e.createNodeGroup},
+		"POST " + cluster + "/fargate-profiles":    {"CreateFargateProfile", e.createFargateProfile},
+		"POST " + cluster + "/access-entries":      {"CreateAccessEntry", e.createAccessEntry},
+		"POST " + cluster + "/access-entries/{id}": {"UpdateAccessEntry", e.updateAccessEntry},
 
-		"GET /clusters/{cluster}/access-entries/{id}/access-policies":             e.listAccessPolicies,
-		"POST /clusters/{cluster}/access-entries/{id}/access-policies":            e.associateAccessPolicy,
-		"DELETE /clusters/{cluster}/access-entries/{id}/access-policies/{policy}": e.disassociateAccessPolicy,
+		"POST " + cluster + "/node-groups/{id}/update-config":  {"UpdateNodegroupConfig", e.updateNodeGroupConfig},
+		"POST " + cluster + "/node-groups/{id}/update-version": {"UpdateNodegroupVersion", e.updateNodeGroupVersion},
 
-		"POST /clusters/{cluster}/pod-identity-associations":      e.createAssociation,
-		"GET /clusters/{cluster}/pod-identity-associations":       e.listAssociations,
-		"POST /clusters/{cluster}/pod-identity-associations/{id}": e.updateAssociation,
+		"GET " + cluster + "/access-entries/{id}/access-policies":             {"ListAssociatedAccessPolicies", e.listAccessPolicies},
+		"POST " + cluster + "/access-entries/{id}/access-policies":            {"AssociateAccessPolicy", e.associateAccessPolicy},
+		"DELETE " + cluster + "/access-entries/{id}/access-policies/{policy}": {"DisassociateAccessPolicy", e.disassociateAccessPolicy},
 
-		"GET /tags/{arn...}":    e.listTags,
-		"POST /tags/{arn...}":   e.tag,
-		"DELETE /tags/{arn...}": e.untag,
-	} {
-		mux.HandleFunc(pattern, e.handle(answer))
+		"POST " + cluster + "/pod-identity-associations":      {"CreatePodIdentityAssociation", e.createAssociation},
+		"POST " + cluster + "/pod-identity-associations/{id}": {"UpdatePodIdentityAssociation", e.updateAssociation},
+
+		"GET /tags/{arn...}":    {"ListTagsForResource", e.listTags},
+		"POST /tags/{arn...}":   {"TagResource", e.tag},
+		"DELETE /tags/{arn...}": {"UntagResource", e.untag},
 	}
 	for _, k := range kinds {
-		path := "/clusters/{cluster}/" + k.path
-		if k.path != associations.path {
-			mux.HandleFunc("GET "+path, e.handle(func(c *call) (values, error) { return e.list(c, k) }))
-		}
-		mux.HandleFunc("GET "+path+"/{id}", e.handle(func(c *call) (values, error) { return e.describe(c, k) }))
-		mux.HandleFunc("DELETE "+path+"/{id}", e.handle(func(c *call) (values, error) { return e.delete(c, k) }))
+		path := cluster + "/" + k.path
+		all["GET "+path] = route{k.listAction, func(c *call) (values, error) { return e.list(c, k) }}
+		all["GET "+path+"/{id}"] = route{"Describe" + k.action, func(c *call) (values, error) { return e.describe(c, k) }}
+		all["DELETE "+path+"/{id}"] = route{"Delete" + k.action, func(c *call) (values, error) { return e.delete(c, k) }}
+	}
+	all["GET "+cluster+"/"+associations.path] = route{associations.listAction, e.listAssociations}
+	return all
+}
+
+// handler returns a handler of the API, and a function that returns IAM's action for a
+// request, or "" for an unknown one.
+func (e *eks) handler() (http.Handler, func(*http.Request) string) {
+	mux, routes := http.NewServeMux(), e.routes()
+	for pattern, r := range routes {
+		mux.HandleFunc(pattern, e.handle(r.answer))
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		fail(w, &refusal{http.StatusNotImplemented, "InvalidRequestException", "The stand-in of EKS does not know " + r.Method + " " + r.URL.Path})
 	})
-	return mux
+	return mux, func(r *http.Request) string {
+		_, pattern := mux.Handler(r)
+		return routes[pattern].action
+	}
 }
 
 // kind is a kind of objects that belong to a cluster.
@@ -98,16 +114,18 @@ type kind struct {
 	// path is its segment of a URL. key is the name of one object in a response, and
 	// list that of several.
 	path, key, list string
+	// action is the name of a kind in IAM's actions, and listAction that of the list.
+	action, listAction string
 	// immediate reports whether objects have no status.
 	immediate bool
 }
 
 var (
-	addons        = kind{path: "addons", key: "addon", list: "addons"}
-	nodeGroups    = kind{path: "node-groups", key: "nodegroup", list: "nodegroups"}
-	fargate       = kind{path: "fargate-profiles", key: "fargateProfile", list: "fargateProfileNames"}
-	accessEntries = kind{path: "access-entries", key: "accessEntry", list: "accessEntries", immediate: true}
-	associations  = kind{path: "pod-identity-associations", key: "association", list: "associations", immediate: true}
+	addons        = kind{path: "addons", key: "addon", list: "addons", action: "Addon", listAction: "ListAddons"}
+	nodeGroups    = kind{path: "node-groups", key: "nodegroup", list: "nodegroups", action: "Nodegroup", listAction: "ListNodegroups"}
+	fargate       = kind{path: "fargate-profiles", key: "fargateProfile", list: "fargateProfileNames", action: "FargateProfile", listAction: "ListFargateProfiles"}
+	accessEntries = kind{path: "access-entries", key: "accessEntry", list: "accessEntries", action: "AccessEntry", listAction: "ListAccessEntries", immediate: true}
+	associations  = kind{path: "pod-identity-associations", key: "association", list: "associations", action: "PodIdentityAssociation", listAction: "ListPodIdentityAssociations", immediate: true}
 	kinds         = []kind{addons, nodeGroups, fargate, accessEntries, associations}
 )
 

@@ -175,39 +175,3 @@ func TestEKS_findsAccessEntriesAndTagsByARN(t *testing.T) {
 func TestEKS_rejectsUnknownCalls(t *testing.T) {
 	newHarness(t).must(501, "GET /insights", "GET", "/insights", "")
 }
-
-func TestGaps_ruleOfAGroupGetsItsDescription(t *testing.T) {
-	r := newHarness(t)
-	r.do("ec2", "POST", "/", "Action=AuthorizeSecurityGroupIngress&GroupId=sg-1&IpPermissions.1.IpProtocol=-1&IpPermissions.1.Groups.1.GroupId=sg-2&IpPermissions.1.Groups.1.Description=Nodes")
-	last := r.asked[len(r.asked)-1]
-	const rule = "SecurityGroupRule.1.SecurityGroupRule."
-	if last.Get("Action") != "ModifySecurityGroupRules" || last.Get("SecurityGroupRule.1.SecurityGroupRuleId") != "sgr-1" ||
-		last.Get(rule+"Description") != "Nodes" || last.Get(rule+"FromPort") != "-1" {
-		t.Fatalf("the rule was not described: %v", last)
-	}
-}
-
-func TestGaps_launchTemplateShowsItsTagsAndOnlyAsItsOwn(t *testing.T) {
-	r := newHarness(t)
-	r.do("ec2", "POST", "/", "Action=CreateLaunchTemplate&TagSpecification.1.ResourceType=launch-template&TagSpecification.1.Tag.1.Key=a&TagSpecification.1.Tag.1.Value=b")
-	if r.asked[0].Has("TagSpecification.1.ResourceType") {
-		t.Fatalf("moto got the tags with the template: %v", r.asked[0])
-	}
-	if last := r.asked[1]; last.Get("Action") != "CreateTags" || last.Get("ResourceId.1") != "lt-1" || last.Get("Tag.1.Value") != "b" {
-		t.Fatalf("the template was not tagged: %v", last)
-	}
-	r.answers = map[string]string{"DescribeLaunchTemplates": `<R><launchTemplates><item><launchTemplateId>lt-1</launchTemplateId><tagSet><item><key>a</key><value>old</value></item></tagSet></item></launchTemplates></R>`}
-	_, text := r.do("ec2", "POST", "/", "Action=DescribeLaunchTemplates")
-	if !strings.Contains(text, "<value>new &amp; shown</value>") || strings.Contains(text, "old") {
-		t.Fatalf("the tags are not those of now: %s", text)
-	}
-}
-
-func TestGaps_diskOfTheImageHasASize(t *testing.T) {
-	r := newHarness(t)
-	const first, second = "BlockDeviceMapping.1.", "BlockDeviceMapping.2."
-	r.do("ec2", "POST", "/", "Action=RunInstances&"+first+"DeviceName=a&"+first+"Ebs.VolumeType=gp3&"+second+"DeviceName=b&"+second+"Ebs.VolumeType=gp3&"+second+"Ebs.VolumeSize=50")
-	if form := r.asked[0]; form.Get(first+"Ebs.VolumeSize") != "8" || form.Get(second+"Ebs.VolumeSize") != "50" {
-		t.Fatalf("got %v", form)
-	}
-}

@@ -2,7 +2,7 @@ package main
 
 import (
 	"cmp"
-	"fmt"
+	"maps"
 	"net/url"
 )
 
@@ -67,26 +67,20 @@ func (e *eks) startInstance(c *call, group values, number int) error {
 	}
 	form := url.Values{
 		"MinCount": {"1"}, "MaxCount": {"1"}, "ImageId": {cmp.Or(template.Image, eksImage)}, "SubnetId": {subnets[number%len(subnets)]},
-		"TagSpecification.1.ResourceType": {"instance"},
 	}
 	if len(types) > 0 {
 		form.Set("InstanceType", types[0])
 	}
-	for i, tag := range [][2]string{
+	setTags(form, "instance", [][2]string{
 		{"eks:cluster-name", text(group, "clusterName")},
 		{"eks:nodegroup-name", text(group, "nodegroupName")},
 		{"kubernetes.io/cluster/" + text(group, "clusterName"), "owned"},
-	} {
-		form.Set(fmt.Sprintf("TagSpecification.1.Tag.%d.Key", i+1), tag[0])
-		form.Set(fmt.Sprintf("TagSpecification.1.Tag.%d.Value", i+1), tag[1])
-	}
+	})
 	groups, err := e.securityGroups(c, group, template)
 	if err != nil {
 		return err
 	}
-	for i, id := range groups {
-		form.Set(fmt.Sprintf("SecurityGroupId.%d", i+1), id)
-	}
+	maps.Copy(form, numbered("SecurityGroupId", groups))
 	return e.inEC2(c).do(c.Context(), "RunInstances", form, nil)
 }
 
@@ -107,11 +101,7 @@ func (e *eks) terminate(c *call, ids []string) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	form := url.Values{}
-	for i, id := range ids {
-		form.Set(fmt.Sprintf("InstanceId.%d", i+1), id)
-	}
-	if err := e.inEC2(c).do(c.Context(), "TerminateInstances", form, nil); err != nil {
+	if err := e.inEC2(c).do(c.Context(), "TerminateInstances", numbered("InstanceId", ids), nil); err != nil {
 		return err
 	}
 	return e.inEC2(c).detachInstances(c.Context(), ids)

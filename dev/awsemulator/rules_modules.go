@@ -15,17 +15,13 @@ func (e *eks) checkNodeGroup(c *call, group values) error {
 	if len(types) == 0 {
 		return nil
 	}
-	query := url.Values{}
-	for i, name := range types {
-		query.Set(fmt.Sprintf("InstanceType.%d", i+1), name)
-	}
 	var found struct {
 		Items []struct {
 			Name          string   `xml:"instanceType"`
 			Architectures []string `xml:"processorInfo>supportedArchitectures>item"`
 		} `xml:"instanceTypeSet>item"`
 	}
-	if err := e.inEC2(c).do(c.Context(), "DescribeInstanceTypes", query, &found); err != nil {
+	if err := e.inEC2(c).do(c.Context(), "DescribeInstanceTypes", numbered("InstanceType", types), &found); err != nil {
 		return err
 	}
 	image, wanted := text(group, "amiType"), "x86_64"
@@ -113,11 +109,7 @@ func (e *eks) checkIPv6(c *call, subnets []string) error {
 			Networks []string `xml:"ipv6CidrBlockAssociationSet>item>ipv6CidrBlock"`
 		} `xml:"subnetSet>item"`
 	}
-	query := url.Values{}
-	for i, subnet := range subnets {
-		query.Set(fmt.Sprintf("SubnetId.%d", i+1), subnet)
-	}
-	if err := e.inEC2(c).do(c.Context(), "DescribeSubnets", query, &found); err != nil {
+	if err := e.inEC2(c).do(c.Context(), "DescribeSubnets", numbered("SubnetId", subnets), &found); err != nil {
 		return err
 	}
 	for _, subnet := range found.Subnets {
@@ -170,11 +162,7 @@ func (e *eks) zonesOf(c *call, subnets []string) ([]string, error) {
 	var found struct {
 		Zones []string `xml:"subnetSet>item>availabilityZone"`
 	}
-	query := url.Values{}
-	for i, subnet := range subnets {
-		query.Set(fmt.Sprintf("SubnetId.%d", i+1), subnet)
-	}
-	err := e.inEC2(c).do(c.Context(), "DescribeSubnets", query, &found)
+	err := e.inEC2(c).do(c.Context(), "DescribeSubnets", numbered("SubnetId", subnets), &found)
 	return found.Zones, err
 }
 

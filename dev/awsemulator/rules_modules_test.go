@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"net/url"
 	"testing"
 )
@@ -107,8 +106,7 @@ func TestEKS_keepsTheZonesOfAControlPlane(t *testing.T) {
 			return ""
 		}
 		answer := "<R><subnetSet>"
-		for i := 1; form.Has(fmt.Sprintf("SubnetId.%d", i)); i++ {
-			id := form.Get(fmt.Sprintf("SubnetId.%d", i))
+		for _, id := range listOf(form, "SubnetId") {
 			answer += "<item><vpcId>vpc-1</vpcId><availabilityZone>" + id[len(id)-1:] + "</availabilityZone></item>"
 		}
 		return answer + "</subnetSet></R>"

@@ -17,8 +17,8 @@ type values = map[string]any
 // moto. The scope of the signature contains the service.
 func newServer(moto string, eks *eks, log io.Writer) http.Handler {
 	others := newSpotRequests(nameImages(nameSpotRole(fillGaps(moto, httputil.NewSingleHostReverseProxy(mustParse(moto))))))
-	routes := eks.routes()
-	seen := &calls{seen: map[string]bool{}}
+	routes, action := eks.handler()
+	seen := &calls{eks: action, seen: map[string]bool{}}
 	return seen.record(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.URL.Path == "/emulator/objects":

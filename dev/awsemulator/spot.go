@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/xml"
-	"fmt"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -75,8 +74,7 @@ func (s *spotRequests) answer(w http.ResponseWriter, form url.Values) {
 	}
 	action := form.Get("Action")
 	result.XMLName.Local = action + "Response"
-	for i := 1; form.Has(fmt.Sprintf("SpotInstanceRequestId.%d", i)); i++ {
-		id := form.Get(fmt.Sprintf("SpotInstanceRequestId.%d", i))
+	for _, id := range listOf(form, "SpotInstanceRequestId") {
 		if s.state[id] == "" {
 			ec2Refusal{"InvalidSpotInstanceRequestID.NotFound", "The spot instance request ID '" + id + "' does not exist"}.respond(w)
 			return
