@@ -3,9 +3,7 @@ package aws
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -63,14 +61,6 @@ func sharedEnvironment() (*environment, error) {
 // startManager starts the manager. The provider comes from the mirror of its CLI
 // configuration.
 func (e *environment) startManager(env *testenv.Environment) error {
-	program, err := testenv.Built("manager")
-	if err != nil {
-		return err
-	}
-	tool, err := testenv.Part("tofu")
-	if err != nil {
-		return err
-	}
 	work := filepath.Join(env.Dir, "manager")
 	if err := os.MkdirAll(work, 0o755); err != nil {
 		return fmt.Errorf("creating the directory of the manager: %w", err)
@@ -79,25 +69,10 @@ func (e *environment) startManager(env *testenv.Environment) error {
 	if err != nil {
 		return err
 	}
-	e.log = filepath.Join(work, "manager.log")
-	log, err := os.Create(e.log)
-	if err != nil {
-		return fmt.Errorf("creating the log of the manager: %w", err)
-	}
-	cmd := exec.Command(program, "--webhook-port=0", "--health-addr=0", "--diagnostics-address=0",
-		"--allowed-cidrs=127.0.0.0/8,::1/128", "--executor=process", "--terraform-binary="+tool, "--work-dir="+work, "--max-runs=4", "-v=1")
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+env.Kubeconfig, "TF_CLI_CONFIG_FILE="+mirror)
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("starting the manager: %w", err)
-	}
-	env.OnStop(func() error {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		_ = cmd.Wait()
-		return log.Close()
-	})
-	return nil
+	manager := &testenv.Manager{Kubeconfig: env.Kubeconfig, WorkDir: work, Env: []string{"TF_CLI_CONFIG_FILE=" + mirror}}
+	e.log = manager.Log()
+	env.OnStop(func() error { return manager.Stop(syscall.SIGTERM) })
+	return manager.Start()
 }
 
 // startManagement returns a namespace of the management cluster.
@@ -108,24 +83,8 @@ func startManagement(e *emulator) *management {
 	m := &management{emulator: e, cluster: "demo", env: env, namespace: env.Namespace(e.t)}
 	e.t.Cleanup(func() {
 		if e.t.Failed() {
-			e.t.Logf("manager:\n%s", m.managerLog())
+			e.t.Logf("manager:\n%s", testenv.LogOf(env.log, m.namespace))
 		}
 	})
 	return m
-}
-
-// managerLog returns the last lines about the namespace in the log of the manager.
-func (m *management) managerLog() string {
-	const most = 40
-	text, err := os.ReadFile(m.env.log)
-	if err != nil {
-		return err.Error()
-	}
-	var lines []string
-	for line := range strings.Lines(string(text)) {
-		if strings.Contains(line, m.namespace) {
-			lines = append(lines, line)
-		}
-	}
-	return strings.Join(lines[max(0, len(lines)-most):], "")
 }

@@ -7,12 +7,10 @@ package aws
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -24,8 +22,6 @@ import (
 
 const (
 	region = "eu-central-1"
-	// providerVersion is the version that the modules require and bin/parts has.
-	providerVersion = "6.47.1"
 	// testTimeout is how long an operation may take. The provider waits minutes for
 	// some.
 	testTimeout = 20 * time.Minute
@@ -73,29 +69,10 @@ func (e *emulator) settings() map[string]string {
 	}
 }
 
-// writeMirror creates a mirror with the providers of bin/parts, and returns the CLI
-// configuration for it. The Helm provider is a stand-in that no test uses: modules/eks
-// requires it for the migration from v1.
+// writeMirror mirrors the providers that the modules require. modules/eks requires that of
+// Helm for the migration from v1; no test uses it.
 func writeMirror(dir string) (config string, err error) {
-	for _, p := range []struct{ part, name, version string }{
-		{"terraform-provider-aws", "aws", providerVersion},
-		{"terraform-provider-helm-standin", "helm", "3.0.2"},
-	} {
-		provider, err := testenv.Part(p.part)
-		if err != nil {
-			return "", err
-		}
-		at := filepath.Join(dir, "mirror", "registry.opentofu.org", "hashicorp", p.name, p.version, runtime.GOOS+"_"+runtime.GOARCH)
-		if err := os.MkdirAll(at, 0o755); err != nil {
-			return "", fmt.Errorf("creating a mirror: %w", err)
-		}
-		if err := os.Symlink(provider, filepath.Join(at, "terraform-provider-"+p.name+"_v"+p.version)); err != nil {
-			return "", fmt.Errorf("creating a mirror: %w", err)
-		}
-	}
-	config = filepath.Join(dir, "tofu.rc")
-	text := fmt.Sprintf("disable_checkpoint = true\nprovider_installation {\n  filesystem_mirror {\n    path = %q\n  }\n}\n", filepath.Join(dir, "mirror"))
-	return config, os.WriteFile(config, []byte(text), 0o600)
+	return testenv.MirrorProviders(dir, testenv.AWSProvider, testenv.HelmProvider)
 }
 
 // root is a root module.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -58,20 +57,10 @@ func newHarness(env *testenv.Environment) (*harness, error) {
 }
 
 // installProvider installs a provider for the tool.
-func (h *harness) installProvider(p benchProvider) error {
-	program, err := testenv.Part(p.part)
-	if err != nil {
-		return err
-	}
-	installed := filepath.Join(h.env.Dir, "providers")
-	if err := os.MkdirAll(filepath.Join(installed, p.packageDir()), 0o755); err != nil {
-		return fmt.Errorf("creating the directory of the provider: %w", err)
-	}
-	if err := exec.Command("cp", "--dereference", program, filepath.Join(installed, p.program())).Run(); err != nil {
-		return fmt.Errorf("copying the provider: %w", err)
-	}
+func (h *harness) installProvider(p benchProvider) (err error) {
+	h.cliConfig, err = testenv.MirrorProviders(h.env.Dir, p.Provider)
 	h.managerEnv = append(h.managerEnv, "TF_CLI_CONFIG_FILE="+h.cliConfig)
-	return writeMirrorConfig(h.cliConfig, installed)
+	return err
 }
 
 func stopQuietly(env *testenv.Environment) {

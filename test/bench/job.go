@@ -57,13 +57,14 @@ func (r *jobReport) show(b *strings.Builder) {
 
 // benchProvider is a provider that runs use, and a module that needs it but no network.
 type benchProvider struct {
-	part, name, version, module string
+	testenv.Provider
+	module string
 }
 
 // providers are the providers in the order of preference. The first one that is built is
 // measured.
 var providers = []benchProvider{
-	{part: "terraform-provider-aws", name: "aws", version: "6.47.1", module: `
+	{testenv.AWSProvider, `
 provider "aws" {
   region                      = "eu-central-1"
   access_key                  = "bench"
@@ -81,7 +82,7 @@ data "aws_iam_policy_document" "this" {
 }
 resource "terraform_data" "this" { input = data.aws_iam_policy_document.this.json }
 `},
-	{part: "terraform-provider-local", name: "local", version: "2.9.0", module: `
+	{testenv.LocalProvider, `
 resource "local_file" "this" {
   filename = "${path.module}/${var.name}"
   content  = var.name
@@ -102,20 +103,11 @@ terraform {
 }
 %s
 output "name" { value = terraform_data.this.output }
-`, p.name, p.version, p.module)
-}
-
-// packageDir returns the path of the installed provider in a directory of providers.
-func (p benchProvider) packageDir() string {
-	return filepath.Join("registry.opentofu.org", "hashicorp", p.name, p.version, runtime.GOOS+"_"+runtime.GOARCH)
-}
-
-func (p benchProvider) program() string {
-	return filepath.Join(p.packageDir(), "terraform-provider-"+p.name+"_v"+p.version)
+`, p.Name, p.Version, p.module)
 }
 
 func (p benchProvider) archive() string {
-	return filepath.Join("registry.opentofu.org", "hashicorp", p.name, fmt.Sprintf("terraform-provider-%s_%s_%s_%s.zip", p.name, p.version, runtime.GOOS, runtime.GOARCH))
+	return filepath.Join("registry.opentofu.org", "hashicorp", p.Name, fmt.Sprintf("terraform-provider-%s_%s_%s_%s.zip", p.Name, p.Version, runtime.GOOS, runtime.GOARCH))
 }
 
 const (
@@ -202,7 +194,7 @@ func (b *jobBench) samplePeaks(ctx context.Context) error {
 func (b *jobBench) prepare() error {
 	var program string
 	for _, p := range providers {
-		if found, err := testenv.Part(p.part); err == nil {
+		if found, err := testenv.Part(p.Part); err == nil {
 			if program, err = filepath.EvalSymlinks(found); err != nil {
 				return fmt.Errorf("finding a provider: %w", err)
 			}
@@ -217,18 +209,18 @@ func (b *jobBench) prepare() error {
 	if err != nil {
 		return fmt.Errorf("finding a provider: %w", err)
 	}
-	b.report.Provider, b.report.ProviderMiB = "hashicorp/"+b.provider.name+" "+b.provider.version, float64(info.Size())/(1<<20)
+	b.report.Provider, b.report.ProviderMiB = "hashicorp/"+b.provider.Name+" "+b.provider.Version, float64(info.Size())/(1<<20)
 	runner, err := testenv.Built("runner")
 	if err != nil {
 		return err
 	}
 	archive := filepath.Join(b.env.Dir, "provider.zip")
-	if err := zipFile(archive, filepath.Base(b.provider.program()), program); err != nil {
+	if err := zipFile(archive, filepath.Base(b.provider.Path()), program); err != nil {
 		return err
 	}
 	logf("job: packing the images with %s, %.0f MiB", b.report.Provider, b.report.ProviderMiB)
 	for image, source := range map[string]map[string]string{
-		installedImage:   {"/providers/" + b.provider.program(): program},
+		installedImage:   {"/providers/" + b.provider.Path(): program},
 		uninstalledImage: {"/archives/" + b.provider.archive(): archive},
 	} {
 		directory := "/providers"
@@ -236,7 +228,7 @@ func (b *jobBench) prepare() error {
 			directory = "/archives"
 		}
 		config := filepath.Join(b.env.Dir, filepath.Base(image)+".tfrc")
-		if err := writeMirrorConfig(config, directory); err != nil {
+		if err := testenv.WriteMirrorConfig(config, directory); err != nil {
 			return err
 		}
 		source["/runner"], source["/usr/local/bin/tofu"], source[podConfig] = runner, b.tofu, config
@@ -245,14 +237,6 @@ func (b *jobBench) prepare() error {
 		}
 	}
 	return b.installProvider(b.provider)
-}
-
-func writeMirrorConfig(path, directory string) error {
-	text := fmt.Sprintf("provider_installation {\n  filesystem_mirror {\n    path = %q\n  }\n}\n", directory)
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		return fmt.Errorf("writing the tool's configuration: %w", err)
-	}
-	return nil
 }
 
 // zipFile writes an archive with one program.

@@ -3,8 +3,6 @@ package charts
 import (
 	"os"
 	"os/exec"
-	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -35,13 +33,9 @@ func (h *harness) tofu() *tofu {
 	h.t.Helper()
 	program, err := testenv.Part("tofu")
 	h.Expect(err).NotTo(HaveOccurred())
-	standIn, err := testenv.Part("terraform-provider-helm-standin")
+	dir := h.t.TempDir()
+	config, err := testenv.MirrorProviders(h.t.TempDir(), testenv.HelmProvider)
 	h.Expect(err).NotTo(HaveOccurred())
-	dir, mirror := h.t.TempDir(), h.t.TempDir()
-	at := filepath.Join(mirror, "registry.opentofu.org", "hashicorp", "helm", "3.0.2", runtime.GOOS+"_"+runtime.GOARCH)
-	h.Expect(os.MkdirAll(at, 0o755)).To(Succeed())
-	h.Expect(os.Symlink(standIn, filepath.Join(at, "terraform-provider-helm_v3.0.2"))).To(Succeed())
-	h.file(dir, "tofurc", "provider_installation {\n  filesystem_mirror {\n    path = %q\n  }\n}\n", mirror)
 	h.file(dir, "provider.tf", `terraform {
   required_providers {
     helm = {
@@ -57,7 +51,7 @@ provider "helm" {
   }
 }
 `, h.env.Kubeconfig)
-	t := &tofu{harness: h, program: program, dir: dir, env: append(os.Environ(), "TF_CLI_CONFIG_FILE="+filepath.Join(dir, "tofurc"))}
+	t := &tofu{harness: h, program: program, dir: dir, env: append(os.Environ(), "TF_CLI_CONFIG_FILE="+config)}
 	t.run("init")
 	return t
 }

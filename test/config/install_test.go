@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -23,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/host"
 	"github.com/appthrust/capt/internal/testenv"
 	"github.com/appthrust/capt/internal/testenv/waits"
 )
@@ -64,7 +64,8 @@ func freeAddress(t *testing.T) string {
 
 // installed is a manager that runs with the permissions of its service account.
 type installed struct {
-	health, diagnostics, log string
+	testenv.Manager
+	health, diagnostics string
 }
 
 // start runs the manager with the arguments of the Deployment, but with the process
@@ -72,35 +73,19 @@ type installed struct {
 func start(t *testing.T, args []string, hooks *envtest.WebhookInstallOptions) *installed {
 	t.Helper()
 	g := NewWithT(t)
-	root, err := testenv.Root()
-	g.Expect(err).NotTo(HaveOccurred())
-	tofu, err := testenv.Part("tofu")
-	g.Expect(err).NotTo(HaveOccurred())
-	work := t.TempDir()
-	m := &installed{health: freeAddress(t), diagnostics: freeAddress(t), log: filepath.Join(work, "manager.log")}
-	log, err := os.Create(m.log)
-	g.Expect(err).NotTo(HaveOccurred())
-	cmd := exec.Command(filepath.Join(root, "bin", "manager"), append(args,
-		"--health-addr="+m.health, "--diagnostics-address="+m.diagnostics,
-		"--webhook-port="+strconv.Itoa(hooks.LocalServingPort), "--webhook-cert-dir="+hooks.LocalServingCertDir,
-		"--leader-elect-namespace="+namespace, "--allowed-cidrs=127.0.0.0/8,::1/128", "--executor=process", "--terraform-binary="+tofu, "--work-dir="+work,
-	)...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig(t, token(t, namespace, serviceAccount)))
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	g.Expect(cmd.Start()).To(Succeed(), "run `make build` first")
-	done := make(chan struct{})
-	go func() { _ = cmd.Wait(); _ = log.Close(); close(done) }()
+	m := &installed{health: freeAddress(t), diagnostics: freeAddress(t)}
+	m.Manager = testenv.Manager{
+		Kubeconfig: kubeconfig(t, token(t, namespace, serviceAccount)), WorkDir: t.TempDir(),
+		Args: append(args,
+			"--health-addr="+m.health, "--diagnostics-address="+m.diagnostics, "--insecure-diagnostics=false",
+			"--webhook-port="+strconv.Itoa(hooks.LocalServingPort), "--webhook-cert-dir="+hooks.LocalServingCertDir,
+			"--leader-elect-namespace="+namespace, "--executor=process"),
+	}
+	g.Expect(m.Start()).To(Succeed())
 	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		select {
-		case <-done:
-		case <-time.After(testTimeout):
-			_ = cmd.Process.Kill()
-		}
+		g.Expect(m.Stop(syscall.SIGTERM)).To(Succeed())
 		if t.Failed() {
-			text, _ := os.ReadFile(m.log)
-			t.Logf("manager:\n%s", text[max(0, len(text)-8000):])
+			t.Logf("manager:\n%s", host.LogTail(m.Log(), 8000))
 		}
 	})
 	return m
@@ -108,7 +93,7 @@ func start(t *testing.T, args []string, hooks *envtest.WebhookInstallOptions) *i
 
 // forbidden returns the requests that RBAC denied.
 func (m *installed) forbidden() []string {
-	text, err := os.ReadFile(m.log)
+	text, err := os.ReadFile(m.Log())
 	if err != nil {
 		return []string{err.Error()}
 	}

@@ -1,10 +1,8 @@
 package engine
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"testing"
 	"time"
 
@@ -31,18 +29,8 @@ resource "local_file" "f" {
 // path of the CLI configuration.
 func (w *harness) mirror() string {
 	w.t.Helper()
-	provider, err := testenv.Part("terraform-provider-local")
+	config, err := testenv.MirrorProviders(w.WorkDir, testenv.LocalProvider)
 	w.Expect(err).NotTo(HaveOccurred())
-	program, err := filepath.EvalSymlinks(provider)
-	w.Expect(err).NotTo(HaveOccurred())
-	dir := filepath.Join(w.WorkDir, "mirror")
-	const version = "2.9.0"
-	target := filepath.Join(dir, "registry.opentofu.org", "hashicorp", "local", version, runtime.GOOS+"_"+runtime.GOARCH)
-	w.Expect(os.MkdirAll(target, 0o755)).To(Succeed())
-	w.Expect(os.Symlink(program, filepath.Join(target, "terraform-provider-local_v"+version))).To(Succeed())
-	config := filepath.Join(w.WorkDir, "tofu.rc")
-	text := fmt.Sprintf("provider_installation {\n  filesystem_mirror {\n    path = %q\n  }\n}\n", dir)
-	w.Expect(os.WriteFile(config, []byte(text), 0o600)).To(Succeed())
 	return config
 }
 

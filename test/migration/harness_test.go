@@ -14,7 +14,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -96,14 +95,8 @@ func newHarness(t *testing.T) *harness {
 // mirror makes OpenTofu use the stand-in for the Helm provider.
 func (h *harness) mirror() {
 	h.t.Helper()
-	standIn, err := testenv.Part("terraform-provider-helm-standin")
+	config, err := testenv.MirrorProviders(h.base, testenv.HelmProvider)
 	h.Expect(err).NotTo(HaveOccurred())
-	mirror := filepath.Join(h.base, "mirror")
-	at := filepath.Join(mirror, "registry.opentofu.org", "hashicorp", "helm", "3.0.2", runtime.GOOS+"_"+runtime.GOARCH)
-	h.Expect(os.MkdirAll(at, 0o755)).To(Succeed())
-	h.Expect(os.Symlink(standIn, filepath.Join(at, "terraform-provider-helm_v3.0.2"))).To(Succeed())
-	config := filepath.Join(h.base, "tofurc")
-	h.Expect(os.WriteFile(config, fmt.Appendf(nil, "provider_installation {\n  filesystem_mirror {\n    path = %q\n  }\n}\n", mirror), 0o600)).To(Succeed())
 	h.t.Setenv("TF_CLI_CONFIG_FILE", config)
 }
 
