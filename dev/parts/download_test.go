@@ -2,6 +2,7 @@ package main
 
 import (
 	"archive/tar"
+	"cmp"
 	"context"
 	"crypto/x509"
 	"fmt"
@@ -57,29 +58,59 @@ func TestProvide_compilesWhatIsNotInTheArchive(t *testing.T) {
 	}
 }
 
-func TestProvide_compilesAfterTruncatedDownload(t *testing.T) {
-	p := newPublisher(t, release{url: "https://example.com/tool"}, "")
-	p.serve("https://example.com/tool", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Length", "1000")
-		fmt.Fprint(w, program)
-	})
-	p.pin(program)
-	p.expect("building: ", "unexpected EOF")(compiled)
-	if len(p.requests) != 2 {
-		t.Errorf("requests: %q", p.requests)
-	}
-	if left := p.left(); len(left) > 0 {
-		t.Errorf("left: %q", left)
+// truncated answers with less than it announces.
+func truncated(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Length", "1000")
+	fmt.Fprint(w, program)
+}
+
+func TestProvide_compilesWhatCannotBeDownloaded(t *testing.T) {
+	const changed, noProgram, oldProgram = program + "# changed\n", "not a program", "#!/bin/sh\necho v1.3.1\n"
+	const doesNotRun = "does not run here, or does not print version v1.3.2"
+	for name, tt := range map[string]struct {
+		serve    http.HandlerFunc
+		pinned   string
+		timeout  time.Duration
+		requests int
+		reasons  []string
+	}{
+		"truncated":          {serve: truncated, requests: 2, reasons: []string{"unexpected EOF"}},
+		"missing":            {serve: http.NotFound, requests: 1, reasons: []string{"404 Not Found"}},
+		"with other content": {serve: content(changed), requests: 1, reasons: []string{sumText(program), sumText(changed), "/example.com/tool"}},
+		"not a program":      {serve: content(noProgram), pinned: noProgram, requests: 1, reasons: []string{doesNotRun}},
+		"of another version": {serve: content(oldProgram), pinned: oldProgram, requests: 1, reasons: []string{doesNotRun}},
+		"on an absent host":  {requests: 0, reasons: []string{"connection refused"}},
+		"on a slow host": {requests: 1, timeout: 200 * time.Millisecond, reasons: []string{"Client.Timeout"}, serve: func(w http.ResponseWriter, request *http.Request) {
+			truncated(w, request)
+			w.(http.Flusher).Flush()
+			<-request.Context().Done()
+		}},
+		"redirected for ever": {requests: 22, reasons: []string{"too many redirects"}, serve: func(w http.ResponseWriter, request *http.Request) {
+			http.Redirect(w, request, request.URL.Path, http.StatusFound)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPublisher(t, release{url: "https://example.com/tool"}, "")
+			p.serve("https://example.com/tool", tt.serve)
+			if tt.serve == nil {
+				p.server.Close()
+			}
+			if tt.timeout != 0 {
+				p.store.net.client.Timeout = tt.timeout
+			}
+			p.pin(cmp.Or(tt.pinned, program))
+			p.expect(append(tt.reasons, "building: ")...)(compiled)
+			if left := p.left(); len(left) > 0 || len(p.requests) != tt.requests {
+				t.Errorf("left: %q after %q", left, p.requests)
+			}
+		})
 	}
 }
 
 func TestProvide_repeatsAFailedRequestOnce(t *testing.T) {
 	for name, fail := range map[string]http.HandlerFunc{
 		"a bad gateway": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) },
-		"an early end": func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Length", "1000")
-			fmt.Fprint(w, program)
-		},
+		"an early end":  truncated,
 		"no answer": func(w http.ResponseWriter, _ *http.Request) {
 			connection, _, err := w.(http.Hijacker).Hijack()
 			if err != nil {
@@ -104,76 +135,6 @@ func TestProvide_repeatsAFailedRequestOnce(t *testing.T) {
 				t.Errorf("requests: %q", p.requests)
 			}
 		})
-	}
-}
-
-func TestProvide_compilesAfterTooManyRedirects(t *testing.T) {
-	p := newPublisher(t, release{url: "https://example.com/tool"}, "")
-	p.serve("https://example.com/tool", func(w http.ResponseWriter, request *http.Request) {
-		http.Redirect(w, request, request.URL.Path, http.StatusFound)
-	})
-	p.pin(program)
-	p.expect("building: ", "too many redirects")(compiled)
-}
-
-func TestProvide_compilesAfterWrongChecksum(t *testing.T) {
-	p := newPublisher(t, release{url: "https://example.com/tool"}, program+"# changed\n")
-	p.pin(program)
-	prints, progress := p.provide(t.Context())
-	if prints != compiled {
-		t.Errorf("the program prints %q", prints)
-	}
-	for _, text := range []string{sumText(program), sumText(program + "# changed\n"), "/example.com/tool"} {
-		if !strings.Contains(progress, text) {
-			t.Errorf("%s is not in the reason:\n%s", text, progress)
-		}
-	}
-	if left := p.left(); len(left) > 0 || len(p.requests) != 1 {
-		t.Errorf("left: %q after %q", left, p.requests)
-	}
-}
-
-func TestProvide_givesUpOnSlowServer(t *testing.T) {
-	p := newPublisher(t, release{url: "https://example.com/tool"}, "")
-	p.store.net.client.Timeout = 200 * time.Millisecond
-	p.serve("https://example.com/tool", func(w http.ResponseWriter, request *http.Request) {
-		w.Header().Set("Content-Length", "1000")
-		fmt.Fprint(w, "x")
-		w.(http.Flusher).Flush()
-		<-request.Context().Done()
-	})
-	p.pin(program)
-	p.expect("building: ", "Client.Timeout")(compiled)
-	if len(p.requests) != 1 {
-		t.Errorf("requests: %q", p.requests)
-	}
-}
-
-func TestProvide_compilesIfTheHostCannotBeReached(t *testing.T) {
-	p := newPublisher(t, release{url: "https://example.com/tool"}, "")
-	p.server.Close()
-	p.pin(program)
-	p.expect("building: ", "connection refused")(compiled)
-}
-
-func TestProvide_compilesWhatIsMissing(t *testing.T) {
-	p := newPublisher(t, release{url: "https://example.com/tool"}, program)
-	p.pin(program)
-	delete(p.files, "/example.com/tool")
-	p.expect("building: ", "404 Not Found")(compiled)
-	if len(p.requests) != 1 {
-		t.Errorf("requests: %q", p.requests)
-	}
-}
-
-func TestProvide_compilesWhatDoesNotRun(t *testing.T) {
-	for _, other := range []string{"not a program", "#!/bin/sh\necho v1.3.1\n"} {
-		p := newPublisher(t, release{url: "https://example.com/tool"}, other)
-		p.pin(other)
-		p.expect("does not run here, or does not print version v1.3.2")(compiled)
-		if left := p.left(); len(left) > 0 {
-			t.Errorf("left: %q", left)
-		}
 	}
 }
 

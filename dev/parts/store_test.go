@@ -264,50 +264,6 @@ func TestFind_usesOnlyReproducibleProgramsForAPlatform(t *testing.T) {
 	}
 }
 
-func TestPin_changesItsKeyWithTheModule(t *testing.T) {
-	root := t.TempDir()
-	s := store{modules: root, goos: "linux", goarch: "amd64"}
-	p := part{name: "thing", module: "m", pkg: "example.com/thing/cmd", versionOf: "example.com/thing"}
-	write := func(file, text string) {
-		t.Helper()
-		if err := os.MkdirAll(filepath.Join(root, "m"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(root, "m", file), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("go.mod", "module m\nrequire example.com/thing v1.3.2\n")
-	if _, err := s.pin(p); err == nil {
-		t.Error("a module without checksums was taken")
-	}
-	write("go.sum", "")
-	keys := map[string]string{}
-	pin := func(what string) {
-		t.Helper()
-		got, err := s.pin(p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got.version != "v1.3.2" || !strings.HasPrefix(got.key, "v1.3.2-") {
-			t.Errorf("%s: version %s, key %s", what, got.version, got.key)
-		}
-		if other, seen := keys[got.key]; seen {
-			t.Errorf("%s and %s have the same key", what, other)
-		}
-		keys[got.key] = what
-	}
-	pin("at first")
-	write("go.sum", "example.com/other v1.0.0 h1:x=\n")
-	pin("other checksums")
-	p.stamp = "-X main.version=VERSION"
-	pin("another stamp")
-	p.pkg = "example.com/thing/other"
-	pin("another package")
-	s.goarch = "s390x"
-	pin("another platform")
-}
-
 func TestStamped_containsVersion(t *testing.T) {
 	tests := []struct{ stamp, version, want string }{
 		{"", "v1.37.1", ""},
@@ -341,36 +297,47 @@ func TestRelink_replacesInOneStep(t *testing.T) {
 	}
 }
 
-func TestPin_changesItsKeyWithTheProgramAndNotWithItsTests(t *testing.T) {
-	modules := t.TempDir()
-	dir := filepath.Join(modules, "m")
+func TestPin_changesItsKeyWithWhatIsBuilt(t *testing.T) {
+	dir := writeSource(t, map[string]string{"m/go.mod": "module m\nrequire example.com/thing v1.3.2\n"})
+	s := store{modules: dir, goos: "linux", goarch: "amd64"}
+	p := part{name: "thing", module: "m", pkg: "example.com/thing/cmd", versionOf: "example.com/thing"}
+	if _, err := s.pin(p); err == nil {
+		t.Error("a module without checksums was taken")
+	}
 	write := func(name, text string) {
-		t.Helper()
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, "m", name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	key := func() string {
-		t.Helper()
-		p, err := store{modules: modules}.pin(part{name: "p", module: "m", versionOf: "example.com/thing"})
+	write("go.sum", "")
+	keys, last := map[string]string{}, ""
+	for _, step := range []struct {
+		name   string
+		change func()
+		same   bool
+	}{
+		{name: "at first", change: func() {}},
+		{name: "other checksums", change: func() { write("go.sum", "example.com/other v1.0.0 h1:x=\n") }},
+		{name: "another stamp", change: func() { p.stamp = "-X main.version=VERSION" }},
+		{name: "another package", change: func() { p.pkg = "example.com/thing/other" }},
+		{name: "another platform", change: func() { s.goarch = "s390x" }},
+		{name: "a service", change: func() { p.services = []string{"ec2"} }},
+		{name: "two services", change: func() { p.services = []string{"ec2", "iam"} }},
+		{name: "a source", change: func() { write("main.go", "package main\n") }},
+		{name: "another source", change: func() { write("main.go", "package main // changed\n") }},
+		{name: "a test", change: func() { write("main_test.go", "package main\n") }, same: true},
+	} {
+		step.change()
+		got, err := s.pin(p)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return p.key
-	}
-	write("go.mod", "module example.com/m\n\nrequire example.com/thing v1.0.0\n")
-	write("go.sum", "")
-	write("main.go", "package main\n")
-	first := key()
-	write("main_test.go", "package main\n")
-	if got := key(); got != first {
-		t.Errorf("a test made %s of %s", got, first)
-	}
-	write("main.go", "package main // changed\n")
-	if key() == first {
-		t.Error("a changed program kept its key")
+		if got.version != "v1.3.2" || !strings.HasPrefix(got.key, "v1.3.2-") {
+			t.Errorf("%s: version %s, key %s", step.name, got.version, got.key)
+		}
+		if other, seen := keys[got.key]; seen != step.same || step.same && got.key != last {
+			t.Errorf("%s: the key is %s, that of %q", step.name, got.key, other)
+		}
+		keys[got.key], last = step.name, got.key
 	}
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -106,6 +105,11 @@ func TestTrim_leavesTheServicesAndTheClientsTheyUse(t *testing.T) {
 			t.Errorf("the list has lost %s:\n%s", word, listed)
 		}
 	}
+	for name, text := range source {
+		if name != servicePackages && name != serviceClients && read(t, dir, name) != text {
+			t.Errorf("%s was changed", name)
+		}
+	}
 	// KMS is in no list, but EC2 needs it.
 	clients := read(t, dir, serviceClients)
 	for _, word := range []string{"EC2Client", "KMSClient", "sdk/service/kms", "/names\""} {
@@ -120,18 +124,6 @@ func TestTrim_leavesTheServicesAndTheClientsTheyUse(t *testing.T) {
 	}
 }
 
-func TestTrim_changesNothingElse(t *testing.T) {
-	dir := writeSource(t, source)
-	if err := trim(dir, provider, []string{"ec2"}); err != nil {
-		t.Fatal(err)
-	}
-	for name, text := range source {
-		if name != servicePackages && name != serviceClients && read(t, dir, name) != text {
-			t.Errorf("%s was changed", name)
-		}
-	}
-}
-
 func TestTrim_refusesAServiceThatDoesNotExist(t *testing.T) {
 	dir := writeSource(t, source)
 	if err := trim(dir, provider, []string{"ec2", "ec3"}); err == nil || !strings.Contains(err.Error(), `"ec3"`) {
@@ -139,18 +131,6 @@ func TestTrim_refusesAServiceThatDoesNotExist(t *testing.T) {
 	}
 	if err := trim(t.TempDir(), provider, nil); err == nil {
 		t.Error("an empty directory was taken for the provider")
-	}
-}
-
-func TestReached_followsImportsFromTheMainPackage(t *testing.T) {
-	dir := writeSource(t, source)
-	got, err := reached(dir, provider)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []string{".", "internal/conns", "internal/provider/sdkv2", "internal/service/ec2", "internal/service/kms", "internal/service/s3", "names"}
-	if !slices.Equal(got, want) {
-		t.Errorf("reached %q, want %q", got, want)
 	}
 }
 
@@ -168,46 +148,5 @@ func TestCopySource_leavesTestsAndDocumentationBehind(t *testing.T) {
 		case !left && string(got) != text:
 			t.Errorf("%s was not copied: %v", name, err)
 		}
-	}
-}
-
-func TestPin_changesItsKeyWithTheServicesAndTheSource(t *testing.T) {
-	dir := writeSource(t, map[string]string{"m/go.mod": "module m\nrequire example.com/thing v1.3.2\n", "m/go.sum": ""})
-	s := store{modules: dir}
-	p := part{name: "thing", module: "m", pkg: "example.com/thing/cmd", versionOf: "example.com/thing"}
-	keys := map[string]string{}
-	pin := func(what string) {
-		t.Helper()
-		got, err := s.pin(p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if other, seen := keys[got.key]; seen {
-			t.Errorf("%s and %s have the same key", what, other)
-		}
-		keys[got.key] = what
-	}
-	pin("at first")
-	p.services = []string{"ec2"}
-	pin("with a service")
-	p.services = []string{"ec2", "iam"}
-	pin("with two services")
-	for _, text := range []string{"package main\n", "package main\n\nfunc main() {}\n"} {
-		if err := os.WriteFile(filepath.Join(dir, "m", "main.go"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		pin("with source " + text)
-	}
-}
-
-func TestSource_ofAWholeProgramIsItsToolOnlyModule(t *testing.T) {
-	s := store{modules: "bin", cache: t.TempDir()}
-	dir, pkg, done, err := s.source(t.Context(), pinned{part: part{name: "thing", module: "m", pkg: "example.com/thing"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	done()
-	if dir != filepath.Join("bin", "m") || pkg != "example.com/thing" {
-		t.Errorf("built from %s in %s", pkg, dir)
 	}
 }
