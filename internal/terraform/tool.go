@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/mod/semver"
 )
 
 // Products of a tool.
@@ -29,9 +32,8 @@ func (t Tool) String() string {
 // Since returns the requirement for this product in this version or a newer one, or nil if
 // nothing is known.
 func (t Tool) Since() *ToolRequirement {
-	_, valid := ParseToolVersion(t.Version)
 	switch {
-	case valid:
+	case toolVersion(t.Version) != "":
 		return &ToolRequirement{Product: t.Product, Version: ">= " + t.Version}
 	case t.Product != "":
 		return &ToolRequirement{Product: t.Product}
@@ -70,75 +72,32 @@ func (r ToolRequirement) Validate() error {
 // Meets reports whether a tool meets the requirement.
 func (r ToolRequirement) Meets(product, version string) bool {
 	constraints, err := parseConstraints(r.Version)
-	found, ok := ParseToolVersion(version)
-	if err != nil || !ok || r.Product != "" && r.Product != product {
+	found := toolVersion(version)
+	if err != nil || found == "" || r.Product != "" && r.Product != product {
 		return false
 	}
-	if found.pre != "" && !strings.Contains(r.Version, "-") && r.Version != "" {
+	if semver.Prerelease(found) != "" && !strings.Contains(r.Version, "-") && r.Version != "" {
 		// As in Terraform, a prerelease must be named.
 		return false
 	}
-	for _, c := range constraints {
-		if !c.allows(found) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(constraints, func(c constraint) bool { return !c.allows(found) })
 }
 
-// ToolVersion is a version of a tool.
-type ToolVersion struct {
-	numbers [3]int
-	pre     string
+// toolVersion returns a version such as 1.10.6 or 1.11.0-rc1 in the form of package semver,
+// or an empty string if it is not valid.
+func toolVersion(text string) string {
+	return semver.Canonical("v" + strings.TrimPrefix(strings.TrimSpace(text), "v"))
 }
 
-var toolVersion = regexp.MustCompile(`^v?(\d{1,6})(?:\.(\d{1,6}))?(?:\.(\d{1,6}))?(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?$`)
-
-// ParseToolVersion parses a version such as 1.10.6 or 1.11.0-rc1.
-func ParseToolVersion(text string) (version ToolVersion, ok bool) {
-	match := toolVersion.FindStringSubmatch(strings.TrimSpace(text))
-	if match == nil {
-		return version, false
-	}
-	for i := range version.numbers {
-		version.numbers[i], _ = strconv.Atoi(match[i+1]) // A missing part is 0.
-	}
-	version.pre = match[4]
-	return version, true
-}
-
-// Compare returns -1, 0 or 1. A prerelease is before its release.
-func (v ToolVersion) Compare(other ToolVersion) int {
-	for i := range v.numbers {
-		if v.numbers[i] != other.numbers[i] {
-			return sign(v.numbers[i] - other.numbers[i])
-		}
-	}
-	switch {
-	case v.pre == other.pre:
-		return 0
-	case v.pre == "":
-		return 1
-	case other.pre == "":
-		return -1
-	default:
-		return strings.Compare(v.pre, other.pre)
-	}
-}
-
-func sign(n int) int {
-	if n < 0 {
-		return -1
-	}
-	return 1
-}
+// CompareToolVersions returns -1, 0 or 1. A prerelease is before its release, and a version that
+// is not valid before all others.
+func CompareToolVersions(a, b string) int { return semver.Compare(toolVersion(a), toolVersion(b)) }
 
 // constraint is one part of version constraints.
 type constraint struct {
-	operator string
-	version  ToolVersion
-	// parts is how many numbers the version has.
-	parts int
+	operator, version string
+	// prefix returns the part of a version that ~> keeps: all but the last number that is written.
+	prefix func(version string) string
 }
 
 var constraintText = regexp.MustCompile(`^(=|!=|>=|<=|>|<|~>)?\s*(v?\d+(?:\.\d+){0,2}(?:-[0-9A-Za-z.-]+)?)$`)
@@ -150,17 +109,20 @@ func parseConstraints(text string) ([]constraint, error) {
 	var constraints []constraint
 	for part := range strings.SplitSeq(text, ",") {
 		match := constraintText.FindStringSubmatch(strings.TrimSpace(part))
-		if match == nil {
+		if match == nil || toolVersion(match[2]) == "" {
 			return nil, errors.New("version " + strconv.Quote(text) + ` is not a version constraint: write for example "~> 1.10" or ">= 1.9, < 2"`)
 		}
-		version, _ := ParseToolVersion(match[2])
-		constraints = append(constraints, constraint{operator: match[1], version: version, parts: strings.Count(match[2], ".") + 1})
+		c := constraint{operator: match[1], version: toolVersion(match[2]), prefix: semver.Major}
+		if strings.Count(match[2], ".") > 1 {
+			c.prefix = semver.MajorMinor
+		}
+		constraints = append(constraints, c)
 	}
 	return constraints, nil
 }
 
-func (c constraint) allows(v ToolVersion) bool {
-	order := v.Compare(c.version)
+func (c constraint) allows(version string) bool {
+	order := semver.Compare(version, c.version)
 	switch c.operator {
 	case "!=":
 		return order != 0
@@ -173,13 +135,7 @@ func (c constraint) allows(v ToolVersion) bool {
 	case "<":
 		return order < 0
 	case "~>":
-		// Only the last number that is written may increase.
-		for i := range max(c.parts-1, 1) {
-			if v.numbers[i] != c.version.numbers[i] {
-				return false
-			}
-		}
-		return order >= 0
+		return order >= 0 && c.prefix(version) == c.prefix(c.version)
 	default:
 		return order == 0
 	}

@@ -90,9 +90,7 @@ func (v Version) isBetter(other Version, preferred Product) bool {
 	if v.Product != other.Product {
 		return v.Product == cmp.Or(preferred, OpenTofu)
 	}
-	mine, _ := terraform.ParseToolVersion(v.Number)
-	theirs, _ := terraform.ParseToolVersion(other.Number)
-	return mine.Compare(theirs) > 0
+	return terraform.CompareToolVersions(v.Number, other.Number) > 0
 }
 
 // toolsIn returns the programs of a directory that may be tools.
