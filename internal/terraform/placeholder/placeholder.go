@@ -141,66 +141,43 @@ func ExpandUpTo(text string, limit int, lookup func(name string) (string, bool))
 	if !strings.Contains(text, "${") {
 		return text, nil
 	}
-	m := &measurement{values: map[string]string{}, unresolved: &UnresolvedError{}}
+	values := map[string]string{}
+	var out strings.Builder
+	var unresolved []string
+	size, longest := 0, ""
 	err := scan(text, func(p Part) bool {
-		m.add(p, lookup)
-		return len(m.unresolved.Names) < maxUnresolved && !m.exceeds(limit)
+		value, known := values[p.Name]
+		if p.Name != "" && !known {
+			var found bool
+			if value, found = lookup(p.Name); !found {
+				unresolved = append(unresolved, p.Name)
+			}
+			values[p.Name] = value
+		}
+		if p.Name != "" && (longest == "" || len(value) > len(values[longest])) {
+			longest = p.Name
+		}
+		size += len(p.Literal) + len(value)
+		isTooLong := longest != "" && size > limit
+		if !isTooLong {
+			out.WriteString(p.Literal)
+			out.WriteString(value)
+		}
+		return len(unresolved) < maxUnresolved && !isTooLong
 	})
 	switch {
 	case err != nil:
 		return "", err
-	case len(m.unresolved.Names) > 0:
-		return "", m.unresolved
-	case m.exceeds(limit):
-		return "", &TooLongError{Limit: limit, Name: m.longest}
+	case len(unresolved) > 0:
+		return "", &UnresolvedError{Names: unresolved}
+	case longest != "" && size > limit:
+		return "", &TooLongError{Limit: limit, Name: longest}
 	}
-	var out strings.Builder
-	out.Grow(m.size)
-	err = scan(text, func(p Part) bool {
-		out.WriteString(p.Literal)
-		out.WriteString(m.values[p.Name])
-		return true
-	})
-	return out.String(), err
+	return out.String(), nil
 }
 
 // maxUnresolved is how many names without a value an error lists.
 const maxUnresolved = 20
-
-// measurement is what a text needs when it is expanded.
-type measurement struct {
-	values map[string]string
-	// size is the number of bytes of the parts so far, and longest the name with the longest
-	// value of them.
-	size    int
-	longest string
-
-	unresolved *UnresolvedError
-}
-
-func (m *measurement) add(p Part, lookup func(name string) (string, bool)) {
-	m.size += len(p.Literal)
-	if p.Name == "" {
-		return
-	}
-	value, known := m.values[p.Name]
-	if !known {
-		var found bool
-		if value, found = lookup(p.Name); !found {
-			m.unresolved.Names = append(m.unresolved.Names, p.Name)
-		}
-		m.values[p.Name] = value
-	}
-	m.size += len(value)
-	if m.longest == "" || len(value) > len(m.values[m.longest]) {
-		m.longest = p.Name
-	}
-}
-
-// exceeds reports whether a text with placeholders is too long.
-func (m *measurement) exceeds(limit int) bool {
-	return len(m.values) > 0 && m.size > limit
-}
 
 // Value returns the value of a placeholder that is JSON: the text of a string, and the JSON of
 // any other value. It does not decode a text that is longer than the limit in any case, and
