@@ -174,23 +174,6 @@ func TestResolve_limitsValuesFromKeys(t *testing.T) {
 }
 
 // The objects that a template names may be large, and many.
-func TestData_keepsOnlyWhatIsRead(t *testing.T) {
-	g := NewWithT(t)
-	s := sources(remote, func(s *template.Sources) {
-		p := &s.Template.Spec.Template.Spec.ForProvider
-		p.ModuleSecretReference = &infrav1.LocalReference{Name: "git"}
-		p.Env = []infrav1.EnvVar{
-			{Name: "A", SecretKeyReference: ref("${WORKSPACE_NAME}-s", "a")}, {Name: "B", SecretKeyReference: ref("hello-s", "b")}, {Name: "C", ConfigMapKeyReference: ref("m", "missing")},
-		}
-	})
-	data := template.NewData(&s)
-	g.Expect(data.AddSecret("git", map[string][]byte{"token": []byte("t"), "ca.crt": []byte("c")})).To(Succeed())
-	g.Expect(data.AddSecret("hello-s", map[string][]byte{"a": []byte("1"), "b": []byte("2"), "other": make([]byte, 8<<20)})).To(Succeed())
-	g.Expect(data.AddConfigMap("m", map[string][]byte{"other": make([]byte, 8<<20)})).To(Succeed())
-	g.Expect(s.Secrets).To(Equal(map[string]map[string][]byte{"git": {"token": []byte("t"), "ca.crt": []byte("c")}, "hello-s": {"a": []byte("1"), "b": []byte("2")}}))
-	g.Expect(s.ConfigMaps).To(Equal(map[string]map[string][]byte{"m": {}}))
-}
-
 func TestData_isLimited(t *testing.T) {
 	g := NewWithT(t)
 	all := []func(*template.Sources){remote}
