@@ -1,8 +1,7 @@
 package inspect
 
 import (
-	"fmt"
-	"strings"
+	"cmp"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/ext/typeexpr"
@@ -28,10 +27,6 @@ var (
 // read reads the declarations of a file. Those of an override file change existing
 // declarations.
 func (m *Module) read(parser *hclparse.Parser, name string, content []byte, override bool) {
-	parse := parser.ParseHCL
-	if strings.HasSuffix(name, ".json") {
-		parse = parser.ParseJSON
-	}
 	if m.tokens += count(name, content); m.tokens > maxTokens {
 		m.diagnose(tooLarge(name))
 		return
@@ -40,7 +35,7 @@ func (m *Module) read(parser *hclparse.Parser, name string, content []byte, over
 		m.diagnose(tooComplex(name))
 		return
 	}
-	file, diagnostics := parse(content, name)
+	file, diagnostics := parse(parser, name, content)
 	m.diagnose(diagnostics)
 	if file == nil || file.Body == nil {
 		return
@@ -66,11 +61,7 @@ func (m *Module) readVariable(block *hcl.Block, override bool) {
 	name := block.Labels[0]
 	variable, known := m.Variables[name]
 	if known && !override {
-		m.diagnose(hcl.Diagnostics{{
-			Severity: hcl.DiagError, Summary: "Duplicate variable declaration",
-			Detail:  fmt.Sprintf("A variable named %q was already declared at %s:%d.", name, variable.File, variable.Line),
-			Subject: &block.DefRange,
-		}})
+		m.diagnose(failure(block.DefRange, "Duplicate variable declaration", "A variable named %q was already declared at %s:%d.", name, variable.File, variable.Line))
 		return
 	}
 	if !known {
@@ -162,11 +153,7 @@ func (v *Variable) readDefault(attribute *hcl.Attribute) hcl.Diagnostics {
 	checked := withoutHugeNumbers(value)
 	converted, err := convert.Convert(checked, v.Type)
 	if err != nil {
-		return hcl.Diagnostics{{
-			Severity: hcl.DiagError, Summary: "Invalid default value for variable",
-			Detail:  fmt.Sprintf("This default value is not compatible with the variable's type constraint: %s.", err),
-			Subject: attribute.Expr.Range().Ptr(),
-		}}
+		return failure(attribute.Expr.Range(), "Invalid default value for variable", "This default value is not compatible with the variable's type constraint: %s.", err)
 	}
 	v.Default = value
 	if v.Type.IsPrimitiveType() && checked.RawEquals(value) {
@@ -179,11 +166,7 @@ func (m *Module) readOutput(block *hcl.Block, override bool) {
 	name := block.Labels[0]
 	output, known := m.Outputs[name]
 	if known && !override {
-		m.diagnose(hcl.Diagnostics{{
-			Severity: hcl.DiagError, Summary: "Duplicate output definition",
-			Detail:  fmt.Sprintf("An output named %q was already defined at %s:%d.", name, output.File, output.Line),
-			Subject: &block.DefRange,
-		}})
+		m.diagnose(failure(block.DefRange, "Duplicate output definition", "An output named %q was already defined at %s:%d.", name, output.File, output.Line))
 		return
 	}
 	if !known {
@@ -217,12 +200,12 @@ func readProvider(expr hcl.Expression) Provider {
 	}
 	var provider Provider
 	for _, pair := range pairs {
-		switch key := hcl.ExprAsKeyword(pair.Key); {
-		case key == "source" || Constant(pair.Key) == "source":
+		switch cmp.Or(hcl.ExprAsKeyword(pair.Key), Constant(pair.Key)) {
+		case "source":
 			provider.Source = Constant(pair.Value)
-		case key == "version" || Constant(pair.Key) == "version":
+		case "version":
 			provider.Version = Constant(pair.Value)
-		case key == "configuration_aliases" || Constant(pair.Key) == "configuration_aliases":
+		case "configuration_aliases":
 			provider.Aliases = true
 		}
 	}

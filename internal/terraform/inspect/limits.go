@@ -6,9 +6,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"github.com/appthrust/capt/internal/elements"
 )
 
 // maxDepth limits how deep expressions and blocks are nested. The manager parses what users write,
@@ -36,13 +40,34 @@ func Complexity(name string, content []byte) hcl.Diagnostics {
 	}
 }
 
+// count returns at least the number of tokens of a configuration or variables file, or of elements
+// in JSON. The lexer would need some hundred bytes for each.
+func count(name string, content []byte) int {
+	if strings.HasSuffix(name, ".json") {
+		return elements.JSON(content)
+	}
+	return countHCL(content)
+}
+
+// countHCL counts the words and other characters of HCL, also those of strings and comments.
+func countHCL(text []byte) int {
+	count, inWord := 0, false
+	for len(text) > 0 {
+		r, size := utf8.DecodeRune(text)
+		text = text[size:]
+		isWord := r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r)
+		if isWord && !inWord || !isWord && r != ' ' && r != '\t' && r != '\r' {
+			count++
+		}
+		inWord = isWord
+	}
+	return count
+}
+
 // tooLarge is the error of a file that is not parsed.
 func tooLarge(name string) hcl.Diagnostics {
-	return hcl.Diagnostics{{
-		Severity: hcl.DiagError, Summary: "Too large",
-		Detail:  fmt.Sprintf("The module or file has more than %d tokens or elements, the limit: remove some, or use a remote module.", maxTokens),
-		Subject: &hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos},
-	}}
+	return failure(hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos}, "Too large",
+		"The module or file has more than %d tokens or elements, the limit: remove some, or use a remote module.", maxTokens)
 }
 
 // isTooDeep reports whether a configuration or variables file is nested too deeply to be parsed.
@@ -205,9 +230,11 @@ func templatesOf(content []byte) []string {
 
 // tooComplex is the error of a file that is not parsed.
 func tooComplex(name string) hcl.Diagnostics {
-	return hcl.Diagnostics{{
-		Severity: hcl.DiagError, Summary: "Too complex",
-		Detail:  "Expressions are nested too deeply, or a number has too many digits: simplify them.",
-		Subject: &hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos},
-	}}
+	return failure(hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos}, "Too complex",
+		"Expressions are nested too deeply, or a number has too many digits: simplify them.")
+}
+
+// failure returns an error at a position.
+func failure(at hcl.Range, summary, detail string, args ...any) hcl.Diagnostics {
+	return hcl.Diagnostics{{Severity: hcl.DiagError, Summary: summary, Detail: fmt.Sprintf(detail, args...), Subject: &at}}
 }

@@ -52,9 +52,5 @@ func areLiteral(templates []string) bool {
 
 // notLiteral is the error of an expression that is not evaluated.
 func notLiteral(at hcl.Range) hcl.Diagnostics {
-	return hcl.Diagnostics{{
-		Severity: hcl.DiagError, Summary: "Not a literal",
-		Detail:  "Operators, conditions and loops are not allowed here: write the value.",
-		Subject: &at,
-	}}
+	return failure(at, "Not a literal", "Operators, conditions and loops are not allowed here: write the value.")
 }

@@ -207,3 +207,25 @@ func convertDiagnostics(diagnostics hcl.Diagnostics) terraform.Diagnostics {
 	}
 	return converted
 }
+
+// Parse parses a configuration file, in the syntax of its name. It returns what can be read
+// of an invalid file, and nil if there is nothing. TooDeep is set if the file is nested too
+// deeply, or too large, to be parsed.
+func Parse(name string, content []byte) (body hcl.Body, tooDeep bool) {
+	if Complexity(name, content).HasErrors() {
+		return nil, true
+	}
+	file, _ := parse(hclparse.NewParser(), name, content)
+	if file == nil {
+		return nil, false
+	}
+	return file.Body, false
+}
+
+// parse parses a configuration file in the syntax of its name.
+func parse(parser *hclparse.Parser, name string, content []byte) (*hcl.File, hcl.Diagnostics) {
+	if strings.HasSuffix(name, ".json") {
+		return parser.ParseJSON(content, name)
+	}
+	return parser.ParseHCL(content, name)
+}

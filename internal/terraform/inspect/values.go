@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -85,11 +84,8 @@ func (f *VarFiles) insert(expr hcl.Expression, scope *hcl.EvalContext) hcl.Diagn
 			continue
 		}
 		if f.left -= len(value.AsString()); f.left < 0 {
-			return hcl.Diagnostics{{
-				Severity: hcl.DiagError, Summary: "Too large",
-				Detail:  fmt.Sprintf("The values of the placeholders of all variables files have more than %d bytes, the limit: shorten the value of ${%s}, or use it less often.", maxInserted, placeholder.RootName()),
-				Subject: placeholder.SourceRange().Ptr(),
-			}}
+			return failure(placeholder.SourceRange(), "Too large",
+				"The values of the placeholders of all variables files have more than %d bytes, the limit: shorten the value of ${%s}, or use it less often.", maxInserted, placeholder.RootName())
 		}
 	}
 	return nil
@@ -133,10 +129,7 @@ func (f *VarFiles) Parse(name string, content []byte, format terraform.Format, p
 // parseVarFile returns the variables that a variables file sets.
 func parseVarFile(name string, content []byte, format terraform.Format) (hcl.Attributes, hcl.Diagnostics) {
 	if !utf8.Valid(content) {
-		return nil, hcl.Diagnostics{{
-			Severity: hcl.DiagError, Summary: "Invalid variables file", Detail: "The file is not valid UTF-8.",
-			Subject: &hcl.Range{Filename: name},
-		}}
+		return nil, failure(hcl.Range{Filename: name}, "Invalid variables file", "The file is not valid UTF-8.")
 	}
 	syntax := name
 	if format == terraform.FormatJSON {
