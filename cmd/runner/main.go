@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/runner"
 	"github.com/appthrust/capt/internal/version"
 )
@@ -64,11 +65,11 @@ func run(ctx context.Context) error {
 	flag.StringVar(&config.Binary, "terraform-binary", "", "Path of OpenTofu or Terraform. If empty, it is found in PATH.")
 	flag.StringVar(&config.WorkDir, "work-dir", "", "Directory of the working directories.")
 	flag.StringVar(&config.CLIConfig, "cli-config", os.Getenv("TF_CLI_CONFIG_FILE"), "CLI configuration file of OpenTofu or Terraform.")
-	flag.StringVar(&config.Providers, "providers", os.Getenv(runner.ProvidersEnv), "Directory with installed providers, which are not downloaded. It may be read-only.")
+	flag.StringVar(&config.Providers, "providers", os.Getenv(terraform.ProvidersEnv), "Directory with installed providers, which are not downloaded. It may be read-only.")
 	flag.StringVar(&inherit, "inherit-env", "", "Comma-separated environment variables that OpenTofu or Terraform inherits. A trailing * matches a prefix.")
 	flag.StringVar(&hidden, "hide", "", "Comma-separated files and directories that OpenTofu or Terraform must not use.")
 	flag.Var(&config.Sandbox, "sandbox", "Whether a sandbox hides files: auto, required or off. With auto, a run without a sandbox is not an error.")
-	flag.StringVar(&config.RequestDigest, "request-digest", os.Getenv(runner.DigestEnv), "Digest of the run's request. Another request is not executed.")
+	flag.StringVar(&config.RequestDigest, "request-digest", os.Getenv(terraform.DigestEnv), "Digest of the run's request. Another request is not executed.")
 	save := flag.Bool(saveFlag, false, "Save the state that a crashed runner left, instead of executing the run.")
 	printVersion := flag.Bool("version", false, "Print the version and exit.")
 	flag.Parse()

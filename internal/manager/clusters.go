@@ -81,10 +81,7 @@ func setupWorkspaces(ctx context.Context, mgr ctrl.Manager, o *Options, reader c
 	}).SetupWithManager(ctx, mgr, options); err != nil {
 		return fmt.Errorf("adding CAPTCluster: %w", err)
 	}
-	if err := setupMachines(ctx, mgr, o, workspaces, clusters); err != nil {
-		return err
-	}
-	return setupMachineSets(ctx, mgr, o, workspaces, clusters)
+	return setupMachines(ctx, mgr, o, workspaces, clusters)
 }
 
 // hasControlPlane reports whether there is a CAPT control plane to connect to.

@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -136,23 +137,17 @@ func (o *EngineOptions) limits() queue.Limits {
 }
 
 func (o *EngineOptions) findBinary() error {
-	if o.Binary == "" {
-		o.Binary = os.Getenv(command.BinaryEnv)
-	}
-	candidates := []string{"tofu", "terraform"}
-	if o.Binary != "" {
-		candidates = []string{o.Binary}
-	}
-	for _, name := range candidates {
-		if path, err := exec.LookPath(name); err == nil {
-			o.Binary = path
-			return nil
-		}
-	}
-	if o.Binary != "" {
+	o.Binary = cmp.Or(o.Binary, os.Getenv(command.BinaryEnv))
+	tool, err := command.Find(o.Binary)
+	switch {
+	case err == nil:
+		o.Binary = tool.Path
+		return nil
+	case o.Binary != "":
 		return fmt.Errorf("--terraform-binary is %q, which is not an executable: set it to OpenTofu or Terraform", o.Binary)
+	default:
+		return errors.New("neither tofu nor terraform is on PATH: set --terraform-binary")
 	}
-	return errors.New("neither tofu nor terraform is on PATH: set --terraform-binary")
 }
 
 func (o *EngineOptions) findRunner() error {

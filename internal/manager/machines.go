@@ -12,11 +12,14 @@ import (
 	"github.com/appthrust/capt/internal/cluster/workspace"
 	"github.com/appthrust/capt/internal/controllers/captbootstrapconfig"
 	"github.com/appthrust/capt/internal/controllers/captmachine"
+	"github.com/appthrust/capt/internal/controllers/captmachinedeployment"
 	"github.com/appthrust/capt/internal/controllers/captmachinepool"
+	"github.com/appthrust/capt/internal/controllers/captmachineset"
 	"github.com/appthrust/capt/internal/controllers/captmachinetemplate"
 )
 
-// setupMachines adds the controllers of machines and machine pools.
+// setupMachines adds the controllers of machines, of their sets and deployments, and of
+// machine pools.
 func setupMachines(ctx context.Context, mgr ctrl.Manager, o *Options, workspaces *workspace.Keeper, clusters clustercache.ClusterCache) error {
 	options := controller.Options{MaxConcurrentReconciles: o.Concurrency}
 	if err := (&captmachine.Reconciler{
@@ -33,6 +36,18 @@ func setupMachines(ctx context.Context, mgr ctrl.Manager, o *Options, workspaces
 	}
 	if err := (&captmachinetemplate.Reconciler{Client: mgr.GetClient(), WatchFilter: o.WatchFilter}).SetupWithManager(mgr, options); err != nil {
 		return fmt.Errorf("adding CAPTMachineTemplate: %w", err)
+	}
+	if err := (&captmachineset.Reconciler{
+		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Clusters: clusters,
+		WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-machine-set"), Now: time.Now,
+	}).SetupWithManager(ctx, mgr, options); err != nil {
+		return fmt.Errorf("adding CAPTMachineSet: %w", err)
+	}
+	if err := (&captmachinedeployment.Reconciler{
+		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Workspaces: workspaces,
+		WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-machine-deployment"), Now: time.Now,
+	}).SetupWithManager(ctx, mgr, options); err != nil {
+		return fmt.Errorf("adding CAPTMachineDeployment: %w", err)
 	}
 	return nil
 }

@@ -66,9 +66,7 @@ func (w *Workdir) storedArtifact(ctx context.Context, artifact *terraform.Artifa
 }
 
 func artifactFailure(summary, format string, args ...any) error {
-	return &Failure{Command: "get", ExitCode: 1, Class: terraform.ClassTerminal, Diagnostics: terraform.Diagnostics{{
-		Severity: terraform.SeverityError, Summary: summary, Detail: fmt.Sprintf(format, args...),
-	}}}
+	return refusal("get", terraform.Diagnostic{Summary: summary, Detail: fmt.Sprintf(format, args...)})
 }
 
 // unpackArtifact unpacks a compressed tar into an empty directory. It refuses links, as

@@ -339,11 +339,10 @@ func (w *Workdir) recordContent(request *terraform.Request, placed *placedModule
 		return nil, nil
 	}
 	if pin := request.Module.Pin; pin != nil && pin.Digest != content.Digest && request.NeedsPin() {
-		return nil, &Failure{Command: "get", ExitCode: 1, Class: terraform.ClassTerminal, Diagnostics: terraform.Diagnostics{{
-			Severity: terraform.SeverityError,
-			Summary:  "Module changed",
-			Detail:   fmt.Sprintf("The module has digest %s, but %s was resolved for these inputs and is not stored any more. Request a run to use the new content.", content.Digest, pin.Digest),
-		}}}
+		return nil, refusal("get", terraform.Diagnostic{
+			Summary: "Module changed",
+			Detail:  fmt.Sprintf("The module has digest %s, but %s was resolved for these inputs and is not stored any more. Request a run to use the new content.", content.Digest, pin.Digest),
+		})
 	}
 	return content, nil
 }

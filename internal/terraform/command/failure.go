@@ -75,12 +75,18 @@ func (f *Failure) Outcome() terraform.Outcome {
 	}
 }
 
+// refusal returns the failure of a command that did not run, because of its inputs.
+func refusal(command string, diagnostics ...terraform.Diagnostic) *Failure {
+	for i := range diagnostics {
+		diagnostics[i].Severity = terraform.SeverityError
+	}
+	return &Failure{Command: command, ExitCode: 1, Class: terraform.ClassTerminal, Diagnostics: diagnostics}
+}
+
 // AsFailure returns the Failure in err, or nil.
 func AsFailure(err error) *Failure {
-	if failure, ok := errors.AsType[*Failure](err); ok {
-		return failure
-	}
-	return nil
+	failure, _ := errors.AsType[*Failure](err)
+	return failure
 }
 
 // preamble matches a diagnostic that only introduces the next ones.

@@ -17,23 +17,12 @@ func parseLockInfo(text string) *terraform.LockInfo {
 		return nil
 	}
 	info := &terraform.LockInfo{}
+	fields := map[string]*string{
+		"ID": &info.ID, "Path": &info.Path, "Operation": &info.Operation, "Who": &info.Who,
+		"Version": &info.Version, "Created": &info.Created, "Info": &info.Info,
+	}
 	for _, match := range lockField.FindAllStringSubmatch(paragraph, -1) {
-		switch value := match[2]; match[1] {
-		case "ID":
-			info.ID = value
-		case "Path":
-			info.Path = value
-		case "Operation":
-			info.Operation = value
-		case "Who":
-			info.Who = value
-		case "Version":
-			info.Version = value
-		case "Created":
-			info.Created = value
-		case "Info":
-			info.Info = value
-		}
+		*fields[match[1]] = match[2]
 	}
 	if info.ID == "" {
 		return nil

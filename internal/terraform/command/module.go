@@ -97,8 +97,9 @@ func (w *Workdir) fetchOnce(ctx context.Context, request *terraform.Request, dir
 	}
 	if err := session.get(ctx, nil); err != nil {
 		if failure := AsFailure(err); failure != nil {
-			for i := range failure.Diagnostics {
-				failure.Diagnostics[i] = relativeTo(failure.Diagnostics[i], dataDir+"/modules/"+fetched+"/")
+			for i, d := range failure.Diagnostics {
+				// The name of the file is that in the module.
+				failure.Diagnostics[i].File = strings.TrimPrefix(d.File, dataDir+"/modules/"+fetched+"/")
 			}
 		}
 		return "", "", err
@@ -210,11 +211,10 @@ func copyModule(scratch, dir, root string) (string, error) {
 		return "", err
 	}
 	if !hasConfig(filepath.Join(dir, root)) {
-		return "", &Failure{Command: "get", ExitCode: 1, Class: terraform.ClassTerminal, Diagnostics: terraform.Diagnostics{{
-			Severity: terraform.SeverityError,
-			Summary:  "Module has no configuration files",
-			Detail:   fmt.Sprintf("Directory %q of the fetched module contains no .tf or .tofu file. Check the address and the entrypoint.", root),
-		}}}
+		return "", refusal("get", terraform.Diagnostic{
+			Summary: "Module has no configuration files",
+			Detail:  fmt.Sprintf("Directory %q of the fetched module contains no .tf or .tofu file. Check the address and the entrypoint.", root),
+		})
 	}
 	return root, nil
 }
@@ -232,13 +232,6 @@ func hasConfig(dir string) bool {
 // isConfig reports whether the tool loads a file of the module or of a module below
 // it as configuration.
 func isConfig(name string) bool { return terraform.IsConfig(filepath.Base(name)) }
-
-// relativeTo removes the prefix from the diagnostic's file name, so that the name
-// is that in the module.
-func relativeTo(d terraform.Diagnostic, prefix string) terraform.Diagnostic {
-	d.File = strings.TrimPrefix(d.File, prefix)
-	return d
-}
 
 // placeFiles writes the files for which include returns true into root.
 func placeFiles(root string, files map[string][]byte, include func(name string) bool) error {

@@ -84,7 +84,5 @@ func backendLine(path string) (int, error) {
 }
 
 func overrideFailure(name string, line int, detail string) *Failure {
-	return &Failure{Command: "init", ExitCode: 1, Class: terraform.ClassTerminal, Diagnostics: terraform.Diagnostics{{
-		Severity: terraform.SeverityError, Summary: "Module overrides the backend", Detail: detail, File: name, Line: line,
-	}}}
+	return refusal("init", terraform.Diagnostic{Summary: "Module overrides the backend", Detail: detail, File: name, Line: line})
 }

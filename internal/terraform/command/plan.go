@@ -2,10 +2,6 @@ package command
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -67,11 +63,11 @@ func (s *Session) Plan(ctx context.Context, options PlanOptions) (*PlanResult, e
 	}
 	args = append(args, terraform.DropImplied(options.Args)...)
 	if len(options.Import) > 0 {
-		remove, err := s.placeImports(options.Import)
-		if err != nil {
+		path := filepath.Join(s.Root, importsFile)
+		if err := writeFile(path, options.Import); err != nil {
 			return nil, err
 		}
-		defer remove()
+		defer func() { _ = os.Remove(path) }()
 	}
 
 	var result *PlanResult
@@ -95,24 +91,12 @@ func (s *Session) Plan(ctx context.Context, options PlanOptions) (*PlanResult, e
 	if options.RefreshOnly {
 		result.Summary.Refresh, result.Summary.OutputsOnly = len(result.Drift), result.HasChanges && len(result.Drift) == 0
 	}
-	if options.Out != "" {
-		result.Summary.ID, err = PlanID(options.Out)
-	}
-	return result, err
+	return result, nil
 }
 
-// importsFile is the file of a root module with the import blocks of one plan.
+// importsFile is the file of a root module with the import blocks of one plan. The saved
+// plan contains them.
 const importsFile = terraform.ReservedFilePrefix + "imports.tf"
-
-// placeImports adds import blocks to the root module until remove is called. The saved plan
-// contains them.
-func (s *Session) placeImports(blocks []byte) (remove func(), err error) {
-	path := filepath.Join(s.Root, importsFile)
-	if err := writeFile(path, blocks); err != nil {
-		return nil, err
-	}
-	return func() { _ = os.Remove(path) }, nil
-}
 
 // observe adds an event of the plan to the result.
 func (r *PlanResult) observe(event Event) {
@@ -138,18 +122,4 @@ func (r *PlanResult) finish() {
 	r.Summary.OutputsOnly = r.HasChanges && !slices.ContainsFunc(r.Summary.Changes, func(c terraform.Change) bool {
 		return c.Action != terraform.ActionRead
 	})
-}
-
-// PlanID returns the ID of a saved plan, which is derived from its content.
-func PlanID(file string) (string, error) {
-	plan, err := os.Open(file)
-	if err != nil {
-		return "", fmt.Errorf("reading the plan: %w", err)
-	}
-	defer func() { _ = plan.Close() }()
-	sum := sha256.New()
-	if _, err := io.Copy(sum, plan); err != nil {
-		return "", fmt.Errorf("reading the plan: %w", err)
-	}
-	return "plan-" + hex.EncodeToString(sum.Sum(nil)[:8]), nil
 }

@@ -196,7 +196,7 @@ func (w *Workdir) finish(request *terraform.Request, prepared marker, initialise
 		// download.
 		session.auth = nil
 	}
-	prepared.Files = fileNames(request)
+	prepared.Files = slices.Sorted(maps.Keys(request.Files))
 	return session, prepared.write(w.Dir)
 }
 
@@ -238,10 +238,6 @@ func (w *Workdir) place(request *terraform.Request, root string, previous marker
 		return err
 	}
 	return w.writeBackend(root, request.Backend)
-}
-
-func fileNames(request *terraform.Request) []string {
-	return slices.Sorted(maps.Keys(request.Files))
 }
 
 // session returns a session that does not reinitialise the directory.

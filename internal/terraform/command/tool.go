@@ -3,6 +3,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -48,15 +49,12 @@ type Tool struct {
 // Find returns the binary at path, else that of BinaryEnv, else tofu or terraform
 // in PATH.
 func Find(path string) (*Tool, error) {
-	candidates := []string{path}
-	if path == "" {
-		candidates = []string{os.Getenv(BinaryEnv), "tofu", "terraform"}
+	candidates := []string{"tofu", "terraform"}
+	if path = cmp.Or(path, os.Getenv(BinaryEnv)); path != "" {
+		candidates = []string{path}
 	}
 	var errs []error
 	for _, candidate := range candidates {
-		if candidate == "" {
-			continue
-		}
 		found, err := exec.LookPath(candidate)
 		if err == nil {
 			if found, err = filepath.Abs(found); err == nil {

@@ -39,7 +39,7 @@ func placeVariables(root string, request *terraform.Request) error {
 		return err
 	}
 	if errs := module.Diagnostics.Errors(); len(errs) > 0 {
-		return &Failure{Command: "init", ExitCode: 1, Class: terraform.ClassTerminal, Diagnostics: errs}
+		return refusal("init", errs...)
 	}
 	content, problems, err := inspect.EncodeRequest(module, request)
 	switch {

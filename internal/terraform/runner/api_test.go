@@ -47,6 +47,23 @@ func status(code int32, reason metav1.StatusReason) *metav1.Status {
 	}
 }
 
+var (
+	unavailable    = status(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
+	entityTooLarge = status(http.StatusRequestEntityTooLarge, metav1.StatusReasonRequestEntityTooLarge)
+	denied         = status(http.StatusForbidden, metav1.StatusReasonForbidden)
+)
+
+// refuse answers requests with a status, until intercept is reset: those of a method, or all
+// if it is empty, whose path ends with a suffix.
+func (a *api) refuse(method, suffix string, answer *metav1.Status) {
+	a.intercept = func(m, path string, _ []byte) *metav1.Status {
+		if (method == "" || m == method) && strings.HasSuffix(path, suffix) {
+			return answer
+		}
+		return nil
+	}
+}
+
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -207,7 +207,7 @@ func TestKube_returnsTypedErrors(t *testing.T) {
 		t.Run(string(tt.reason), func(t *testing.T) {
 			g := NewWithT(t)
 			a, r := newAPI(t)
-			a.intercept = func(string, string, []byte) *metav1.Status { return status(tt.code, tt.reason) }
+			a.refuse("", "", status(tt.code, tt.reason))
 			_, err := r.kube.secret(t.Context(), "n", "x")
 			g.Expect(tt.is(err)).To(BeTrue(), "%v", err)
 		})

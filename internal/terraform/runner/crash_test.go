@@ -22,10 +22,7 @@ const threeResources = `{"version":4,"serial":9,"lineage":"l","resources":[{"mod
 
 func TestSavedState_continuesAfterALostResponse(t *testing.T) {
 	g := NewWithT(t)
-	a, r := newAPI(t)
-	a.storeState(g, oneResource)
-	run := onFile(t, r)
-	g.Expect(r.inSecret.openState(t.Context(), run)).To(Succeed())
+	a, r, run := opened(t, oneResource)
 	once := true
 	a.intercept = func(method, path string, body []byte) *metav1.Status {
 		if method == http.MethodPatch && strings.Contains(path, "tfstate") && once {
@@ -141,10 +138,7 @@ func TestCloseState_failsWithoutAState(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			a, r := newAPI(t)
-			a.storeState(g, oneResource)
-			run := onFile(t, r)
-			g.Expect(r.inSecret.openState(t.Context(), run)).To(Succeed())
+			_, r, run := opened(t, oneResource)
 			g.Expect(change(run.session.StateFile())).To(Succeed())
 			run.phase(terraform.PhaseApplying, time.Now())
 			run.result.Outcome = terraform.OutcomeSucceeded
@@ -169,10 +163,7 @@ func TestRestore_acceptsOnlyStates(t *testing.T) {
 
 func TestSaveAfterCrash_withoutALock(t *testing.T) {
 	g := NewWithT(t)
-	a, r := newAPI(t)
-	a.storeState(g, oneResource)
-	run := onFile(t, r)
-	g.Expect(r.inSecret.openState(t.Context(), run)).To(Succeed())
+	_, r, run := opened(t, oneResource)
 	write(g, run, twoResources)
 	run.state = nil
 	g.Expect(r.saveAfterCrash(t.Context(), run)).To(Succeed())
@@ -191,10 +182,7 @@ func TestObserveBackend_isUncertainIfAStateIsNotSaved(t *testing.T) {
 
 func TestSavedState_isSavedOnAFullDisk(t *testing.T) {
 	g := NewWithT(t)
-	a, r := newAPI(t)
-	a.storeState(g, oneResource)
-	run := onFile(t, r)
-	g.Expect(r.inSecret.openState(t.Context(), run)).To(Succeed())
+	a, _, run := opened(t, oneResource)
 	write(g, run, twoResources)
 	g.Expect(os.Remove(run.session.StateFile() + ".base")).To(Succeed())
 	g.Expect(os.Mkdir(run.session.StateFile()+".base", 0o700)).To(Succeed())

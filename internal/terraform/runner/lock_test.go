@@ -135,9 +135,7 @@ func TestLock_isCreatedByOneOfTwoRuns(t *testing.T) {
 func TestLock_isNotTakenAfterAnError(t *testing.T) {
 	g := NewWithT(t)
 	a, r := newAPI(t)
-	a.intercept = func(string, string, []byte) *metav1.Status {
-		return status(http.StatusInternalServerError, metav1.StatusReasonInternalError)
-	}
+	a.refuse("", "", status(http.StatusInternalServerError, metav1.StatusReasonInternalError))
 	g.Expect(r.lease.lock(t.Context(), request())).To(MatchError(HavePrefix("reading the lock: ")))
 	g.Expect(a.count(http.MethodPost) + a.count(http.MethodPut)).To(BeZero())
 }

@@ -21,12 +21,6 @@ import (
 	"github.com/appthrust/capt/internal/version"
 )
 
-// ProvidersEnv is the environment variable with the default of Config.Providers.
-const ProvidersEnv = terraform.ProvidersEnv
-
-// DigestEnv is the environment variable with the default of Config.RequestDigest.
-const DigestEnv = terraform.DigestEnv
-
 // Config configures a runner. It contains no secrets.
 type Config struct {
 	// Namespace and RunID identify the run.

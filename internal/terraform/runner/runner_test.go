@@ -178,9 +178,7 @@ func TestApplySaved_reportsAMissingPlanAsStale(t *testing.T) {
 func TestApplySaved_retriesIfThePlanIsUnreadable(t *testing.T) {
 	g := NewWithT(t)
 	a, r := newAPI(t)
-	a.intercept = func(string, string, []byte) *metav1.Status {
-		return status(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
-	}
+	a.refuse("", "", unavailable)
 	run := newExecution()
 	run.request.Operation, run.request.Plan = terraform.OperationApply, &terraform.PlanRef{ID: "plan-0123456789abcdef"}
 	run.conclude(r.perform(t.Context(), run))
@@ -238,9 +236,7 @@ func TestRestore_reportsAMissingSnapshot(t *testing.T) {
 	g.Expect(missing.Class).To(Equal(terraform.ClassTerminal))
 	g.Expect(missing.Diagnostics.Short()).To(ContainSubstring("snapshot-hello-r1"))
 
-	a.intercept = func(string, string, []byte) *metav1.Status {
-		return status(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
-	}
+	a.refuse("", "", unavailable)
 	unreachable := restore()
 	g.Expect(unreachable.SnapshotMissing).To(BeFalse(), "an error does not prove that the snapshot is missing")
 	g.Expect(unreachable.Class).To(Equal(terraform.ClassTransient))

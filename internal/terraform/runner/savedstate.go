@@ -202,15 +202,12 @@ func (s *savedState) save(ctx context.Context, content []byte) error {
 			// An earlier attempt succeeded, but its response was lost.
 			s.secret, s.content, s.sent = current, content, nil
 			return nil
-		case !bytes.Equal(current.Data[stateKey], s.secret.Data[stateKey]) && !s.hasSent(current.Data[stateKey]):
+		case !bytes.Equal(current.Data[stateKey], s.secret.Data[stateKey]) && !s.sent[sha256.Sum256(current.Data[stateKey])]:
 			return &permanentError{fmt.Errorf("saving the state: Secret %s was changed during the run", current.Name)}
 		}
 		s.secret = current
 	}
 }
-
-// hasSent reports whether this run has tried to save a state.
-func (s *savedState) hasSent(data []byte) bool { return s.sent[sha256.Sum256(data)] }
 
 // write creates or updates the Secret.
 func (s *savedState) write(ctx context.Context, data []byte) (*corev1.Secret, error) {

@@ -53,6 +53,16 @@ func onFile(t *testing.T, r *Runner) *execution {
 	return run
 }
 
+// opened returns a run that works on a state of the Kubernetes backend.
+func opened(t *testing.T, state string) (*api, *Runner, *execution) {
+	t.Helper()
+	a, r := newAPI(t)
+	a.storeState(NewWithT(t), state)
+	run := onFile(t, r)
+	NewWithT(t).Expect(r.inSecret.openState(t.Context(), run)).To(Succeed())
+	return a, r, run
+}
+
 // write writes the state file as the tool does.
 func write(g Gomega, run *execution, state string) {
 	g.Expect(os.WriteFile(run.session.StateFile(), []byte(state), 0o600)).To(Succeed())
@@ -128,9 +138,7 @@ func TestOpenState(t *testing.T) {
 func TestOpenState_doesNotReplaceAnUnreadableState(t *testing.T) {
 	g := NewWithT(t)
 	a, r := newAPI(t)
-	a.intercept = func(string, string, []byte) *metav1.Status {
-		return status(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
-	}
+	a.refuse("", "", unavailable)
 	run := onFile(t, r)
 	run.request.State.Resources = 1
 	g.Expect(r.inSecret.openState(t.Context(), run)).To(MatchError(HavePrefix("reading the state: ")))
@@ -142,15 +150,12 @@ const twoResources = `{"version":4,"serial":8,"lineage":"l","resources":[{"mode"
 
 func TestCloseState_savesTheFile(t *testing.T) {
 	g := NewWithT(t)
-	a, r := newAPI(t)
-	a.storeState(g, oneResource)
-	run := onFile(t, r)
-	g.Expect(r.inSecret.openState(t.Context(), run)).To(Succeed())
+	a, r, run := opened(t, oneResource)
 	write(g, run, twoResources)
 	failures := 2
 	a.intercept = func(method, _ string, _ []byte) *metav1.Status {
 		if failures--; method == http.MethodPatch && failures >= 0 {
-			return status(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
+			return unavailable
 		}
 		return nil
 	}
@@ -164,10 +169,7 @@ func TestCloseState_savesTheFile(t *testing.T) {
 
 func TestCloseState_keepsTheSavedStateIfTheFileIsIncomplete(t *testing.T) {
 	g := NewWithT(t)
-	a, r := newAPI(t)
-	a.storeState(g, oneResource)
-	run := onFile(t, r)
-	g.Expect(r.inSecret.openState(t.Context(), run)).To(Succeed())
+	a, r, run := opened(t, oneResource)
 	write(g, run, twoResources[:40])
 
 	g.Expect(r.inSecret.closeState(t.Context(), run, nil)).To(Succeed())
@@ -178,17 +180,9 @@ func TestCloseState_keepsTheSavedStateIfTheFileIsIncomplete(t *testing.T) {
 
 func TestCloseState_keepsAStateThatIsTooLarge(t *testing.T) {
 	g := NewWithT(t)
-	a, r := newAPI(t)
-	a.storeState(g, oneResource)
-	run := onFile(t, r)
-	g.Expect(r.inSecret.openState(t.Context(), run)).To(Succeed())
+	a, r, run := opened(t, oneResource)
 	write(g, run, twoResources)
-	a.intercept = func(method, _ string, _ []byte) *metav1.Status {
-		if method == http.MethodPatch {
-			return status(http.StatusRequestEntityTooLarge, metav1.StatusReasonRequestEntityTooLarge)
-		}
-		return nil
-	}
+	a.refuse(http.MethodPatch, "", entityTooLarge)
 
 	run.conclude(r.inSecret.closeState(t.Context(), run, nil))
 
@@ -202,10 +196,7 @@ func TestCloseState_keepsAStateThatIsTooLarge(t *testing.T) {
 
 func TestSavedState_doesNotOverwriteAnotherWriter(t *testing.T) {
 	g := NewWithT(t)
-	a, r := newAPI(t)
-	a.storeState(g, oneResource)
-	run := onFile(t, r)
-	g.Expect(r.inSecret.openState(t.Context(), run)).To(Succeed())
+	a, r, run := opened(t, oneResource)
 	a.storeState(g, emptyState)
 	write(g, run, twoResources)
 
@@ -219,10 +210,7 @@ func TestSavedState_doesNotOverwriteAnotherWriter(t *testing.T) {
 
 func TestSavedState_continuesAfterAChangeOfLabels(t *testing.T) {
 	g := NewWithT(t)
-	a, r := newAPI(t)
-	a.storeState(g, oneResource)
-	run := onFile(t, r)
-	g.Expect(r.inSecret.openState(t.Context(), run)).To(Succeed())
+	a, r, run := opened(t, oneResource)
 	a.storeState(g, oneResource)
 	write(g, run, twoResources)
 	g.Expect(r.inSecret.closeState(t.Context(), run, nil)).To(Succeed())
@@ -364,16 +352,13 @@ func printState(g Gomega, run *execution, state string) {
 
 func TestCloseState_savesAStateThatTheToolOnlyPrinted(t *testing.T) {
 	g := NewWithT(t)
-	a, r := newAPI(t)
-	a.storeState(g, oneResource)
-	run := onFile(t, r)
-	g.Expect(r.inSecret.openState(t.Context(), run)).To(Succeed())
+	a, r, run := opened(t, oneResource)
 	write(g, run, "")
 	printState(g, run, twoResources)
 	failures := 2
 	a.intercept = func(method, _ string, _ []byte) *metav1.Status {
 		if failures--; method == http.MethodPatch && failures >= 0 {
-			return status(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
+			return unavailable
 		}
 		return nil
 	}
@@ -391,10 +376,7 @@ func unsavedFailure() *command.Failure {
 
 func TestCloseState_isUncertainIfTheStateIsNowhere(t *testing.T) {
 	g := NewWithT(t)
-	a, r := newAPI(t)
-	a.storeState(g, oneResource)
-	run := onFile(t, r)
-	g.Expect(r.inSecret.openState(t.Context(), run)).To(Succeed())
+	a, r, run := opened(t, oneResource)
 	write(g, run, "")
 	g.Expect(r.inSecret.closeState(t.Context(), run, unsavedFailure())).To(Succeed())
 	g.Expect(run.incomplete).To(BeTrue())
@@ -441,13 +423,8 @@ case "$1 $2" in
 "state pull") cat `+pushed+` 2>/dev/null || echo '`+emptyState+`' ;;
 "state push") cat > `+pushed+` ;;
 esac`)
-	a.intercept = func(method, _ string, _ []byte) *metav1.Status {
-		if method == http.MethodPost {
-			// A quota.
-			return status(http.StatusForbidden, metav1.StatusReasonForbidden)
-		}
-		return nil
-	}
+	// A quota.
+	a.refuse(http.MethodPost, "", denied)
 	run.result.Phases = []terraform.PhaseTime{{Name: terraform.PhaseApplying}}
 	printState(g, run, oneResource)
 	saved, err := r.inTool.rescueAfter(t.Context(), run)
@@ -466,7 +443,7 @@ func TestStore_writesTheFirstSecretLast(t *testing.T) {
 	full := false
 	a.intercept = func(method, _ string, body []byte) *metav1.Status {
 		if method == http.MethodPost && full {
-			return status(http.StatusForbidden, metav1.StatusReasonForbidden)
+			return denied
 		}
 		full = method == http.MethodPost
 		return nil
@@ -594,20 +571,14 @@ func TestOpenState_carriesAStateThatIsTooLarge(t *testing.T) {
 				a.storeRun(g, r.RunID)
 				run.request.Rescued = []string{name}
 			}
-			large := true
-			a.intercept = func(method, path string, _ []byte) *metav1.Status {
-				if large && method == http.MethodPatch && strings.HasSuffix(path, request().Backend.StateSecretName()) {
-					return status(http.StatusRequestEntityTooLarge, metav1.StatusReasonRequestEntityTooLarge)
-				}
-				return nil
-			}
+			a.refuse(http.MethodPatch, request().Backend.StateSecretName(), entityTooLarge)
 
 			g.Expect(r.inSecret.openState(t.Context(), run)).To(Succeed())
 
 			g.Expect(os.ReadFile(run.session.StateFile())).To(BeEquivalentTo(twoResources))
 			g.Expect(run.result.State.Serial).To(BeEquivalentTo(8))
 			g.Expect(run.result.Saved).To(BeEmpty())
-			large = false
+			a.intercept = nil
 			const destroyed = `{"version":4,"serial":9,"lineage":"l","resources":[]}`
 			write(g, run, destroyed)
 			g.Expect(r.inSecret.closeState(t.Context(), run, nil)).To(Succeed())
@@ -645,32 +616,20 @@ func TestOpenState_restoresOverAnUnreadableState(t *testing.T) {
 
 func TestCloseState_savesTheLatestCompleteState(t *testing.T) {
 	g := NewWithT(t)
-	a, r := newAPI(t)
-	a.storeState(g, oneResource)
-	run := onFile(t, r)
-	g.Expect(r.inSecret.openState(t.Context(), run)).To(Succeed())
+	a, r, run := opened(t, oneResource)
 	write(g, run, twoResources)
-	down := true
-	a.intercept = func(method, _ string, _ []byte) *metav1.Status {
-		if down && method == http.MethodPatch {
-			return status(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
-		}
-		return nil
-	}
+	a.refuse(http.MethodPatch, "", unavailable)
 	g.Expect(run.state.sync(t.Context())).NotTo(Succeed())
 	// The tool is killed while it writes the next state.
 	write(g, run, twoResources[:20])
-	down = false
+	a.intercept = nil
 	g.Expect(r.inSecret.closeState(t.Context(), run, nil)).To(Succeed())
 	g.Expect(a.saved(g)).To(Equal(twoResources))
 }
 
 func TestSave_restoresTheLabels(t *testing.T) {
 	g := NewWithT(t)
-	a, r := newAPI(t)
-	a.storeState(g, oneResource)
-	run := onFile(t, r)
-	g.Expect(r.inSecret.openState(t.Context(), run)).To(Succeed())
+	a, _, run := opened(t, oneResource)
 	g.Expect(run.state.save(t.Context(), []byte(twoResources))).To(Succeed())
 	g.Expect(a.secret(g, request().Backend.StateSecretName()).Labels).To(HaveKey("clusterctl.cluster.x-k8s.io/move"))
 }
@@ -679,16 +638,8 @@ func TestSave_restoresTheLabels(t *testing.T) {
 // pod is limited.
 func TestSavedState_remembersOneCopy(t *testing.T) {
 	g := NewWithT(t)
-	a, r := newAPI(t)
-	a.storeState(g, oneResource)
-	run := onFile(t, r)
-	g.Expect(r.inSecret.openState(t.Context(), run)).To(Succeed())
-	a.intercept = func(method, _ string, _ []byte) *metav1.Status {
-		if method == http.MethodPatch {
-			return status(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
-		}
-		return nil
-	}
+	a, _, run := opened(t, oneResource)
+	a.refuse(http.MethodPatch, "", unavailable)
 	write(g, run, twoResources)
 	for range 100 {
 		g.Expect(run.state.sync(t.Context())).NotTo(Succeed())
@@ -735,16 +686,8 @@ func TestOpenState_rescuedOfADeletedWorkspace(t *testing.T) {
 // large.
 func TestCloseState_isNotDoneWithACarriedState(t *testing.T) {
 	g := NewWithT(t)
-	a, r := newAPI(t)
-	a.storeState(g, oneResource)
-	run := onFile(t, r)
-	g.Expect(r.inSecret.openState(t.Context(), run)).To(Succeed())
-	a.intercept = func(method, path string, _ []byte) *metav1.Status {
-		if method == http.MethodPatch && strings.HasSuffix(path, request().Backend.StateSecretName()) {
-			return status(http.StatusRequestEntityTooLarge, metav1.StatusReasonRequestEntityTooLarge)
-		}
-		return nil
-	}
+	a, r, run := opened(t, oneResource)
+	a.refuse(http.MethodPatch, request().Backend.StateSecretName(), entityTooLarge)
 	g.Expect(os.WriteFile(filepath.Join(run.session.Root, "errored.tfstate"), []byte(twoResources), 0o600)).To(Succeed())
 	err := r.inSecret.closeState(t.Context(), run, nil)
 	g.Expect(err).To(MatchError(ContainSubstring("State too large")))

@@ -84,8 +84,6 @@ func New(ctx context.Context, request *terraform.Request, state []byte, options 
 		Summary: planned.Summary, HasChanges: planned.HasChanges, Blocked: request.BlockedBy(planned.Summary.Changes),
 		session: session, file: workdir.PlanFile(), hidden: request.Encryption != "",
 	}
-	// Only a run gives a plan an ID.
-	plan.Summary.ID = ""
 	return plan, plan.checkPolicies(ctx, request.Policies)
 }
 
