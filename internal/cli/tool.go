@@ -11,7 +11,7 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/client/operate"
 	"github.com/appthrust/capt/internal/terraform"
-	"github.com/appthrust/capt/internal/terraform/command"
+	"github.com/appthrust/capt/internal/terraform/command/binary"
 )
 
 // toolHelp describes the flag --terraform-binary.
@@ -19,8 +19,8 @@ const toolHelp = "Defaults to $CAPT_TERRAFORM_BINARY, then tofu or terraform in 
 
 // setTool removes the requirement of the template from a request, after it has selected the
 // path of the tool that meets it, or that the user has chosen regardless of it.
-func setTool(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply, request *terraform.Request, binary string) (string, error) {
-	path, err := selectTool(ctx, c, apply, request, binary)
+func setTool(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply, request *terraform.Request, given string) (string, error) {
+	path, err := selectTool(ctx, c, apply, request, given)
 	if err != nil {
 		return "", err
 	}
@@ -31,9 +31,9 @@ func setTool(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTempl
 // selectTool returns the path of the tool for the state of a workspace: the given binary, or
 // one of the product and at least the version with which its runs work. Another product
 // would change the state into one of its own, which runs may not read.
-func selectTool(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply, request *terraform.Request, binary string) (string, error) {
-	if binary != "" {
-		return binary, nil
+func selectTool(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply, request *terraform.Request, given string) (string, error) {
+	if given != "" {
+		return given, nil
 	}
 	writer, err := operate.ToolOf(ctx, c, apply, request.Backend)
 	if err != nil {
@@ -47,8 +47,8 @@ func selectTool(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTe
 			requirement.Product = writer.Product
 		}
 	}
-	tool, err := command.Select(ctx, "", requirement)
-	missing, refused := errors.AsType[*command.NotAvailableError](err)
+	tool, err := binary.Select(ctx, "", requirement)
+	missing, refused := errors.AsType[*binary.NotAvailableError](err)
 	if refused {
 		return "", toolRefused(apply.Name, writer, request.Tool, missing.Available)
 	}

@@ -16,7 +16,7 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/kubernetes/scheme"
 	"github.com/appthrust/capt/internal/terraform"
-	"github.com/appthrust/capt/internal/terraform/command"
+	"github.com/appthrust/capt/internal/terraform/command/binary"
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
@@ -67,7 +67,7 @@ func TestSelectTool_refusesATool(t *testing.T) {
 				g.Expect(os.WriteFile(filepath.Join(dir, program), []byte("#!/bin/sh\necho '"+version+"'\n"), 0o700)).To(Succeed())
 			}
 			t.Setenv("PATH", dir)
-			t.Setenv(command.BinaryEnv, "")
+			t.Setenv(binary.Env, "")
 			c := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(tc.objects...).Build()
 			path, err := selectTool(t.Context(), c, apply, &terraform.Request{Backend: backend, Tool: tc.require}, tc.binary)
 			if tc.err != "" {

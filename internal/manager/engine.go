@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/appthrust/capt/internal/terraform/command"
+	"github.com/appthrust/capt/internal/terraform/command/binary"
 	"github.com/appthrust/capt/internal/terraform/queue"
 	"github.com/appthrust/capt/internal/terraform/runner"
 	"github.com/appthrust/capt/internal/terraform/template"
@@ -137,8 +137,8 @@ func (o *EngineOptions) limits() queue.Limits {
 }
 
 func (o *EngineOptions) findBinary() error {
-	o.Binary = cmp.Or(o.Binary, os.Getenv(command.BinaryEnv))
-	tool, err := command.Find(o.Binary)
+	o.Binary = cmp.Or(o.Binary, os.Getenv(binary.Env))
+	tool, err := binary.Find(o.Binary)
 	switch {
 	case err == nil:
 		o.Binary = tool.Path

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/command/events"
 )
 
 // Apply applies exactly the saved plan. It drops arguments that the plan already
@@ -21,7 +22,7 @@ func (s *Session) Apply(ctx context.Context, plan string, args []string) (terraf
 	defer removeUnused()
 	var warnings terraform.Diagnostics
 	err = s.ready(ctx, func() error {
-		output, err := s.stream(ctx, "apply", reserveFor(plan), args, func(Event) {})
+		output, err := s.stream(ctx, "apply", reserveFor(plan), args, func(events.Event) {})
 		if err != nil {
 			return err
 		}

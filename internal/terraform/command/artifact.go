@@ -1,25 +1,13 @@
 package command
 
 import (
-	"archive/tar"
-	"bytes"
-	"compress/gzip"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 
-	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/terraform"
-)
-
-const (
-	// maxEntries limits the number of files of an artifact, and that of directories.
-	maxEntries = 20_000
-	// maxName limits the size of a file's name in an error.
-	maxName = 256
+	"github.com/appthrust/capt/internal/terraform/command/archive"
 )
 
 // placeArtifact places the module of an artifact, which the manager has stored. It returns
@@ -35,11 +23,11 @@ func (w *Workdir) placeArtifact(ctx context.Context, module terraform.Module, di
 		return "", "", fmt.Errorf("clearing the directory for fetching: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(scratch) }()
-	unpacked := filepath.Join(scratch, dataDir, modulesDir, fetched)
+	unpacked := filepath.Join(scratch, dataDir, archive.ModulesDir, fetched)
 	if err := os.MkdirAll(unpacked, 0o700); err != nil {
 		return "", "", fmt.Errorf("creating the directory for fetching: %w", err)
 	}
-	if err := unpackArtifact(content, unpacked); err != nil {
+	if err := archive.UnpackArtifact(content, unpacked); err != nil {
 		return "", "", artifactFailure("Artifact cannot be unpacked", "%s, revision %s: %v.", artifact.Source, artifact.Revision, err)
 	}
 	root, err = copyModule(scratch, dir, filepath.FromSlash(module.Entrypoint))
@@ -67,78 +55,4 @@ func (w *Workdir) storedArtifact(ctx context.Context, artifact *terraform.Artifa
 
 func artifactFailure(summary, format string, args ...any) error {
 	return refusal("get", terraform.Diagnostic{Summary: summary, Detail: fmt.Sprintf(format, args...)})
-}
-
-// unpackArtifact unpacks a compressed tar into an empty directory. It refuses links, as
-// Flux does, because they may lead out of the directory.
-func unpackArtifact(content []byte, dir string) error {
-	directory, err := os.OpenRoot(dir)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = directory.Close() }()
-	entries, directories := 0, map[string]bool{}
-	return readArchive(content, func(header *tar.Header, reader io.Reader) error {
-		entries++
-		name := filepath.Clean(filepath.FromSlash(header.Name))
-		for parent := filepath.Dir(name); !directories[parent] && len(directories) <= maxEntries; parent = filepath.Dir(parent) {
-			directories[parent] = true
-		}
-		if entries > maxEntries || len(directories) > maxEntries {
-			return fmt.Errorf("the archive has more than %d files or directories", maxEntries)
-		}
-		return unpackEntry(directory, name, header, reader)
-	})
-}
-
-// readArchive calls handle with each entry of a compressed tar. It limits the bytes of the
-// archive and the size of the files, because sparse files have few bytes.
-func readArchive(archive []byte, handle func(*tar.Header, io.Reader) error) error {
-	zip, err := gzip.NewReader(bytes.NewReader(archive))
-	if err != nil {
-		return fmt.Errorf("not a compressed tar: %w", err)
-	}
-	limited := &io.LimitedReader{R: zip, N: maxContent}
-	reader, left := tar.NewReader(limited), int64(maxContent)
-	for {
-		header, err := reader.Next()
-		if err == nil {
-			left -= min(header.Size, left+1)
-		}
-		switch {
-		case limited.N == 0 || left < 0:
-			return fmt.Errorf("the archive has more than %d MiB", maxContent>>20)
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return err
-		}
-		if err := handle(header, reader); err != nil {
-			return fmt.Errorf("%s: %w", message.Truncate(header.Name, maxName), err)
-		}
-	}
-}
-
-func unpackEntry(directory *os.Root, name string, header *tar.Header, content io.Reader) error {
-	if !filepath.IsLocal(name) {
-		return errors.New("the path is outside the artifact")
-	}
-	switch header.Typeflag {
-	case tar.TypeXGlobalHeader:
-		return nil
-	case tar.TypeDir:
-		return directory.MkdirAll(name, 0o700)
-	case tar.TypeReg:
-	default:
-		return errors.New("links and devices are not allowed in a module")
-	}
-	if err := directory.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-		return err
-	}
-	file, err := directory.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, os.FileMode(header.Mode).Perm()&0o700|0o600)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(file, content)
-	return errors.Join(err, file.Close())
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/appthrust/capt/internal/host"
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/command/binary"
 )
 
 const (
@@ -32,7 +33,7 @@ type marker struct {
 	// Root is the path of the root module, relative to the directory.
 	Root string `json:"root"`
 	// Product is the tool that ran the init.
-	Product Product `json:"product"`
+	Product binary.Product `json:"product"`
 	// OwnLock is set if the dependency lock file is a part of the module.
 	OwnLock bool `json:"ownLock,omitempty"`
 	// Content is the fetched content of the module, or nil if nothing was fetched.
@@ -94,7 +95,7 @@ func lockFits(root string, lock []byte) bool {
 // requires no init it includes only the type, so that workspaces can share the
 // result.
 func (w *Workdir) key(request *terraform.Request) (string, error) {
-	fingerprint, err := w.Tool.fingerprint()
+	fingerprint, err := w.Tool.Fingerprint()
 	if err != nil {
 		return "", err
 	}

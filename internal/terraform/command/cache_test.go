@@ -11,6 +11,7 @@ import (
 
 	"github.com/appthrust/capt/internal/host"
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/command/binary"
 )
 
 func TestMarker_fits(t *testing.T) {
@@ -57,11 +58,11 @@ func TestReadMarker_doesNotTrustInvalidContent(t *testing.T) {
 }
 
 func TestKey_coversTheInputsOfAnInit(t *testing.T) {
-	binary := filepath.Join(t.TempDir(), "tofu")
-	NewWithT(t).Expect(os.WriteFile(binary, []byte("1"), 0o600)).To(Succeed())
+	program := filepath.Join(t.TempDir(), "tofu")
+	NewWithT(t).Expect(os.WriteFile(program, []byte("1"), 0o600)).To(Succeed())
 	t.Setenv(cliConfigEnv, "")
 	key := func(change func(*Workdir, *terraform.Request)) string {
-		w := &Workdir{Tool: &Tool{Path: binary}, Dir: "/work", PluginCache: "/plugins"}
+		w := &Workdir{Tool: &binary.Tool{Path: program}, Dir: "/work", PluginCache: "/plugins"}
 		request := kubernetesRequest("# module")
 		request.Files = map[string][]byte{"provider.tf": []byte("1"), "sub/main.tf": []byte("1"), "credentials": []byte("1")}
 		change(w, request)
@@ -88,7 +89,7 @@ func TestKey_coversTheInputsOfAnInit(t *testing.T) {
 		"a backend with an init":      {func(_ *Workdir, r *terraform.Request) { r.Backend = terraform.Backend{Type: "s3", HCL: "x = 1"} }, false},
 		"the plugin cache":            {func(_ *Workdir, r *terraform.Request) { r.PluginCache = true }, false},
 		"the request's CLI config":    {func(_ *Workdir, r *terraform.Request) { r.Env = map[string]string{cliConfigEnv: "x"} }, false},
-		"the operator's CLI config":   {func(w *Workdir, _ *terraform.Request) { w.CLIConfig = binary }, false},
+		"the operator's CLI config":   {func(w *Workdir, _ *terraform.Request) { w.CLIConfig = program }, false},
 		"a missing operator's config": {func(w *Workdir, _ *terraform.Request) { w.CLIConfig = "/does/not/exist" }, true},
 	} {
 		NewWithT(t).Expect(key(tc.change) == base).To(Equal(tc.equal), name)

@@ -1,9 +1,6 @@
 package command
 
 import (
-	"archive/tar"
-	"bytes"
-	"compress/gzip"
 	"context"
 	"os"
 	"os/exec"
@@ -14,6 +11,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/command/binary"
 )
 
 // branch is a Git repository whose main branch has one module.
@@ -51,7 +49,7 @@ func (b *branch) address() string { return "git::file://" + b.dir + "?ref=main" 
 // it uses. A directory that knows nothing about the earlier one, as in another pod, has
 // to get the content of the first.
 func TestPrepare_usesThePinnedContent(t *testing.T) {
-	eachTool(t, func(t *testing.T, tool *Tool) {
+	eachTool(t, func(t *testing.T, tool *binary.Tool) {
 		for name, tc := range map[string]struct {
 			inline, lost bool
 			operation    terraform.Operation
@@ -150,60 +148,6 @@ func TestPrepare_keepsNoArchiveOfImmutableContent(t *testing.T) {
 	}
 }
 
-func TestContent_hasTheSameDigestInAnArchive(t *testing.T) {
-	g := NewWithT(t)
-	dir := t.TempDir()
-	for name, content := range map[string]string{"main.tf": "x", "deep/er/script.sh": "#!", ".git/config": "left out"} {
-		g.Expect(writeFile(filepath.Join(dir, filepath.FromSlash(name)), []byte(content))).To(Succeed())
-	}
-	g.Expect(os.Chmod(filepath.Join(dir, "deep", "er", "script.sh"), 0o755)).To(Succeed())
-	g.Expect(os.Symlink("main.tf", filepath.Join(dir, "link.tf"))).To(Succeed())
-	file := filepath.Join(t.TempDir(), "archive")
-	writer, err := newContentWriter(file)
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(writer.addRoot("deep/er")).To(Succeed())
-	g.Expect(writer.addTree(dir, packageDir)).To(Equal(3))
-	digest, err := writer.close()
-	g.Expect(err).NotTo(HaveOccurred())
-	archive, err := os.ReadFile(file)
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(archiveDigest(archive)).To(Equal(digest))
-
-	to := t.TempDir()
-	g.Expect(unpack(archive, to)).To(Equal(filepath.Join("deep", "er")))
-	g.Expect(os.ReadFile(filepath.Join(to, "link.tf"))).To(BeEquivalentTo("x"))
-	info, err := os.Stat(filepath.Join(to, "deep", "er", "script.sh"))
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(info.Mode().Perm()).To(Equal(os.FileMode(0o755)))
-	g.Expect(filepath.Join(to, ".git")).NotTo(BeAnExistingFile())
-}
-
-func TestUnpack_staysInItsDirectory(t *testing.T) {
-	for name, entries := range map[string][]tar.Header{
-		"a path with dots":      {{Name: "package/../../escaped"}},
-		"a path through a link": {{Name: "package/a", Typeflag: tar.TypeSymlink, Linkname: ".."}, {Name: "package/a/escaped"}},
-		"modules with dots":     {{Name: "modules/../../../../escaped"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			g := NewWithT(t)
-			var buffer bytes.Buffer
-			zip := gzip.NewWriter(&buffer)
-			writer := tar.NewWriter(zip)
-			for _, header := range entries {
-				g.Expect(writer.WriteHeader(&header)).To(Succeed())
-			}
-			g.Expect(writer.Close()).To(Succeed())
-			g.Expect(zip.Close()).To(Succeed())
-			parent := t.TempDir()
-			dir := filepath.Join(parent, "module")
-			g.Expect(os.Mkdir(dir, 0o700)).To(Succeed())
-			_, err := unpack(buffer.Bytes(), dir)
-			g.Expect(err).To(HaveOccurred())
-			g.Expect(filepath.Join(parent, "escaped")).NotTo(BeAnExistingFile())
-		})
-	}
-}
-
 func TestPinAddress(t *testing.T) {
 	const commit = "0123456789abcdef0123456789abcdef01234567"
 	for name, tc := range map[string]struct{ address, version, revision, wantAddress, wantVersion string }{
@@ -217,51 +161,5 @@ func TestPinAddress(t *testing.T) {
 	} {
 		address, version := pinAddress(terraform.Module{Address: tc.address, Version: tc.version, Pin: &terraform.ModuleContent{Revision: tc.revision}})
 		NewWithT(t).Expect([]string{address, version}).To(Equal([]string{tc.wantAddress, tc.wantVersion}), name)
-	}
-}
-
-func TestSortManifest(t *testing.T) {
-	g := NewWithT(t)
-	g.Expect(sortManifest([]byte(`{"Modules":[{"Key":"b","Dir":"2"},{"Key":"a","Dir":"1"}]}`))).
-		To(Equal(sortManifest([]byte(`{"Modules":[{"Dir":"1","Key":"a"},{"Dir":"2","Key":"b"}]}`))))
-	g.Expect(sortManifest([]byte("{"))).To(BeEquivalentTo("{"))
-}
-
-// TestArchiveDigest_hasNoCollisions compares archives that differ only in what a digest
-// may overlook.
-func TestArchiveDigest_hasNoCollisions(t *testing.T) {
-	g := NewWithT(t)
-	pack := func(entries ...any) []byte {
-		var buffer bytes.Buffer
-		zip := gzip.NewWriter(&buffer)
-		writer := tar.NewWriter(zip)
-		for i := 0; i < len(entries); i += 2 {
-			header, content := entries[i].(tar.Header), entries[i+1].(string)
-			header.Size, header.Format = int64(len(content)), tar.FormatPAX
-			g.Expect(writer.WriteHeader(&header)).To(Succeed())
-			_, err := writer.Write([]byte(content))
-			g.Expect(err).NotTo(HaveOccurred())
-		}
-		g.Expect(writer.Close()).To(Succeed())
-		g.Expect(zip.Close()).To(Succeed())
-		return buffer.Bytes()
-	}
-	digest := func(archive []byte) string {
-		d, err := archiveDigest(archive)
-		g.Expect(err).NotTo(HaveOccurred())
-		return d
-	}
-	sum := sumOf(&tar.Header{Name: "package/a.tf"}, []byte("1"))
-	seen := map[string]string{}
-	for name, archive := range map[string][]byte{
-		"two files":       pack(tar.Header{Name: "package/a.tf"}, "1", tar.Header{Name: "package/b.tf"}, "2"),
-		"one merged file": pack(tar.Header{Name: sum + "\npackage/b.tf"}, "2"),
-		"executable":      pack(tar.Header{Name: "package/a.tf", Mode: 0o700}, "1", tar.Header{Name: "package/b.tf"}, "2"),
-		"a link":          pack(tar.Header{Name: "package/a.tf", Typeflag: tar.TypeSymlink, Linkname: "1"}, "", tar.Header{Name: "package/b.tf"}, "2"),
-		"a file like it":  pack(tar.Header{Name: "package/a.tf"}, "link 1", tar.Header{Name: "package/b.tf"}, "2"),
-	} {
-		d := digest(archive)
-		g.Expect(seen).NotTo(HaveKey(d), name)
-		seen[d] = name
 	}
 }

@@ -11,6 +11,8 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"github.com/appthrust/capt/internal/terraform/command/binary"
+	"github.com/appthrust/capt/internal/terraform/command/events"
 	"github.com/appthrust/capt/internal/terraform/statefile"
 )
 
@@ -40,7 +42,7 @@ resource "terraform_data" "b" {
 }`
 
 func TestApply_printsItsStateOnAFullDisk(t *testing.T) {
-	eachTool(t, func(t *testing.T, tool *Tool) {
+	eachTool(t, func(t *testing.T, tool *binary.Tool) {
 		for name, first := range map[string]bool{"first apply": true, "later apply": false} {
 			t.Run(name, func(t *testing.T) {
 				g := NewWithT(t)
@@ -112,7 +114,7 @@ func TestApply_changesNothingIfItsStateMayNotFit(t *testing.T) {
 // TestApply_keepsItsStateIfItIsStoppedOnAFullDisk interrupts the tool while it creates
 // resources on a full disk.
 func TestApply_keepsItsStateIfItIsStoppedOnAFullDisk(t *testing.T) {
-	eachTool(t, func(t *testing.T, tool *Tool) {
+	eachTool(t, func(t *testing.T, tool *binary.Tool) {
 		g := NewWithT(t)
 		w := &Workdir{Tool: tool, Dir: filepath.Join(smallDisk(t), "work")}
 		request := kubernetesRequest(`
@@ -133,8 +135,8 @@ resource "terraform_data" "b" {
 		_, err = session.Plan(context.Background(), PlanOptions{Out: w.PlanFile()})
 		g.Expect(err).NotTo(HaveOccurred())
 		ctx, stop := context.WithCancel(context.Background())
-		session.onEvent = func(event Event) {
-			if event.Type == eventApplyComplete && event.Hook.Resource.Address == "terraform_data.a" {
+		session.onEvent = func(event events.Event) {
+			if event.Type == events.TypeApplyComplete && event.Hook.Resource.Address == "terraform_data.a" {
 				time.AfterFunc(500*time.Millisecond, stop)
 			}
 		}

@@ -11,14 +11,15 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/command/binary"
 	"github.com/appthrust/capt/internal/terraform/command/commandtest"
 	"github.com/appthrust/capt/internal/terraform/statefile"
 	"github.com/appthrust/capt/internal/testenv/waits"
 )
 
-func tofu(t testing.TB) *Tool {
+func tofu(t testing.TB) *binary.Tool {
 	t.Helper()
-	tool, err := Find(commandtest.Tofu(t))
+	tool, err := binary.Find(commandtest.Tofu(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,14 +27,14 @@ func tofu(t testing.TB) *Tool {
 }
 
 // eachTool runs a test with OpenTofu, and with Terraform if it is installed.
-func eachTool(t *testing.T, test func(t *testing.T, tool *Tool)) {
+func eachTool(t *testing.T, test func(t *testing.T, tool *binary.Tool)) {
 	t.Run("OpenTofu", func(t *testing.T) { test(t, tofu(t)) })
 	t.Run("Terraform", func(t *testing.T) {
 		path := commandtest.Terraform()
 		if path == "" {
 			t.Skip("Terraform is not installed")
 		}
-		test(t, &Tool{Path: path})
+		test(t, &binary.Tool{Path: path})
 	})
 }
 
@@ -55,7 +56,7 @@ func (b *syncBuffer) String() string {
 	return b.buffer.String()
 }
 
-func workdir(t testing.TB, tool *Tool) (*Workdir, *syncBuffer) {
+func workdir(t testing.TB, tool *binary.Tool) (*Workdir, *syncBuffer) {
 	t.Helper()
 	log := &syncBuffer{}
 	return &Workdir{Tool: tool, Dir: filepath.Join(t.TempDir(), "work"), Log: log}, log

@@ -14,6 +14,8 @@ import (
 	"github.com/hashicorp/hcl/v2/hclwrite"
 
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/command/binary"
+	"github.com/appthrust/capt/internal/terraform/command/events"
 )
 
 // InitOptions configure what an init does in addition to installing modules and
@@ -90,7 +92,7 @@ func (s *Session) tryInit(ctx context.Context, options InitOptions) error {
 
 // get fetches the modules that the root module uses. It executes nothing of them.
 func (s *executor) get(ctx context.Context, args []string) error {
-	output, err := s.stream(ctx, "get", 0, slices.Concat([]string{"get", "-no-color"}, args), func(Event) {})
+	output, err := s.stream(ctx, "get", 0, slices.Concat([]string{"get", "-no-color"}, args), func(events.Event) {})
 	if err != nil {
 		return err
 	}
@@ -100,9 +102,9 @@ func (s *executor) get(ctx context.Context, args []string) error {
 	return nil
 }
 
-func (s *Session) init(ctx context.Context, options InitOptions, events bool) error {
+func (s *Session) init(ctx context.Context, options InitOptions, asJSON bool) error {
 	args := []string{"init", "-input=false", "-no-color"}
-	if events {
+	if asJSON {
 		args = append(args, "-json")
 	}
 	if options.Backend {
@@ -112,7 +114,7 @@ func (s *Session) init(ctx context.Context, options InitOptions, events bool) er
 		args = append(args, "-backend=false")
 	}
 	args = slices.Concat(args, terraform.DropImplied(options.Args))
-	output, err := s.stream(ctx, "init", 0, args, func(Event) {})
+	output, err := s.stream(ctx, "init", 0, args, func(events.Event) {})
 	if err != nil {
 		return err
 	}
@@ -141,7 +143,7 @@ func (s *Session) lockPlugins(ctx context.Context) (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	if version.Product == OpenTofu {
+	if version.Product == binary.OpenTofu {
 		return func() {}, nil
 	}
 	return lockFile(ctx, filepath.Join(s.plugins, ".lock"))

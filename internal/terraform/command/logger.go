@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/command/events"
 )
 
 // runLog writes the human-readable log of a run: a timestamp and a message per
@@ -37,12 +38,12 @@ func (l *runLog) print(at time.Time, message string) {
 	}
 }
 
-func (l *runLog) event(event Event) {
-	if event.Type != eventDiagnostic || event.Diagnostic == nil {
+func (l *runLog) event(event events.Event) {
+	if event.Type != events.TypeDiagnostic || event.Diagnostic == nil {
 		l.print(event.Time, event.Message)
 		return
 	}
-	diagnostic := event.Diagnostic.diagnostic()
+	diagnostic := event.Diagnostic.Convert()
 	prefix := "Error: "
 	if diagnostic.Severity == terraform.SeverityWarning {
 		prefix = "Warning: "
@@ -52,7 +53,7 @@ func (l *runLog) event(event Event) {
 
 // redact masks the secrets in text and makes it valid UTF-8.
 func (l *runLog) redact(text string) string {
-	return l.redactor.Replace(clean(text))
+	return l.redactor.Replace(events.Clean(text))
 }
 
 // redactAll masks the secrets in the diagnostics, in place.

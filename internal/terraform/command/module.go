@@ -16,6 +16,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/command/archive"
 )
 
 const (
@@ -99,7 +100,7 @@ func (w *Workdir) fetchOnce(ctx context.Context, request *terraform.Request, dir
 		if failure := AsFailure(err); failure != nil {
 			for i, d := range failure.Diagnostics {
 				// The name of the file is that in the module.
-				failure.Diagnostics[i].File = strings.TrimPrefix(d.File, dataDir+"/modules/"+fetched+"/")
+				failure.Diagnostics[i].File = strings.TrimPrefix(d.File, dataDir+"/"+archive.ModulesDir+"/"+fetched+"/")
 			}
 		}
 		return "", "", err
@@ -171,7 +172,7 @@ func pinAddress(module terraform.Module) (address, version string) {
 // fetchedModule returns the path of the fetched module within its package, and the
 // revision that its address resolved to, if it is known.
 func fetchedModule(scratch string) (root, revision string, err error) {
-	data, err := os.ReadFile(filepath.Join(scratch, dataDir, modulesDir, manifestName))
+	data, err := os.ReadFile(filepath.Join(scratch, dataDir, archive.ModulesDir, archive.Manifest))
 	if err != nil {
 		return "", "", fmt.Errorf("reading the list of fetched modules: %w", err)
 	}
@@ -187,9 +188,9 @@ func fetchedModule(scratch string) (root, revision string, err error) {
 		}
 		revision := module.Version
 		if revision == "" {
-			revision = gitRevision(filepath.Join(scratch, dataDir, modulesDir, fetched))
+			revision = gitRevision(filepath.Join(scratch, dataDir, archive.ModulesDir, fetched))
 		}
-		root, err := filepath.Rel(filepath.Join(dataDir, modulesDir, fetched), filepath.FromSlash(module.Dir))
+		root, err := filepath.Rel(filepath.Join(dataDir, archive.ModulesDir, fetched), filepath.FromSlash(module.Dir))
 		return root, revision, err
 	}
 	return "", "", errors.New("reading the list of fetched modules: module not found")
@@ -199,7 +200,7 @@ func fetchedModule(scratch string) (root, revision string, err error) {
 // root module in it.
 func copyModule(scratch, dir, root string) (string, error) {
 	// A module from a local directory is fetched as a symbolic link to it.
-	from, err := filepath.EvalSymlinks(filepath.Join(scratch, dataDir, "modules", fetched))
+	from, err := filepath.EvalSymlinks(filepath.Join(scratch, dataDir, archive.ModulesDir, fetched))
 	if err != nil {
 		return "", fmt.Errorf("reading the fetched module: %w", err)
 	}

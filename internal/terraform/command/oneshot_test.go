@@ -8,6 +8,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/command/binary"
 )
 
 const twoThings = `
@@ -17,7 +18,7 @@ resource "terraform_data" "b" { input = "b" }
 
 func TestPlan_withOptionsOfAOneShotOperation(t *testing.T) {
 	t.Parallel()
-	eachTool(t, func(t *testing.T, tool *Tool) {
+	eachTool(t, func(t *testing.T, tool *binary.Tool) {
 		g := NewWithT(t)
 		w, _ := workdir(t, tool)
 		session, err := Prepare(t.Context(), w, inline(twoThings))

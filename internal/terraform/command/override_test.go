@@ -9,6 +9,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/command/binary"
 )
 
 func TestPrepare_keepsItsBackend(t *testing.T) {
@@ -49,7 +50,7 @@ func TestPrepare_keepsItsBackend(t *testing.T) {
 }
 
 func TestPrepare_allowsOtherOverrideFiles(t *testing.T) {
-	eachTool(t, func(t *testing.T, tool *Tool) {
+	eachTool(t, func(t *testing.T, tool *binary.Tool) {
 		g := NewWithT(t)
 		w, _ := workdir(t, tool)
 		request := inline("variable \"a\" { default = 1 }\noutput \"a\" { value = var.a }\n")
@@ -65,7 +66,7 @@ func TestPrepare_allowsOtherOverrideFiles(t *testing.T) {
 }
 
 func TestPrepare_refusesAModuleThatReplacesTheBackend(t *testing.T) {
-	eachTool(t, func(t *testing.T, tool *Tool) {
+	eachTool(t, func(t *testing.T, tool *binary.Tool) {
 		g := NewWithT(t)
 		w, _ := workdir(t, tool)
 		request := inline("output \"a\" { value = 1 }\n")

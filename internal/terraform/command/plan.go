@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/command/events"
 )
 
 // Exit codes of plan -detailed-exitcode.
@@ -99,13 +100,13 @@ func (s *Session) Plan(ctx context.Context, options PlanOptions) (*PlanResult, e
 const importsFile = terraform.ReservedFilePrefix + "imports.tf"
 
 // observe adds an event of the plan to the result.
-func (r *PlanResult) observe(event Event) {
+func (r *PlanResult) observe(event events.Event) {
 	switch {
-	case event.Type == eventPlanned && event.Change != nil:
-		r.Summary.Changes = append(r.Summary.Changes, event.Change.change())
-	case event.Type == eventDrift && event.Change != nil:
-		r.Drift = append(r.Drift, event.Change.change())
-	case event.Type == eventSummary && event.Changes != nil:
+	case event.Type == events.TypePlanned && event.Change != nil:
+		r.Summary.Changes = append(r.Summary.Changes, event.Change.Convert())
+	case event.Type == events.TypeDrift && event.Change != nil:
+		r.Drift = append(r.Drift, event.Change.Convert())
+	case event.Type == events.TypeSummary && event.Changes != nil:
 		r.Summary.Add = event.Changes.Add
 		r.Summary.Change = event.Changes.Change
 		r.Summary.Destroy = event.Changes.Remove

@@ -1,3 +1,5 @@
+// Package command runs OpenTofu or Terraform, called the tool: it prepares working
+// directories, runs the binary in them and reads its output.
 package command
 
 import (
@@ -11,6 +13,8 @@ import (
 	"slices"
 
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/command/binary"
+	"github.com/appthrust/capt/internal/terraform/command/events"
 )
 
 const (
@@ -26,7 +30,7 @@ var backendRecord = filepath.Join(dataDir, "terraform.tfstate")
 
 // Workdir configures where and how a workspace's commands run.
 type Workdir struct {
-	Tool *Tool
+	Tool *binary.Tool
 	// Dir is the workspace's own directory. It may be empty or missing. Existing
 	// content makes the run faster.
 	Dir string
@@ -58,7 +62,7 @@ type Workdir struct {
 	// Log receives the human-readable log.
 	Log io.Writer
 	// OnEvent is called with every event when it occurs.
-	OnEvent func(Event)
+	OnEvent func(events.Event)
 }
 
 func (w *Workdir) runDir() string    { return filepath.Join(w.Dir, "run") }

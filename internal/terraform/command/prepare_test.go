@@ -11,6 +11,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/command/binary"
 )
 
 const echo = `
@@ -137,7 +138,7 @@ func repository(t *testing.T) (dir, commit string) {
 }
 
 func TestPrepare_fetchesRemoteModules(t *testing.T) {
-	eachTool(t, func(t *testing.T, tool *Tool) {
+	eachTool(t, func(t *testing.T, tool *binary.Tool) {
 		dir, commit := repository(t)
 		cache := t.TempDir()
 		tests := []struct {
@@ -229,7 +230,7 @@ func TestPrepare_reportsModulesThatCannotBeFetched(t *testing.T) {
 }
 
 func TestPrepare_overridesCloudAndBackendBlocks(t *testing.T) {
-	eachTool(t, func(t *testing.T, tool *Tool) {
+	eachTool(t, func(t *testing.T, tool *binary.Tool) {
 		for name, block := range map[string]string{
 			"backend": "terraform {\n  backend \"s3\" {\n    bucket = \"x\"\n    key = \"y\"\n    region = \"z\"\n  }\n}\n",
 			"cloud":   "terraform {\n  cloud {\n    organization = \"x\"\n    workspaces {\n      name = \"y\"\n    }\n  }\n}\n",
@@ -246,19 +247,19 @@ func TestPrepare_overridesCloudAndBackendBlocks(t *testing.T) {
 }
 
 func TestTool_Version(t *testing.T) {
-	eachTool(t, func(t *testing.T, tool *Tool) {
+	eachTool(t, func(t *testing.T, tool *binary.Tool) {
 		g := NewWithT(t)
 		version, err := tool.Version(context.Background())
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(string(version.Product)).To(Equal(strings.TrimPrefix(t.Name(), "TestTool_Version/")))
 		g.Expect(version.Number).To(MatchRegexp(`^\d+\.\d+\.\d+`))
 	})
-	_, err := Find("/does/not/exist")
+	_, err := binary.Find("/does/not/exist")
 	NewWithT(t).Expect(err).To(MatchError(os.ErrNotExist))
 }
 
 func TestPrepare_placesTheFilesOfAnInlineModule(t *testing.T) {
-	eachTool(t, func(t *testing.T, tool *Tool) {
+	eachTool(t, func(t *testing.T, tool *binary.Tool) {
 		g := NewWithT(t)
 		w, _ := workdir(t, tool)
 		w.Cache = t.TempDir()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/appthrust/capt/internal/host"
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/command/events"
 )
 
 // The tool prints its state if it can write it nowhere, for example because the disk
@@ -107,8 +108,8 @@ func stateIn(line []byte) []byte {
 	if !bytes.Contains(line, []byte(`"state"`)) {
 		return nil
 	}
-	event, ok := parseEvent(bytes.TrimSpace(line))
-	if !ok || event.Type != eventLog || len(event.State) == 0 || event.State[0] != '{' {
+	event, ok := events.Parse(bytes.TrimSpace(line))
+	if !ok || event.Type != events.TypeLog || len(event.State) == 0 || event.State[0] != '{' {
 		return nil
 	}
 	return event.State

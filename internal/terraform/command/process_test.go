@@ -16,6 +16,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/command/binary"
 	"github.com/appthrust/capt/internal/testenv/waits"
 )
 
@@ -50,7 +51,7 @@ func slowRequest(dir string) *terraform.Request {
 }
 
 func TestApply_interruptedKeepsTheResourcesCreatedSoFar(t *testing.T) {
-	eachTool(t, func(t *testing.T, tool *Tool) {
+	eachTool(t, func(t *testing.T, tool *binary.Tool) {
 		g := NewWithT(t)
 		ctx, cancel := context.WithCancelCause(context.Background())
 		defer cancel(nil)
@@ -147,7 +148,7 @@ func TestEngineHelper(t *testing.T) {
 	if dir == "" {
 		t.Skip("runs only as a child of TestApply_survivesTheDeathOfTheEngine")
 	}
-	w := &Workdir{Tool: &Tool{Path: os.Getenv(BinaryEnv)}, Dir: filepath.Join(dir, "work"), Log: os.Stdout}
+	w := &Workdir{Tool: &binary.Tool{Path: os.Getenv(binary.Env)}, Dir: filepath.Join(dir, "work"), Log: os.Stdout}
 	session, err := Prepare(context.Background(), w, slowRequest(dir))
 	if err != nil {
 		t.Fatal(err)
@@ -160,11 +161,11 @@ func TestEngineHelper(t *testing.T) {
 }
 
 func TestApply_survivesTheDeathOfTheEngine(t *testing.T) {
-	eachTool(t, func(t *testing.T, tool *Tool) {
+	eachTool(t, func(t *testing.T, tool *binary.Tool) {
 		g := NewWithT(t)
 		dir := t.TempDir()
 		engine := exec.Command(os.Args[0], "-test.run=^TestEngineHelper$", "-test.v")
-		engine.Env = append(os.Environ(), helperEnv+"="+dir, BinaryEnv+"="+tool.Path)
+		engine.Env = append(os.Environ(), helperEnv+"="+dir, binary.Env+"="+tool.Path)
 		out, err := engine.StdoutPipe()
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(engine.Start()).To(Succeed())

@@ -15,6 +15,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/command/binary"
 	"github.com/appthrust/capt/internal/terraform/command/commandtest"
 )
 
@@ -103,10 +104,10 @@ func readOnly(t testing.TB, directory string) {
 }
 
 func TestProviders_areNeitherDownloadedNorCopied(t *testing.T) {
-	eachTool(t, func(t *testing.T, tool *Tool) {
+	eachTool(t, func(t *testing.T, tool *binary.Tool) {
 		g := NewWithT(t)
 		host := openTofuHost
-		if version, err := tool.Version(t.Context()); err == nil && version.Product == Terraform {
+		if version, err := tool.Version(t.Context()); err == nil && version.Product == binary.Terraform {
 			host = "registry.terraform.io"
 		}
 		providers := t.TempDir()

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+
+	"github.com/appthrust/capt/internal/terraform/command/binary"
 )
 
 // A second interrupt would make the tool abort without saving its state.
@@ -30,7 +32,7 @@ func TestAwaitEnd_interruptsAProcessOnlyOnce(t *testing.T) {
 	}
 	g.Eventually(signals).Should(Equal("ready "))
 
-	tool := &Tool{Path: "/bin/sh"}
+	tool := &binary.Tool{Path: "/bin/sh"}
 	for range 3 {
 		ctx, cancel := context.WithCancel(t.Context())
 		// AwaitEnd asks this before it interrupts the tool, each time that it looks for it.
@@ -52,7 +54,7 @@ func TestAwaitEnd_interruptsAProcessOnlyOnce(t *testing.T) {
 
 func TestAwaitEnd_waitsForAProcessThatMayBecomeTheTool(t *testing.T) {
 	g := NewWithT(t)
-	tool, calls := &Tool{Path: "/bin/none"}, 0
+	tool, calls := &binary.Tool{Path: "/bin/none"}, 0
 	others := func() (bool, error) { calls++; return calls < 3, nil }
 	g.Expect(tool.AwaitEnd(t.Context(), t.TempDir(), others, time.Minute)).To(Succeed())
 	g.Expect(calls).To(Equal(3))
@@ -75,22 +77,10 @@ func TestScrub_leavesTheDirectoryOfAnotherRunner(t *testing.T) {
 	g.Expect(w.PlanFile()).NotTo(BeAnExistingFile())
 }
 
-func TestReportedInterrupt(t *testing.T) {
-	g := NewWithT(t)
-	dir := t.TempDir()
-	g.Expect(reportedInterrupt(dir)).To(BeFalse())
-	stream := filepath.Join(dir, "run", "apply.jsonl")
-	g.Expect(os.MkdirAll(filepath.Dir(stream), 0o700)).To(Succeed())
-	g.Expect(os.WriteFile(stream, []byte("{\"@message\":\"a\"}\n"), 0o600)).To(Succeed())
-	g.Expect(reportedInterrupt(dir)).To(BeFalse())
-	g.Expect(os.WriteFile(stream, []byte("{\"@message\":\"\\nInterrupt received.\\nPlease wait\"}\n"), 0o600)).To(Succeed())
-	g.Expect(reportedInterrupt(dir)).To(BeTrue())
-}
-
 // Another process may interrupt the tool, too. A second interrupt would make it
 // abort without saving its state.
 func TestApply_isNotInterruptedTwice(t *testing.T) {
-	eachTool(t, func(t *testing.T, tool *Tool) {
+	eachTool(t, func(t *testing.T, tool *binary.Tool) {
 		g := NewWithT(t)
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
@@ -109,7 +99,7 @@ func TestApply_isNotInterruptedTwice(t *testing.T) {
 		pids := tool.Running(w.Dir)
 		g.Expect(pids).To(HaveLen(1))
 		g.Expect(syscall.Kill(pids[0], syscall.SIGTERM)).To(Succeed())
-		g.Eventually(log.String).Should(ContainSubstring(interruptReceived))
+		g.Eventually(log.String).Should(ContainSubstring(binary.InterruptReceived))
 		cancel()
 		g.Eventually(done).Should(Receive())
 		g.Expect(log.String()).NotTo(ContainSubstring("Two interrupts received"))

@@ -11,11 +11,12 @@ import (
 
 	"github.com/appthrust/capt/internal/host/sandbox"
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/command/binary"
 )
 
 // sandboxed returns a working directory with a sandbox. It is not in a directory that all
 // users share, in which nothing can be hidden.
-func sandboxed(t *testing.T, tool *Tool) (w *Workdir, dir string) {
+func sandboxed(t *testing.T, tool *binary.Tool) (w *Workdir, dir string) {
 	t.Helper()
 	home, err := os.UserHomeDir()
 	if err == nil {

@@ -10,17 +10,18 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/command/binary"
 )
 
 // scriptedTool returns a tool that is a shell script, for behaviour that the real
 // tool shows only if it is old or broken.
-func scriptedTool(t *testing.T, script string) *Tool {
+func scriptedTool(t *testing.T, script string) *binary.Tool {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "tofu")
 	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	return &Tool{Path: path}
+	return &binary.Tool{Path: path}
 }
 
 func TestInit_withoutJSON(t *testing.T) {

@@ -70,7 +70,7 @@ func providersIn(dir string) []int {
 	for _, process := range all {
 		cwd, err := process.Cwd()
 		comm, _ := process.Comm()
-		if err == nil && isWithin(cwd, dir) && strings.HasPrefix(comm, "terraform-provi") {
+		if err == nil && strings.HasPrefix(cwd, dir) && strings.HasPrefix(comm, "terraform-provi") {
 			pids = append(pids, process.PID)
 		}
 	}

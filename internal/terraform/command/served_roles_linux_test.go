@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/command/binary"
 	"github.com/appthrust/capt/internal/testenv/waits"
 )
 
@@ -57,7 +58,7 @@ func serveForever(argument string) {
 	if err := json.Unmarshal([]byte(argument), &given); err != nil {
 		panic(err)
 	}
-	w := &Workdir{Tool: &Tool{Path: given.Tool}, Dir: given.Dir, PluginCache: given.PluginCache, Hidden: given.Hidden, CLIConfig: given.CLIConfig}
+	w := &Workdir{Tool: &binary.Tool{Path: given.Tool}, Dir: given.Dir, PluginCache: given.PluginCache, Hidden: given.Hidden, CLIConfig: given.CLIConfig}
 	session, err := Prepare(context.Background(), w, given.Request)
 	if err != nil {
 		panic(err)

@@ -14,6 +14,8 @@ import (
 	"github.com/appthrust/capt/internal/host"
 	"github.com/appthrust/capt/internal/host/sandbox"
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/command/binary"
+	"github.com/appthrust/capt/internal/terraform/command/events"
 	"github.com/appthrust/capt/internal/terraform/served"
 )
 
@@ -46,14 +48,14 @@ type executor struct {
 	// LockLeft is set if a command succeeded and could not release the lock of the backend.
 	LockLeft bool
 
-	tool    *Tool
-	product Product
+	tool    *binary.Tool
+	product binary.Product
 	// version is the version that the tool printed, or empty.
 	version string
 	env     []string
 	grace   time.Duration
 	log     *runLog
-	onEvent func(Event)
+	onEvent func(events.Event)
 	// auth are the credentials for fetching modules, or nil.
 	auth *terraform.ModuleAuth
 	// plugins is the shared plugin cache.
@@ -94,14 +96,11 @@ type output struct {
 	stopping bool
 }
 
-// interruptReceived is in the message of a tool that was interrupted.
-const interruptReceived = "Interrupt received"
-
 const longestText = 64 << 10
 
 // stream runs a subcommand and calls handle with each of its events when it occurs.
 // The output is written to files that start with name. Reserve is the space for it.
-func (s *executor) stream(ctx context.Context, name string, reserve int64, args []string, handle func(Event)) (output, error) {
+func (s *executor) stream(ctx context.Context, name string, reserve int64, args []string, handle func(events.Event)) (output, error) {
 	stdout, err := s.create(name + ".jsonl")
 	if err != nil {
 		return output{}, err
@@ -128,22 +127,22 @@ func (s *executor) stream(ctx context.Context, name string, reserve int64, args 
 		env = authenticated
 	}
 	result := output{}
-	out := &follower{file: stdout, line: func(line []byte) { s.handleLine(&result, line, handle) }}
-	errs := &follower{file: stderr, line: func(line []byte) { s.handleLine(&result, line, handle) }}
+	out := &events.Follower{File: stdout, Line: func(line []byte) { s.handleLine(&result, line, handle) }}
+	errs := &events.Follower{File: stderr, Line: func(line []byte) { s.handleLine(&result, line, handle) }}
 	connection := s.served.Connect(ctx, args, env)
 	defer connection.Close()
 	process := call{
 		path: s.tool.Path, args: args, dir: s.Root, env: append(slices.Clip(env), connection.Env...), files: connection.Files, onStart: connection.Allow,
 		grace: s.grace, sandbox: s.sandboxFor(args),
 		stdout: stdout, stderr: stderr, interrupted: func() bool { return result.stopping },
-		poll: func(ended bool) { out.poll(ended); errs.poll(ended) },
+		poll: func(ended bool) { out.Poll(ended); errs.Poll(ended) },
 	}
 	result.exit, err = process.run(ctx)
 	if err != nil {
 		return output{}, err
 	}
 	if len(result.diagnostics.Errors()) == 0 {
-		result.diagnostics = append(result.diagnostics, parseText(result.text)...)
+		result.diagnostics = append(result.diagnostics, events.ParseText(result.text)...)
 	}
 	result.diagnostics = s.log.redactAll(result.diagnostics)
 	return result, nil
@@ -158,9 +157,9 @@ func (s *workingDir) create(name string) (*os.File, error) {
 }
 
 // handleLine logs a line and adds it to the result.
-func (s *executor) handleLine(result *output, line []byte, handle func(Event)) {
-	result.stopping = result.stopping || bytes.Contains(line, []byte(interruptReceived))
-	event, ok := parseEvent(line)
+func (s *executor) handleLine(result *output, line []byte, handle func(events.Event)) {
+	result.stopping = result.stopping || bytes.Contains(line, []byte(binary.InterruptReceived))
+	event, ok := events.Parse(line)
 	if !ok {
 		text := string(line)
 		if bytes.HasPrefix(line, []byte(`{"@`)) {
@@ -175,12 +174,12 @@ func (s *executor) handleLine(result *output, line []byte, handle func(Event)) {
 	}
 	s.log.event(event)
 	switch {
-	case event.Type == eventDiagnostic && event.Diagnostic != nil:
-		result.diagnostics = append(result.diagnostics, event.Diagnostic.diagnostic())
-	case event.Type == eventVersion && event.Tofu != "":
-		s.product, s.version = OpenTofu, event.Tofu
-	case event.Type == eventVersion && event.Terraform != "":
-		s.product, s.version = Terraform, event.Terraform
+	case event.Type == events.TypeDiagnostic && event.Diagnostic != nil:
+		result.diagnostics = append(result.diagnostics, event.Diagnostic.Convert())
+	case event.Type == events.TypeVersion && event.Tofu != "":
+		s.product, s.version = binary.OpenTofu, event.Tofu
+	case event.Type == events.TypeVersion && event.Terraform != "":
+		s.product, s.version = binary.Terraform, event.Terraform
 	}
 	handle(event)
 	if s.onEvent != nil {
@@ -261,7 +260,7 @@ func (s *executor) captureFile(ctx context.Context, command string, args []strin
 	}
 	if ended.code != 0 {
 		text := readAll(stderr)
-		result := output{exit: ended, text: text, diagnostics: s.log.redactAll(parseText(text))}
+		result := output{exit: ended, text: text, diagnostics: s.log.redactAll(events.ParseText(text))}
 		return nil, s.failure(ctx, command, result)
 	}
 	s.LockLeft = s.LockLeft || lockLeft.MatchString(readAll(stderr))
@@ -299,7 +298,7 @@ func (s *Session) lockArgs() []string {
 // StopProviders or an apply.
 func (s *executor) ServeProviders(ctx context.Context) {
 	s.StopProviders()
-	if s.product != OpenTofu {
+	if s.product != binary.OpenTofu {
 		return
 	}
 	args := []string{"plan"}

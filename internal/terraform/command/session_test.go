@@ -13,6 +13,8 @@ import (
 
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/change"
+	"github.com/appthrust/capt/internal/terraform/command/binary"
+	"github.com/appthrust/capt/internal/terraform/command/events"
 )
 
 const twoResources = `
@@ -30,14 +32,14 @@ output "password" {
 `
 
 func TestSession_plansAppliesAndDestroys(t *testing.T) {
-	eachTool(t, func(t *testing.T, tool *Tool) {
+	eachTool(t, func(t *testing.T, tool *binary.Tool) {
 		g := NewWithT(t)
 		ctx := context.Background()
 		w, log := workdir(t, tool)
 		request := inline(twoResources)
 		request.Variables = values(map[string]string{"name": `a "quoted" ${name}`})
-		tracker := NewTracker()
-		w.OnEvent = func(event Event) { tracker.Observe(event) }
+		tracker := events.NewTracker()
+		w.OnEvent = func(event events.Event) { tracker.Observe(event) }
 
 		session, err := Prepare(ctx, w, request)
 		g.Expect(err).NotTo(HaveOccurred())
@@ -98,7 +100,7 @@ func TestSession_plansOutputsOnly(t *testing.T) {
 }
 
 func TestSession_rejectsAStalePlan(t *testing.T) {
-	eachTool(t, func(t *testing.T, tool *Tool) {
+	eachTool(t, func(t *testing.T, tool *binary.Tool) {
 		g := NewWithT(t)
 		w, _ := workdir(t, tool)
 		session, _ := apply(t, w, inline(`resource "terraform_data" "a" { input = 1 }`))
@@ -141,7 +143,7 @@ func TestSession_reportsFailures(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			eachTool(t, func(t *testing.T, tool *Tool) {
+			eachTool(t, func(t *testing.T, tool *binary.Tool) {
 				g := NewWithT(t)
 				w, _ := workdir(t, tool)
 				w.CLIConfig = filepath.Join(t.TempDir(), "offline.tfrc")
@@ -218,7 +220,7 @@ resource "terraform_data" "a" {
 }
 
 func TestSession_reportsTheHolderOfTheLock(t *testing.T) {
-	eachTool(t, func(t *testing.T, tool *Tool) {
+	eachTool(t, func(t *testing.T, tool *binary.Tool) {
 		g := NewWithT(t)
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
@@ -255,7 +257,7 @@ func TestSession_reportsTheHolderOfTheLock(t *testing.T) {
 }
 
 func TestSession_readsTheChangesOfAPlan(t *testing.T) {
-	eachTool(t, func(t *testing.T, tool *Tool) {
+	eachTool(t, func(t *testing.T, tool *binary.Tool) {
 		g := NewWithT(t)
 		ctx := context.Background()
 		w, log := workdir(t, tool)

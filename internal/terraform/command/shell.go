@@ -9,15 +9,8 @@ import (
 	"strings"
 
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/command/binary"
 )
-
-// Name returns the name of the program under which users know the product.
-func (p Product) Name() string {
-	if p == Terraform {
-		return "terraform"
-	}
-	return "tofu"
-}
 
 // ToolPath returns the path of the tool.
 func (s *executor) ToolPath() string { return s.tool.Path }
@@ -32,17 +25,17 @@ func (s *executor) Used() terraform.Tool {
 // directory of PATH has the tool under its usual name: the directory of the tool may have
 // another version of that name. The name of the other product refuses to run, because it
 // would change the state into one of its own.
-func (s *Session) ShellEnvironment(ctx context.Context) ([]string, Version, error) {
+func (s *Session) ShellEnvironment(ctx context.Context) ([]string, binary.Version, error) {
 	version, err := s.tool.Version(ctx)
 	if err != nil {
-		return nil, Version{}, err
+		return nil, binary.Version{}, err
 	}
 	programs := filepath.Join(s.RunDir, "bin")
 	if err := os.MkdirAll(programs, 0o700); err != nil {
-		return nil, Version{}, fmt.Errorf("creating the directory of the tool: %w", err)
+		return nil, binary.Version{}, fmt.Errorf("creating the directory of the tool: %w", err)
 	}
 	if err := placeTool(programs, s.tool.Path, version); err != nil {
-		return nil, Version{}, err
+		return nil, binary.Version{}, err
 	}
 	env := slices.DeleteFunc(slices.Clone(s.env), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
@@ -61,10 +54,10 @@ func (s *Session) ShellEnvironment(ctx context.Context) ([]string, Version, erro
 }
 
 // placeTool links the tool in a directory, beside a program that refuses to be the other one.
-func placeTool(dir, path string, version Version) error {
-	other := Terraform
-	if version.Product == Terraform {
-		other = OpenTofu
+func placeTool(dir, path string, version binary.Version) error {
+	other := binary.Terraform
+	if version.Product == binary.Terraform {
+		other = binary.OpenTofu
 	}
 	link, refusal := filepath.Join(dir, version.Product.Name()), filepath.Join(dir, other.Name())
 	for _, old := range []string{link, refusal} {

@@ -6,13 +6,16 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+
+	"github.com/appthrust/capt/internal/terraform/command/binary"
+	"github.com/appthrust/capt/internal/terraform/command/commandtest"
 )
 
 // The directory of the tool has another version under the usual name.
 func TestShellEnvironment_hasTheSelectedToolFirst(t *testing.T) {
 	g := NewWithT(t)
-	dir := fakeTools(t, map[string]string{"tofu": "OpenTofu v1.10.1", "tofu-1.9.4": "OpenTofu v1.9.4", "terraform": "Terraform v1.13.2"})
-	session := &Session{executor: executor{tool: &Tool{Path: filepath.Join(dir, "tofu-1.9.4")}, workingDir: workingDir{RunDir: t.TempDir()}, env: []string{"PATH=" + dir, "TF_INPUT=0", "A=b"}}}
+	dir := commandtest.FakeTools(t, map[string]string{"tofu": "OpenTofu v1.10.1", "tofu-1.9.4": "OpenTofu v1.9.4", "terraform": "Terraform v1.13.2"})
+	session := &Session{executor: executor{tool: &binary.Tool{Path: filepath.Join(dir, "tofu-1.9.4")}, workingDir: workingDir{RunDir: t.TempDir()}, env: []string{"PATH=" + dir, "TF_INPUT=0", "A=b"}}}
 	env, version, err := session.ShellEnvironment(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(version.String()).To(Equal("OpenTofu 1.9.4"))

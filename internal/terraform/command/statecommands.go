@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/command/binary"
 	"github.com/appthrust/capt/internal/terraform/statefile"
 )
 
@@ -67,7 +68,7 @@ func (s *Session) StateList(ctx context.Context, addresses []string) (string, er
 func (s *Session) StateShow(ctx context.Context, address string, sensitive bool) (string, error) {
 	args := []string{"state", "show", "-no-color"}
 	if sensitive {
-		if s.product == Terraform {
+		if s.product == binary.Terraform {
 			return "", fmt.Errorf("%s cannot print sensitive values as text: use -o json", s.product)
 		}
 		args = append(args, "-show-sensitive")

@@ -9,6 +9,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/command/binary"
 	"github.com/appthrust/capt/internal/terraform/statefile"
 )
 
@@ -26,7 +27,7 @@ output "a" {
 }`
 
 func TestStateFile_requiresNoInitOfItsOwn(t *testing.T) {
-	eachTool(t, func(t *testing.T, tool *Tool) {
+	eachTool(t, func(t *testing.T, tool *binary.Tool) {
 		cache := t.TempDir()
 		for i, name := range []string{"first", "second", "third"} {
 			g := NewWithT(t)
@@ -68,7 +69,7 @@ func parsed(g Gomega, session *Session) *statefile.State {
 }
 
 func TestStateFile_isThatOfASavedPlanInAnotherDirectory(t *testing.T) {
-	eachTool(t, func(t *testing.T, tool *Tool) {
+	eachTool(t, func(t *testing.T, tool *binary.Tool) {
 		g := NewWithT(t)
 		ctx := context.Background()
 		request := kubernetesRequest(sensitiveModule)
@@ -93,7 +94,7 @@ func TestStateFile_isThatOfASavedPlanInAnotherDirectory(t *testing.T) {
 }
 
 func TestStateFile_initialisesIfTheRecordDoesNotMatch(t *testing.T) {
-	eachTool(t, func(t *testing.T, tool *Tool) {
+	eachTool(t, func(t *testing.T, tool *binary.Tool) {
 		g := NewWithT(t)
 		ctx := context.Background()
 		w, log := workdir(t, tool)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/command"
+	"github.com/appthrust/capt/internal/terraform/command/binary"
 	"github.com/appthrust/capt/internal/terraform/command/commandtest"
 	"github.com/appthrust/capt/internal/terraform/statefile"
 )
@@ -99,7 +100,7 @@ func outputsOf(t *testing.T, path, module string, variables map[string]json.RawM
 	t.Helper()
 	g := NewWithT(t)
 	ctx := context.Background()
-	w := &command.Workdir{Tool: &command.Tool{Path: path}, Dir: filepath.Join(t.TempDir(), "work")}
+	w := &command.Workdir{Tool: &binary.Tool{Path: path}, Dir: filepath.Join(t.TempDir(), "work")}
 	session, err := command.Prepare(ctx, w, &terraform.Request{
 		RunID: "run", Operation: terraform.OperationPlanAndApply, Variables: variables, Grace: time.Minute,
 		Module: terraform.Module{Source: terraform.SourceInline, Format: terraform.FormatHCL, Content: module},

@@ -14,6 +14,7 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/access"
 	"github.com/appthrust/capt/internal/terraform/command"
+	"github.com/appthrust/capt/internal/terraform/command/binary"
 	"github.com/appthrust/capt/internal/terraform/served"
 )
 
@@ -69,7 +70,7 @@ func inherited(content []byte) (*os.File, error) {
 // rest may have credentials of the manager, and modules can read the environment of the
 // runner.
 func (e *Executor) environment() []string {
-	passed := append(command.Inherited(), "POD_NAME", "POD_NAMESPACE", "POD_UID", "TF_CLI_CONFIG_FILE", command.BinaryEnv, served.Env, terraform.ProvidersEnv)
+	passed := append(command.Inherited(), "POD_NAME", "POD_NAMESPACE", "POD_UID", "TF_CLI_CONFIG_FILE", binary.Env, served.Env, terraform.ProvidersEnv)
 	patterns := strings.Split(e.Inherit, ",")
 	// The processes of an environment are found by their home directory.
 	env := []string{"HOME=" + e.WorkDir}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/command"
+	"github.com/appthrust/capt/internal/terraform/command/binary"
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
@@ -82,7 +83,7 @@ func scripted(t *testing.T, r *Runner, script string) *execution {
 	run.request.Backend = terraform.Backend{Type: "http", HCL: "address = \"http://x\""}
 	run.request.Module = terraform.Module{Source: terraform.SourceInline, Format: terraform.FormatHCL, Content: ""}
 	run.request.Grace = time.Second
-	*r.workdir = command.Workdir{Tool: &command.Tool{Path: path}, Dir: filepath.Join(t.TempDir(), "work")}
+	*r.workdir = command.Workdir{Tool: &binary.Tool{Path: path}, Dir: filepath.Join(t.TempDir(), "work")}
 	var err error
 	run.session, err = command.Prepare(t.Context(), r.workdir, run.request)
 	g.Expect(err).NotTo(HaveOccurred())

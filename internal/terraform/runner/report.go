@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/appthrust/capt/internal/terraform"
-	"github.com/appthrust/capt/internal/terraform/command"
+	"github.com/appthrust/capt/internal/terraform/command/events"
 )
 
 // reportInterval is the interval of progress reports. A shorter run writes only its
@@ -18,11 +18,11 @@ type report struct {
 	log logBuffer
 
 	mu      sync.Mutex
-	tracker *command.Tracker
+	tracker *events.Tracker
 	changed bool
 }
 
-func newReport() *report { return &report{tracker: command.NewTracker()} }
+func newReport() *report { return &report{tracker: events.NewTracker()} }
 
 func (r *report) enter(phase terraform.Phase) {
 	r.mu.Lock()
@@ -38,7 +38,7 @@ func (r *report) expect(changes []terraform.Change) {
 	r.changed = true
 }
 
-func (r *report) observe(event command.Event) {
+func (r *report) observe(event events.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.changed = r.tracker.Observe(event) || r.changed

@@ -17,6 +17,7 @@ import (
 	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/command"
+	"github.com/appthrust/capt/internal/terraform/command/binary"
 	"github.com/appthrust/capt/internal/terraform/record"
 	"github.com/appthrust/capt/internal/version"
 )
@@ -216,9 +217,9 @@ func (r *Runner) execute(ctx context.Context, run *execution) error {
 }
 
 // selectTool returns the tool that the request requires.
-func (r *Runner) selectTool(ctx context.Context, run *execution) (*command.Tool, error) {
-	tool, err := command.Select(ctx, r.Binary, run.request.Tool)
-	var unavailable *command.NotAvailableError
+func (r *Runner) selectTool(ctx context.Context, run *execution) (*binary.Tool, error) {
+	tool, err := binary.Select(ctx, r.Binary, run.request.Tool)
+	var unavailable *binary.NotAvailableError
 	switch {
 	case errors.As(err, &unavailable):
 		run.result.ToolNotAvailable = true

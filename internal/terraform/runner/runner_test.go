@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/appthrust/capt/internal/terraform"
-	"github.com/appthrust/capt/internal/terraform/command"
+	"github.com/appthrust/capt/internal/terraform/command/binary"
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
@@ -270,7 +270,7 @@ func TestPrepare_reportsInvalidInputs(t *testing.T) {
 			tool := filepath.Join(dir, "tofu")
 			g.Expect(os.WriteFile(tool, nil, 0o600)).To(Succeed())
 			r, run := newRunner(Config{}, nil), newExecution()
-			r.workdir.Tool, r.workdir.Dir = &command.Tool{Path: tool}, filepath.Join(dir, "work")
+			r.workdir.Tool, r.workdir.Dir = &binary.Tool{Path: tool}, filepath.Join(dir, "work")
 			run.request.Module = terraform.Module{Source: terraform.SourceInline, Format: terraform.FormatHCL, Content: tt.module}
 			run.request.Variables = map[string]json.RawMessage{"nam": json.RawMessage(tt.value)}
 			run.conclude(r.prepare(t.Context(), run))

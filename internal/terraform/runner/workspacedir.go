@@ -13,6 +13,7 @@ import (
 	"github.com/appthrust/capt/internal/host"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/command"
+	"github.com/appthrust/capt/internal/terraform/command/binary"
 )
 
 // workspaceDir returns the working directory of a workspace.
@@ -93,7 +94,7 @@ func runnerLockFile(workDir string, workspace terraform.WorkspaceRef) string {
 // saving its state.
 func InterruptOrphan(workDir string, pid int) {
 	workspaces, _ := filepath.Glob(workspaceDir(workDir, "*", "*")) // The pattern is valid.
-	if !slices.ContainsFunc(workspaces, func(dir string) bool { return command.Interrupt(dir, pid) }) {
+	if !slices.ContainsFunc(workspaces, func(dir string) bool { return binary.Interrupt(dir, pid) }) {
 		_ = syscall.Kill(pid, syscall.SIGINT)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/change"
 	"github.com/appthrust/capt/internal/terraform/command"
+	"github.com/appthrust/capt/internal/terraform/command/binary"
 	"github.com/appthrust/capt/internal/terraform/policy"
 )
 
@@ -60,7 +61,7 @@ type Plan struct {
 // state in Kubernetes, or nil if there is none. The tool reads a state in another backend
 // itself.
 func New(ctx context.Context, request *terraform.Request, state []byte, options Options) (*Plan, error) {
-	tool, err := command.Select(ctx, options.Binary, request.Tool)
+	tool, err := binary.Select(ctx, options.Binary, request.Tool)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-// Package commandtest finds the real OpenTofu and Terraform for tests.
+// Package commandtest finds the real OpenTofu and Terraform for tests, and fakes them.
 package commandtest
 
 import (
@@ -61,4 +61,16 @@ func Parts(t testing.TB) string {
 func isFile(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular()
+}
+
+// FakeTools returns a directory with programs that print a version, by their names.
+func FakeTools(t testing.TB, versions map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, version := range versions {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\necho '"+version+"'\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
 }

@@ -1,4 +1,4 @@
-package command
+package events
 
 import (
 	"regexp"
@@ -8,12 +8,12 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 )
 
-// diagnostic converts a diagnostic of the event stream.
-func (d *eventDiagnosticBody) diagnostic() terraform.Diagnostic {
+// Convert returns the diagnostic as CAPT reports it.
+func (d *eventDiagnosticBody) Convert() terraform.Diagnostic {
 	diagnostic := terraform.Diagnostic{
 		Severity: terraform.Severity(d.Severity),
-		Summary:  clean(d.Summary),
-		Detail:   clean(d.Detail),
+		Summary:  Clean(d.Summary),
+		Detail:   Clean(d.Detail),
 		Address:  d.Address,
 	}
 	if d.Range != nil {
@@ -33,8 +33,8 @@ var (
 	ansi           = regexp.MustCompile("\x1b\\[[0-9;]*m")
 )
 
-// parseText returns the diagnostics in the output of a command without -json.
-func parseText(text string) terraform.Diagnostics {
+// ParseText returns the diagnostics in the output of a command without -json.
+func ParseText(text string) terraform.Diagnostics {
 	var found terraform.Diagnostics
 	var detail []string
 	flush := func() {
@@ -43,7 +43,7 @@ func parseText(text string) terraform.Diagnostics {
 		}
 		detail = nil
 	}
-	for line := range strings.Lines(frame.Replace(clean(ansi.ReplaceAllString(text, "")))) {
+	for line := range strings.Lines(frame.Replace(Clean(ansi.ReplaceAllString(text, "")))) {
 		line = strings.TrimRight(line, " \r\n")
 		if head := diagnosticHead.FindStringSubmatch(strings.TrimSpace(line)); head != nil {
 			flush()
@@ -70,8 +70,8 @@ func parseText(text string) terraform.Diagnostics {
 	return found
 }
 
-// clean returns text as valid UTF-8 without control characters.
-func clean(text string) string {
+// Clean returns text as valid UTF-8 without control characters.
+func Clean(text string) string {
 	return strings.Map(func(r rune) rune {
 		// C0, DEL and C1, and what changes the direction of text.
 		if r < ' ' && r != '\n' && r != '\t' || r >= 0x7f && r <= 0x9f || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {

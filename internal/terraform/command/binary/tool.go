@@ -1,6 +1,5 @@
-// Package command runs OpenTofu or Terraform, called the tool: it prepares working
-// directories, runs the binary in them and parses its output.
-package command
+// Package binary finds OpenTofu and Terraform, and the processes that run them.
+package binary
 
 import (
 	"cmp"
@@ -18,8 +17,8 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 )
 
-// BinaryEnv is the environment variable with the path of the binary.
-const BinaryEnv = "CAPT_TERRAFORM_BINARY"
+// Env is the environment variable with the path of the binary.
+const Env = "CAPT_TERRAFORM_BINARY"
 
 // Product is the product that a binary belongs to.
 type Product string
@@ -29,6 +28,14 @@ const (
 	OpenTofu  Product = terraform.ProductOpenTofu
 	Terraform Product = terraform.ProductTerraform
 )
+
+// Name returns the name of the program under which users know the product.
+func (p Product) Name() string {
+	if p == Terraform {
+		return "terraform"
+	}
+	return "tofu"
+}
 
 // Version is the product and version of a binary.
 type Version struct {
@@ -46,11 +53,11 @@ type Tool struct {
 	Path string
 }
 
-// Find returns the binary at path, else that of BinaryEnv, else tofu or terraform
+// Find returns the binary at path, else that of Env, else tofu or terraform
 // in PATH.
 func Find(path string) (*Tool, error) {
 	candidates := []string{"tofu", "terraform"}
-	if path = cmp.Or(path, os.Getenv(BinaryEnv)); path != "" {
+	if path = cmp.Or(path, os.Getenv(Env)); path != "" {
 		candidates = []string{path}
 	}
 	var errs []error
@@ -84,8 +91,8 @@ func (t *Tool) Version(ctx context.Context) (Version, error) {
 	return Version{Product: Product(match[1]), Number: strings.TrimSpace(match[2])}, nil
 }
 
-// fingerprint identifies the binary without running it.
-func (t *Tool) fingerprint() (string, error) {
+// Fingerprint identifies the binary without running it.
+func (t *Tool) Fingerprint() (string, error) {
 	info, err := os.Stat(t.Path)
 	if err != nil {
 		return "", fmt.Errorf("reading the binary's attributes: %w", err)

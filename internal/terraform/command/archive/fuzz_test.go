@@ -1,4 +1,4 @@
-package command
+package archive
 
 import (
 	"archive/tar"
@@ -8,21 +8,6 @@ import (
 	"path/filepath"
 	"testing"
 )
-
-// Modules write to the stream of events.
-func FuzzEvent(f *testing.F) {
-	for _, seed := range []string{
-		"", "{}", `{"@level":"info","@message":"m","type":"planned_change","change":{"resource":{"addr":"a"},"action":"delete"}}`,
-		`{"@level":"error","diagnostic":{"severity":"error","summary":"s","range":{"filename":"main.tf","start":{"line":1}}}}`, `{"@level":1}`, "[",
-	} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, line []byte) {
-		if event, ok := parseEvent(line); ok && event.Level == "" {
-			t.Fatalf("%q is an event without a level", line)
-		}
-	})
-}
 
 // archived returns a tar with files of zeros.
 func archived(headers ...tar.Header) []byte {
@@ -55,12 +40,12 @@ func inside(t *testing.T, unpack func(dir string)) {
 // Whatever an archive contains, nothing is written outside the directory.
 func FuzzUnpack(f *testing.F) {
 	f.Add([]byte{})
-	f.Add(archived(tar.Header{Name: packageDir + "/main.tf", Typeflag: tar.TypeReg, Size: 3}))
-	f.Add(archived(tar.Header{Name: packageDir + "/../../x", Typeflag: tar.TypeReg, Size: 3}))
-	f.Add(archived(tar.Header{Name: packageDir + "/l", Typeflag: tar.TypeSymlink, Linkname: "/tmp"}, tar.Header{Name: packageDir + "/l/x", Typeflag: tar.TypeReg, Size: 1}))
+	f.Add(archived(tar.Header{Name: PackageDir + "/main.tf", Typeflag: tar.TypeReg, Size: 3}))
+	f.Add(archived(tar.Header{Name: PackageDir + "/../../x", Typeflag: tar.TypeReg, Size: 3}))
+	f.Add(archived(tar.Header{Name: PackageDir + "/l", Typeflag: tar.TypeSymlink, Linkname: "/tmp"}, tar.Header{Name: PackageDir + "/l/x", Typeflag: tar.TypeReg, Size: 1}))
 	f.Add(archived(tar.Header{Name: rootEntry, Typeflag: tar.TypeReg, Size: 2}))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		inside(t, func(dir string) { _, _ = unpack(data, dir) })
+		inside(t, func(dir string) { _, _ = Unpack(data, dir, ".terraform/modules") })
 	})
 }
 
@@ -78,8 +63,8 @@ func FuzzUnpackArtifact(f *testing.F) {
 		_, _ = w.Write(data)
 		_ = w.Close()
 		inside(t, func(dir string) {
-			_ = unpackArtifact(packed.Bytes(), dir)
-			_ = unpackArtifact(data, dir)
+			_ = UnpackArtifact(packed.Bytes(), dir)
+			_ = UnpackArtifact(data, dir)
 			_ = filepath.WalkDir(dir, func(path string, entry os.DirEntry, _ error) error {
 				if entry != nil && !entry.IsDir() && !entry.Type().IsRegular() {
 					t.Fatalf("%s is neither a file nor a directory", path)

@@ -1,4 +1,4 @@
-package command
+package events
 
 import (
 	"bytes"
@@ -11,24 +11,24 @@ import (
 // is larger than any outputs event or state.
 const longestLine = 64 << 20
 
-// follower calls line with each line of a file that is being written.
-type follower struct {
-	file    *os.File
+// Follower calls Line with each line of a file that is being written.
+type Follower struct {
+	File    *os.File
 	buffer  []byte
 	partial []byte
 	offset  int64
 	skip    bool
-	line    func([]byte)
+	Line    func([]byte)
 }
 
-// poll handles the lines that were written since the last call. If the writer has
+// Poll handles the lines that were written since the last call. If the writer has
 // ended, the last line may lack a line break.
-func (f *follower) poll(ended bool) {
+func (f *Follower) Poll(ended bool) {
 	if f.buffer == nil {
 		f.buffer = make([]byte, 64<<10)
 	}
 	for {
-		n, err := f.file.ReadAt(f.buffer, f.offset)
+		n, err := f.File.ReadAt(f.buffer, f.offset)
 		f.offset += int64(n)
 		f.take(f.buffer[:n])
 		if err != nil && !errors.Is(err, io.EOF) || n == 0 {
@@ -36,12 +36,12 @@ func (f *follower) poll(ended bool) {
 		}
 	}
 	if ended && len(f.partial) > 0 {
-		f.line(f.partial)
+		f.Line(f.partial)
 		f.partial = nil
 	}
 }
 
-func (f *follower) take(data []byte) {
+func (f *Follower) take(data []byte) {
 	for len(data) > 0 {
 		end := bytes.IndexByte(data, '\n')
 		if end < 0 {
@@ -53,7 +53,7 @@ func (f *follower) take(data []byte) {
 			return
 		}
 		if !f.skip {
-			f.line(bytes.TrimRight(append(f.partial, data[:end]...), "\r"))
+			f.Line(bytes.TrimRight(append(f.partial, data[:end]...), "\r"))
 		}
 		f.partial, f.skip = nil, false
 		data = data[end+1:]

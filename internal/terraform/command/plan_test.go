@@ -1,29 +1,17 @@
 package command
 
 import (
+	"bytes"
 	"io"
+	"os"
+	"path/filepath"
 	"testing"
 
 	. "github.com/onsi/gomega"
 
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/command/events"
 )
-
-func TestEventChange(t *testing.T) {
-	resource := eventResource{Address: "a.b", Type: "a"}
-	for name, tc := range map[string]struct {
-		change eventChange
-		want   terraform.Change
-	}{
-		"create":  {eventChange{Resource: resource, Action: "create", Reason: "r"}, terraform.Change{Address: "a.b", Type: "a", Action: terraform.ActionCreate, Reason: "r"}},
-		"remove":  {eventChange{Resource: resource, Action: "remove"}, terraform.Change{Address: "a.b", Type: "a", Action: terraform.ActionForget}},
-		"noop":    {eventChange{Resource: resource, Action: "noop"}, terraform.Change{Address: "a.b", Type: "a", Action: terraform.ActionForget}},
-		"move":    {eventChange{Resource: resource, Action: "move", Previous: &eventResource{Address: "a.c"}}, terraform.Change{Address: "a.b", Type: "a", Action: terraform.ActionMove, PreviousAddress: "a.c"}},
-		"no move": {eventChange{Resource: resource, Action: "update", Previous: &resource}, terraform.Change{Address: "a.b", Type: "a", Action: terraform.ActionUpdate}},
-	} {
-		NewWithT(t).Expect(tc.change.change()).To(Equal(tc.want), name)
-	}
-}
 
 func TestPlanResult_finish(t *testing.T) {
 	change := func(address string, action terraform.Action) terraform.Change {
@@ -59,7 +47,36 @@ func TestSession_knowsItsTool(t *testing.T) {
 		`{"@level":"info","type":"log"}`:                          {},
 	} {
 		session := &executor{log: newRunLog(io.Discard, nil)}
-		session.handleLine(&output{}, []byte(line), func(Event) {})
+		session.handleLine(&output{}, []byte(line), func(events.Event) {})
 		g.Expect(session.Used()).To(Equal(want), line)
 	}
+}
+
+func TestPlanResult_summarisesTheEventStream(t *testing.T) {
+	g := NewWithT(t)
+	observe := func(result *PlanResult, stream string) {
+		content, err := os.ReadFile(filepath.Join("events", "testdata", stream))
+		g.Expect(err).NotTo(HaveOccurred())
+		for line := range bytes.Lines(content) {
+			event, ok := events.Parse(line)
+			g.Expect(ok).To(BeTrue(), string(line))
+			result.observe(event)
+		}
+	}
+	result := &PlanResult{HasChanges: true}
+	observe(result, "plan-replace.jsonl")
+	result.finish()
+	g.Expect(result.Summary).To(Equal(terraform.PlanSummary{
+		Add: 2, Change: 1, Destroy: 2,
+		Changes: []terraform.Change{
+			{Address: "terraform_data.fails[0]", Action: terraform.ActionCreate, Type: "terraform_data"},
+			{Address: "terraform_data.gone[1]", Action: terraform.ActionDelete, Type: "terraform_data", Reason: "delete_because_count_index"},
+			{Address: "terraform_data.kept", Action: terraform.ActionUpdate, Type: "terraform_data"},
+			{Address: "terraform_data.replaced", Action: terraform.ActionReplace, Type: "terraform_data", Reason: "cannot_update"},
+		},
+	}))
+
+	drifted := &PlanResult{}
+	observe(drifted, "plan-drift.jsonl")
+	g.Expect(drifted.Drift).To(Equal([]terraform.Change{{Address: "local_file.f", Action: terraform.ActionDelete, Type: "local_file"}}))
 }

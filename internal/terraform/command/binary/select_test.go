@@ -1,4 +1,4 @@
-package command
+package binary
 
 import (
 	"os"
@@ -17,7 +17,7 @@ func toolDir(t *testing.T) (dir string, hasTerraform bool) {
 	t.Helper()
 	g := NewWithT(t)
 	dir = t.TempDir()
-	g.Expect(os.Symlink(tofu(t).Path, filepath.Join(dir, "tofu-1"))).To(Succeed())
+	g.Expect(os.Symlink(commandtest.Tofu(t), filepath.Join(dir, "tofu-1"))).To(Succeed())
 	g.Expect(os.WriteFile(filepath.Join(dir, "tofu-notes.txt"), nil, 0o600)).To(Succeed())
 	g.Expect(os.WriteFile(filepath.Join(dir, "tofu-9.9.9"), []byte("#!/bin/sh\nexit 1\n"), 0o700)).To(Succeed())
 	g.Expect(os.WriteFile(filepath.Join(dir, "terraform-provider-x"), []byte("#!/bin/sh\nexit 1\n"), 0o700)).To(Succeed())
@@ -32,8 +32,8 @@ func TestSelect_usesTheToolThatMeetsTheRequirement(t *testing.T) {
 	g := NewWithT(t)
 	dir, hasTerraform := toolDir(t)
 	t.Setenv("PATH", dir)
-	t.Setenv(BinaryEnv, "")
-	version, err := tofu(t).Version(t.Context())
+	t.Setenv(Env, "")
+	version, err := (&Tool{Path: commandtest.Tofu(t)}).Version(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
 
 	for _, constraint := range []string{"", version.Number, "~> 1.6", ">= 1.6, < 2"} {
@@ -58,16 +58,6 @@ func TestSelect_usesTheToolThatMeetsTheRequirement(t *testing.T) {
 	g.Expect(filepath.Base(tool.Path)).To(Equal("tofu-1"))
 }
 
-// fakeTools returns a directory with programs that print a version, by their names.
-func fakeTools(t *testing.T, versions map[string]string) string {
-	t.Helper()
-	dir := t.TempDir()
-	for name, version := range versions {
-		NewWithT(t).Expect(os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\necho '"+version+"'\n"), 0o700)).To(Succeed())
-	}
-	return dir
-}
-
 func TestSelect_prefersTheConfiguredTool(t *testing.T) {
 	versions := map[string]string{
 		"tofu": "OpenTofu v1.10.1", "tofu-1.9.4": "OpenTofu v1.9.4", "tofu-1.10.6": "OpenTofu v1.10.6",
@@ -90,12 +80,24 @@ func TestSelect_prefersTheConfiguredTool(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
-			dir := fakeTools(t, versions)
+			dir := commandtest.FakeTools(t, versions)
 			t.Setenv("PATH", dir)
-			t.Setenv(BinaryEnv, "")
+			t.Setenv(Env, "")
 			tool, err := Select(t.Context(), tt.binary, &terraform.ToolRequirement{Product: tt.product, Version: tt.version})
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(filepath.Base(tool.Path)).To(Equal(tt.want))
 		})
 	}
+}
+
+func TestReportedInterrupt(t *testing.T) {
+	g := NewWithT(t)
+	dir := t.TempDir()
+	g.Expect(reportedInterrupt(dir)).To(BeFalse())
+	stream := filepath.Join(dir, "run", "apply.jsonl")
+	g.Expect(os.MkdirAll(filepath.Dir(stream), 0o700)).To(Succeed())
+	g.Expect(os.WriteFile(stream, []byte("{\"@message\":\"a\"}\n"), 0o600)).To(Succeed())
+	g.Expect(reportedInterrupt(dir)).To(BeFalse())
+	g.Expect(os.WriteFile(stream, []byte("{\"@message\":\"\\nInterrupt received.\\nPlease wait\"}\n"), 0o600)).To(Succeed())
+	g.Expect(reportedInterrupt(dir)).To(BeTrue())
 }

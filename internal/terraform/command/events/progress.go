@@ -1,4 +1,4 @@
-package command
+package events
 
 import (
 	"slices"
@@ -61,18 +61,18 @@ func (t *Tracker) expect(change terraform.Change) {
 func (t *Tracker) Observe(event Event) bool {
 	changed := false
 	switch applying := t.phase == terraform.PhaseApplying || t.phase == terraform.PhaseDestroying; {
-	case event.Type == eventPlanned && event.Change != nil && applying:
+	case event.Type == TypePlanned && event.Change != nil && applying:
 		before := t.total
-		t.expect(event.Change.change())
+		t.expect(event.Change.Convert())
 		changed = t.total != before
 	case event.Hook == nil:
-	case event.Type == eventApplyStart:
+	case event.Type == TypeApplyStart:
 		t.start(event)
 		changed = true
-	case event.Type == eventApplyComplete, event.Type == eventApplyErrored:
+	case event.Type == TypeApplyComplete, event.Type == TypeApplyErrored:
 		t.end(event)
 		changed = true
-	case event.Type == eventRefreshed && !applying:
+	case event.Type == TypeRefreshed && !applying:
 		t.done++
 		changed = true
 	}
@@ -93,7 +93,7 @@ func (t *Tracker) end(event Event) {
 	address, finished := event.Hook.Resource.Address, action(event.Hook.Action)
 	delete(t.current, address)
 	planned, expected := t.pending[address]
-	if event.Type == eventApplyErrored || !expected || planned == "" ||
+	if event.Type == TypeApplyErrored || !expected || planned == "" ||
 		planned == terraform.ActionReplace && finished == terraform.ActionDelete {
 		return
 	}

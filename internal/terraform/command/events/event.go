@@ -1,4 +1,6 @@
-package command
+// Package events reads what OpenTofu and Terraform print: events, diagnostics, and the
+// progress of a run.
+package events
 
 import (
 	"encoding/json"
@@ -7,18 +9,18 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 )
 
-// Event types that the engine handles. Others are only logged.
+// Types of events that the engine handles. Others are only logged.
 const (
-	eventVersion       = "version"
-	eventLog           = "log"
-	eventDiagnostic    = "diagnostic"
-	eventDrift         = "resource_drift"
-	eventPlanned       = "planned_change"
-	eventSummary       = "change_summary"
-	eventApplyStart    = "apply_start"
-	eventApplyComplete = "apply_complete"
-	eventApplyErrored  = "apply_errored"
-	eventRefreshed     = "refresh_complete"
+	TypeVersion       = "version"
+	TypeLog           = "log"
+	TypeDiagnostic    = "diagnostic"
+	TypeDrift         = "resource_drift"
+	TypePlanned       = "planned_change"
+	TypeSummary       = "change_summary"
+	TypeApplyStart    = "apply_start"
+	TypeApplyComplete = "apply_complete"
+	TypeApplyErrored  = "apply_errored"
+	TypeRefreshed     = "refresh_complete"
 )
 
 // Event is a line of the tool's -json output.
@@ -80,8 +82,8 @@ type eventDiagnosticBody struct {
 	} `json:"range"`
 }
 
-// parseEvent parses a line. It returns false if the line is not an event.
-func parseEvent(line []byte) (event Event, ok bool) {
+// Parse parses a line. It returns false if the line is not an event.
+func Parse(line []byte) (event Event, ok bool) {
 	if len(line) == 0 || line[0] != '{' {
 		return Event{}, false
 	}
@@ -91,7 +93,8 @@ func parseEvent(line []byte) (event Event, ok bool) {
 	return event, true
 }
 
-func (c *eventChange) change() terraform.Change {
+// Convert returns the change as CAPT reports it.
+func (c *eventChange) Convert() terraform.Change {
 	change := terraform.Change{
 		Address: c.Resource.Address,
 		Type:    c.Resource.Type,

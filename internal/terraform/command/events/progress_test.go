@@ -1,4 +1,4 @@
-package command
+package events
 
 import (
 	"bytes"
@@ -21,7 +21,7 @@ func recorded(t *testing.T, name string) []Event {
 	}
 	var events []Event
 	for line := range bytes.Lines(data) {
-		event, ok := parseEvent(line)
+		event, ok := Parse(line)
 		if !ok {
 			t.Fatalf("%s: not an event: %s", name, line)
 		}
@@ -82,7 +82,7 @@ func TestTracker_listsResourcesInProgress(t *testing.T) {
 		{Address: "data.x.y", Action: terraform.ActionRead},
 	})
 	since := time.Date(2026, 11, 15, 2, 0, 0, 0, time.UTC)
-	g.Expect(tracker.Observe(Event{Type: eventApplyStart, Time: since, Hook: &eventHook{
+	g.Expect(tracker.Observe(Event{Type: TypeApplyStart, Time: since, Hook: &eventHook{
 		Resource: eventResource{Address: "terraform_data.a"}, Action: "create",
 	}})).To(BeTrue())
 	g.Expect(tracker.Progress()).To(Equal(terraform.Progress{
@@ -90,28 +90,4 @@ func TestTracker_listsResourcesInProgress(t *testing.T) {
 		Current: []terraform.ResourceProgress{{Address: "terraform_data.a", Action: terraform.ActionCreate, Since: since}},
 	}))
 	g.Expect(tracker.Observe(Event{Type: "log"})).To(BeFalse())
-}
-
-func TestPlanResult_summarisesTheEventStream(t *testing.T) {
-	g := NewWithT(t)
-	result := &PlanResult{HasChanges: true}
-	for _, event := range recorded(t, "plan-replace.jsonl") {
-		result.observe(event)
-	}
-	result.finish()
-	g.Expect(result.Summary).To(Equal(terraform.PlanSummary{
-		Add: 2, Change: 1, Destroy: 2,
-		Changes: []terraform.Change{
-			{Address: "terraform_data.fails[0]", Action: terraform.ActionCreate, Type: "terraform_data"},
-			{Address: "terraform_data.gone[1]", Action: terraform.ActionDelete, Type: "terraform_data", Reason: "delete_because_count_index"},
-			{Address: "terraform_data.kept", Action: terraform.ActionUpdate, Type: "terraform_data"},
-			{Address: "terraform_data.replaced", Action: terraform.ActionReplace, Type: "terraform_data", Reason: "cannot_update"},
-		},
-	}))
-
-	drifted := &PlanResult{}
-	for _, event := range recorded(t, "plan-drift.jsonl") {
-		drifted.observe(event)
-	}
-	g.Expect(drifted.Drift).To(Equal([]terraform.Change{{Address: "local_file.f", Action: terraform.ActionDelete, Type: "local_file"}}))
 }

@@ -1,4 +1,4 @@
-package command
+package binary
 
 import (
 	"bytes"
@@ -93,6 +93,11 @@ func (t *Tool) AwaitEnd(ctx context.Context, dir string, others func() (bool, er
 	}
 }
 
+// InterruptReceived is in the message of a tool that was interrupted.
+const InterruptReceived = "Interrupt received"
+
+const pollInterval = 50 * time.Millisecond
+
 // reportedInterrupt reports whether the output of a command in the directory says
 // that it was interrupted, by the engine or by another process.
 func reportedInterrupt(dir string) bool {
@@ -102,7 +107,7 @@ func reportedInterrupt(dir string) bool {
 	}
 	return slices.ContainsFunc(streams, func(path string) bool {
 		content, err := os.ReadFile(path)
-		return err == nil && bytes.Contains(content, []byte(interruptReceived))
+		return err == nil && bytes.Contains(content, []byte(InterruptReceived))
 	})
 }
 
