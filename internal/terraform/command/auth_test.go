@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	. "github.com/onsi/gomega"
 
@@ -29,7 +30,7 @@ import (
 const moduleToken = "hunter2-token-hunter2"
 
 // trust makes git and the tool trust the certificate of a server.
-func trust(t *testing.T, server *httptest.Server) {
+func trust(t testing.TB, server *httptest.Server) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "ca.pem")
 	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
@@ -44,13 +45,19 @@ func gitServer(t *testing.T, root string) *httptest.Server {
 	git, err := exec.LookPath("git")
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	backend := &cgi.Handler{Path: git, Args: []string{"http-backend"}, Env: []string{"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1"}, Stderr: io.Discard}
+	return guarded(t, "git", backend)
+}
+
+// guarded serves over TLS what needs the token of a user.
+func guarded(t *testing.T, user string, handler http.Handler) *httptest.Server {
+	t.Helper()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if user, password, _ := r.BasicAuth(); user != "git" || password != moduleToken {
-			w.Header().Set("WWW-Authenticate", `Basic realm="git"`)
+		if name, password, _ := r.BasicAuth(); name != user || password != moduleToken {
+			w.Header().Set("WWW-Authenticate", `Basic realm="test"`)
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}
-		backend.ServeHTTP(w, r)
+		handler.ServeHTTP(w, r)
 	}))
 	t.Cleanup(server.Close)
 	trust(t, server)
@@ -121,12 +128,9 @@ func TestPrepare_fetchesVersionsFromARegistryWithAToken(t *testing.T) {
 	versions := `{"version":"1.1.0"},{"version":"1.2.0"},{"version":"2.0.0"}`
 	var module bytes.Buffer
 	zip := gzip.NewWriter(&module)
-	archive := tar.NewWriter(zip)
-	text := `output "v" { value = "registry" }`
-	g.Expect(archive.WriteHeader(&tar.Header{Name: "main.tf", Mode: 0o600, Size: int64(len(text))})).To(Succeed())
-	_, err := archive.Write([]byte(text))
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(archive.Close()).To(Succeed())
+	packed := tar.NewWriter(zip)
+	g.Expect(packed.AddFS(fstest.MapFS{"main.tf": {Data: []byte(`output "v" { value = "registry" }`)}})).To(Succeed())
+	g.Expect(packed.Close()).To(Succeed())
 	g.Expect(zip.Close()).To(Succeed())
 	served := http.NewServeMux()
 	served.HandleFunc("/.well-known/terraform.json", func(w http.ResponseWriter, _ *http.Request) {

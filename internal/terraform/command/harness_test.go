@@ -80,16 +80,23 @@ func values(of map[string]string) map[string]json.RawMessage {
 	return encoded
 }
 
+// planned prepares and plans.
+func planned(ctx context.Context, t testing.TB, w *Workdir, request *terraform.Request) *Session {
+	t.Helper()
+	g := NewWithT(t)
+	session, err := Prepare(ctx, w, request)
+	g.Expect(err).NotTo(HaveOccurred())
+	_, err = session.Plan(ctx, PlanOptions{Out: w.PlanFile()})
+	g.Expect(err).NotTo(HaveOccurred())
+	return session
+}
+
 // apply prepares, plans and applies. It returns the state.
 func apply(t testing.TB, w *Workdir, request *terraform.Request) (*Session, *statefile.State) {
 	t.Helper()
-	g := NewWithT(t)
-	session, err := Prepare(context.Background(), w, request)
-	g.Expect(err).NotTo(HaveOccurred())
-	_, err = session.Plan(context.Background(), PlanOptions{Out: w.PlanFile()})
-	g.Expect(err).NotTo(HaveOccurred())
-	_, err = session.Apply(context.Background(), w.PlanFile(), nil)
-	g.Expect(err).NotTo(HaveOccurred())
+	session := planned(context.Background(), t, w, request)
+	_, err := session.Apply(context.Background(), w.PlanFile(), nil)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	return session, localStateOf(t, w, session)
 }
 

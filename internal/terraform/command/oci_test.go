@@ -31,18 +31,7 @@ import (
 // ociRegistry is a registry over TLS that wants a password.
 func ociRegistry(t *testing.T) *httptest.Server {
 	t.Helper()
-	images := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
-	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if user, password, _ := r.BasicAuth(); user != "u" || password != moduleToken {
-			w.Header().Set("WWW-Authenticate", `Basic realm="registry"`)
-			w.WriteHeader(http.StatusUnauthorized)
-			return
-		}
-		images.ServeHTTP(w, r)
-	}))
-	t.Cleanup(server.Close)
-	trust(t, server)
-	return server
+	return guarded(t, "u", registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 }
 
 // pushModule pushes a module package of OpenTofu, and returns its digest.

@@ -3,7 +3,6 @@ package command
 import (
 	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -62,26 +61,10 @@ func TestPrepare_initialisesOnlyAfterChanges(t *testing.T) {
 		_, err = session.Plan(ctx, PlanOptions{})
 		g.Expect(err).NotTo(HaveOccurred(), step.name)
 	}
-	NewWithT(t).Expect(grep(t, w.Cache, "s3cr3t")).To(BeEmpty(), "credentials and values are not shared")
+	// Credentials and values are not shared, and are removed.
+	expectNowhere(t, w.Cache, "s3cr3t")
 	NewWithT(t).Expect(w.Scrub()).To(Succeed())
-	NewWithT(t).Expect(grep(t, w.Dir, "s3cr3t")).To(BeEmpty(), "credentials and values are removed")
-}
-
-func grep(t *testing.T, dir, text string) []string {
-	t.Helper()
-	var found []string
-	err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		content, err := os.ReadFile(path)
-		if err == nil && strings.Contains(string(content), text) {
-			found = append(found, path)
-		}
-		return err
-	})
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	return found
+	expectNowhere(t, w.Dir, "s3cr3t")
 }
 
 func TestPrepare_removesFilesOfThePreviousRequest(t *testing.T) {
@@ -105,7 +88,7 @@ func TestPrepare_removesFilesOfThePreviousRequest(t *testing.T) {
 // another module of the repository and has its own variable file.
 func repository(t *testing.T) (dir, commit string) {
 	t.Helper()
-	dir = t.TempDir()
+	b := &branch{NewWithT(t), t.TempDir()}
 	for name, content := range map[string]string{
 		"modules/m/main.tf":          echo + "\nmodule \"n\" {\n  source = \"../n\"\n}\noutput \"n\" { value = module.n.n }\nvariable \"w\" {}\noutput \"w\" { value = var.w }\n",
 		"modules/m/terraform.tfvars": "v = \"from the file\"\nw = \"from the first file\"\n",
@@ -113,28 +96,12 @@ func repository(t *testing.T) (dir, commit string) {
 		"modules/n/main.tf":          `output "n" { value = "neighbour" }`,
 		"README.md":                  "not a module",
 	} {
-		if err := writeFile(filepath.Join(dir, name), []byte(content)); err != nil {
-			t.Fatal(err)
-		}
+		b.Expect(writeFile(filepath.Join(b.dir, name), []byte(content))).To(Succeed())
 	}
-	for _, args := range [][]string{
-		{"init", "-q"},
-		{"add", "."},
-		{"-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false", "commit", "-q", "-m", "m"},
-	} {
-		cmd := exec.Command("git", args...)
-		cmd.Dir = dir
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("git %v: %v: %s", args, err, out)
-		}
-	}
-	cmd := exec.Command("git", "rev-parse", "HEAD")
-	cmd.Dir = dir
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return dir, strings.TrimSpace(string(out))
+	b.git("init", "-q")
+	b.git("add", ".")
+	b.git("commit", "-q", "-m", "m")
+	return b.dir, b.git("rev-parse", "HEAD")
 }
 
 func TestPrepare_fetchesRemoteModules(t *testing.T) {

@@ -57,10 +57,7 @@ func TestApply_interruptedKeepsTheResourcesCreatedSoFar(t *testing.T) {
 		defer cancel(nil)
 		w, log := workdir(t, tool)
 		dir := t.TempDir()
-		session, err := Prepare(ctx, w, slowRequest(dir))
-		g.Expect(err).NotTo(HaveOccurred())
-		_, err = session.Plan(ctx, PlanOptions{Out: w.PlanFile()})
-		g.Expect(err).NotTo(HaveOccurred())
+		session := planned(ctx, t, w, slowRequest(dir))
 		done := make(chan error)
 		go func() {
 			_, err := session.Apply(ctx, w.PlanFile(), nil)

@@ -3,7 +3,6 @@ package command
 import (
 	"archive/zip"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -80,9 +79,7 @@ func mirror(t testing.TB, host, installed string) (*atomic.Int32, string) {
 	})
 	server := httptest.NewTLSServer(mux)
 	t.Cleanup(server.Close)
-	certificate := filepath.Join(dir, "ca.pem")
-	g.Expect(os.WriteFile(certificate, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600)).To(Succeed())
-	t.Setenv("SSL_CERT_FILE", certificate)
+	trust(t, server)
 	config := filepath.Join(dir, "tofu.tfrc")
 	g.Expect(os.WriteFile(config, fmt.Appendf(nil, "provider_installation {\n  network_mirror {\n    url = %q\n  }\n}\n", server.URL+"/"), 0o600)).To(Succeed())
 	return downloads, config

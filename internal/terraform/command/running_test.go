@@ -86,10 +86,7 @@ func TestApply_isNotInterruptedTwice(t *testing.T) {
 		defer cancel()
 		w, log := workdir(t, tool)
 		dir := t.TempDir()
-		session, err := Prepare(ctx, w, slowRequest(dir))
-		g.Expect(err).NotTo(HaveOccurred())
-		_, err = session.Plan(ctx, PlanOptions{Out: w.PlanFile()})
-		g.Expect(err).NotTo(HaveOccurred())
+		session := planned(ctx, t, w, slowRequest(dir))
 		done := make(chan error, 1)
 		go func() {
 			_, err := session.Apply(ctx, w.PlanFile(), nil)

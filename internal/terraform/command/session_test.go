@@ -182,11 +182,8 @@ func TestSession_masksTheSecretsOfTheRequest(t *testing.T) {
 }`)
 	request.Env = map[string]string{"TOKEN": "s3cr3t-and-long"}
 	request.SecretEnv = []string{"TOKEN"}
-	session, err := Prepare(context.Background(), w, request)
-	g.Expect(err).NotTo(HaveOccurred())
-	_, err = session.Plan(context.Background(), PlanOptions{Out: w.PlanFile()})
-	g.Expect(err).NotTo(HaveOccurred())
-	_, err = session.Apply(context.Background(), w.PlanFile(), nil)
+	session := planned(context.Background(), t, w, request)
+	_, err := session.Apply(context.Background(), w.PlanFile(), nil)
 	g.Expect(err).To(MatchError(ContainSubstring("token=(sensitive value)")))
 	g.Expect(err).NotTo(MatchError(ContainSubstring("s3cr3t")))
 	g.Expect(log.String()).To(ContainSubstring("token=(sensitive value)"))
@@ -230,10 +227,7 @@ func TestSession_reportsTheHolderOfTheLock(t *testing.T) {
     command = "sleep 600"
   }
 }`)
-		session, err := Prepare(ctx, w, request)
-		g.Expect(err).NotTo(HaveOccurred())
-		_, err = session.Plan(ctx, PlanOptions{Out: w.PlanFile()})
-		g.Expect(err).NotTo(HaveOccurred())
+		session := planned(ctx, t, w, request)
 		done := make(chan error)
 		go func() {
 			_, err := session.Apply(ctx, w.PlanFile(), nil)
@@ -243,7 +237,7 @@ func TestSession_reportsTheHolderOfTheLock(t *testing.T) {
 
 		other := *session
 		other.RunDir = t.TempDir()
-		_, err = other.Plan(context.Background(), PlanOptions{})
+		_, err := other.Plan(context.Background(), PlanOptions{})
 		failure := AsFailure(err)
 		g.Expect(failure).NotTo(BeNil())
 		g.Expect(failure.Class).To(Equal(terraform.ClassLockHeld))
@@ -275,10 +269,7 @@ output "name" { value = terraform_data.a.output.name }
 			return request
 		}
 		apply(t, w, module("one"))
-		session, err := Prepare(ctx, w, module("two"))
-		g.Expect(err).NotTo(HaveOccurred())
-		_, err = session.Plan(ctx, PlanOptions{Out: w.PlanFile()})
-		g.Expect(err).NotTo(HaveOccurred())
+		session := planned(ctx, t, w, module("two"))
 
 		var found []change.Entry
 		shown, err := session.ShowPlan(ctx, w.PlanFile())
