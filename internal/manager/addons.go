@@ -2,7 +2,6 @@ package manager
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,13 +28,10 @@ func setupAddons(ctx context.Context, mgr ctrl.Manager, o *Options, objects cach
 	if o.ReadCharts {
 		known = charts{cache: chart.NewCache(chart.Fetcher{Policy: o.Network.charts(), MaxIndex: maxChartIndex, Timeout: maxChartFetch}, clock.RealClock{})}
 	}
-	if err := (&captaddon.Reconciler{
+	return adding("CAPTAddon", (&captaddon.Reconciler{
 		Client: mgr.GetClient(), Live: reader, Metadata: objects, Clusters: clusters, Grants: o.grants(mgr), Versions: matrix, Charts: known, ChartHosts: o.Network.charts(),
 		WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-addon"), Now: time.Now,
-	}).SetupWithManager(ctx, mgr, controller.Options{MaxConcurrentReconciles: o.Concurrency}); err != nil {
-		return fmt.Errorf("adding CAPTAddon: %w", err)
-	}
-	return nil
+	}).SetupWithManager(ctx, mgr, controller.Options{MaxConcurrentReconciles: o.Concurrency}))
 }
 
 // charts reads charts from the repositories that add-ons name.

@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -55,6 +56,14 @@ func setupControllers(ctx context.Context, mgr ctrl.Manager, o *Options) error {
 	return nil
 }
 
+// adding returns the error of a controller that cannot be added, if any.
+func adding(kind string, err error) error {
+	if err != nil {
+		return fmt.Errorf("adding %s: %w", kind, err)
+	}
+	return nil
+}
+
 // setupEngine adds the controllers of workspaces and of what belongs to them.
 func setupEngine(ctx context.Context, mgr ctrl.Manager, o *Options, objects cache.Cache, reader client.Reader) error {
 	exits := make(chan event.GenericEvent, 1<<12)
@@ -100,25 +109,20 @@ func setupTemplates(ctx context.Context, mgr ctrl.Manager, o *Options, objects c
 		},
 	}
 	options := controller.Options{MaxConcurrentReconciles: o.Concurrency}
-	if err := (&workspacetemplate.Reconciler{
-		Client: mgr.GetClient(), Usage: users,
-		WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-template"),
-	}).SetupWithManager(mgr, options); err != nil {
-		return fmt.Errorf("adding WorkspaceTemplate: %w", err)
-	}
-	if err := (&workspaceproviderconfig.Reconciler{
-		Client: mgr.GetClient(), Reader: reader, Metadata: objects, Usage: users,
-		WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-provider-config"),
-	}).SetupWithManager(ctx, mgr, options); err != nil {
-		return fmt.Errorf("adding WorkspaceProviderConfig: %w", err)
-	}
-	if err := (&workspacenotification.Reconciler{
-		Client: mgr.GetClient(), Reader: reader, Metadata: objects, Network: o.Network.notifications(),
-		WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-notification"), Now: time.Now,
-	}).SetupWithManager(ctx, mgr, options); err != nil {
-		return fmt.Errorf("adding WorkspaceNotification: %w", err)
-	}
-	return nil
+	return errors.Join(
+		adding("WorkspaceTemplate", (&workspacetemplate.Reconciler{
+			Client: mgr.GetClient(), Usage: users,
+			WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-template"),
+		}).SetupWithManager(mgr, options)),
+		adding("WorkspaceProviderConfig", (&workspaceproviderconfig.Reconciler{
+			Client: mgr.GetClient(), Reader: reader, Metadata: objects, Usage: users,
+			WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-provider-config"),
+		}).SetupWithManager(ctx, mgr, options)),
+		adding("WorkspaceNotification", (&workspacenotification.Reconciler{
+			Client: mgr.GetClient(), Reader: reader, Metadata: objects, Network: o.Network.notifications(),
+			WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-notification"), Now: time.Now,
+		}).SetupWithManager(ctx, mgr, options)),
+	)
 }
 
 // runners returns the executors that this manager can use. The job executor is

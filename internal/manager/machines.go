@@ -2,7 +2,7 @@ package manager
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"time"
 
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
@@ -22,43 +22,31 @@ import (
 // machine pools.
 func setupMachines(ctx context.Context, mgr ctrl.Manager, o *Options, workspaces *workspace.Keeper, clusters clustercache.ClusterCache) error {
 	options := controller.Options{MaxConcurrentReconciles: o.Concurrency}
-	if err := (&captmachine.Reconciler{
-		Client: mgr.GetClient(), Workspaces: workspaces, Clusters: clusters,
-		WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-machine"), Now: time.Now,
-	}).SetupWithManager(ctx, mgr, options); err != nil {
-		return fmt.Errorf("adding CAPTMachine: %w", err)
-	}
-	if err := (&captmachinepool.Reconciler{
-		Client: mgr.GetClient(), Workspaces: workspaces, Clusters: clusters,
-		WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-machine-pool"), Now: time.Now,
-	}).SetupWithManager(ctx, mgr, options); err != nil {
-		return fmt.Errorf("adding CAPTMachinePool: %w", err)
-	}
-	if err := (&captmachinetemplate.Reconciler{Client: mgr.GetClient(), WatchFilter: o.WatchFilter}).SetupWithManager(mgr, options); err != nil {
-		return fmt.Errorf("adding CAPTMachineTemplate: %w", err)
-	}
-	if err := (&captmachineset.Reconciler{
-		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Clusters: clusters,
-		WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-machine-set"), Now: time.Now,
-	}).SetupWithManager(ctx, mgr, options); err != nil {
-		return fmt.Errorf("adding CAPTMachineSet: %w", err)
-	}
-	if err := (&captmachinedeployment.Reconciler{
-		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Workspaces: workspaces,
-		WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-machine-deployment"), Now: time.Now,
-	}).SetupWithManager(ctx, mgr, options); err != nil {
-		return fmt.Errorf("adding CAPTMachineDeployment: %w", err)
-	}
-	return nil
+	return errors.Join(
+		adding("CAPTMachine", (&captmachine.Reconciler{
+			Client: mgr.GetClient(), Workspaces: workspaces, Clusters: clusters,
+			WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-machine"), Now: time.Now,
+		}).SetupWithManager(ctx, mgr, options)),
+		adding("CAPTMachinePool", (&captmachinepool.Reconciler{
+			Client: mgr.GetClient(), Workspaces: workspaces, Clusters: clusters,
+			WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-machine-pool"), Now: time.Now,
+		}).SetupWithManager(ctx, mgr, options)),
+		adding("CAPTMachineTemplate", (&captmachinetemplate.Reconciler{Client: mgr.GetClient(), WatchFilter: o.WatchFilter}).SetupWithManager(mgr, options)),
+		adding("CAPTMachineSet", (&captmachineset.Reconciler{
+			Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Clusters: clusters,
+			WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-machine-set"), Now: time.Now,
+		}).SetupWithManager(ctx, mgr, options)),
+		adding("CAPTMachineDeployment", (&captmachinedeployment.Reconciler{
+			Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Workspaces: workspaces,
+			WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-machine-deployment"), Now: time.Now,
+		}).SetupWithManager(ctx, mgr, options)),
+	)
 }
 
 // setupBootstrap adds the controller of bootstrap data.
 func setupBootstrap(mgr ctrl.Manager, o *Options) error {
-	if err := (&captbootstrapconfig.Reconciler{
+	return adding("CAPTBootstrapConfig", (&captbootstrapconfig.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(),
 		WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-bootstrap"),
-	}).SetupWithManager(mgr, controller.Options{MaxConcurrentReconciles: o.Concurrency}); err != nil {
-		return fmt.Errorf("adding CAPTBootstrapConfig: %w", err)
-	}
-	return nil
+	}).SetupWithManager(mgr, controller.Options{MaxConcurrentReconciles: o.Concurrency}))
 }

@@ -44,6 +44,7 @@ type objectMetrics struct {
 	synced   func() bool
 
 	lock         sync.Mutex
+	vectors      []*prometheus.GaugeVec
 	deletions    *prometheus.GaugeVec
 	failing      *prometheus.GaugeVec
 	runs         *prometheus.GaugeVec
@@ -55,31 +56,14 @@ type objectMetrics struct {
 
 // newObjectMetrics returns the metrics of the kinds that the manager reconciles.
 func newObjectMetrics(reader client.Reader, scheme *runtime.Scheme, o *Options, synced *cachesSynced) *objectMetrics {
-	m := &objectMetrics{
-		reader: reader, scheme: scheme, kinds: o.reconciled(), synced: synced.Load,
-		certDirs: map[string]string{},
-		deletions: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "capt_deletion_timestamp_seconds", Help: "When the deletion of an object began, for each object that is being deleted.",
-		}, []string{"kind", "namespace", "name"}),
-		failing: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "capt_workspace_failing", Help: "1 for each workspace whose latest run failed and is not retried, or whose runs have failed six times in a row, by the reason.",
-		}, []string{"namespace", "name", "reason"}),
-		runs: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "capt_run_start_timestamp_seconds", Help: "When the current run of a workspace was created, for each run that has not ended.",
-		}, []string{"namespace", "name"}),
-		drifted: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "capt_drifted_resources", Help: "Number of resources that differ from the state.",
-		}, []string{"namespace", "name"}),
-		driftUnknown: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "capt_drift_check_failing", Help: "1 for each workspace whose drift checks fail, also those that were repeated soon.",
-		}, []string{"namespace", "name"}),
-		kubeconfigs: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "capt_kubeconfig_expiry_timestamp_seconds", Help: "When the kubeconfig of a control plane expires, by the source of the kubeconfig. CAPT renews those of the source EKS.",
-		}, []string{"namespace", "name", "source"}),
-		certificates: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "capt_certificate_expiry_timestamp_seconds", Help: "When a certificate of the manager expires, by its use.",
-		}, []string{"use"}),
-	}
+	m := &objectMetrics{reader: reader, scheme: scheme, kinds: o.reconciled(), synced: synced.Load, certDirs: map[string]string{}}
+	m.deletions = m.gauge("capt_deletion_timestamp_seconds", "When the deletion of an object began, for each object that is being deleted.", "kind", "namespace", "name")
+	m.failing = m.gauge("capt_workspace_failing", "1 for each workspace whose latest run failed and is not retried, or whose runs have failed six times in a row, by the reason.", "namespace", "name", "reason")
+	m.runs = m.gauge("capt_run_start_timestamp_seconds", "When the current run of a workspace was created, for each run that has not ended.", "namespace", "name")
+	m.drifted = m.gauge("capt_drifted_resources", "Number of resources that differ from the state.", "namespace", "name")
+	m.driftUnknown = m.gauge("capt_drift_check_failing", "1 for each workspace whose drift checks fail, also those that were repeated soon.", "namespace", "name")
+	m.kubeconfigs = m.gauge("capt_kubeconfig_expiry_timestamp_seconds", "When the kubeconfig of a control plane expires, by the source of the kubeconfig. CAPT renews those of the source EKS.", "namespace", "name", "source")
+	m.certificates = m.gauge("capt_certificate_expiry_timestamp_seconds", "When a certificate of the manager expires, by its use.", "use")
 	if o.WebhookPort != 0 {
 		m.certDirs["webhooks"] = o.WebhookCertDir
 	}
@@ -87,6 +71,13 @@ func newObjectMetrics(reader client.Reader, scheme *runtime.Scheme, o *Options, 
 		m.certDirs["metrics"] = dir
 	}
 	return m
+}
+
+// gauge adds a metric.
+func (m *objectMetrics) gauge(name, help string, labels ...string) *prometheus.GaugeVec {
+	vector := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
+	m.vectors = append(m.vectors, vector)
+	return vector
 }
 
 // registerObjectMetrics replaces the metrics of an earlier manager in the same process.
@@ -117,7 +108,7 @@ func (o *Options) reconciled() []client.ObjectList {
 
 // Describe implements prometheus.Collector.
 func (m *objectMetrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, vector := range m.vectors() {
+	for _, vector := range m.vectors {
 		vector.Describe(ch)
 	}
 }
@@ -126,7 +117,7 @@ func (m *objectMetrics) Describe(ch chan<- *prometheus.Desc) {
 func (m *objectMetrics) Collect(ch chan<- prometheus.Metric) {
 	m.lock.Lock()
 	defer m.lock.Unlock()
-	for _, vector := range m.vectors() {
+	for _, vector := range m.vectors {
 		vector.Reset()
 	}
 	m.readCertificates()
@@ -139,13 +130,9 @@ func (m *objectMetrics) Collect(ch chan<- prometheus.Metric) {
 			}
 		}
 	}
-	for _, vector := range m.vectors() {
+	for _, vector := range m.vectors {
 		vector.Collect(ch)
 	}
-}
-
-func (m *objectMetrics) vectors() []*prometheus.GaugeVec {
-	return []*prometheus.GaugeVec{m.deletions, m.failing, m.runs, m.drifted, m.driftUnknown, m.kubeconfigs, m.certificates}
 }
 
 // readObjects sets the metrics of the objects of a kind. It changes none of them, so they
