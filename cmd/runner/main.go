@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime"
-	"runtime/debug"
 	"strings"
 	"syscall"
 
@@ -28,7 +26,6 @@ func main() {
 	if os.Getpid() == 1 {
 		os.Exit(runInit())
 	}
-	delayCollection()
 	// One signal stops a run gracefully. Further signals must have no effect, so
 	// that an apply can complete its operations.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
@@ -37,19 +34,6 @@ func main() {
 		fmt.Fprintln(os.Stderr, "runner:", err)
 		os.Exit(1)
 	}
-}
-
-// delayCollection lets the heap grow to 16 MiB before it is collected for the first time.
-// Small runs end before that.
-func delayCollection() {
-	const first = 400
-	percent := debug.SetGCPercent(first)
-	if percent < 0 || percent >= first {
-		debug.SetGCPercent(percent)
-		return
-	}
-	collected := new([64]byte)
-	runtime.SetFinalizer(collected, func(*[64]byte) { debug.SetGCPercent(percent) })
 }
 
 func run(ctx context.Context) error {

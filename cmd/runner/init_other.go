@@ -1,6 +1,0 @@
-//go:build !linux
-
-package main
-
-// runInit is never called: containers run Linux.
-func runInit() int { return 1 }
