@@ -1,13 +1,10 @@
 package command
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -16,8 +13,6 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/appthrust/capt/internal/terraform"
-	"github.com/appthrust/capt/internal/terraform/command/binary"
-	"github.com/appthrust/capt/internal/testenv/waits"
 )
 
 // slowModule creates one resource at once, a second one that takes until the file
@@ -48,35 +43,6 @@ func slowRequest(dir string) *terraform.Request {
 	request := inline(slowModule)
 	request.Variables = values(map[string]string{"dir": dir})
 	return request
-}
-
-func TestApply_interruptedKeepsTheResourcesCreatedSoFar(t *testing.T) {
-	eachTool(t, func(t *testing.T, tool *binary.Tool) {
-		g := NewWithT(t)
-		ctx, cancel := context.WithCancelCause(context.Background())
-		defer cancel(nil)
-		w, log := workdir(t, tool)
-		dir := t.TempDir()
-		session := planned(ctx, t, w, slowRequest(dir))
-		done := make(chan error)
-		go func() {
-			_, err := session.Apply(ctx, w.PlanFile(), nil)
-			done <- err
-		}()
-		g.Eventually(log.String).Should(ContainSubstring("terraform_data.slow: Creating"))
-		g.Eventually(func() ([]byte, error) { return os.ReadFile(filepath.Join(dir, "created")) }).Should(ContainSubstring("slow"))
-		cancel(errors.New("cancelled by the user"))
-
-		failure := AsFailure(<-done)
-		g.Expect(failure).NotTo(BeNil())
-		g.Expect(failure.Interrupted).To(BeTrue())
-		g.Expect(failure.Killed).To(BeFalse())
-		g.Expect(failure.Outcome()).To(Equal(terraform.OutcomeInterrupted))
-		g.Expect(failure.Class).To(Equal(terraform.ClassTransient))
-		state := localStateOf(t, w, session)
-		g.Expect(state.Addresses).To(ContainElement("terraform_data.first"))
-		g.Expect(state.Addresses).NotTo(ContainElement("terraform_data.last"))
-	})
 }
 
 func TestPlan_timesOut(t *testing.T) {
@@ -135,63 +101,4 @@ func TestRun_reportsAMissingBinary(t *testing.T) {
 	g := NewWithT(t)
 	_, err := call{path: "/does/not/exist", poll: func(bool) {}}.run(context.Background())
 	g.Expect(err).To(MatchError(os.ErrNotExist))
-}
-
-const helperEnv = "CAPT_TEST_ENGINE"
-
-// TestEngineHelper is not a test but the engine that the next test kills.
-func TestEngineHelper(t *testing.T) {
-	dir := os.Getenv(helperEnv)
-	if dir == "" {
-		t.Skip("runs only as a child of TestApply_survivesTheDeathOfTheEngine")
-	}
-	w := &Workdir{Tool: &binary.Tool{Path: os.Getenv(binary.Env)}, Dir: filepath.Join(dir, "work"), Log: os.Stdout}
-	session, err := Prepare(context.Background(), w, slowRequest(dir))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := session.Plan(context.Background(), PlanOptions{Out: w.PlanFile()}); err != nil {
-		t.Fatal(err)
-	}
-	_, err = session.Apply(context.Background(), w.PlanFile(), nil)
-	t.Fatal("the engine was not killed: ", err)
-}
-
-func TestApply_survivesTheDeathOfTheEngine(t *testing.T) {
-	eachTool(t, func(t *testing.T, tool *binary.Tool) {
-		g := NewWithT(t)
-		dir := t.TempDir()
-		engine := exec.Command(os.Args[0], "-test.run=^TestEngineHelper$", "-test.v")
-		engine.Env = append(os.Environ(), helperEnv+"="+dir, binary.Env+"="+tool.Path)
-		out, err := engine.StdoutPipe()
-		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(engine.Start()).To(Succeed())
-		go func() {
-			for lines := bufio.NewScanner(out); lines.Scan(); {
-				_ = lines.Text()
-			}
-		}()
-		g.Eventually(func() ([]byte, error) { return os.ReadFile(filepath.Join(dir, "created")) }).Should(ContainSubstring("slow"))
-		work := filepath.Join(dir, "work")
-		g.Expect(tool.Running(work)).To(HaveLen(1))
-		g.Expect(engine.Process.Kill()).To(Succeed())
-		_ = engine.Wait()
-
-		g.Expect(tool.AwaitEnd(context.Background(), work, nil, waits.Timeout)).To(Succeed())
-		w := &Workdir{Tool: tool, Dir: work, Log: &syncBuffer{}}
-		request := slowRequest(dir)
-		g.Expect(os.WriteFile(filepath.Join(dir, "go"), nil, 0o600)).To(Succeed())
-		session, err := Prepare(context.Background(), w, request)
-		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(session.InitRan).To(BeFalse(), "the directory is still warm")
-		state := localStateOf(t, w, session)
-		g.Expect(state.Addresses).To(ContainElement("terraform_data.first"), "the tool saved its state after the engine's death")
-		g.Expect(exists(filepath.Join(work, ".terraform.tfstate.lock.info"))).To(BeFalse(), "no lock remains")
-
-		_, err = session.Plan(context.Background(), PlanOptions{Out: w.PlanFile()})
-		g.Expect(err).NotTo(HaveOccurred())
-		_, err = session.Apply(context.Background(), w.PlanFile(), nil)
-		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(localStateOf(t, w, session).Addresses).To(ConsistOf("terraform_data.first", "terraform_data.slow", "terraform_data.last"))
-	})
 }

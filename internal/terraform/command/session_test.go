@@ -192,30 +192,6 @@ func TestSession_masksTheSecretsOfTheRequest(t *testing.T) {
 	g.Expect(w.runDir()).NotTo(BeADirectory())
 }
 
-func TestSession_doesNotPassTheCredentialsOfTheEngineToTheTool(t *testing.T) {
-	g := NewWithT(t)
-	t.Setenv("AWS_SECRET_ACCESS_KEY", "of-the-manager")
-	t.Setenv("AWS_ROLE_ARN", "arn:of-the-pod")
-	t.Setenv("TF_LOG", "trace")
-	t.Setenv("TF_WORKSPACE", "elsewhere")
-	t.Setenv("TF_CLI_CONFIG_FILE", "/does/not/exist")
-	w, _ := workdir(t, tofu(t))
-	w.Inherit = []string{"AWS_ROLE_*"}
-	request := inline(`
-resource "terraform_data" "a" {
-  provisioner "local-exec" {
-    command = "env > $OUT"
-  }
-}`)
-	out := filepath.Join(t.TempDir(), "env")
-	request.Env = map[string]string{"OUT": out, "AWS_REGION": "eu-west-1"}
-	apply(t, w, request)
-	env, err := os.ReadFile(out)
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(string(env)).To(And(ContainSubstring("AWS_REGION=eu-west-1"), ContainSubstring("AWS_ROLE_ARN=arn:of-the-pod")))
-	g.Expect(string(env)).NotTo(Or(ContainSubstring("of-the-manager"), ContainSubstring("TF_LOG"), ContainSubstring("elsewhere")))
-}
-
 func TestSession_reportsTheHolderOfTheLock(t *testing.T) {
 	eachTool(t, func(t *testing.T, tool *binary.Tool) {
 		g := NewWithT(t)

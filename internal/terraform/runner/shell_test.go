@@ -80,6 +80,22 @@ func (f *shellFixture) fail(text string) {
 	}
 }
 
+// endedShell is what a shell returned.
+type endedShell struct {
+	Result *terraform.Result
+	Err    error
+}
+
+// start opens the shell, and sends what it returned.
+func (f *shellFixture) start(ctx context.Context) <-chan endedShell {
+	done := make(chan endedShell, 1)
+	go func() {
+		result, err := Shell(ctx, f.config, f.request, f.options)
+		done <- endedShell{result, err}
+	}()
+	return done
+}
+
 func (f *shellFixture) holder(g Gomega) any {
 	f.api.mu.Lock()
 	defer f.api.mu.Unlock()
@@ -112,24 +128,16 @@ func TestShell_endsWhenTheUserGivesUp(t *testing.T) {
 		f.fail("secrets")
 		return os.WriteFile(session.StateFile(), []byte(twoResources), 0o600)
 	}
-	type ended struct {
-		result *terraform.Result
-		err    error
-	}
-	done := make(chan ended, 1)
-	go func() {
-		result, err := Shell(t.Context(), f.config, f.request, f.options)
-		done <- ended{result, err}
-	}()
+	done := f.start(t.Context())
 	g.Eventually(func() error { return f.waitsFor("storing a rescued state") }).Should(MatchError(ContainSubstring("ServiceUnavailable")))
 	g.Expect(f.lines).To(ContainElement(ContainSubstring("The state could not be saved")))
 	close(f.giveUp)
-	var last ended
+	var last endedShell
 	g.Eventually(done).Should(Receive(&last))
-	g.Expect(last.result.StateUncertain).To(BeTrue())
+	g.Expect(last.Result.StateUncertain).To(BeTrue())
 	var left *LockLeftError
-	g.Expect(last.err).To(MatchError(And(ContainSubstring("interrupted"), ContainSubstring("the lock is kept"))))
-	g.Expect(errors.As(last.err, &left)).To(BeTrue())
+	g.Expect(last.Err).To(MatchError(And(ContainSubstring("interrupted"), ContainSubstring("the lock is kept"))))
+	g.Expect(errors.As(last.Err, &left)).To(BeTrue())
 	g.Expect(f.holder(g)).To(Equal("shell-1"), "a run would create again what the saved state does not have")
 	g.Expect(f.saved(g)).To(Equal(oneResource))
 }
@@ -142,14 +150,10 @@ func TestShell_releasesTheLockOfARescuedState(t *testing.T) {
 		f.fail("PATCH " + secretsPath + "/tfstate")
 		return os.WriteFile(session.StateFile(), []byte(twoResources), 0o600)
 	}
-	done := make(chan error, 1)
-	go func() {
-		_, err := Shell(t.Context(), f.config, f.request, f.options)
-		done <- err
-	}()
+	done := f.start(t.Context())
 	g.Eventually(func() error { return f.waitsFor("saving the state") }).Should(HaveOccurred())
 	close(f.giveUp)
-	g.Eventually(done).Should(Receive(MatchError(ContainSubstring("saving the state: interrupted"))))
+	g.Eventually(done).Should(Receive(HaveField("Err", MatchError(ContainSubstring("saving the state: interrupted")))))
 	g.Expect(f.holder(g)).To(BeNil())
 }
 
@@ -160,18 +164,14 @@ func TestShell_reportsALockThatIsLeft(t *testing.T) {
 		f.fail("leases")
 		return os.WriteFile(session.StateFile(), []byte(twoResources), 0o600)
 	}
-	done := make(chan error, 1)
-	go func() {
-		result, err := Shell(t.Context(), f.config, f.request, f.options)
-		g.Expect(result.StateUncertain).To(BeFalse())
-		done <- err
-	}()
+	done := f.start(t.Context())
 	g.Eventually(func() error { return f.waitsFor("releasing the lock") }).Should(HaveOccurred())
 	close(f.giveUp)
-	var err error
-	g.Eventually(done).Should(Receive(&err))
+	var last endedShell
+	g.Eventually(done).Should(Receive(&last))
+	g.Expect(last.Result.StateUncertain).To(BeFalse())
 	var left *LockLeftError
-	g.Expect(errors.As(err, &left)).To(BeTrue())
+	g.Expect(errors.As(last.Err, &left)).To(BeTrue())
 	g.Expect(f.saved(g)).To(Equal(twoResources))
 }
 
@@ -187,14 +187,10 @@ func TestShell_canBeCancelledWhileItIsPrepared(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	done := make(chan error, 1)
-	go func() {
-		_, err := Shell(ctx, f.config, f.request, f.options)
-		done <- err
-	}()
+	done := f.start(ctx)
 	g.Eventually(started).Should(BeAnExistingFile())
 	cancel()
-	g.Eventually(done).Should(Receive(HaveOccurred()))
+	g.Eventually(done).Should(Receive(HaveField("Err", HaveOccurred())))
 	g.Expect(entered).To(BeFalse())
 	g.Expect(f.holder(g)).To(BeNil(), "the lock is released")
 }
