@@ -68,7 +68,7 @@ func (o *Options) addClusterFlag(cmd *cobra.Command, cluster *string, usage stri
 func (o *Options) waitForAddon(ctx context.Context, c client.WithWatch, addon *addonsv1.CAPTAddon, trigger, cluster string) error {
 	p := o.progress()
 	var last *addonsv1.CAPTAddon
-	err := operate.Watch(ctx, c, &addonsv1.CAPTAddonList{}, client.ObjectKeyFromObject(addon), o.outage(p), func(a *addonsv1.CAPTAddon) (bool, error) {
+	err := operate.Watch(ctx, c, &addonsv1.CAPTAddonList{}, addon, p.outage, func(a *addonsv1.CAPTAddon) (bool, error) {
 		last = a
 		// Before that, the status is from before the trigger.
 		handled := a.Status.HandledTrigger == trigger

@@ -74,7 +74,7 @@ func (o *Options) printLog(ctx context.Context, c client.WithWatch, secret *core
 		return err
 	}
 	p := o.progress()
-	return operate.Watch(ctx, c, &corev1.SecretList{}, client.ObjectKeyFromObject(secret), o.outage(p), func(secret *corev1.Secret) (bool, error) {
+	return operate.Watch(ctx, c, &corev1.SecretList{}, secret, p.outage, func(secret *corev1.Secret) (bool, error) {
 		p.end()
 		return show(secret)
 	})

@@ -3,8 +3,10 @@ package cli
 import (
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/appthrust/capt/internal/client/text"
+	"github.com/appthrust/capt/internal/message"
 )
 
 // progress prints a status line to stderr. On a terminal the line changes in
@@ -14,54 +16,18 @@ type progress struct {
 	style text.Style
 	live  bool
 
-	mu sync.Mutex
-	// line is the status, and shown the line that is printed: that of an outage covers the status.
-	line, shown string
-	covered     bool
+	mu    sync.Mutex
+	shown string
 }
 
 func (o *Options) progress() *progress {
 	return &progress{o: o, style: text.StyleOf(o.Err), live: text.IsTerminal(o.Err)}
 }
 
-// show replaces the line. An empty one leaves it as it is.
+// show replaces the line. An empty one removes it from a terminal.
 func (p *progress) show(line string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if line != "" {
-		p.line = line
-	}
-	if !p.covered {
-		p.print(p.line)
-	}
-}
-
-// interrupt covers the line with another one until resume is called.
-func (p *progress) interrupt(line string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.covered = true
-	p.print(line)
-}
-
-// resume shows the line again that interrupt has covered, or the one that was shown since then.
-func (p *progress) resume() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.covered = false
-	p.print(p.line)
-}
-
-// end removes the line from a terminal.
-func (p *progress) end() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.line = ""
-	p.print("")
-}
-
-// print replaces the line that is shown. An empty one removes it from a terminal.
-func (p *progress) print(line string) {
 	if line == p.shown {
 		return
 	}
@@ -72,4 +38,12 @@ func (p *progress) print(line string) {
 	case line != "":
 		fmt.Fprintln(p.o.Err, line)
 	}
+}
+
+// end removes the line from a terminal.
+func (p *progress) end() { p.show("") }
+
+// outage shows that the management cluster is unreachable.
+func (p *progress) outage(since time.Time, err error) {
+	p.show(fmt.Sprintf("Management cluster has been unreachable since %s, retrying: %s", since.Format(time.TimeOnly), message.OneLine(rootCause(err).Error())))
 }

@@ -135,10 +135,10 @@ var errNotRecorded = errors.New("the manager has not recorded the shell")
 // until no run is active.
 func (o *Options) awaitShell(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, id string, timeout time.Duration) error {
 	p := o.progress()
-	p.show("Waiting until the manager has recorded the shell")
 	limited, cancel := context.WithTimeoutCause(ctx, timeout, errNotRecorded)
 	defer cancel()
-	err := operate.Watch(limited, c, &infrav1.WorkspaceTemplateApplyList{}, client.ObjectKeyFromObject(apply), o.outage(p), func(a *infrav1.WorkspaceTemplateApply) (bool, error) {
+	err := operate.Watch(limited, c, &infrav1.WorkspaceTemplateApplyList{}, apply, p.outage, func(a *infrav1.WorkspaceTemplateApply) (bool, error) {
+		p.show("Waiting until the manager has recorded the shell")
 		if meta.IsStatusConditionTrue(a.Status.Conditions, infrav1.PausedCondition) {
 			return false, fmt.Errorf("%s is paused, so the manager does not record the shell: resume it, or pass --no-wait to work without the record", a.Name)
 		}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,33 +67,26 @@ func (o *Options) waitUntil(ctx context.Context, c client.WithWatch, apply *infr
 	defer cancel(nil)
 	blocked := &blockedTimer{cancel: cancel}
 	defer blocked.observe(nil, "")
-	idle := &idleTimer{progress: p, hint: o.hints("See captctl doctor")}
-	defer idle.stop()
-	outage := o.outage(p)
-	report := outage.Report
-	outage.Report = func(since time.Time, err error) {
-		// What is known may not be true any more. The next observation starts the timers again.
+	line := "Waiting until the manager starts the run; if it does not, " + o.hints("see captctl doctor")
+	report := func(since time.Time, err error) {
+		// What is known may not be true any more. The next observation starts the timer again.
 		blocked.observe(nil, "")
-		idle.stop()
-		report(since, err)
+		p.outage(since, err)
 	}
 	var last *infrav1.WorkspaceTemplateApply
-	err := operate.Watch(ctx, c, &infrav1.WorkspaceTemplateApplyList{}, client.ObjectKeyFromObject(apply), outage, func(a *infrav1.WorkspaceTemplateApply) (bool, error) {
+	err := operate.Watch(ctx, c, &infrav1.WorkspaceTemplateApplyList{}, apply, report, func(a *infrav1.WorkspaceTemplateApply) (bool, error) {
 		last = a
 		if err := operate.CheckNotPaused(a); err != nil {
 			return false, err
 		}
 		blocker := operate.Blocker(a)
 		blocked.observe(blocker, a.Name)
-		isDone := done(a)
-		idle.ran = idle.ran || a.Status.Run != nil
-		if line, named := waitLine(a, blocker); named || isDone {
-			idle.stop()
-			p.show(line)
-		} else {
-			idle.show(line)
+		line = cmp.Or(waitLine(a, blocker), line)
+		if done(a) {
+			return true, nil
 		}
-		return isDone, nil
+		p.show(line)
+		return false, nil
 	})
 	if reason, ok := errors.AsType[*blockedError](context.Cause(ctx)); ok && err != nil {
 		err = reason
@@ -100,24 +94,22 @@ func (o *Options) waitUntil(ctx context.Context, c client.WithWatch, apply *infr
 	return last, err
 }
 
-// waitLine describes what a workspace does or waits for. The blocker is its operate.Blocker. It
-// also returns whether the manager named that: a status of before the request does not.
-func waitLine(apply *infrav1.WorkspaceTemplateApply, blocker *metav1.Condition) (line string, named bool) {
+// waitLine describes what a workspace does or waits for, or is empty if that is not known.
+// The blocker is its operate.Blocker.
+func waitLine(apply *infrav1.WorkspaceTemplateApply, blocker *metav1.Condition) string {
 	if run := apply.Status.Run; run != nil {
-		return describe.Line(describe.RunNode(run), time.Time{}), true
+		return describe.Line(describe.RunNode(run), time.Time{})
 	}
 	if blocker != nil {
-		return blocker.Reason + ": " + message.OneLine(blocker.Message), true
+		return blocker.Reason + ": " + message.OneLine(blocker.Message)
 	}
 	if shell := apply.Status.Shell; shell.Open() && apply.Annotations[infrav1.ShellAnnotation] != "" {
-		return infrav1.ShellOpenReason + ": a run waits until shell " + shellOwner(shell) + " is closed", true
+		return infrav1.ShellOpenReason + ": a run waits until shell " + shellOwner(shell) + " is closed"
 	}
-	c := operate.Progress(apply)
-	if c == nil || c.Status == metav1.ConditionTrue {
-		return "", false
+	if c := operate.Progress(apply); c != nil && c.Status != metav1.ConditionTrue {
+		return progressLine(apply, c)
 	}
-	stale := c.Reason == infrav1.WaitingForApprovalReason || c.Reason == infrav1.RunFailedReason
-	return progressLine(apply, c), !stale
+	return ""
 }
 
 // shellOwner returns the ID of a shell, with who opened it and where.
@@ -144,14 +136,6 @@ func progressLine(apply *infrav1.WorkspaceTemplateApply, c *metav1.Condition) st
 	return c.Reason
 }
 
-// outage returns what waits do while the management cluster is unreachable.
-func (o *Options) outage(p *progress) operate.Outage {
-	report := func(since time.Time, err error) {
-		p.interrupt(fmt.Sprintf("Management cluster has been unreachable since %s, retrying: %s", since.Format(time.TimeOnly), message.OneLine(rootCause(err).Error())))
-	}
-	return operate.Outage{Report: report, Ended: p.resume}
-}
-
 // requestedError is the error of a wait whose request stays. No explanation of the cause may
 // replace that.
 type requestedError struct {
@@ -174,5 +158,38 @@ func (o *Options) stillRequested(err error, request string) error {
 		return err
 	default:
 		return &requestedError{err, request}
+	}
+}
+
+// blockedFor is how long a wait continues for a workspace that cannot start a run before a
+// user changes something. The user may have changed it just before the command, and the
+// manager then needs a moment to notice.
+const blockedFor = 10 * time.Second
+
+// blockedError is the error for a workspace that cannot start a run.
+type blockedError struct{ error }
+
+// blockedTimer ends a wait if a workspace cannot start a run for a while.
+type blockedTimer struct {
+	cancel context.CancelCauseFunc
+	timer  *time.Timer
+	reason string
+}
+
+// observe starts the timer for a new reason that a user must remove, and stops it without
+// one.
+func (b *blockedTimer) observe(blocker *metav1.Condition, name string) {
+	reason := ""
+	if operate.NeedsUser(blocker) {
+		reason = fmt.Sprintf("%s cannot start a run: %s: %s", name, blocker.Reason, message.OneLine(blocker.Message))
+	}
+	if reason == b.reason {
+		return
+	}
+	if b.timer != nil {
+		b.timer.Stop()
+	}
+	if b.reason = reason; reason != "" {
+		b.timer = time.AfterFunc(blockedFor, func() { b.cancel(&blockedError{errors.New(reason)}) })
 	}
 }

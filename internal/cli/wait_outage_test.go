@@ -66,8 +66,6 @@ func TestWait_countsAgainAfterAnOutage(t *testing.T) {
 		"blocked for a moment": {blocked, 0, 5 * time.Second, ""},
 		"blocked before":       {blocked, time.Minute, 5 * time.Second, ""},
 		"still blocked":        {blocked, time.Minute, 15 * time.Second, "net cannot start a run: WaitingForTemplate: WorkspaceTemplate default/greting does not exist"},
-		"no reaction before":   {workspace("net"), time.Minute, 15 * time.Second, ""},
-		"no reaction after it": {workspace("net"), time.Minute, 25 * time.Second, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -84,11 +82,6 @@ func TestWait_countsAgainAfterAnOutage(t *testing.T) {
 				}
 				if tc.outage > 0 {
 					g.Expect(out.String()).To(ContainSubstring("Management cluster has been unreachable since"))
-				}
-				if late := "has not reacted for 20s"; tc.later > 20*time.Second {
-					g.Expect(out.String()).To(ContainSubstring(late))
-				} else {
-					g.Expect(out.String()).NotTo(ContainSubstring(late))
 				}
 			})
 		})

@@ -32,11 +32,14 @@ func TestWait_endsIfTheWorkspaceCannotStart(t *testing.T) {
 	h.Expect(list.err.String()).To(HaveSuffix(reason), "a command that only reads is withdrawn")
 }
 
+// waitingForTheManager is what a wait shows before the manager has reacted.
+const waitingForTheManager = "Waiting until the manager starts the run; if it does not, see captctl doctor"
+
 func TestWait_endsWithAnInterrupt(t *testing.T) {
 	h := newHarness(t)
 	h.applied("net")
 	running := h.start("retry", "net", "--wait")
-	h.Eventually(running.err.String).Should(HavePrefix("Waiting until the manager starts the run\n"))
+	h.Eventually(running.err.String).Should(HavePrefix(waitingForTheManager))
 	running.stop()
 	h.Eventually(running.code).Should(Receive(Equal(130)))
 	h.Expect(running.err.String()).To(HaveSuffix("\nInterrupted: the run was requested and may still be executed\n"))
@@ -97,28 +100,6 @@ func TestWait_namesAnOpenShell(t *testing.T) {
 	}
 }
 
-func TestWait_namesAManagerThatDoesNotReact(t *testing.T) {
-	h := newHarness(t)
-	apply := h.applied("net")
-	const first = "Waiting until the manager starts the run\n"
-	const later = "Waiting until the manager starts the run. The manager has not reacted for 20s: it may be busy with other runs, or down. See captctl doctor\n"
-	var waiting []*runningCommand
-	for _, args := range [][]string{{"state", "list", "net"}, {"drift", "net", "--now"}, {"retry", "net", "--wait"}} {
-		waiting = append(waiting, h.start(args...))
-	}
-	for _, running := range waiting {
-		h.Eventually(running.err.String).Should(Equal(first + later))
-	}
-	h.setStatus(apply, func() {
-		apply.Status.Run = &infrav1.RunStatus{ID: "net-r2", Operation: "PlanAndApply", StartedAt: metav1.Now()}
-	})
-	for _, running := range waiting {
-		h.Eventually(running.err.String).Should(ContainSubstring(first + later + "Run/net-r2"))
-		running.stop()
-		h.Eventually(running.code).Should(Receive(Equal(130)))
-	}
-}
-
 func TestWait_survivesARestartOfTheAPIServer(t *testing.T) {
 	h := newHarness(t)
 	apply := h.applied("net")
@@ -126,7 +107,7 @@ func TestWait_survivesARestartOfTheAPIServer(t *testing.T) {
 	h.Expect(err).NotTo(HaveOccurred())
 	p := newProxy(t, server.Host)
 	running := h.start("--server", "https://"+p.listener.Addr().String(), "retry", "net", "--wait")
-	h.Eventually(running.err.String).Should(HavePrefix("Waiting until the manager starts the run\n"))
+	h.Eventually(running.err.String).Should(HavePrefix(waitingForTheManager))
 	p.setCut(true)
 	h.Eventually(running.err.String).Should(MatchRegexp(`\nManagement cluster has been unreachable since \d\d:\d\d:\d\d, retrying: \S`))
 	// What happens meanwhile is not lost.
@@ -141,7 +122,7 @@ func TestWait_endsTheLineOfAnOutage(t *testing.T) {
 	server, err := url.Parse(env.Config.Host)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	run := &infrav1.RunStatus{ID: "net-r2", Operation: "PlanAndApply", StartedAt: metav1.Now()}
-	for name, line := range map[string]string{"requested": "Waiting until the manager starts the run", "running": "Run/net-r2", "ran": "Run/net-r2"} {
+	for name, line := range map[string]string{"requested": waitingForTheManager, "running": "Run/net-r2", "ran": "Run/net-r2"} {
 		t.Run(name, func(t *testing.T) {
 			h := newHarness(t)
 			apply := h.applied("net")

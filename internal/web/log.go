@@ -5,7 +5,6 @@ import (
 	"net/http"
 
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/appthrust/capt/internal/client/operate"
 	"github.com/appthrust/capt/internal/client/text"
@@ -68,7 +67,7 @@ func (s *Server) log(w http.ResponseWriter, r *http.Request) {
 	done, err := show(secret)
 	if err == nil && !done {
 		// The first observation repeats what was sent, so nothing is added.
-		err = operate.Watch(ctx, user.client, &corev1.SecretList{}, client.ObjectKeyFromObject(secret), operate.Outage{}, show)
+		err = operate.Watch(ctx, user.client, &corev1.SecretList{}, secret, nil, show)
 	}
 	end := map[string]string{}
 	if err != nil {

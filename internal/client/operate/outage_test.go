@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -61,11 +62,11 @@ func TestWatch_survivesAnOutage(t *testing.T) {
 	g := NewWithT(t)
 	tries := 0
 	var reported []error
-	outage := Outage{Report: func(since time.Time, err error) {
+	report := func(since time.Time, err error) {
 		g.Expect(since).To(BeTemporally("~", time.Now(), time.Minute))
 		reported = append(reported, err)
-	}}
-	err := Watch(t.Context(), interrupted(&tries, 3), &infrav1.WorkspaceTemplateApplyList{}, client.ObjectKey{Namespace: "team", Name: "net"}, outage,
+	}
+	err := Watch(t.Context(), interrupted(&tries, 3), &infrav1.WorkspaceTemplateApplyList{}, workspace("net"), report,
 		func(a *infrav1.WorkspaceTemplateApply) (bool, error) { return a.Name == "done", nil })
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(tries).To(Equal(3))
@@ -73,19 +74,22 @@ func TestWatch_survivesAnOutage(t *testing.T) {
 }
 
 func TestWatch_endsAfterALongOutage(t *testing.T) {
-	g := NewWithT(t)
-	tries := 0
-	err := Watch(t.Context(), interrupted(&tries, 0), &infrav1.WorkspaceTemplateApplyList{}, client.ObjectKey{Namespace: "team", Name: "net"}, Outage{Limit: time.Millisecond},
-		func(*infrav1.WorkspaceTemplateApply) (bool, error) { return false, nil })
-	g.Expect(err).To(MatchError(syscall.ECONNREFUSED))
-	g.Expect(tries).To(Equal(3), "it was tried again once")
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		tries, start := 0, time.Now()
+		err := Watch(t.Context(), interrupted(&tries, 0), &infrav1.WorkspaceTemplateApplyList{}, workspace("net"), nil,
+			func(*infrav1.WorkspaceTemplateApply) (bool, error) { return false, nil })
+		g.Expect(err).To(MatchError(syscall.ECONNREFUSED))
+		g.Expect(tries).To(BeNumerically(">", 20), "it was tried again")
+		g.Expect(time.Since(start)).To(BeNumerically("~", OutageLimit, 10*time.Second))
+	})
 }
 
 // A user must not wait for the end of an outage.
 func TestWatch_canBeInterruptedInAnOutage(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	tries := 0
-	err := Watch(ctx, interrupted(&tries, 0), &infrav1.WorkspaceTemplateApplyList{}, client.ObjectKey{Namespace: "team", Name: "net"}, Outage{Report: func(time.Time, error) { cancel() }},
+	err := Watch(ctx, interrupted(&tries, 0), &infrav1.WorkspaceTemplateApplyList{}, workspace("net"), func(time.Time, error) { cancel() },
 		func(*infrav1.WorkspaceTemplateApply) (bool, error) { return false, nil })
 	NewWithT(t).Expect(err).To(MatchError(context.Canceled))
 }
@@ -101,7 +105,7 @@ func TestWatch_endsWithTheDeadline(t *testing.T) {
 		},
 	})
 	unexpected := func(time.Time, error) { t.Error("an outage is reported") }
-	err := Watch(ctx, c, &infrav1.WorkspaceTemplateApplyList{}, client.ObjectKey{Namespace: "team", Name: "net"}, Outage{Report: unexpected},
+	err := Watch(ctx, c, &infrav1.WorkspaceTemplateApplyList{}, workspace("net"), unexpected,
 		func(*infrav1.WorkspaceTemplateApply) (bool, error) { return false, nil })
 	NewWithT(t).Expect(err).To(MatchError(context.DeadlineExceeded))
 }
@@ -109,7 +113,7 @@ func TestWatch_endsWithTheDeadline(t *testing.T) {
 // An error of the observer ends the wait, even if it is one of the API server.
 func TestWatch_endsWithTheObserver(t *testing.T) {
 	tries := 0
-	err := Watch(t.Context(), interrupted(&tries, 2), &infrav1.WorkspaceTemplateApplyList{}, client.ObjectKey{Namespace: "team", Name: "net"}, Outage{},
+	err := Watch(t.Context(), interrupted(&tries, 2), &infrav1.WorkspaceTemplateApplyList{}, workspace("net"), nil,
 		func(*infrav1.WorkspaceTemplateApply) (bool, error) { return false, refused() })
 	NewWithT(t).Expect(err).To(Equal(refused()))
 }

@@ -63,7 +63,7 @@ func TestWatch_opensANewWatchWhenTheServerClosesOne(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			opened := 0
-			err := Watch(t.Context(), watches(&opened, tc.events...), &infrav1.WorkspaceTemplateApplyList{}, client.ObjectKey{Namespace: "team", Name: "net"}, Outage{},
+			err := Watch(t.Context(), watches(&opened, tc.events...), &infrav1.WorkspaceTemplateApplyList{}, workspace("net"), nil,
 				func(a *infrav1.WorkspaceTemplateApply) (bool, error) {
 					if a.Name == "bad" {
 						return false, errors.New("bad object")
@@ -84,7 +84,7 @@ func TestWatch_endsWithTheContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	opened := 0
-	err := Watch(ctx, watches(&opened, nil), &infrav1.WorkspaceTemplateApplyList{}, client.ObjectKey{Namespace: "team", Name: "net"}, Outage{},
+	err := Watch(ctx, watches(&opened, nil), &infrav1.WorkspaceTemplateApplyList{}, workspace("net"), nil,
 		func(*infrav1.WorkspaceTemplateApply) (bool, error) { return false, nil })
 	NewWithT(t).Expect(err).To(MatchError(context.Canceled))
 }
@@ -92,7 +92,7 @@ func TestWatch_endsWithTheContext(t *testing.T) {
 // A watch of an object that does not exist sends nothing until the server closes it.
 func TestWatch_endsIfTheObjectDoesNotExist(t *testing.T) {
 	g := NewWithT(t)
-	err := Watch(t.Context(), newClient(), &infrav1.WorkspaceTemplateApplyList{}, client.ObjectKey{Namespace: "team", Name: "net"}, Outage{},
+	err := Watch(t.Context(), newClient(), &infrav1.WorkspaceTemplateApplyList{}, workspace("net"), nil,
 		func(*infrav1.WorkspaceTemplateApply) (bool, error) { return false, nil })
 	g.Expect(err).To(MatchError(ErrDeleted))
 }
@@ -102,7 +102,7 @@ func TestWatch_reportsAnInterruptAsSuch(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	failed := watch.Event{Type: watch.Error, Object: &metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: "unable to decode an event"}}
 	opened := 0
-	err := Watch(ctx, watches(&opened, []watch.Event{{Type: watch.Added, Object: workspace("net")}, failed}), &infrav1.WorkspaceTemplateApplyList{}, client.ObjectKey{Namespace: "team", Name: "net"}, Outage{},
+	err := Watch(ctx, watches(&opened, []watch.Event{{Type: watch.Added, Object: workspace("net")}, failed}), &infrav1.WorkspaceTemplateApplyList{}, workspace("net"), nil,
 		func(*infrav1.WorkspaceTemplateApply) (bool, error) {
 			cancel()
 			return false, nil
