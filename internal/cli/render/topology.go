@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/appthrust/capt/config/crd"
+	"github.com/appthrust/capt/internal/message"
 )
 
 // topology is the result of a cluster's topology.
@@ -30,15 +31,15 @@ type topology struct {
 
 // topology computes the objects of a cluster with Cluster API's own generator.
 func (r *renderer) topology(ctx context.Context, cluster *clusterv1.Cluster) (*topology, error) {
-	ref := cluster.Spec.Topology.ClassRef
-	namespace := cluster.Namespace
-	if ref.Namespace != "" {
-		namespace = ref.Namespace
-	}
-	class := find[*clusterv1.ClusterClass](r, namespace, ref.Name)
+	key := cluster.GetClassKey()
+	class := find[*clusterv1.ClusterClass](r, key.Namespace, key.Name)
 	if class == nil {
-		r.note("ClusterClass %s/%s is not among the manifests: add it to see the objects of Cluster %s", namespace, ref.Name, cluster.Name)
+		r.note("ClusterClass %s is not among the manifests: add it to see the objects of Cluster %s", key, cluster.Name)
 		return nil, nil
+	}
+	defaulted := cluster.DeepCopy()
+	if err := defaultVariables(defaulted, class); err != nil {
+		return nil, err
 	}
 	blueprint, missing, err := r.blueprint(withStatus(class))
 	if err != nil {
@@ -47,10 +48,6 @@ func (r *renderer) topology(ctx context.Context, cluster *clusterv1.Cluster) (*t
 	if len(missing) > 0 {
 		r.note("templates of ClusterClass %s are not among the manifests: %s", class.Name, strings.Join(missing, ", "))
 		return nil, nil
-	}
-	defaulted := cluster.DeepCopy()
-	if err := defaultVariables(defaulted, class); err != nil {
-		return nil, err
 	}
 	blueprint.Topology = defaulted.Spec.Topology
 	generator, err := desiredstate.NewGenerator(&definitions{scheme: r.scheme}, noClusters{}, nil, nil, nil)
@@ -83,11 +80,19 @@ func withStatus(class *clusterv1.ClusterClass) *clusterv1.ClusterClass {
 	return class
 }
 
-// defaultVariables sets the defaults of variables like Cluster API's webhook.
+// defaultVariables sets the defaults of variables like Cluster API's webhook. Variables that the
+// class does not have, or requires, are errors.
 func defaultVariables(cluster *clusterv1.Cluster, class *clusterv1.ClusterClass) error {
 	given := map[string]bool{}
+	var known []string
+	for _, v := range class.Spec.Variables {
+		known = append(known, v.Name)
+	}
 	for _, v := range cluster.Spec.Topology.Variables {
 		given[v.Name] = true
+		if !slices.Contains(known, v.Name) {
+			return fmt.Errorf("ClusterClass %s has no variable %s%s", class.Name, v.Name, message.Suggestion(v.Name, known))
+		}
 	}
 	for _, v := range class.Spec.Variables {
 		required := v.Required != nil && *v.Required

@@ -3,6 +3,7 @@ package validate
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -14,6 +15,8 @@ import (
 	"github.com/appthrust/capt/internal/addon/targetpath"
 	"github.com/appthrust/capt/internal/addon/versions"
 )
+
+func indexed(i int) string { return fmt.Sprintf("[%d]", i) }
 
 // checkAddons checks the target paths and the versions of add-ons.
 func (c *checker) checkAddons(ctx context.Context) {

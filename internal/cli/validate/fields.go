@@ -2,7 +2,9 @@ package validate
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -61,9 +63,44 @@ func (o *Object) decode(scheme *runtime.Scheme) (runtime.Object, []Finding, erro
 			findings = append(findings, o.fail(RuleUnknownField, "", "%v", problem))
 			continue
 		}
-		findings = append(findings, o.finding(Error, RuleUnknownField, match[1], unknownField(match[1], fieldsOf(typed, match[1]))))
+		findings = append(findings, o.fail(RuleUnknownField, match[1], "%v", problem))
 	}
 	return typed, findings, nil
+}
+
+// decodingFinding returns the finding for an object that cannot be decoded, in the words of the
+// schema checks.
+func (o *Object) decodingFinding(err error) Finding {
+	mismatch, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	if !ok {
+		return o.fail(RuleSchema, "", "%v", err)
+	}
+	at, name := mismatch.Type, "object"
+	for at.Kind() == reflect.Pointer {
+		at = at.Elem()
+	}
+	switch at.Kind() {
+	case reflect.Bool:
+		name = "boolean"
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		name = "integer"
+	case reflect.Float32, reflect.Float64:
+		name = "number"
+	case reflect.String:
+		name = "string"
+	case reflect.Slice, reflect.Array:
+		name = "array"
+	}
+	return o.fail(RuleSchema, mismatch.Field, "%s", withQuotes(fmt.Sprintf("must be of type %s: %q", name, mismatch.Value)))
+}
+
+// withQuotes adds how to fix a number or a boolean where a string is required: YAML reads 1.35,
+// 123 and true as such.
+func withQuotes(message string) string {
+	if strings.Contains(message, "must be of type string") {
+		return message + ": write it in quotes"
+	}
+	return message
 }
 
 // knownKinds returns the kinds and versions of a group.

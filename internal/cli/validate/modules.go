@@ -1,6 +1,7 @@
 package validate
 
 import (
+	"context"
 	"strings"
 
 	yaml3 "go.yaml.in/yaml/v3"
@@ -136,4 +137,29 @@ func collect(sources *template.Sources, typed client.Object) {
 	case *corev1.ConfigMap:
 		sources.ConfigMaps[v.Name] = object.ConfigMapData(v)
 	}
+}
+
+// checkClusters renders clusters with their topologies, and the workspaces of clusters and
+// nodes. It reports what a class does not have, fields without a variable in the template, and
+// variables without a value.
+func (c *checker) checkClusters(ctx context.Context) error {
+	if Failed(c.findings) {
+		// The result of invalid objects would be misleading.
+		return nil
+	}
+	objects, origin := c.decoded()
+	rendering, err := render.Render(ctx, objects, render.Options{})
+	if err != nil {
+		return err
+	}
+	for _, p := range rendering.Problems {
+		if _, isWorkspace := p.Object.(*infrav1.WorkspaceTemplateApply); isWorkspace {
+			// checkWorkspaces reports it in more detail.
+			continue
+		}
+		if o := origin[p.Object]; o != nil {
+			c.add(o.finding(Error, RuleVariable, "spec", p.Message))
+		}
+	}
+	return nil
 }

@@ -40,15 +40,12 @@ func (c *checker) controlPlaneOf(cluster *clusterv1.Cluster) *controlplanev1.CAP
 	if !cluster.Spec.Topology.IsDefined() {
 		return nil
 	}
-	namespace := cluster.Namespace
-	if other := cluster.Spec.Topology.ClassRef.Namespace; other != "" {
-		namespace = other
-	}
-	class := find[*clusterv1.ClusterClass](c, key{group: clusterv1.GroupVersion.Group, kind: "ClusterClass", namespace: namespace, name: cluster.Spec.Topology.ClassRef.Name})
+	at := cluster.GetClassKey()
+	class := find[*clusterv1.ClusterClass](c, key{group: clusterv1.GroupVersion.Group, kind: "ClusterClass", namespace: at.Namespace, name: at.Name})
 	if class == nil {
 		return nil
 	}
 	return find[*controlplanev1.CAPTControlPlaneTemplate](c, key{
-		group: controlplanev1.GroupVersion.Group, kind: "CAPTControlPlaneTemplate", namespace: namespace, name: class.Spec.ControlPlane.TemplateRef.Name,
+		group: controlplanev1.GroupVersion.Group, kind: "CAPTControlPlaneTemplate", namespace: at.Namespace, name: class.Spec.ControlPlane.TemplateRef.Name,
 	})
 }

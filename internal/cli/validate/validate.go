@@ -25,12 +25,6 @@ import (
 	"github.com/appthrust/capt/internal/webhooks"
 )
 
-// Charts fetches the charts of add-ons. Fetch blocks until it has downloaded the
-// chart.
-type Charts interface {
-	Fetch(ctx context.Context, repository, name, version string, insecure bool) (*chart.Chart, error)
-}
-
 // Options configures a check.
 type Options struct {
 	// Namespace is the namespace of objects without one. The default is "default".
@@ -42,7 +36,7 @@ type Options struct {
 	Given map[string]*chart.Chart
 	// Charts fetches the charts that are not given. If it is nil, they are not
 	// checked.
-	Charts Charts
+	Charts *chart.Cache
 	// Versions is the version matrix. If it is nil, versions are not checked.
 	Versions *versions.Matrix
 	// Modules are directories of remote modules, by the address in the template.
@@ -82,14 +76,21 @@ func Decode(ctx context.Context, objects []*Object, options Options) ([]client.O
 	if err != nil {
 		return nil, nil, err
 	}
-	var decoded []client.Object
-	for _, o := range objects {
+	decoded, _ := c.decoded()
+	return decoded, sorted(c.findings), nil
+}
+
+// decoded returns the objects that could be decoded, and where they are from.
+func (c *checker) decoded() (decoded []client.Object, origin map[client.Object]*Object) {
+	origin = map[client.Object]*Object{}
+	for _, o := range c.objects {
 		if typed := c.typed[o]; typed != nil {
 			typed.GetObjectKind().SetGroupVersionKind(o.GroupVersionKind())
 			decoded = append(decoded, typed)
+			origin[typed] = o
 		}
 	}
-	return decoded, sorted(c.findings), nil
+	return decoded, origin
 }
 
 func check(ctx context.Context, objects []*Object, options Options) (*checker, error) {
@@ -111,7 +112,6 @@ func check(ctx context.Context, objects []*Object, options Options) (*checker, e
 	c.replaceModules()
 	c.checkTemplates()
 	c.checkWorkspaces()
-	c.checkTopologies()
 	c.checkSupport()
 	c.checkAddons(ctx)
 	return c, c.checkClusters(ctx)
@@ -126,7 +126,6 @@ func (c *checker) checkObject(ctx context.Context, o *Object) error {
 		return err
 	}
 	gvk := o.GroupVersionKind()
-	c.quoteStrings(o)
 	c.checkNames(o)
 	k, isCAPT := all[gvk]
 	if !isCAPT {
@@ -146,7 +145,11 @@ func (c *checker) checkObject(ctx context.Context, o *Object) error {
 		c.add(o.finding(Error, RuleUnknownField, path, unknownField(path, k.names(schemaPath(path)))))
 	}
 	if problem != nil {
-		c.add(o.finding(Error, RuleSchema, problem.Field, problem.ErrorBody()))
+		if _, _, err := o.decode(c.scheme); err != nil {
+			c.add(o.decodingFinding(err))
+		} else {
+			c.addErrors(o, RuleSchema, field.ErrorList{problem})
+		}
 		return nil
 	}
 	c.applyDefaults(working.Object, o)
@@ -178,7 +181,7 @@ func (c *checker) checkNames(o *Object) {
 
 func (c *checker) addErrors(o *Object, rule Rule, errs field.ErrorList) {
 	for _, err := range errs {
-		c.add(o.finding(Error, rule, err.Field, err.ErrorBody()))
+		c.add(o.finding(Error, rule, err.Field, withQuotes(err.ErrorBody())))
 	}
 }
 
