@@ -3,13 +3,9 @@ package doctor
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/utils/ptr"
-	clusteraddonsv1 "sigs.k8s.io/cluster-api/api/addons/v1beta2"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	"github.com/appthrust/capt/internal/client/text"
@@ -34,7 +30,7 @@ var addonFixes = map[string]string{
 	addonsv1.DependencyCycleReason:    "kubectl edit captaddon -n %[1]s %[2]s: remove an entry of dependsOn",
 }
 
-// addons checks the CRD that add-ons need, and reports failed add-ons.
+// addons reports failed add-ons.
 func (d *Doctor) addons(ctx context.Context) ([]Result, error) {
 	var addons addonsv1.CAPTAddonList
 	if err := d.list(ctx, &addons); err != nil {
@@ -43,10 +39,7 @@ func (d *Doctor) addons(ctx context.Context) ([]Result, error) {
 	if len(addons.Items) == 0 {
 		return []Result{{Status: OK, Message: "no add-ons"}}, nil
 	}
-	problems, err := d.resourceSets(ctx)
-	if err != nil {
-		return nil, err
-	}
+	var problems []Result
 	for i := range addons.Items {
 		problems = append(problems, addonProblems(&addons.Items[i], d.Now())...)
 	}
@@ -68,22 +61,4 @@ func addonProblems(addon *addonsv1.CAPTAddon, now time.Time) []Result {
 		})
 	}
 	return problems
-}
-
-// resourceSets checks the CRD of ClusterResourceSets, with which Cluster API
-// applies add-ons.
-func (d *Doctor) resourceSets(ctx context.Context) ([]Result, error) {
-	const name = "clusterresourcesets.addons.cluster.x-k8s.io"
-	installed := &apiextensionsv1.CustomResourceDefinition{}
-	err := d.Client.Get(ctx, client.ObjectKey{Name: name}, installed)
-	switch version := clusteraddonsv1.GroupVersion.Version; {
-	case client.IgnoreNotFound(err) != nil:
-		return nil, fmt.Errorf("reading CRD %s: %w", name, err)
-	case err != nil:
-		return []Result{{Status: Fail, Object: "CRD " + name, Message: "not installed; add-ons need it", Fix: installClusterAPI}}, nil
-	case !slices.Contains(servedVersions(installed), version):
-		return []Result{{Status: Fail, Object: "CRD " + name, Message: "does not serve " + version, Fix: upgradeClusterAPI}}, nil
-	default:
-		return nil, nil
-	}
 }

@@ -9,6 +9,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -25,14 +26,12 @@ const (
 // clusterAPI checks that Cluster API serves the version that CAPT needs.
 func (d *Doctor) clusterAPI(ctx context.Context) ([]Result, error) {
 	var problems []Result
-	names := []string{"clusters.cluster.x-k8s.io", "machines.cluster.x-k8s.io"}
-	for _, name := range names {
-		installed := &apiextensionsv1.CustomResourceDefinition{}
-		err := d.Client.Get(ctx, client.ObjectKey{Name: name}, installed)
+	for _, name := range []string{"clusters.cluster.x-k8s.io", "machines.cluster.x-k8s.io", "clusterresourcesets.addons.cluster.x-k8s.io"} {
+		installed, err := d.crd(ctx, name)
 		switch {
-		case client.IgnoreNotFound(err) != nil:
-			return nil, fmt.Errorf("reading CRD %s: %w", name, err)
 		case err != nil:
+			return nil, err
+		case installed == nil:
 			problems = append(problems, Result{
 				Status: Fail, Object: "CRD " + name, Message: "Cluster API is not installed", Fix: installClusterAPI,
 			})
@@ -45,6 +44,17 @@ func (d *Doctor) clusterAPI(ctx context.Context) ([]Result, error) {
 		}
 	}
 	return orOK(problems, "Cluster API serves %s", clusterv1.GroupVersion), nil
+}
+
+// crd returns a CRD, or nil if it is not installed.
+func (d *Doctor) crd(ctx context.Context, name string) (*apiextensionsv1.CustomResourceDefinition, error) {
+	installed := &apiextensionsv1.CustomResourceDefinition{}
+	if err := d.Client.Get(ctx, client.ObjectKey{Name: name}, installed); apierrors.IsNotFound(err) {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("reading CRD %s: %w", name, err)
+	}
+	return installed, nil
 }
 
 func servedVersions(definition *apiextensionsv1.CustomResourceDefinition) []string {
@@ -65,12 +75,11 @@ func (d *Doctor) crds(ctx context.Context) ([]Result, error) {
 	}
 	var problems []Result
 	for _, desired := range definitions {
-		installed := &apiextensionsv1.CustomResourceDefinition{}
-		err = d.Client.Get(ctx, client.ObjectKey{Name: desired.Name}, installed)
-		if client.IgnoreNotFound(err) != nil {
-			return nil, fmt.Errorf("reading CRD %s: %w", desired.Name, err)
-		}
+		installed, err := d.crd(ctx, desired.Name)
 		if err != nil {
+			return nil, err
+		}
+		if installed == nil {
 			problems = append(problems, Result{Status: Fail, Object: "CRD " + desired.Name, Message: "not installed", Fix: installCAPT})
 			continue
 		}

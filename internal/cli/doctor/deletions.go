@@ -23,9 +23,9 @@ import (
 // maxDeletion is the duration of a deletion from which it is reported.
 const maxDeletion = 15 * time.Minute
 
-// deletable are the kinds that have finalizers of CAPT or Cluster API, with their
-// resource names for kubectl.
-var deletable = []struct {
+// kinds are the kinds that have finalizers of CAPT or Cluster API, with their resource names
+// for kubectl. Those that refer to other namespaces are among them.
+var kinds = []struct {
 	resource string
 	list     func() client.ObjectList
 }{
@@ -47,7 +47,7 @@ var deletable = []struct {
 // deletions reports deletions that take too long.
 func (d *Doctor) deletions(ctx context.Context) ([]Result, error) {
 	var problems []Result
-	for _, kind := range deletable {
+	for _, kind := range kinds {
 		err := d.each(ctx, kind.list(), func(obj client.Object) {
 			if problem := deletionProblem(obj, kind.resource, d.Now()); problem != nil {
 				problems = append(problems, *problem)

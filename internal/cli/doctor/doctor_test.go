@@ -17,14 +17,6 @@ func ago(d time.Duration) metav1.Time { return metav1.NewTime(now.Add(-d)) }
 
 func named(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "team", Name: name} }
 
-func TestFailures_countsOnlyFailures(t *testing.T) {
-	g := NewWithT(t)
-	g.Expect(Healthy(nil)).To(BeTrue())
-	g.Expect(Healthy([]Result{{Status: OK}, {Status: Warn}})).To(BeTrue())
-	g.Expect(Healthy([]Result{{Status: OK}, {Status: Fail}})).To(BeFalse())
-	g.Expect(Failures([]Result{{Status: Fail}, {Status: Warn}, {Status: Fail}})).To(Equal(2))
-}
-
 func TestCheckError_missingPermissionIsAWarning(t *testing.T) {
 	resource := schema.GroupResource{Resource: "secrets"}
 	for name, tc := range map[string]struct {
@@ -39,16 +31,4 @@ func TestCheckError_missingPermissionIsAWarning(t *testing.T) {
 			NewWithT(t).Expect(checkError(tc.err).Status).To(Equal(tc.want))
 		})
 	}
-}
-
-func TestOrOK(t *testing.T) {
-	g := NewWithT(t)
-	g.Expect(orOK(nil, "%d objects", 2)).To(Equal([]Result{{Status: OK, Message: "2 objects"}}))
-	g.Expect(orOK([]Result{{Status: Warn}}, "%d objects", 2)).To(Equal([]Result{{Status: Warn}}))
-}
-
-func TestObjectName(t *testing.T) {
-	g := NewWithT(t)
-	g.Expect(objectName("Secret", &metav1.ObjectMeta{Namespace: "team", Name: "a"})).To(Equal("Secret team/a"))
-	g.Expect(objectName("CRD", &metav1.ObjectMeta{Name: "a"})).To(Equal("CRD a"))
 }

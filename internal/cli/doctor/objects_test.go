@@ -1,26 +1,16 @@
 package doctor
 
 import (
-	"bytes"
-	"compress/gzip"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/client/operate"
-	"github.com/appthrust/capt/internal/cluster/grant"
-	"github.com/appthrust/capt/internal/reconcile/fault"
-	"github.com/appthrust/capt/internal/terraform/record"
 )
 
 func messages(results []Result) []string {
@@ -85,93 +75,16 @@ func TestAddonProblems(t *testing.T) {
 	g.Expect(problems[0].Fix).To(Equal("kubectl edit captaddon -n team karpenter: change valuesKey, or set a default"))
 }
 
-func TestGrantProblem_namesTheMissingGrant(t *testing.T) {
+func TestGrantProblem_isReportedOnce(t *testing.T) {
 	g := NewWithT(t)
 	apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: named("net")}
-	g.Expect(grantProblem("WorkspaceTemplateApply", apply)).To(BeNil())
-	checker := &grant.Checker{Client: fake.NewClientBuilder().WithScheme(Scheme()).Build()}
-	missing := checker.Check(t.Context(), "team", infrav1.GrantedWorkspaceTemplate, client.ObjectKey{Namespace: "platform", Name: "vpc"})
-	waiting, ok := fault.AsWaiting(missing)
-	g.Expect(ok).To(BeTrue())
-	apply.Status.Conditions = []metav1.Condition{{Type: infrav1.DependenciesReadyCondition, Status: "False", Reason: waiting.Reason, Message: waiting.Message()}}
-	g.Expect(grantProblem("WorkspaceTemplateApply", apply)).To(Equal(&Result{
-		Status: Fail, Object: "WorkspaceTemplateApply team/net", Message: "WorkspaceTemplate platform/vpc is not granted to namespace team",
-		Fix: "create a CAPTReferenceGrant in namespace platform with from: [{namespaces: [team]}] and to: [{kind: WorkspaceTemplate, name: vpc}]; see docs/catalogue.md",
-	}))
-}
-
-func TestOwners_isLeftover(t *testing.T) {
-	o := owners{label: infrav1.WorkspaceLabel, names: map[client.ObjectKey]bool{}}
-	o.add(&infrav1.WorkspaceTemplateApply{ObjectMeta: named("net")})
-	secret := func(namespace, workspace string) *corev1.Secret {
-		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Labels: map[string]string{infrav1.WorkspaceLabel: workspace}}}
+	g.Expect(grantProblem(apply)).To(BeNil())
+	for _, kind := range []string{infrav1.ReadyCondition, infrav1.DependenciesReadyCondition} {
+		apply.Status.Conditions = append(apply.Status.Conditions, metav1.Condition{Type: kind, Status: "False", Reason: infrav1.NotGrantedReason, Message: kind})
 	}
-	deleted := secret("team", "old")
-	deleted.DeletionTimestamp = new(ago(0))
-	g := NewWithT(t)
-	g.Expect(o.isLeftover(secret("team", "net"))).To(BeFalse())
-	g.Expect(o.isLeftover(secret("team", "old"))).To(BeTrue())
-	g.Expect(o.isLeftover(secret("other", "net"))).To(BeTrue())
-	g.Expect(o.isLeftover(deleted)).To(BeFalse())
-}
-
-func TestSecretLeftover(t *testing.T) {
-	zipped := func(content string) []byte {
-		var b bytes.Buffer
-		w := gzip.NewWriter(&b)
-		_, _ = w.Write([]byte(content))
-		_ = w.Close()
-		return b.Bytes()
-	}
-	for name, tc := range map[string]struct {
-		component string
-		state     []byte
-		want      string
-		fix       string
-	}{
-		"state with resources": {record.ComponentState, zipped(`{"resources": [{}]}`), "warn: state of the deleted workspace net, which still has resources", "create WorkspaceTemplateApply net again to manage them; or, to abandon them, kubectl delete secret -n team s"},
-		"empty state":          {record.ComponentState, zipped(`{"resources": []}`), "warn: state of the deleted workspace net, without resources", "kubectl delete secret -n team s"},
-		"rescued state":        {record.ComponentRescue, nil, "fail: state of the deleted workspace net that a run could not save and that was never restored", "create WorkspaceTemplateApply net again, which restores it"},
-		"run":                  {record.ComponentRun, nil, "warn: run of the deleted workspace net", "kubectl delete secret -n team s"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			g := NewWithT(t)
-			secret := &corev1.Secret{ObjectMeta: named("s"), Data: map[string][]byte{"tfstate": tc.state}}
-			secret.Labels = map[string]string{infrav1.WorkspaceLabel: "net", infrav1.ComponentLabel: tc.component}
-			result := secretLeftover(secret)
-			g.Expect(messages([]Result{result})).To(Equal([]string{tc.want}))
-			g.Expect(result.Fix).To(Equal(tc.fix))
-		})
-	}
-	secret := &corev1.Secret{ObjectMeta: named("s"), Data: map[string][]byte{"tfstate": []byte("no state")}}
-	secret.Labels = map[string]string{infrav1.WorkspaceLabel: "net", infrav1.ComponentLabel: record.ComponentState}
-	NewWithT(t).Expect(secretLeftover(secret).Message).To(HavePrefix("state of the deleted workspace net, unreadable: "))
-}
-
-func TestUnknownHolder(t *testing.T) {
-	for name, tc := range map[string]struct {
-		lock   operate.Lock
-		want   string
-		status Status
-	}{
-		"run":          {operate.Lock{ID: "net-r1", Who: "capt/team/net-r1@host"}, "state is locked by run net-r1, which does not exist any more", Fail},
-		"user":         {operate.Lock{ID: "1", Who: "ada@laptop", Created: "today"}, "state is locked by ada@laptop since today, not by a run", Warn},
-		"unknown user": {operate.Lock{ID: "1"}, "state is locked by an unknown user, not by a run", Warn},
-	} {
-		t.Run(name, func(t *testing.T) {
-			message, status := unknownHolder(&tc.lock)
-			NewWithT(t).Expect(message).To(Equal(tc.want))
-			NewWithT(t).Expect(status).To(Equal(tc.status))
-		})
-	}
-}
-
-func TestUnlockCommand(t *testing.T) {
-	g := NewWithT(t)
-	lease := &coordinationv1.Lease{ObjectMeta: named("lock"), Spec: coordinationv1.LeaseSpec{HolderIdentity: new("net-r1")}}
-	g.Expect(unlockCommand(lease)).To(Equal("captctl unlock -n team WORKSPACE"))
-	lease.Labels = map[string]string{infrav1.WorkspaceLabel: "net"}
-	g.Expect(unlockCommand(lease)).To(Equal("captctl unlock -n team net"))
+	problem := grantProblem(apply)
+	g.Expect(problem.Object).To(Equal("WorkspaceTemplateApply team/net"))
+	g.Expect(problem.Message).To(Equal(infrav1.DependenciesReadyCondition))
 }
 
 func TestWebhook_isOurs(t *testing.T) {
@@ -196,9 +109,4 @@ func TestWebhook_renewCertificate(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(webhook{certificate: "capt-addon-system/capt-addon-serving-cert"}.renewCertificate()).To(HaveSuffix("kubectl delete secret -n capt-addon-system $(kubectl get certificate -n capt-addon-system capt-addon-serving-cert -o jsonpath={.spec.secretName})"))
 	g.Expect(webhook{}.renewCertificate()).NotTo(ContainSubstring("cert-manager"))
-}
-
-func TestHost(t *testing.T) {
-	NewWithT(t).Expect(host("https://127.0.0.1:9443/validate")).To(Equal("127.0.0.1:9443"))
-	NewWithT(t).Expect(host("https://%zz")).To(Equal("https://%zz"))
 }
