@@ -69,17 +69,7 @@ A workspace is one application of a Terraform module: a WorkspaceTemplateApply.`
 	o.completeFlags(root)
 	completeEnvironments(root)
 	o.wrapErrors(root)
-	describeHelpFlags(root)
 	return root
-}
-
-// describeHelpFlags gives the --help flags the style of the other flags.
-func describeHelpFlags(cmd *cobra.Command) {
-	cmd.InitDefaultHelpFlag()
-	cmd.Flags().Lookup("help").Usage = "Print this help."
-	for _, child := range cmd.Commands() {
-		describeHelpFlags(child)
-	}
 }
 
 // commandGroup is a group of commands in the help.

@@ -3,7 +3,6 @@ package cli
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"html"
 	"net"
@@ -50,27 +49,11 @@ kubeconfig. A link opens it once; press Enter for another one.`,
 			return o.serveUI(cmd.Context(), port, !noBrowser, linkFile)
 		},
 	}
-	cmd.Flags().Var((*portValue)(&port), "port", "Port on the loopback interface. 0 chooses a free one.")
+	cmd.Flags().Uint16Var(&port, "port", 0, "Port on the loopback interface. 0 chooses a free one.")
 	cmd.Flags().BoolVar(&noBrowser, "no-browser", false, "Print the link only.")
 	cmd.Flags().StringVar(&linkFile, "link-file", "", "Keep a link that was not used in this file, which only you can read, instead of printing one.")
 	return cmd
 }
-
-// portValue is a flag whose error names the allowed ports.
-type portValue uint16
-
-func (p *portValue) Set(value string) error {
-	port, err := strconv.ParseUint(value, 10, 16)
-	if err != nil {
-		return errors.New("expected a port from 1 to 65535, or 0 for a free one")
-	}
-	*p = portValue(port)
-	return nil
-}
-
-func (p *portValue) String() string { return strconv.Itoa(int(*p)) }
-
-func (p *portValue) Type() string { return "uint16" }
 
 func (o *Options) serveUI(ctx context.Context, port uint16, open bool, linkFile string) error {
 	config, err := o.Config()

@@ -34,16 +34,3 @@ func TestOpenBrowser_passesTheLinkInAFile(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(page.Mode().Perm()).To(Equal(os.FileMode(0o600)))
 }
-
-func TestUI_namesTheAllowedPorts(t *testing.T) {
-	g := NewWithT(t)
-	cmd := newUICommand(&Options{})
-	for _, port := range []string{"80000", "-1", "http", ""} {
-		g.Expect(cmd.ParseFlags([]string{"--port=" + port})).To(MatchError(And(
-			ContainSubstring(`invalid argument "`+port+`" for "--port" flag: `), HaveSuffix("expected a port from 1 to 65535, or 0 for a free one"))))
-	}
-	for _, port := range []string{"0", "8082", "65535"} {
-		g.Expect(cmd.ParseFlags([]string{"--port", port})).To(Succeed())
-		g.Expect(cmd.Flags().Lookup("port").Value.String()).To(Equal(port))
-	}
-}

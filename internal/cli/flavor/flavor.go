@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -128,7 +127,6 @@ func Fill(template []byte, given map[string]string, lookup func(string) (string,
 	if err := checkEndpoint(variables, valueOf); err != nil {
 		return nil, err
 	}
-	template = quoteNames(template, valueOf)
 	filled, err := yamlprocessor.NewSimpleProcessor().Process(template, func(name string) (string, error) {
 		if value, found := valueOf(name); found {
 			return value, nil
@@ -160,28 +158,6 @@ func missingValues(names []string) error {
 	}
 	return fmt.Errorf("no value for %s: pass %s, or set environment variables", strings.Join(names, ", "), strings.Join(flags, " "))
 }
-
-// wholeScalar matches the name of a cluster or a namespace as a whole plain scalar.
-var wholeScalar = regexp.MustCompile(`(?m)^(\s*(?:- +)*(?:[\w./-]+: +)?)(\$\{(` + ClusterName + `|` + Namespace + `)[^}]*\})(\s*(?: #.*)?)$`)
-
-// quoteNames quotes the names of clusters and namespaces that YAML would read as
-// numbers, booleans, dates or null. Other variables of a template may be meant as such.
-func quoteNames(template []byte, value func(name string) (string, bool)) []byte {
-	return wholeScalar.ReplaceAllFunc(template, func(line []byte) []byte {
-		found := wholeScalar.FindSubmatch(line)
-		if name, set := value(string(found[3])); !set || isPlainString(name) {
-			return line
-		}
-		return slices.Concat(found[1], []byte(`"`), found[2], []byte(`"`), found[4])
-	})
-}
-
-// notStrings matches what YAML 1.1 reads as a boolean, null, a date, or a number with
-// an exponent, digits in groups, or another base.
-var notStrings = regexp.MustCompile(`^(?i:y|n|yes|no|on|off|true|false|null|~|\d{4}-\d\d?-\d\d?|0[box][0-9a-f_]+|[-+]?[0-9_]*\.?[0-9_]+(e[-+]?[0-9]+)?)$`)
-
-// isPlainString reports whether YAML reads a name without quotes as a string.
-func isPlainString(name string) bool { return !notStrings.MatchString(name) }
 
 // The variables that arguments and flags of captctl set.
 const (

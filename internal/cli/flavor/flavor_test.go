@@ -112,27 +112,6 @@ func TestFill_prefersGivenValues(t *testing.T) {
 	g.Expect(string(filled)).To(Equal("a: given\nb: environment\nc: default\n"))
 }
 
-// Own templates have placeholders without quotes.
-func TestFill_quotesNamesThatAreNotStrings(t *testing.T) {
-	const template = "name: ${CLUSTER_NAME}\nnodes: ${CLUSTER_NAME}-nodes\nquoted: \"${CLUSTER_NAME}\"\nlist:\n- ${CLUSTER_NAME} # one\nnamespace: ${NAMESPACE:=default}\nreplicas: ${COUNT}\n"
-	for name, quoted := range map[string]bool{
-		"123": true, "1e3": true, "0x10": true, "0b1": true, "1.5": true, "y": true, "no": true, "on": true, "off": true, "null": true, "true": true,
-		"2026-01-01": true, "1_000": true, "demo": false, "123-a": false, "yes-or-no": false, "10.0.0.1": false,
-	} {
-		t.Run(name, func(t *testing.T) {
-			g := NewWithT(t)
-			filled, err := flavor.Fill([]byte(template), map[string]string{flavor.ClusterName: name, flavor.Namespace: name, "COUNT": "3"}, none)
-			g.Expect(err).NotTo(HaveOccurred())
-			written := name
-			if quoted {
-				written = `"` + name + `"`
-			}
-			g.Expect(string(filled)).To(Equal("name: " + written + "\nnodes: " + name + "-nodes\nquoted: \"" + name + "\"\nlist:\n- " + written +
-				" # one\nnamespace: " + written + "\nreplicas: 3\n"))
-		})
-	}
-}
-
 func TestFill_reportsProblems(t *testing.T) {
 	tests := map[string]struct {
 		template string

@@ -1,7 +1,6 @@
 package text
 
 import (
-	"bytes"
 	"crypto/rand"
 	"io"
 	"strings"
@@ -46,21 +45,14 @@ func isControl(r rune) bool {
 }
 
 // Printable is a stream that replaces control characters.
-type Printable struct {
-	w io.Writer
-	// rest is the start of a character whose other bytes follow in the next write.
-	rest []byte
-}
+type Printable struct{ w io.Writer }
 
 // NewPrintable returns a stream that writes to w.
 func NewPrintable(w io.Writer) *Printable { return &Printable{w: w} }
 
-// Write implements io.Writer.
+// Write implements io.Writer. The data must not end within a character.
 func (p *Printable) Write(data []byte) (int, error) {
-	content := append(p.rest, data...)
-	complete := len(content) - incomplete(content)
-	p.rest = bytes.Clone(content[complete:])
-	if _, err := io.WriteString(p.w, expand(string(content[:complete]))); err != nil {
+	if _, err := io.WriteString(p.w, expand(string(data))); err != nil {
 		return 0, err
 	}
 	return len(data), nil
@@ -88,19 +80,6 @@ func expand(text string) string {
 		}
 	}
 	return b.String()
-}
-
-// incomplete returns the number of bytes at the end of data that begin a character.
-func incomplete(data []byte) int {
-	for n := 1; n <= min(utf8.UTFMax-1, len(data)); n++ {
-		if utf8.RuneStart(data[len(data)-n]) {
-			if utf8.FullRune(data[len(data)-n:]) {
-				return 0
-			}
-			return n
-		}
-	}
-	return 0
 }
 
 // Raw returns the stream below a Printable, for data of programs.

@@ -34,7 +34,6 @@ const (
 	Red    Colour = "31"
 	Green  Colour = "32"
 	Yellow Colour = "33"
-	Blue   Colour = "34"
 	Cyan   Colour = "36"
 )
 
