@@ -64,8 +64,8 @@ else in the directory addons next to captctl. make addons creates these files.`,
 			}
 			return nil
 		},
-		ValidArgsFunction: func(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			return withPrefix(addonfile.Names(addonfile.Directories(i.from)), typed), cobra.ShellCompDirectiveDefault
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return addonfile.Names(addonfile.Directories(i.from)), cobra.ShellCompDirectiveDefault
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("insecure") {

@@ -6,6 +6,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -67,7 +68,6 @@ A workspace is one application of a Terraform module: a WorkspaceTemplateApply.`
 	}
 	root.AddCommand(newVersionCommand(o), newReferenceCommand(o))
 	o.completeFlags(root)
-	completeEnvironments(root)
 	o.wrapErrors(root)
 	return root
 }
@@ -110,19 +110,6 @@ func (o *Options) Config() (*rest.Config, error) {
 	return config, nil
 }
 
-// Client returns a client for the management cluster.
-func (o *Options) Client() (client.WithWatch, error) {
-	config, err := o.Config()
-	if err != nil {
-		return nil, err
-	}
-	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme.New()})
-	if err != nil {
-		return nil, fmt.Errorf("connecting to the management cluster: %w", err)
-	}
-	return c, nil
-}
-
 // Namespace returns the namespace of the flags or the kubeconfig.
 func (o *Options) Namespace() (string, error) {
 	namespace, _, err := o.Kube.ToRawKubeConfigLoader().Namespace()
@@ -138,9 +125,32 @@ func (o *Options) connect() (client.WithWatch, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	c, err := o.Client()
-	return c, namespace, err
+	config, err := o.Config()
+	if err != nil {
+		return nil, "", err
+	}
+	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme.New()})
+	if err != nil {
+		return nil, "", fmt.Errorf("connecting to the management cluster: %w", err)
+	}
+	return c, namespace, nil
 }
 
 // style returns the style of the command's output.
 func (o *Options) style() text.Style { return text.StyleOf(o.Out) }
+
+// readFile reads a file, or stdin if the path is "-".
+func (o *Options) readFile(path string) ([]byte, error) {
+	if path == "-" {
+		content, err := io.ReadAll(o.In)
+		if err != nil {
+			return nil, fmt.Errorf("reading stdin: %w", err)
+		}
+		return content, nil
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading a file: %w", err)
+	}
+	return content, nil
+}

@@ -2,14 +2,18 @@ package cli_test
 
 import (
 	"bytes"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/appthrust/capt/internal/cli"
+	"github.com/appthrust/capt/internal/testenv"
 )
 
 func TestErrors_haveTheNextStepInOneLine(t *testing.T) {
@@ -91,7 +95,6 @@ func TestCompletion_ofObjects(t *testing.T) {
 	}{
 		{[]string{"describe", "cluster", ""}, []string{"demo"}},
 		{[]string{"plan", ""}, []string{"net", "cluster/demo", "cluster/demo/vpc"}},
-		{[]string{"logs", "cl"}, []string{"cluster/demo", "cluster/demo/vpc"}},
 		{[]string{"plan", "net", ""}, nil},
 		{[]string{"addon", "status", ""}, []string{"karpenter"}},
 		{[]string{"addon", "status", "karpenter", "--cluster", ""}, []string{"demo"}},
@@ -115,4 +118,40 @@ func TestCompletion_hasScriptsForEveryShell(t *testing.T) {
 		NewWithT(t).Expect(execute(t.Context(), cli.Streams{In: &out, Out: &out, Err: &out}, "completion", shell)).To(Succeed())
 		NewWithT(t).Expect(out.String()).To(ContainSubstring("captctl"))
 	}
+}
+
+func TestErrors_withoutCAPT(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	assets, err := testenv.Assets()
+	g.Expect(err).NotTo(HaveOccurred())
+	bare := &envtest.Environment{BinaryAssetsDirectory: assets, ControlPlaneStartTimeout: 2 * time.Minute}
+	_, err = bare.Start()
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() { _ = bare.Stop() })
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	g.Expect(os.WriteFile(kubeconfig, bare.KubeConfig, 0o600)).To(Succeed())
+
+	for command, group := range map[string]string{
+		"plan": "infrastructure.cluster.x-k8s.io", "describe": "cluster.x-k8s.io", "addon": "addons.cluster.x-k8s.io",
+	} {
+		args := map[string][]string{"plan": {"plan", "x"}, "describe": {"describe", "cluster", "x"}, "addon": {"addon", "list"}}[command]
+		var out bytes.Buffer
+		err := execute(t.Context(), cli.Streams{In: &out, Out: &out, Err: &out}, append([]string{"--kubeconfig", kubeconfig}, args...)...)
+		g.Expect(err).To(MatchError("the cluster has no API group " + group + ": install Cluster API and CAPT (clusterctl init --kubeconfig " + kubeconfig + "), or choose another cluster with --context"))
+		g.Expect(cli.Code(err)).To(Equal(1))
+	}
+}
+
+func TestReference_isCurrent(t *testing.T) {
+	g := NewWithT(t)
+	root, err := testenv.Root()
+	g.Expect(err).NotTo(HaveOccurred())
+	committed, err := os.ReadFile(filepath.Join(root, "docs", "reference", "captctl.md"))
+	g.Expect(err).NotTo(HaveOccurred())
+	out, problem, code := captctl(t, "", "reference")
+	g.Expect(code).To(Equal(0), problem)
+	g.Expect(out).To(ContainSubstring("## captctl state move\n"))
+	g.Expect(out).NotTo(ContainSubstring(os.Getenv("HOME")+"/"), "a default depends on the machine")
+	g.Expect(out == string(committed)).To(BeTrue(), "docs/reference/captctl.md is not current: run `make generate`")
 }

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,7 +26,7 @@ type namesOf func(ctx context.Context, c client.Reader, namespace string) ([]str
 // complete returns a function that completes arguments with names: only the first
 // argument, or each one if the command accepts several.
 func (o *Options) complete(names namesOf, several bool) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 && !several {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
@@ -41,8 +40,7 @@ func (o *Options) complete(names namesOf, several bool) cobra.CompletionFunc {
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		found = slices.DeleteFunc(found, func(name string) bool { return slices.Contains(args, name) })
-		return withPrefix(found, typed), cobra.ShellCompDirectiveNoFileComp
+		return slices.DeleteFunc(found, func(name string) bool { return slices.Contains(args, name) }), cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
@@ -65,18 +63,13 @@ func (o *Options) completeFlags(root *cobra.Command) {
 	_ = root.RegisterFlagCompletionFunc("namespace", o.completeFlag(func(ctx context.Context, c client.Reader, _ string) ([]string, error) {
 		return operate.Names(&corev1.NamespaceList{})(ctx, c, "")
 	}))
-	_ = root.RegisterFlagCompletionFunc("context", func(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	_ = root.RegisterFlagCompletionFunc("context", func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		config, err := o.Kube.ToRawKubeConfigLoader().RawConfig()
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return withPrefix(slices.Sorted(maps.Keys(config.Contexts)), typed), cobra.ShellCompDirectiveNoFileComp
+		return slices.Sorted(maps.Keys(config.Contexts)), cobra.ShellCompDirectiveNoFileComp
 	})
-}
-
-// withPrefix returns the names that start with prefix.
-func withPrefix(names []string, prefix string) []string {
-	return slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, prefix) })
 }
 
 // completeWords completes a flag with fixed words.
@@ -93,20 +86,12 @@ func (o *Options) completeFlag(names namesOf) cobra.CompletionFunc {
 	}
 }
 
-// completeEnvironments completes the commands for local environments, which have
-// the --dir flag.
-func completeEnvironments(root *cobra.Command) {
-	for _, cmd := range root.Commands() {
-		if dir := cmd.Flag("dir"); dir == nil || cmd.ValidArgsFunction != nil {
-			continue
-		}
-		cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			if len(args) > 0 {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			return withPrefix(environmentNames(cmd.Flag("dir").Value.String()), typed), cobra.ShellCompDirectiveNoFileComp
-		}
+// complete completes the name of a local environment.
+func (f *environmentFlags) complete(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
+	return environmentNames(f.dir), cobra.ShellCompDirectiveNoFileComp
 }
 
 // environmentNames returns the names of the local environments in a directory, or

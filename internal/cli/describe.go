@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -62,19 +61,15 @@ func (d *describeOptions) run(ctx context.Context, name string) error {
 		return err
 	}
 	key := client.ObjectKey{Namespace: namespace, Name: name}
-	objects, err := describe.Read(ctx, c, key, d.all)
-	if apierrors.IsNotFound(err) {
-		names, listErr := operate.Names(&clusterv1.ClusterList{})(ctx, c, namespace)
-		if listErr != nil {
-			return listErr
-		}
-		return operate.NotFound("cluster", namespace, name, names)
-	}
-	if err != nil {
+	if err := operate.Get(ctx, c, "cluster", key, &clusterv1.Cluster{}, &clusterv1.ClusterList{}); err != nil {
 		return err
 	}
 	if d.watch {
 		return d.watchCluster(ctx, c, key)
+	}
+	objects, err := describe.Read(ctx, c, key, d.all)
+	if err != nil {
+		return err
 	}
 	if objects.ControlPlaneInitialized() {
 		objects.Nodes = describe.ReadNodes(ctx, c, workload.Connector{}, key)
@@ -85,7 +80,7 @@ func (d *describeOptions) run(ctx context.Context, name string) error {
 // tree returns the tree of a cluster. The commands in its messages have the flags of the user.
 func (d *describeOptions) tree(objects *describe.Objects) *describe.Node {
 	tree := describe.Build(objects, d.all)
-	text.Walk(tree, func(n *describe.Node) []*describe.Node { return n.Children }, func(_ string, n *describe.Node) { n.Message = d.hints(n.Message) })
+	tree.Walk(func(_ string, n *describe.Node) { n.Message = d.hints(n.Message) })
 	return tree
 }
 
@@ -109,9 +104,8 @@ func (d *describeOptions) watchCluster(ctx context.Context, c client.Client, key
 	case d.output.Structured():
 		show = func(tree *describe.Node) error { return d.print(d.Out, tree) }
 	case text.IsTerminal(d.Out):
-		screen := newScreen(d)
-		defer screen.stop()
-		show = screen.show
+		fmt.Fprint(d.Out, text.Escape+"[2J")
+		watcher.Refresh, show = time.Second, d.draw // The ages change.
 	default:
 		log := &changeLog{d: d, lines: map[string]string{}}
 		show = log.show
@@ -142,7 +136,7 @@ func (l *changeLog) show(tree *describe.Node) error {
 	// A new age alone is not a change.
 	withoutAges := time.Time{}
 	var path []string
-	text.Walk(tree, func(n *describe.Node) []*describe.Node { return n.Children }, func(branches string, n *describe.Node) {
+	tree.Walk(func(branches string, n *describe.Node) {
 		depth := len([]rune(branches)) / 2
 		path = append(path[:depth], n.Kind+"/"+n.Name)
 		key, line := strings.Join(path, " "), describe.Line(n, withoutAges)
@@ -154,70 +148,22 @@ func (l *changeLog) show(tree *describe.Node) error {
 	return nil
 }
 
-// screen draws a tree in place on a terminal. It redraws every second to update
-// the ages; this sends no requests.
-type screen struct {
-	d      *describeOptions
-	trees  chan *describe.Node
-	done   chan struct{}
-	height func() int
-}
-
-func newScreen(d *describeOptions) *screen {
-	s := &screen{d: d, trees: make(chan *describe.Node), done: make(chan struct{})}
-	s.height = func() int {
-		if file, ok := text.Raw(d.Out).(*os.File); ok {
-			if _, height, err := term.GetSize(int(file.Fd())); err == nil {
-				return height
-			}
-		}
-		return 0
-	}
-	fmt.Fprint(d.Out, text.Escape+"[2J")
-	go s.run()
-	return s
-}
-
-func (s *screen) run() {
-	defer close(s.done)
-	second := time.NewTicker(time.Second)
-	defer second.Stop()
-	var tree *describe.Node
-	for {
-		select {
-		case next, open := <-s.trees:
-			if !open {
-				return
-			}
-			tree = next
-		case <-second.C:
-		}
-		if tree != nil {
-			s.draw(tree)
-		}
-	}
-}
-
-func (s *screen) draw(tree *describe.Node) {
+// draw draws a tree in place on a terminal.
+func (d *describeOptions) draw(tree *describe.Node) error {
 	var out bytes.Buffer
-	if err := s.d.print(&out, tree); err != nil {
-		return
+	if err := d.print(&out, tree); err != nil {
+		return err
 	}
 	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
-	if height := s.height(); height > 1 && len(lines) >= height {
+	height := 0
+	if file, ok := text.Raw(d.Out).(*os.File); ok {
+		_, height, _ = term.GetSize(int(file.Fd()))
+	}
+	if height > 1 && len(lines) >= height {
 		more := len(lines) - height + 2
 		lines = append(lines[:height-2], fmt.Sprintf("… %d more lines: enlarge the window", more))
 	}
 	// Overwrite each line, then clear the rest: clearing first would flicker.
-	fmt.Fprint(s.d.Out, text.Escape+"[H"+strings.Join(lines, text.Escape+"[K\n")+text.Escape+"[K\n"+text.Escape+"[J")
-}
-
-func (s *screen) show(tree *describe.Node) error {
-	s.trees <- tree
+	fmt.Fprint(d.Out, text.Escape+"[H"+strings.Join(lines, text.Escape+"[K\n")+text.Escape+"[K\n"+text.Escape+"[J")
 	return nil
-}
-
-func (s *screen) stop() {
-	close(s.trees)
-	<-s.done
 }

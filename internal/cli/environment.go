@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"text/tabwriter"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,6 +23,7 @@ NAME is the name of the environment. The default name is "` + environment.Defaul
 type environmentFlags struct{ dir, parts string }
 
 func (f *environmentFlags) add(cmd *cobra.Command) {
+	cmd.ValidArgsFunction = f.complete
 	cmd.Flags().StringVar(&f.dir, "dir", "", "Directory of the local environments. (default $XDG_STATE_HOME/capt or ~/.local/state/capt)")
 }
 
@@ -201,21 +202,17 @@ func (o *Options) showStatus(status *environment.Status, arguments string) error
 		return nil
 	}
 	fmt.Fprintf(o.Out, "%s, Kubernetes %s, %s: %s\n", status.Name, status.KubernetesVersion, status.Endpoint, readiness(status.Ready))
-	w := tabwriter.NewWriter(o.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "CLUSTER\tPART\tPID\tSTATE\tRESTARTS\tLOG")
+	table := text.NewTable("CLUSTER", "PART", "PID", "STATE", "RESTARTS", "LOG")
 	addRows := func(cluster string, parts []environment.Part) {
 		for _, part := range parts {
-			fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%d\t%s\n", cluster, part.Name, part.PID, partState(part), part.Restarts, part.Log)
+			table.Add(text.Cells(cluster, part.Name, fmt.Sprint(part.PID), partState(part), fmt.Sprint(part.Restarts), part.Log)...)
 		}
 	}
 	addRows("(management)", status.Parts)
 	for _, cluster := range status.Clusters {
 		addRows(cluster.Name, cluster.Parts)
 	}
-	if err := w.Flush(); err != nil {
-		return fmt.Errorf("writing the status: %w", err)
-	}
-	return nil
+	return table.Print(o.Out, text.Style{})
 }
 
 func readiness(ready bool) string {
@@ -237,4 +234,46 @@ func partState(part environment.Part) string {
 	default:
 		return "stopped"
 	}
+}
+
+func newEnvCommand(o *Options) *cobra.Command {
+	var flags environmentFlags
+	var output text.Output
+	cmd := &cobra.Command{
+		Use:   "env [NAME]",
+		Short: "Print how a shell connects to a local management cluster",
+		Long: `Print the variables with which a shell uses a local management cluster: KUBECONFIG,
+and PATH with the kubectl, captctl and tofu of the environment first.` + environmentHelp,
+		Example: `  eval "$(captctl env)"
+  captctl env -o json`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			env, status, err := flags.status(cmd.Context(), args)
+			if err != nil {
+				return err
+			}
+			if !status.Exists {
+				return fmt.Errorf("environment %s does not exist in %s: create it with captctl up%s", env.Name, env.Dir, environmentArguments(cmd, env))
+			}
+			if output == "json" {
+				return text.PrintJSON(o.Out, map[string]string{"kubeconfig": env.Kubeconfig(), "bin": env.BinDir()})
+			}
+			fmt.Fprintf(o.Out, "export KUBECONFIG=%s\nexport PATH=%s:\"$PATH\"\n", shellWord(env.Kubeconfig()), shellWord(env.BinDir()))
+			return nil
+		},
+	}
+	flags.add(cmd)
+	addFormat(cmd, &output, "json")
+	return cmd
+}
+
+// shellWord quotes a word for a POSIX shell, if it needs quotes.
+func shellWord(word string) string {
+	isPlain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-./:=@%+,", r)
+	}
+	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !isPlain(r) }) < 0 {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

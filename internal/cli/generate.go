@@ -3,11 +3,9 @@ package cli
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -206,22 +204,10 @@ func assignments(flags []string) (map[string]string, error) {
 
 // template returns the template that the flags select.
 func (o *Options) template(flags *generateFlags) ([]byte, error) {
-	switch flags.from {
-	case "":
+	if flags.from == "" {
 		return flavor.Template(flags.flavor)
-	case "-":
-		content, err := io.ReadAll(o.In)
-		if err != nil {
-			return nil, fmt.Errorf("reading stdin: %w", err)
-		}
-		return content, nil
-	default:
-		content, err := os.ReadFile(flags.from)
-		if err != nil {
-			return nil, fmt.Errorf("reading the template: %w", err)
-		}
-		return content, nil
 	}
+	return o.readFile(flags.from)
 }
 
 func (o *Options) listVariables(template []byte, flags *generateFlags) error {
@@ -237,8 +223,7 @@ func (o *Options) listVariables(template []byte, flags *generateFlags) error {
 	if err != nil {
 		return err
 	}
-	table := tabwriter.NewWriter(o.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "VARIABLE\tDEFAULT")
+	table := text.NewTable("VARIABLE", "DEFAULT")
 	for _, v := range variables {
 		value := "(required)"
 		if v.Default != nil {
@@ -247,10 +232,7 @@ func (o *Options) listVariables(template []byte, flags *generateFlags) error {
 		if v.Name == flavor.Namespace && namespace != "" {
 			value = namespace + " (of " + source + ")"
 		}
-		fmt.Fprintf(table, "%s\t%s\n", v.Name, value)
+		table.Add(text.Cells(v.Name, value)...)
 	}
-	if err := table.Flush(); err != nil {
-		return fmt.Errorf("writing the variables: %w", err)
-	}
-	return nil
+	return table.Print(o.Out, text.Style{})
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/appthrust/capt/internal/cli/changes"
@@ -130,13 +129,9 @@ func printFailure(w io.Writer, plan *speculative, limit int) {
 
 // codeNames returns names as code, the first ones of many.
 func codeNames(names []string) string {
-	shown := slices.Clone(names[:min(len(names), maxNames)])
-	for i := range shown {
-		shown[i] = "`" + shown[i] + "`"
+	quoted := make([]string, len(names))
+	for i, name := range names {
+		quoted[i] = "`" + name + "`"
 	}
-	list := strings.Join(shown, ", ")
-	if more := len(names) - len(shown); more > 0 {
-		list += fmt.Sprintf(" and %d more", more)
-	}
-	return list
+	return message.List(quoted, maxNames)
 }

@@ -1,11 +1,10 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -148,13 +147,11 @@ func planPolicy(object client.Object) terraform.Policy {
 // evaluatePlan returns the violations of policies by the plan of the flags. The plan is
 // read three times: for its summary, for the values to mask, and for its changes.
 func (o *Options) evaluatePlan(ctx context.Context, policies *terraform.Policies, flags *policyTestFlags) ([]terraform.PolicyViolation, error) {
-	file, err := o.openPlan(flags.plan)
+	plan, err := o.readFile(flags.plan)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = file.Close() }()
-	again := func() io.Reader { return io.NewSectionReader(file, 0, 1<<40) }
-	secrets, err := change.ReadSecrets(again())
+	secrets, err := change.ReadSecrets(bytes.NewReader(plan))
 	if err != nil {
 		return nil, fmt.Errorf("%s is not the output of tofu show -json PLAN: %w", flags.plan, err)
 	}
@@ -162,7 +159,7 @@ func (o *Options) evaluatePlan(ctx context.Context, policies *terraform.Policies
 	if flags.refreshOnly {
 		read = change.ReadRefreshed
 	}
-	if err := read(again(), func(planned change.Planned) error {
+	if err := read(bytes.NewReader(plan), func(planned change.Planned) error {
 		if planned.Resource != nil {
 			count(&summary, planned.Resource.Actions)
 		}
@@ -171,7 +168,7 @@ func (o *Options) evaluatePlan(ctx context.Context, policies *terraform.Policies
 		return nil, err
 	}
 	evaluation := policy.New(policies, summary)
-	if err := read(again(), func(planned change.Planned) error { return evaluation.Add(ctx, planned) }); err != nil {
+	if err := read(bytes.NewReader(plan), func(planned change.Planned) error { return evaluation.Add(ctx, planned) }); err != nil {
 		return nil, err
 	}
 	return evaluation.Finish(ctx, secrets.Mask)
@@ -188,29 +185,6 @@ func count(plan *policy.Plan, actions []string) {
 	if slices.Contains(actions, "delete") {
 		plan.ToDestroy++
 	}
-}
-
-// openPlan opens a plan. Standard input is copied, because it is read several times.
-func (o *Options) openPlan(path string) (*os.File, error) {
-	if path != "-" {
-		file, err := os.Open(path)
-		if err != nil {
-			return nil, fmt.Errorf("reading the plan: %w", err)
-		}
-		return file, nil
-	}
-	file, err := os.CreateTemp("", "captctl-plan-")
-	if err != nil {
-		return nil, fmt.Errorf("reading the plan: %w", err)
-	}
-	// A plan contains secrets, so its copy has no name.
-	if err := os.Remove(file.Name()); err != nil {
-		return nil, errors.Join(fmt.Errorf("reading the plan: %w", err), file.Close())
-	}
-	if _, err := io.Copy(file, o.In); err != nil {
-		return nil, errors.Join(fmt.Errorf("reading the plan: %w", err), file.Close())
-	}
-	return file, nil
 }
 
 func (o *Options) printViolations(violations []terraform.PolicyViolation, output text.Output) error {

@@ -201,3 +201,72 @@ func oneShotFailure(result *operate.OneShotResult) error {
 		return fmt.Errorf("run %s: %s: %s", run.ID, run.Outcome, message.OneLine(run.Summary))
 	}
 }
+
+func newRetryCommand(o *Options) *cobra.Command {
+	var wait bool
+	cmd := o.workspaceCommand(&cobra.Command{
+		Use:   "retry NAME",
+		Short: "Start a new run of a workspace",
+		Long: `Start a new run of a workspace, whether the last run failed or succeeded. With
+approval: Auto the new plan is applied, with approval: Manual it waits for
+approval.`,
+		Example: `  captctl retry cluster/demo
+  captctl retry network-a --wait`,
+	}, func(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, args []string) error {
+		request, err := operate.Retry(ctx, c, apply)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(o.Out, "Requested a run of %s: follow it with %s\n", apply.Name, o.followHint(apply, args[0]))
+		if !wait {
+			return nil
+		}
+		return o.waitForResult(ctx, c, apply, runRequested, func(a *infrav1.WorkspaceTemplateApply) bool { return handled(a, request) })
+	})
+	addWait(cmd, &wait)
+	return cmd
+}
+
+// handled reports whether the run for a request is finished.
+func handled(apply *infrav1.WorkspaceTemplateApply, request string) bool {
+	return apply.Status.HandledRequest == request && apply.Status.Run == nil
+}
+
+func newCancelCommand(o *Options) *cobra.Command {
+	var runID string
+	var yes, wait bool
+	cmd := o.workspaceCommand(&cobra.Command{
+		Use:   "cancel NAME",
+		Short: "Cancel the current run of a workspace",
+		Long: `Cancel the current run of a workspace as Ctrl-C would: Terraform finishes its
+current operations and saves the state. The workspace has no new run until its
+inputs change or a run is requested with captctl retry.`,
+		Example: "  captctl cancel cluster/demo --wait",
+	}, func(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, args []string) error {
+		run, err := operate.CurrentRun(apply, runID)
+		if err != nil {
+			return err
+		}
+		if err := o.confirm(ctx, yes, fmt.Sprintf("Cancel run %s (%s)?", run.ID, run.Operation)); err != nil {
+			return err
+		}
+		if err := operate.Cancel(ctx, c, apply, run); err != nil {
+			return err
+		}
+		fmt.Fprintf(o.Out, "Requested cancellation of run %s\n", run.ID)
+		if !wait {
+			return nil
+		}
+		_, err = o.waitUntil(ctx, c, apply, func(a *infrav1.WorkspaceTemplateApply) bool {
+			return a.Status.Run == nil || a.Status.Run.ID != run.ID
+		})
+		if err != nil {
+			return o.stillRequested(err, cancelRequested)
+		}
+		return nil
+	})
+	cmd.Flags().StringVar(&runID, "run", "", "ID of the run to cancel. The command fails if another run is in progress.")
+	addYes(cmd, &yes)
+	cmd.Flags().BoolVar(&wait, "wait", false, "Show the progress and wait until the run has stopped.")
+	return cmd
+}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/signal"
@@ -23,16 +24,16 @@ type shellWait struct {
 	progress *progress
 	dir      string
 	giveUp   chan struct{}
-	signals  chan os.Signal
-	ended    chan struct{}
 
-	mu   sync.Mutex
+	mu sync.Mutex
+	// stop ends the handling of signals, if it has begun.
+	stop context.CancelFunc
 	last string
 	next time.Time
 }
 
 func newShellWait(o *Options, p *progress, dir string) *shellWait {
-	return &shellWait{o: o, progress: p, dir: dir, giveUp: make(chan struct{}), ended: make(chan struct{})}
+	return &shellWait{o: o, progress: p, dir: dir, giveUp: make(chan struct{})}
 }
 
 // print prints a line of the log of a shell.
@@ -57,26 +58,19 @@ func (w *shellWait) waiting(what string, err error) {
 // arm lets the next signal end the wait. A closed terminal does not: no user could use
 // the files.
 func (w *shellWait) arm() {
-	if w.signals != nil {
+	if w.stop != nil {
 		return
 	}
-	w.signals = make(chan os.Signal, 1)
-	signal.Notify(w.signals, os.Interrupt, syscall.SIGTERM)
-	go func() {
-		select {
-		case <-w.signals:
-			close(w.giveUp)
-		case <-w.ended:
-		}
-	}()
+	var armed context.Context
+	armed, w.stop = signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(armed, func() { close(w.giveUp) })
 }
 
-// end ends the handling of signals.
+// end ends the handling of signals. Nothing waits any more.
 func (w *shellWait) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	close(w.ended)
-	if w.signals != nil {
-		signal.Stop(w.signals)
+	if w.stop != nil {
+		w.stop()
 	}
 }

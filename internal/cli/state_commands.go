@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -175,27 +176,12 @@ an older serial, is refused unless --force is set.
 		cmd.Flags().BoolVar(&force, "force", false, "Accept another lineage and an older serial.")
 	},
 		func(args []string) (*terraform.StateCommand, []byte, string, error) {
-			content, err := o.readInput(args[1])
+			content, err := o.readFile(args[1])
+			if err == nil && len(bytes.TrimSpace(content)) == 0 {
+				err = fmt.Errorf("reading the state: %s is empty", args[1])
+			}
 			return &terraform.StateCommand{Command: terraform.StatePush, Force: force}, content, "Replace the state of %s?", err
 		})
-}
-
-// readInput reads a file, or stdin.
-func (o *Options) readInput(path string) ([]byte, error) {
-	var content []byte
-	var err error
-	if path == "-" {
-		content, err = io.ReadAll(o.In)
-	} else {
-		content, err = os.ReadFile(path)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading the state: %w", err)
-	}
-	if len(strings.TrimSpace(string(content))) == 0 {
-		return nil, fmt.Errorf("reading the state: %s is empty", path)
-	}
-	return content, nil
 }
 
 func newStateMvCommand(o *Options) *cobra.Command {

@@ -64,15 +64,7 @@ func (o *Options) serveUI(ctx context.Context, port uint16, open bool, linkFile 
 	if err != nil {
 		return err
 	}
-	raw, err := o.Kube.ToRawKubeConfigLoader().RawConfig()
-	if err != nil {
-		return fmt.Errorf("loading the kubeconfig: %w", err)
-	}
-	options := web.Options{Config: config, Context: raw.CurrentContext, Namespace: namespace, OnlyNamespace: *o.Kube.Namespace != ""}
-	if *o.Kube.Context != "" {
-		options.Context = *o.Kube.Context
-	}
-	server, err := web.New(options)
+	server, err := web.New(web.Options{Config: config, Context: o.contextName(), Namespace: namespace, OnlyNamespace: *o.Kube.Namespace != ""})
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"net"
@@ -19,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
+	certutil "k8s.io/client-go/util/cert"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -124,7 +124,7 @@ func (d *Doctor) webhookProblems(ctx context.Context, h webhook) []Result {
 	add := func(fix, format string, args ...any) {
 		problems = append(problems, Result{Status: Fail, Object: h.configuration, Message: fmt.Sprintf(format, args...), Fix: fix})
 	}
-	switch authorities, err := parseCertificates(h.client.CABundle); {
+	switch authorities, err := certutil.ParseCertsPEM(h.client.CABundle); {
 	case len(h.client.CABundle) == 0:
 		add("check the annotation "+injectedFrom+", and that cert-manager is running", "no caBundle: the API server does not trust the webhook")
 	case err != nil:
@@ -157,7 +157,7 @@ func (d *Doctor) servedWebhooks(ctx context.Context) (string, error) {
 		return "", err
 	}
 	for _, h := range hooks {
-		authorities, err := parseCertificates(h.client.CABundle)
+		authorities, err := certutil.ParseCertsPEM(h.client.CABundle)
 		if err != nil || h.client.URL == nil {
 			continue
 		}
@@ -166,21 +166,6 @@ func (d *Doctor) servedWebhooks(ctx context.Context) (string, error) {
 		}
 	}
 	return "", nil
-}
-
-func parseCertificates(bundle []byte) ([]*x509.Certificate, error) {
-	var all []*x509.Certificate
-	for block, rest := pem.Decode(bundle); block != nil; block, rest = pem.Decode(rest) {
-		certificate, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, certificate)
-	}
-	if len(all) == 0 {
-		return nil, errors.New("no certificate")
-	}
-	return all, nil
 }
 
 // host returns the host and port of a URL.

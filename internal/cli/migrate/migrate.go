@@ -66,7 +66,7 @@ type Migration struct {
 	Install []*unstructured.Unstructured
 	// AllowUpgrade lets Flux install a chart version other than the running one.
 	AllowUpgrade bool
-	// Progress, if set, is called when a stage starts and when it is complete.
+	// Progress is called when a stage starts and when it is complete.
 	Progress func(Event)
 	// Now returns the current time.
 	Now func() time.Time
@@ -167,9 +167,7 @@ func (m *Migration) run(ctx context.Context, key client.ObjectKey, plan func(*cl
 }
 
 func (m *Migration) progress(key client.ObjectKey, stage Stage, done bool, message string) {
-	if m.Progress != nil {
-		m.Progress(Event{Cluster: key.Name, Stage: stage, Done: done, Message: message})
-	}
+	m.Progress(Event{Cluster: key.Name, Stage: stage, Done: done, Message: message})
 }
 
 // poll calls check until nothing is pending. An outage of an API server does not end it, so

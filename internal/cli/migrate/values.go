@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -133,42 +132,26 @@ func overlay(under, over map[string]any) map[string]any {
 // differences returns the paths at which two sets of values differ. It never returns
 // values, which may be secret.
 func differences(a, b map[string]any) []string {
-	flatA, flatB := map[string]any{}, map[string]any{}
-	flatten(normalize(a), nil, flatA)
-	flatten(normalize(b), nil, flatB)
-	names := map[string]bool{}
-	for key, value := range flatA {
-		if other, found := flatB[key]; !found || !reflect.DeepEqual(value, other) {
-			names[key] = true
-		}
-	}
-	for key := range flatB {
-		if _, found := flatA[key]; !found {
-			names[key] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(names))
+	flatA, flatB := map[string]string{}, map[string]string{}
+	flatten(a, nil, flatA)
+	flatten(b, nil, flatB)
+	all := maps.Clone(flatA)
+	maps.Copy(all, flatB)
+	maps.DeleteFunc(all, func(path, _ string) bool { return flatA[path] == flatB[path] })
+	return slices.Sorted(maps.Keys(all))
 }
 
-// normalize converts values to the types that JSON decodes to, which makes them
-// comparable.
-func normalize(values map[string]any) map[string]any {
-	out := map[string]any{}
-	text, err := json.Marshal(values)
-	if err != nil || json.Unmarshal(text, &out) != nil {
-		return values
-	}
-	return out
-}
-
-// flatten adds the values to into by their path. Empty maps have no entry.
-func flatten(values map[string]any, at []targetpath.Segment, into map[string]any) {
+// flatten adds the values to into by their path, as JSON, so that numbers of different types
+// are comparable. Empty maps have no entry.
+func flatten(values map[string]any, at []targetpath.Segment, into map[string]string) {
 	for key, value := range values {
 		path := append(slices.Clone(at), targetpath.Segment{Name: key})
 		if inner, isMap := value.(map[string]any); isMap {
 			flatten(inner, path, into)
 			continue
 		}
-		into[targetpath.Format(path)] = value
+		// The values of a release and of a chart come from JSON and YAML.
+		encoded, _ := json.Marshal(value)
+		into[targetpath.Format(path)] = string(encoded)
 	}
 }

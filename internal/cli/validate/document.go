@@ -10,7 +10,6 @@ import (
 	yaml3 "go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	"sigs.k8s.io/yaml"
 
 	"github.com/appthrust/capt/internal/kubernetes/manifest"
 )
@@ -127,20 +126,14 @@ func parseDocument(file string, document []byte, offset int, named bool) ([]*Obj
 	}
 	node := root.Content[0]
 	findings := duplicateKeys(file, offset, node, "")
-	var content any
-	if err := yaml.Unmarshal(document, &content); err != nil {
-		return nil, append(findings, syntaxFinding(file, offset, err))
-	}
-	fields, isMap := content.(map[string]any)
 	object := &Object{Unstructured: &unstructured.Unstructured{}, File: file, node: node, offset: offset}
-	if !isMap {
+	if node.Kind != yaml3.MappingNode {
 		return nil, append(findings, notAnObject(object, named)...)
 	}
 	// Decodes whole numbers as integers, like the API server.
-	if err := utilyaml.Unmarshal(document, &fields); err != nil {
+	if err := utilyaml.Unmarshal(document, &object.Object); err != nil {
 		return nil, append(findings, syntaxFinding(file, offset, err))
 	}
-	object.Object = fields
 	switch {
 	case object.GetKind() == "List" && object.GetAPIVersion() == "v1":
 		return items(object), findings

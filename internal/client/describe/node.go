@@ -80,3 +80,18 @@ func (n *Node) add(child *Node) {
 		n.Children = append(n.Children, child)
 	}
 }
+
+// Walk visits a node and its descendants in depth-first order, each with the branch characters
+// to print before it.
+func (n *Node) Walk(visit func(branches string, n *Node)) { n.walk("", "", visit) }
+
+func (n *Node) walk(prefix, childPrefix string, visit func(string, *Node)) {
+	visit(prefix, n)
+	for i, child := range n.Children {
+		if i == len(n.Children)-1 {
+			child.walk(childPrefix+"└─", childPrefix+"  ", visit)
+		} else {
+			child.walk(childPrefix+"├─", childPrefix+"│ ", visit)
+		}
+	}
+}

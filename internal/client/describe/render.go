@@ -27,7 +27,7 @@ var symbols = map[State]struct {
 // Render prints the tree as a table.
 func Render(w io.Writer, root *Node, style text.Style, now time.Time) error {
 	table := text.NewTable("NAME", "STATUS", "SINCE", "MESSAGE")
-	text.Walk(root, func(n *Node) []*Node { return n.Children }, func(branches string, n *Node) {
+	root.Walk(func(branches string, n *Node) {
 		table.Add(
 			text.Cell{Text: branches + n.title()},
 			text.Cell{Text: status(n), Colour: symbols[n.State].colour},

@@ -37,12 +37,15 @@ type Watcher struct {
 	Connector workload.Connector
 	// All includes implementation details.
 	All bool
+	// Refresh is the time after which the objects are shown again without a change. Zero is
+	// never.
+	Refresh time.Duration
 
 	changed chan struct{}
 	nodes   nodeWatcher
 }
 
-// Watch calls show with the current objects and again after each change, until
+// Watch calls show with the current objects, and again after each change and each Refresh, until
 // the context is done, show fails, or the Cluster is deleted.
 func (w *Watcher) Watch(ctx context.Context, show func(*Objects) error) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -68,10 +71,15 @@ func (w *Watcher) Watch(ctx context.Context, show func(*Objects) error) error {
 		if err := show(objects); err != nil {
 			return err
 		}
+		var refresh <-chan time.Time
+		if w.Refresh > 0 {
+			refresh = time.After(w.Refresh)
+		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-w.changed:
+		case <-refresh:
 		}
 		select {
 		case <-ctx.Done():

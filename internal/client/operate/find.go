@@ -99,14 +99,8 @@ func findForCluster(ctx context.Context, c client.Reader, namespace, rest string
 	if ref.Name == "" || err != nil {
 		return nil, fmt.Errorf("cluster %s has no %s that CAPT manages: see captctl describe cluster %s", name, what, name)
 	}
-	return findOwned(ctx, c, owner, fmt.Sprintf("the %s of %s has no workspace yet: see captctl describe cluster %s", what, name, name))
-}
-
-// findOwned returns the workspace that an object controls, or an error with the
-// text notFound.
-func findOwned(ctx context.Context, c client.Reader, owner client.Object, notFound string) (*infrav1.WorkspaceTemplateApply, error) {
 	var list infrav1.WorkspaceTemplateApplyList
-	if err := c.List(ctx, &list, client.InNamespace(owner.GetNamespace())); err != nil {
+	if err := c.List(ctx, &list, client.InNamespace(namespace)); err != nil {
 		return nil, fmt.Errorf("listing workspaces: %w", err)
 	}
 	for i := range list.Items {
@@ -114,7 +108,7 @@ func findOwned(ctx context.Context, c client.Reader, owner client.Object, notFou
 			return &list.Items[i], nil
 		}
 	}
-	return nil, errors.New(notFound)
+	return nil, fmt.Errorf("the %s of %s has no workspace yet: see captctl describe cluster %s", what, name, name)
 }
 
 // Names returns a function that returns the names of the objects in a namespace, or in all if it

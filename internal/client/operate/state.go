@@ -195,7 +195,11 @@ func patchLive(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTem
 // Output returns the output of a command, which is decrypted with the key. Any pod of
 // the namespace may create Secrets, so the output must be the one that the run reported.
 func Output(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply, command *terraform.StateCommand, result *terraform.Result, key *record.Key) ([]byte, error) {
-	stored, err := transfer(ctx, c, apply, record.OutputName(command.ID))
+	secrets, err := chunks(ctx, c, apply, record.OutputName(command.ID))
+	if err != nil {
+		return nil, fmt.Errorf("reading the state: %w", err)
+	}
+	stored, err := record.Join(secrets)
 	if err != nil {
 		return nil, err
 	}
@@ -203,15 +207,6 @@ func Output(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTempla
 		return nil, fmt.Errorf("the output in Secret %s is not the one that run %s stored", record.ChunkName(record.OutputName(command.ID), 0), result.RunID)
 	}
 	return key.Open(stored)
-}
-
-// transfer returns what a command stored.
-func transfer(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply, name string) ([]byte, error) {
-	secrets, err := chunks(ctx, c, apply, name)
-	if err != nil {
-		return nil, fmt.Errorf("reading the state: %w", err)
-	}
-	return record.Join(secrets)
 }
 
 // chunks returns the Secrets of a value that is stored in several.

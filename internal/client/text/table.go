@@ -89,21 +89,3 @@ func (t *Table) headerCells() []Cell {
 	}
 	return cells
 }
-
-// Walk visits the nodes of a tree in depth-first order, each with the branch
-// characters to print before it.
-func Walk[T any](root T, children func(T) []T, visit func(branches string, node T)) {
-	walk("", "", root, children, visit)
-}
-
-func walk[T any](prefix, childPrefix string, node T, children func(T) []T, visit func(string, T)) {
-	visit(prefix, node)
-	list := children(node)
-	for i, child := range list {
-		if i == len(list)-1 {
-			walk(childPrefix+"└─", childPrefix+"  ", child, children, visit)
-		} else {
-			walk(childPrefix+"├─", childPrefix+"│ ", child, children, visit)
-		}
-	}
-}

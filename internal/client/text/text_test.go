@@ -45,18 +45,6 @@ func TestTable_shortensTheFirstColumnWhenTheLastDoesNotFit(t *testing.T) {
 	g.Expect(out.String()).To(ContainSubstring("too-long  something that does not fit either\n"))
 }
 
-type node struct {
-	name     string
-	children []*node
-}
-
-func TestWalk_drawsBranches(t *testing.T) {
-	root := &node{"root", []*node{{"a", []*node{{"a1", nil}, {"a2", nil}}}, {"b", []*node{{"b1", nil}}}}}
-	var lines []string
-	text.Walk(root, func(n *node) []*node { return n.children }, func(branches string, n *node) { lines = append(lines, branches+n.name) })
-	NewWithT(t).Expect(lines).To(Equal([]string{"root", "├─a", "│ ├─a1", "│ └─a2", "└─b", "  └─b1"}))
-}
-
 func TestOutput_printsJSONAndYAML(t *testing.T) {
 	value := map[string]any{"name": "demo"}
 	for format, want := range map[string]string{"json": "{\n  \"name\": \"demo\"\n}\n", "yaml": "name: demo\n"} {
