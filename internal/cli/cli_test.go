@@ -112,14 +112,6 @@ func TestCompletion_ofObjects(t *testing.T) {
 	h.Eventually(func() string { return h.run("__complete", "plan", "--namespace", h.namespace[:6]).out }).Should(ContainSubstring(h.namespace))
 }
 
-func TestCompletion_hasScriptsForEveryShell(t *testing.T) {
-	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
-		var out bytes.Buffer
-		NewWithT(t).Expect(execute(t.Context(), cli.Streams{In: &out, Out: &out, Err: &out}, "completion", shell)).To(Succeed())
-		NewWithT(t).Expect(out.String()).To(ContainSubstring("captctl"))
-	}
-}
-
 func TestErrors_withoutCAPT(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

@@ -57,17 +57,6 @@ func TestDescribe_showsTheTreeOfACluster(t *testing.T) {
 	h.Expect(tree.Children[0].Children[0].Children[0].Progress.Total).To(BeEquivalentTo(4))
 }
 
-func TestDescribe_clusterDoesNotExist(t *testing.T) {
-	h := newHarness(t)
-	a := h.run("describe", "cluster", "demo")
-	h.Expect(a.code).To(Equal(1))
-	h.Expect(a.err).To(Equal(`cluster "demo" not found in namespace "` + h.namespace + `", which has no clusters: choose another namespace with -n`))
-
-	h.create(cluster("demo", nil))
-	a = h.run("describe", "cluster", "demmo")
-	h.Expect(a.err).To(Equal(`cluster "demmo" not found in namespace "` + h.namespace + `": did you mean "demo"?`))
-}
-
 func TestDescribe_watchShowsChanges(t *testing.T) {
 	h := newHarness(t)
 	_, infra, vpc := h.network("demo")

@@ -21,18 +21,16 @@ func TestGenerateCluster_quotesNames(t *testing.T) {
 	names, err := flavor.Names()
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	for _, name := range names {
-		for _, pair := range [][2]string{{"123", "y"}, {"1e3", "null"}, {"0x1f", "no"}, {"2026-01-01", "on"}} {
-			t.Run(name+" "+pair[0], func(t *testing.T) {
-				g := NewWithT(t)
-				out, problem, code := captctl(t, "", "generate", "cluster", pair[0], "-n", pair[1], "--flavor", name)
-				g.Expect(code).To(Equal(0), problem)
-				for document := range strings.SplitSeq(out, "\n---\n") {
-					object := &unstructured.Unstructured{}
-					g.Expect(yaml.Unmarshal([]byte(document), &object.Object)).To(Succeed())
-					g.Expect(object.Object["metadata"]).To(And(HaveKeyWithValue("name", HavePrefix(pair[0])), HaveKeyWithValue("namespace", pair[1])))
-				}
-			})
-		}
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			out, problem, code := captctl(t, "", "generate", "cluster", "1e3", "-n", "on", "--flavor", name)
+			g.Expect(code).To(Equal(0), problem)
+			for document := range strings.SplitSeq(out, "\n---\n") {
+				object := &unstructured.Unstructured{}
+				g.Expect(yaml.Unmarshal([]byte(document), &object.Object)).To(Succeed())
+				g.Expect(object.Object["metadata"]).To(And(HaveKeyWithValue("name", HavePrefix("1e3")), HaveKeyWithValue("namespace", "on")))
+			}
+		})
 	}
 }
 

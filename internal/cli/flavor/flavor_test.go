@@ -3,6 +3,7 @@ package flavor_test
 import (
 	"maps"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -23,23 +24,43 @@ func TestFlavors_areValid(t *testing.T) {
 	names, err := flavor.Names()
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(names).To(ContainElements("local", "eks", "eks-auto-mode", "eks-class", "eks-existing-vpc", "eks-node-group"))
-	for _, name := range names {
-		t.Run(name, func(t *testing.T) {
-			NewWithT(t).Expect(check(t, name, nil)).To(BeEmpty())
-		})
+	root, err := testenv.Root()
+	g.Expect(err).NotTo(HaveOccurred())
+	var others []string
+	for _, pattern := range []string{"templates/*.yaml", "clusterclasses/*.yaml", "examples/provider-config-aws.yaml"} {
+		found, err := filepath.Glob(filepath.Join(root, pattern))
+		g.Expect(err).NotTo(HaveOccurred())
+		others = append(others, found...)
 	}
+	objects, _, err := validate.Read(others, nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	for _, name := range names {
+		variants := []map[string]string{{flavor.ClusterName: name}}
+		if hasPublicAccess(name) {
+			variants = append(variants, map[string]string{flavor.ClusterName: name + "-private", "ENDPOINT_PUBLIC_CIDRS": "", "ENDPOINT_PUBLIC_ACCESS": "false"})
+		}
+		for _, given := range variants {
+			filled, err := fill(t, name, given)
+			g.Expect(err).NotTo(HaveOccurred())
+			own, findings := validate.Parse(given[flavor.ClusterName], filled, true)
+			g.Expect(findings).To(BeEmpty())
+			g.Expect(own).NotTo(BeEmpty())
+			objects = append(objects, own...)
+		}
+	}
+	g.Expect(validate.Check(t.Context(), objects, validate.Options{Strict: true})).To(BeEmpty())
 }
+
+// hasPublicAccess reports whether a flavor has the variable ENDPOINT_PUBLIC_ACCESS. Without
+// networks the endpoint of the class is private.
+func hasPublicAccess(name string) bool { return name != "local" && name != "eks-class" }
 
 // A public endpoint without networks, which EKS opens to every address, is found
 // before anything is created.
 func TestFlavors_needTheNetworksOfAPublicEndpoint(t *testing.T) {
 	names, err := flavor.Names()
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	for _, name := range names {
-		// Without networks the endpoint of the class is private.
-		if name == "local" || name == "eks-class" {
-			continue
-		}
+	for _, name := range slices.DeleteFunc(names, func(name string) bool { return !hasPublicAccess(name) }) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			template, err := flavor.Template(name)
@@ -54,7 +75,6 @@ func TestFlavors_needTheNetworksOfAPublicEndpoint(t *testing.T) {
 				_, err := fill(t, name, given)
 				g.Expect(err).To(MatchError("ENDPOINT_PUBLIC_CIDRS is empty, but ENDPOINT_PUBLIC_ACCESS is true: pass --set ENDPOINT_PUBLIC_CIDRS=203.0.113.0/24 with the networks that may reach the API server, or --set ENDPOINT_PUBLIC_ACCESS=false for a private endpoint"))
 			}
-			g.Expect(check(t, name, map[string]string{"ENDPOINT_PUBLIC_CIDRS": "", "ENDPOINT_PUBLIC_ACCESS": "false"})).To(BeEmpty())
 		})
 	}
 }
@@ -76,32 +96,6 @@ func fill(t *testing.T, name string, given map[string]string) ([]byte, error) {
 	}
 	maps.Copy(values, given)
 	return flavor.Fill(template, values, none)
-}
-
-// check fills a flavor with answers to its required variables and validates the
-// result with the templates and classes that it uses.
-func check(t *testing.T, name string, given map[string]string) []validate.Finding {
-	t.Helper()
-	g := NewWithT(t)
-	root, err := testenv.Root()
-	g.Expect(err).NotTo(HaveOccurred())
-	var others []string
-	for _, pattern := range []string{"templates/*.yaml", "clusterclasses/*.yaml", "examples/provider-config-aws.yaml"} {
-		found, err := filepath.Glob(filepath.Join(root, pattern))
-		g.Expect(err).NotTo(HaveOccurred())
-		others = append(others, found...)
-	}
-	filled, err := fill(t, name, given)
-	g.Expect(err).NotTo(HaveOccurred())
-
-	objects, _, err := validate.Read(others, nil)
-	g.Expect(err).NotTo(HaveOccurred())
-	own, findings := validate.Parse(name, filled, true)
-	g.Expect(findings).To(BeEmpty())
-	g.Expect(own).NotTo(BeEmpty())
-	findings, err = validate.Check(t.Context(), append(objects, own...), validate.Options{Strict: true})
-	g.Expect(err).NotTo(HaveOccurred())
-	return findings
 }
 
 func TestFill_prefersGivenValues(t *testing.T) {
