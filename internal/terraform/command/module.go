@@ -150,18 +150,18 @@ func fetchConfig(module terraform.Module) []byte {
 // pinAddress returns the address and version with the revision that they resolved to.
 func pinAddress(module terraform.Module) (address, version string) {
 	revision := module.Pin.Revision
-	switch {
-	case revision == "":
-		return module.Address, module.Version
-	case ociDigest.MatchString(revision):
-		return pinOCI(module.Address, revision), module.Version
-	case !commit.MatchString(revision):
-		return module.Address, revision
-	}
 	base, query, _ := strings.Cut(module.Address, "?")
 	values, err := url.ParseQuery(query)
-	if err != nil {
+	switch {
+	case revision == "" || err != nil:
 		return module.Address, module.Version
+	case ociDigest.MatchString(revision):
+		values.Del("tag")
+		values.Set("digest", revision)
+		// The tool does not accept an encoded colon.
+		return base + "?" + strings.ReplaceAll(values.Encode(), "%3A", ":"), module.Version
+	case !commit.MatchString(revision):
+		return module.Address, revision
 	}
 	values.Set("ref", revision)
 	// A shallow clone has only the latest commit.

@@ -136,16 +136,3 @@ func inDir(dir, path string) string {
 	}
 	return filepath.Join(dir, path)
 }
-
-// pinOCI returns the address of a module in an OCI registry with a digest instead of a tag.
-func pinOCI(address, digest string) string {
-	base, query, _ := strings.Cut(address, "?")
-	values, err := url.ParseQuery(query)
-	if err != nil {
-		return address
-	}
-	values.Del("tag")
-	values.Set("digest", digest)
-	// The tool does not accept an encoded colon.
-	return base + "?" + strings.ReplaceAll(values.Encode(), "%3A", ":")
-}

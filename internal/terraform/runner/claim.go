@@ -34,9 +34,13 @@ var errClaimed = errors.New("the run is already claimed")
 // exits.
 func (s *runSecret) claim(ctx context.Context) (*terraform.Request, error) {
 	for {
-		secret, err := s.read(ctx)
+		var secret *corev1.Secret
+		err := retry(ctx, startupTimeout, "reading the run", apierrors.IsNotFound, func(ctx context.Context) (err error) {
+			secret, err = s.kube.secret(ctx, s.namespace, record.SecretName(s.id))
+			return err
+		})
 		if err != nil {
-			return nil, fmt.Errorf("reading the run: %w", err)
+			return nil, err
 		}
 		if record.Claimed(secret) || record.Finished(secret) {
 			return nil, errClaimed
@@ -63,24 +67,6 @@ func (s *runSecret) claim(ctx context.Context) (*terraform.Request, error) {
 // startupTimeout is how long the network of a new pod may be unavailable, or the
 // permissions of its new service account may be ineffective.
 const startupTimeout = time.Minute
-
-// read reads the run's Secret. It retries errors until startupTimeout.
-func (s *runSecret) read(ctx context.Context) (*corev1.Secret, error) {
-	timeout := time.After(startupTimeout)
-	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
-		secret, err := s.kube.secret(ctx, s.namespace, record.SecretName(s.id))
-		if err == nil || apierrors.IsNotFound(err) {
-			return secret, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, err
-		case <-timeout:
-			return nil, err
-		case <-time.After(wait):
-		}
-	}
-}
 
 func (s *runSecret) writeClaim(ctx context.Context, secret *corev1.Secret) error {
 	identity, err := Self()
