@@ -11,9 +11,6 @@ import (
 	"strings"
 	"syscall"
 
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/runner"
 	"github.com/appthrust/capt/internal/version"
@@ -38,22 +35,19 @@ func main() {
 
 func run(ctx context.Context) error {
 	var config runner.Config
-	var kubeconfig, apiDir, inherit, hidden string
+	config.Providers, config.RequestDigest = os.Getenv(terraform.ProvidersEnv), os.Getenv(terraform.DigestEnv)
+	var apiDir, inherit, hidden string
 	config.Sandbox = runner.SandboxAuto
 	var kubeconfigFD int
 	flag.StringVar(&config.Namespace, "namespace", "", "Namespace of the run.")
 	flag.StringVar(&config.RunID, "run", "", "ID of the run.")
-	flag.StringVar(&kubeconfig, "kubeconfig", "", "Path of a kubeconfig file. If empty, the in-cluster configuration is used.")
-	flag.IntVar(&kubeconfigFD, "kubeconfig-fd", 0, "File descriptor from which a kubeconfig is read, instead of a file.")
+	flag.IntVar(&kubeconfigFD, "kubeconfig-fd", 0, "File descriptor from which a kubeconfig is read.")
 	flag.StringVar(&apiDir, "api-dir", "", "Directory with the files token and ca.crt, for the API server of the cluster that the runner is in.")
 	flag.StringVar(&config.Binary, "terraform-binary", "", "Path of OpenTofu or Terraform. If empty, it is found in PATH.")
 	flag.StringVar(&config.WorkDir, "work-dir", "", "Directory of the working directories.")
-	flag.StringVar(&config.CLIConfig, "cli-config", os.Getenv("TF_CLI_CONFIG_FILE"), "CLI configuration file of OpenTofu or Terraform.")
-	flag.StringVar(&config.Providers, "providers", os.Getenv(terraform.ProvidersEnv), "Directory with installed providers, which are not downloaded. It may be read-only.")
 	flag.StringVar(&inherit, "inherit-env", "", "Comma-separated environment variables that OpenTofu or Terraform inherits. A trailing * matches a prefix.")
 	flag.StringVar(&hidden, "hide", "", "Comma-separated files and directories that OpenTofu or Terraform must not use.")
 	flag.Var(&config.Sandbox, "sandbox", "Whether a sandbox hides files: auto, required or off. With auto, a run without a sandbox is not an error.")
-	flag.StringVar(&config.RequestDigest, "request-digest", os.Getenv(terraform.DigestEnv), "Digest of the run's request. Another request is not executed.")
 	save := flag.Bool(saveFlag, false, "Save the state that a crashed runner left, instead of executing the run.")
 	printVersion := flag.Bool("version", false, "Print the version and exit.")
 	flag.Parse()
@@ -61,8 +55,8 @@ func run(ctx context.Context) error {
 		fmt.Println("runner", version.Get())
 		return nil
 	}
-	if config.Namespace == "" || config.RunID == "" || config.WorkDir == "" {
-		return fmt.Errorf("--namespace, --run and --work-dir are required")
+	if config.Namespace == "" || config.RunID == "" || config.WorkDir == "" || kubeconfigFD == 0 && apiDir == "" {
+		return fmt.Errorf("--namespace, --run, --work-dir and one of --kubeconfig-fd and --api-dir are required")
 	}
 	if inherit != "" {
 		config.Inherit = strings.Split(inherit, ",")
@@ -71,15 +65,10 @@ func run(ctx context.Context) error {
 		config.Hidden = strings.Split(hidden, ",")
 	}
 	var err error
-	switch {
-	case kubeconfigFD > 0:
+	if kubeconfigFD > 0 {
 		config.API, err = inheritedConfig(kubeconfigFD)
-	case apiDir != "":
+	} else {
 		config.API, err = mountedConfig(apiDir)
-	case kubeconfig == "":
-		config.API, err = rest.InClusterConfig()
-	default:
-		config.API, err = clientcmd.BuildConfigFromFlags("", kubeconfig)
 	}
 	if err != nil {
 		return fmt.Errorf("loading the kubeconfig: %w", err)

@@ -111,15 +111,12 @@ func (w *Workdir) key(request *terraform.Request) (string, error) {
 		backend = append(backend, request.Backend.HCL)
 	}
 	operator := ""
-	for _, path := range []string{w.CLIConfig, os.Getenv(cliConfigEnv)} {
-		if content, err := os.ReadFile(path); err == nil {
-			operator = digest(content)
-			break
-		}
+	if content, err := os.ReadFile(w.CLIConfig); err == nil {
+		operator = digest(content)
 	}
 	all, err := json.Marshal(map[string]any{
 		"format": 4, "tool": fingerprint, "module": request.Module.Identity(), "files": files, "backend": backend,
-		"args": request.InitArgs, "cli": []string{operator, request.Env[cliConfigEnv]}, "plugins": w.pluginCache(request),
+		"args": request.InitArgs, "cli": []string{operator, request.Env[CLIConfigEnv]}, "plugins": w.pluginCache(request),
 	})
 	if err != nil {
 		return "", fmt.Errorf("computing the key of the working directory: %w", err)

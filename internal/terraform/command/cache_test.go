@@ -60,7 +60,6 @@ func TestReadMarker_doesNotTrustInvalidContent(t *testing.T) {
 func TestKey_coversTheInputsOfAnInit(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "tofu")
 	NewWithT(t).Expect(os.WriteFile(program, []byte("1"), 0o600)).To(Succeed())
-	t.Setenv(cliConfigEnv, "")
 	key := func(change func(*Workdir, *terraform.Request)) string {
 		w := &Workdir{Tool: &binary.Tool{Path: program}, Dir: "/work", PluginCache: "/plugins"}
 		request := kubernetesRequest("# module")
@@ -88,7 +87,7 @@ func TestKey_coversTheInputsOfAnInit(t *testing.T) {
 		"the type of the backend":     {func(_ *Workdir, r *terraform.Request) { r.Backend = terraform.Backend{} }, false},
 		"a backend with an init":      {func(_ *Workdir, r *terraform.Request) { r.Backend = terraform.Backend{Type: "s3", HCL: "x = 1"} }, false},
 		"the plugin cache":            {func(_ *Workdir, r *terraform.Request) { r.PluginCache = true }, false},
-		"the request's CLI config":    {func(_ *Workdir, r *terraform.Request) { r.Env = map[string]string{cliConfigEnv: "x"} }, false},
+		"the request's CLI config":    {func(_ *Workdir, r *terraform.Request) { r.Env = map[string]string{CLIConfigEnv: "x"} }, false},
 		"the operator's CLI config":   {func(w *Workdir, _ *terraform.Request) { w.CLIConfig = program }, false},
 		"a missing operator's config": {func(w *Workdir, _ *terraform.Request) { w.CLIConfig = "/does/not/exist" }, true},
 	} {

@@ -26,10 +26,10 @@ var inherited = []string{
 // Inherited returns the variables of the engine's environment that the tool inherits.
 func Inherited() []string { return slices.Clone(inherited) }
 
-const (
-	cliConfigEnv   = "TF_CLI_CONFIG_FILE"
-	pluginCacheEnv = "TF_PLUGIN_CACHE_DIR"
-)
+// CLIConfigEnv is the tool's environment variable with the path of its CLI configuration.
+const CLIConfigEnv = "TF_CLI_CONFIG_FILE"
+
+const pluginCacheEnv = "TF_PLUGIN_CACHE_DIR"
 
 // environment returns the environment of the tool. Later entries override earlier
 // ones: inherited variables, the request's variables, variables that the engine
@@ -57,7 +57,7 @@ func (w *Workdir) environment(request *terraform.Request, root, cliConfig string
 		"TF_INPUT":           "0",
 		"CHECKPOINT_DISABLE": "1",
 		"NO_COLOR":           "1",
-		cliConfigEnv:         cliConfig,
+		CLIConfigEnv:         cliConfig,
 	})
 	if cache := w.pluginCache(request); cache != "" {
 		env[pluginCacheEnv] = cache
@@ -103,7 +103,7 @@ func (w *Workdir) pluginCache(request *terraform.Request) string {
 // else that of the operator, else an empty file. Without a file the tool would
 // print a warning into its event stream.
 func (w *Workdir) cliConfig(request *terraform.Request, root string) (string, error) {
-	candidates := []string{request.Env[cliConfigEnv], w.CLIConfig, os.Getenv(cliConfigEnv)}
+	candidates := []string{request.Env[CLIConfigEnv], w.CLIConfig}
 	if _, ok := request.Files[".terraformrc"]; ok {
 		candidates = slices.Insert(candidates, 0, ".terraformrc")
 	}

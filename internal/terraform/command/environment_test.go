@@ -70,14 +70,12 @@ func TestCLIConfig_precedence(t *testing.T) {
 		return path
 	}
 
-	t.Setenv(cliConfigEnv, "/does/not/exist")
 	expect(filepath.Join(w.runDir(), "empty.tfrc"))
-	engine := file(t.TempDir(), "engine.tfrc")
-	t.Setenv(cliConfigEnv, engine)
-	expect(engine)
+	w.CLIConfig = "/does/not/exist"
+	expect(filepath.Join(w.runDir(), "empty.tfrc"))
 	w.CLIConfig = file(t.TempDir(), "operator.tfrc")
 	expect(w.CLIConfig)
-	request.Env[cliConfigEnv] = "request.tfrc"
+	request.Env[CLIConfigEnv] = "request.tfrc"
 	expect(w.CLIConfig)
 	file(root, "request.tfrc")
 	expect(filepath.Join(root, "request.tfrc"))

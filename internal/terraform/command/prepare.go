@@ -42,7 +42,7 @@ type Workdir struct {
 	// Providers is a directory with installed providers, which requests that use the
 	// cache do not download. It may be empty.
 	Providers string
-	// CLIConfig is the operator's CLI configuration file.
+	// CLIConfig is the operator's CLI configuration file. It may be empty.
 	CLIConfig string
 	// Inherit names variables of the engine's environment that the tool inherits,
 	// such as those of a service account's cloud identity. A trailing * matches a

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -39,8 +40,6 @@ type Config struct {
 	WorkDir string
 	// Providers is a directory with installed providers.
 	Providers string
-	// CLIConfig is the operator's CLI configuration of the tool.
-	CLIConfig string
 	// Hidden are files and directories that the tool must not use. Sandbox is whether it
 	// runs without a sandbox if this system has none.
 	Hidden  []string
@@ -179,7 +178,7 @@ func (r *Runner) execute(ctx context.Context, run *execution) error {
 		Tool:  tool,
 		Dir:   workspaceDir(r.WorkDir, request.Workspace.Namespace, request.Workspace.Name),
 		Cache: filepath.Join(r.WorkDir, "templates"), PluginCache: filepath.Join(r.WorkDir, "plugins"),
-		Providers: r.Providers, CLIConfig: r.CLIConfig, Inherit: r.Inherit,
+		Providers: r.Providers, CLIConfig: os.Getenv(command.CLIConfigEnv), Inherit: r.Inherit,
 		Archive: r.storage.loadContent(request.Workspace.Namespace),
 		Others:  others, Log: &run.report.log, OnEvent: run.report.observe,
 	}

@@ -66,7 +66,7 @@ func New(ctx context.Context, request *terraform.Request, state []byte, options 
 		return nil, err
 	}
 	request.Operation = terraform.OperationPlan
-	workdir := &command.Workdir{Tool: tool, Dir: options.Dir, PluginCache: options.Plugins, Inherit: options.Inherit, NoLock: true, Log: io.Discard}
+	workdir := &command.Workdir{Tool: tool, Dir: options.Dir, PluginCache: options.Plugins, Inherit: options.Inherit, CLIConfig: os.Getenv(command.CLIConfigEnv), NoLock: true, Log: io.Discard}
 	session, err := command.Prepare(ctx, workdir, request)
 	if err != nil {
 		return nil, err
