@@ -119,18 +119,14 @@ func (r *release) install(ctx context.Context, m *model) (*helmrelease.Release, 
 			return nil, err
 		}
 	}
-	helm, loaded, values, err := r.inputs(ctx, m)
+	helm, loaded, values, err := r.inputs(m)
 	if err != nil {
 		return nil, err
 	}
 	install := action.NewInstall(helm)
 	install.ReleaseName, install.Namespace = m.Name.ValueString(), m.Namespace.ValueString()
-	install.CreateNamespace, install.SkipCRDs = m.CreateNamespace.ValueBool(), m.SkipCRDs.ValueBool()
-	install.Timeout, install.WaitStrategy, install.WaitForJobs = m.timeout(), m.wait(), m.WaitForJobs.ValueBool()
-	install.RollbackOnFailure, install.Replace = m.Atomic.ValueBool(), m.Replace.ValueBool()
-	install.DisableHooks, install.DisableOpenAPIValidation = m.DisableWebhooks.ValueBool(), m.DisableOpenAPIValidation.ValueBool()
-	install.SubNotes, install.Description = m.RenderSubchartNotes.ValueBool(), m.Description.ValueString()
-	install.TakeOwnership = m.TakeOwnership.ValueBool()
+	install.CreateNamespace = m.CreateNamespace.ValueBool()
+	install.Timeout, install.WaitStrategy = timeout, m.wait()
 	// The real provider uses Helm 3, which applies on the client side.
 	install.ServerSideApply = false
 	_, runErr := install.RunWithContext(ctx, loaded, values)
@@ -142,15 +138,12 @@ func (r *release) install(ctx context.Context, m *model) (*helmrelease.Release, 
 }
 
 // inputs returns what an installation or upgrade needs.
-func (r *release) inputs(ctx context.Context, m *model) (*action.Configuration, *chart.Chart, map[string]any, error) {
-	if err := m.refuseUnused(); err != nil {
-		return nil, nil, nil, err
-	}
+func (r *release) inputs(m *model) (*action.Configuration, *chart.Chart, map[string]any, error) {
 	helm, err := r.settings.helm(m.Namespace.ValueString())
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	loaded, err := m.load(ctx, r.settings)
+	loaded, err := m.load()
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -159,19 +152,12 @@ func (r *release) inputs(ctx context.Context, m *model) (*action.Configuration, 
 }
 
 func (r *release) upgrade(ctx context.Context, m *model) (*helmrelease.Release, error) {
-	helm, loaded, values, err := r.inputs(ctx, m)
+	helm, loaded, values, err := r.inputs(m)
 	if err != nil {
 		return nil, err
 	}
 	upgrade := action.NewUpgrade(helm)
-	upgrade.Namespace, upgrade.SkipCRDs = m.Namespace.ValueString(), m.SkipCRDs.ValueBool()
-	upgrade.Timeout, upgrade.WaitStrategy, upgrade.WaitForJobs = m.timeout(), m.wait(), m.WaitForJobs.ValueBool()
-	upgrade.RollbackOnFailure, upgrade.CleanupOnFail = m.Atomic.ValueBool(), m.CleanupOnFail.ValueBool()
-	upgrade.ForceReplace, upgrade.TakeOwnership = m.ForceUpdate.ValueBool(), m.TakeOwnership.ValueBool()
-	upgrade.ResetValues, upgrade.ReuseValues = m.ResetValues.ValueBool(), m.ReuseValues.ValueBool()
-	upgrade.DisableHooks, upgrade.DisableOpenAPIValidation = m.DisableWebhooks.ValueBool(), m.DisableOpenAPIValidation.ValueBool()
-	upgrade.SubNotes, upgrade.Description = m.RenderSubchartNotes.ValueBool(), m.Description.ValueString()
-	upgrade.MaxHistory = int(m.MaxHistory.ValueInt64())
+	upgrade.Namespace, upgrade.Timeout, upgrade.WaitStrategy = m.Namespace.ValueString(), timeout, m.wait()
 	upgrade.ServerSideApply = "false"
 	if _, err := upgrade.RunWithContext(ctx, m.Name.ValueString(), loaded, values); err != nil {
 		return nil, err
@@ -186,11 +172,7 @@ func (r *release) uninstall(m *model) error {
 	}
 	uninstall := action.NewUninstall(helm)
 	uninstall.IgnoreNotFound = true
-	uninstall.DisableHooks, uninstall.Timeout = m.DisableWebhooks.ValueBool(), m.timeout()
-	uninstall.DeletionPropagation, uninstall.WaitStrategy = "background", kube.HookOnlyStrategy
-	if m.Wait.ValueBool() {
-		uninstall.WaitStrategy = kube.LegacyStrategy
-	}
+	uninstall.DeletionPropagation, uninstall.Timeout, uninstall.WaitStrategy = "background", timeout, m.wait()
 	_, err = uninstall.Run(m.Name.ValueString())
 	return err
 }
@@ -212,7 +194,8 @@ func (r *release) get(m *model) (*helmrelease.Release, error) {
 	return known, nil
 }
 
-func (m *model) timeout() time.Duration { return time.Duration(m.Timeout.ValueInt64()) * time.Second }
+// timeout is the default of the real provider.
+const timeout = 5 * time.Minute
 
 func (m *model) wait() kube.WaitStrategy {
 	if m.Wait.ValueBool() {

@@ -4,15 +4,17 @@ import (
 	"context"
 
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
+	"github.com/hashicorp/terraform-plugin-framework/attr"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/booldefault"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema/int64default"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringdefault"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
+	helmrelease "helm.sh/helm/v4/pkg/release/v1"
 )
 
 // release is the resource helm_release.
@@ -25,7 +27,10 @@ func (*release) Metadata(_ context.Context, _ resource.MetadataRequest, response
 // Schema returns the arguments of a helm_release.
 func (*release) Schema(_ context.Context, _ resource.SchemaRequest, response *resource.SchemaResponse) {
 	replace := []planmodifier.String{stringplanmodifier.RequiresReplace()}
-	attributes := map[string]schema.Attribute{
+	flag := func(standard bool) schema.BoolAttribute {
+		return schema.BoolAttribute{Optional: true, Computed: true, Default: booldefault.StaticBool(standard)}
+	}
+	response.Schema = schema.Schema{Version: 2, Attributes: map[string]schema.Attribute{
 		"name": schema.StringAttribute{
 			Required: true, PlanModifiers: replace,
 			Validators: []validator.String{stringvalidator.LengthBetween(1, 53)},
@@ -33,72 +38,69 @@ func (*release) Schema(_ context.Context, _ resource.SchemaRequest, response *re
 		"namespace": schema.StringAttribute{
 			Optional: true, Computed: true, PlanModifiers: replace, Default: stringdefault.StaticString("default"),
 		},
-		"chart":       schema.StringAttribute{Required: true},
-		"version":     schema.StringAttribute{Optional: true, Computed: true},
-		"description": schema.StringAttribute{Optional: true, Computed: true},
-		"devel":       schema.BoolAttribute{Optional: true},
-		"values":      schema.ListAttribute{Optional: true, ElementType: types.StringType},
-		"max_history": schema.Int64Attribute{Optional: true, Computed: true, Default: int64default.StaticInt64(0)},
-		"timeout":     schema.Int64Attribute{Optional: true, Computed: true, Default: int64default.StaticInt64(300)},
+		"repository":       schema.StringAttribute{Optional: true},
+		"chart":            schema.StringAttribute{Required: true},
+		"version":          schema.StringAttribute{Optional: true, Computed: true},
+		"create_namespace": flag(false),
+		"upgrade_install":  flag(false),
+		"wait":             flag(true),
+		"values":           schema.ListAttribute{Optional: true, ElementType: types.StringType},
+		"set": schema.ListNestedAttribute{Optional: true, NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
+			"name":  schema.StringAttribute{Required: true},
+			"value": schema.StringAttribute{Optional: true},
+			"type": schema.StringAttribute{
+				Optional: true, Computed: true, Default: stringdefault.StaticString("auto"),
+				Validators: []validator.String{stringvalidator.OneOf("auto", "string", "literal")},
+			},
+		}}},
 
 		"id": schema.StringAttribute{
 			Computed: true, PlanModifiers: []planmodifier.String{stringplanmodifier.UseStateForUnknown()},
 		},
-		"manifest":  schema.StringAttribute{Computed: true},
-		"status":    schema.StringAttribute{Computed: true},
-		"resources": schema.MapAttribute{Computed: true, ElementType: types.StringType},
-		"metadata":  schema.SingleNestedAttribute{Computed: true, Attributes: deployed()},
-
-		"set":           schema.ListNestedAttribute{Optional: true, NestedObject: setting(false)},
-		"set_sensitive": schema.ListNestedAttribute{Optional: true, NestedObject: setting(true)},
-		"set_list": schema.ListNestedAttribute{Optional: true, NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
-			"name":  schema.StringAttribute{Required: true},
-			"value": schema.ListAttribute{Required: true, ElementType: types.StringType},
-		}}},
-		"postrender": schema.SingleNestedAttribute{Optional: true, Attributes: map[string]schema.Attribute{
-			"binary_path": schema.StringAttribute{Required: true},
-			"args":        schema.ListAttribute{Optional: true, ElementType: types.StringType},
+		"status": schema.StringAttribute{Computed: true},
+		"metadata": schema.SingleNestedAttribute{Computed: true, Attributes: map[string]schema.Attribute{
+			"app_version": schema.StringAttribute{Computed: true},
+			"revision":    schema.Int64Attribute{Computed: true},
 		}},
-	}
-	for _, name := range []string{"keyring", "repository", "repository_ca_file", "repository_cert_file", "repository_key_file", "repository_username"} {
-		attributes[name] = schema.StringAttribute{Optional: true}
-	}
-	attributes["repository_password"] = schema.StringAttribute{Optional: true, Sensitive: true}
-	for _, name := range []string{
-		"atomic", "cleanup_on_fail", "create_namespace", "dependency_update", "disable_crd_hooks", "disable_openapi_validation",
-		"disable_webhooks", "force_update", "lint", "pass_credentials", "recreate_pods", "render_subchart_notes", "replace", "reset_values",
-		"reuse_values", "skip_crds", "take_ownership", "upgrade_install", "verify", "wait", "wait_for_jobs",
-	} {
-		on := name == "wait" || name == "render_subchart_notes"
-		attributes[name] = schema.BoolAttribute{Optional: true, Computed: true, Default: booldefault.StaticBool(on)}
-	}
-	response.Schema = schema.Schema{Version: 2, Attributes: attributes}
-}
-
-// setting is an entry of set or set_sensitive.
-func setting(sensitive bool) schema.NestedAttributeObject {
-	kind := schema.StringAttribute{
-		Optional: true, Computed: !sensitive,
-		Validators: []validator.String{stringvalidator.OneOf("auto", "string", "literal")},
-	}
-	if kind.Computed {
-		kind.Default = stringdefault.StaticString("auto")
-	}
-	return schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
-		"name":  schema.StringAttribute{Required: true},
-		"value": schema.StringAttribute{Optional: !sensitive, Required: sensitive, Sensitive: sensitive},
-		"type":  kind,
 	}}
 }
 
-// deployed is the status of a deployed release.
-func deployed() map[string]schema.Attribute {
-	known := map[string]schema.Attribute{}
-	for _, name := range []string{"app_version", "chart", "name", "namespace", "notes", "values", "version"} {
-		known[name] = schema.StringAttribute{Computed: true}
+// model is a helm_release in Terraform's types.
+type model struct {
+	Name            types.String   `tfsdk:"name"`
+	Namespace       types.String   `tfsdk:"namespace"`
+	Repository      types.String   `tfsdk:"repository"`
+	Chart           types.String   `tfsdk:"chart"`
+	Version         types.String   `tfsdk:"version"`
+	CreateNamespace types.Bool     `tfsdk:"create_namespace"`
+	UpgradeInstall  types.Bool     `tfsdk:"upgrade_install"`
+	Wait            types.Bool     `tfsdk:"wait"`
+	Values          []types.String `tfsdk:"values"`
+	Set             []assignment   `tfsdk:"set"`
+
+	ID       types.String `tfsdk:"id"`
+	Status   types.String `tfsdk:"status"`
+	Metadata types.Object `tfsdk:"metadata"`
+}
+
+// assignment is an entry of set.
+type assignment struct {
+	Name  types.String `tfsdk:"name"`
+	Value types.String `tfsdk:"value"`
+	Type  types.String `tfsdk:"type"`
+}
+
+// record sets the status of a deployed release in the model.
+func (m *model) record(r *helmrelease.Release) diag.Diagnostics {
+	m.ID = types.StringValue(r.Name)
+	m.Status = types.StringValue(r.Info.Status.String())
+	if m.Version.IsUnknown() || m.Version.IsNull() {
+		m.Version = types.StringValue(r.Chart.Metadata.Version)
 	}
-	for _, name := range []string{"first_deployed", "last_deployed", "revision"} {
-		known[name] = schema.Int64Attribute{Computed: true}
-	}
-	return known
+	var diags diag.Diagnostics
+	m.Metadata, diags = types.ObjectValue(
+		map[string]attr.Type{"app_version": types.StringType, "revision": types.Int64Type},
+		map[string]attr.Value{"app_version": types.StringValue(r.Chart.Metadata.AppVersion), "revision": types.Int64Value(int64(r.Version))},
+	)
+	return diags
 }

@@ -27,16 +27,14 @@ func TestValues_laterTakePrecedence(t *testing.T) {
 			{Name: types.StringValue("l"), Value: types.StringValue("x,y={z}"), Type: types.StringValue("literal")},
 			{Name: types.StringValue(`n.e\.f/g`), Value: types.StringValue("h")},
 		},
-		SetList:      []listAssignment{{Name: types.StringValue("list"), Value: words("p", "q")}},
-		SetSensitive: []assignment{{Name: types.StringValue("b.d"), Value: types.StringValue("secret")}},
 	}
 	got, err := m.values()
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]any{
-		"a": int64(2), "s": "2", "l": "x,y={z}", "b": map[string]any{"c": "z", "d": "secret"},
-		"n": map[string]any{"e.f/g": "h"}, "list": []any{"p", "q"},
+		"a": int64(2), "s": "2", "l": "x,y={z}", "b": map[string]any{"c": "z", "d": "y"},
+		"n": map[string]any{"e.f/g": "h"},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %#v, want %#v", got, want)
@@ -65,69 +63,32 @@ func TestLoopback_usesPlainHTTP(t *testing.T) {
 	}
 }
 
-func TestRefuseUnused_namesUnsupportedArguments(t *testing.T) {
-	if err := (&model{}).refuseUnused(); err != nil {
-		t.Errorf("refused a plain release: %v", err)
-	}
-	err := (&model{Verify: types.BoolValue(true)}).refuseUnused()
-	if err == nil || !strings.Contains(err.Error(), "verify") {
-		t.Errorf("got %v", err)
-	}
-}
-
-const kubeconfig = `apiVersion: v1
-kind: Config
-current-context: one
-clusters:
-- {name: one, cluster: {server: "https://one.example"}}
-- {name: two, cluster: {server: "https://two.example"}}
-users:
-- {name: me, user: {token: mine}}
-contexts:
-- {name: one, context: {cluster: one, user: me}}
-- {name: two, context: {cluster: two, user: me}}
-`
-
-func TestClientConfig_mergesFilesAndSettings(t *testing.T) {
+func TestClientConfig_takesAHostOrAFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "kubeconfig")
+	const kubeconfig = "{current-context: one, clusters: [{name: one, cluster: {server: 'https://one.example'}}], users: [{name: me, user: {token: mine}}], contexts: [{name: one, context: {cluster: one, user: me}}]}"
 	if err := os.WriteFile(file, []byte(kubeconfig), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	path := types.StringValue(file)
-	tests := map[string]struct {
-		connection  connection
-		host, token string
-	}{
-		"file":    {connection{ConfigPath: path}, "https://one.example", "mine"},
-		"context": {connection{ConfigPath: path, ConfigContext: types.StringValue("two")}, "https://two.example", "mine"},
-		"token":   {connection{ConfigPath: path, Token: types.StringValue("other")}, "https://one.example", "other"},
-		"host":    {connection{Host: types.StringValue("https://three.example"), Token: types.StringValue("t")}, "https://three.example", "t"},
+	for want, c := range map[string]connection{
+		"https://one.example mine": {ConfigPath: types.StringValue(file)},
+		"https://two.example t":    {Host: types.StringValue("https://two.example"), Token: types.StringValue("t")},
+	} {
+		config, err := c.clientConfig("ns")
+		if err != nil {
+			t.Fatal(err)
+		}
+		rest, err := config.ClientConfig()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := rest.Host + " " + rest.BearerToken; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		if namespace, _, err := config.Namespace(); err != nil || namespace != "ns" {
+			t.Errorf("namespace %s, %v", namespace, err)
+		}
 	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Setenv("KUBE_CONFIG_PATH", "")
-			config, err := (&settings{Kubernetes: &tt.connection}).clientConfig("ns")
-			if err != nil {
-				t.Fatal(err)
-			}
-			rest, err := config.ClientConfig()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if rest.Host != tt.host || rest.BearerToken != tt.token {
-				t.Errorf("got %s with %s", rest.Host, rest.BearerToken)
-			}
-			if namespace, _, err := config.Namespace(); err != nil || namespace != "ns" {
-				t.Errorf("namespace %s, %v", namespace, err)
-			}
-		})
-	}
-}
-
-func TestClientConfig_reportsMissingCluster(t *testing.T) {
-	t.Setenv("KUBE_CONFIG_PATH", "")
-	_, err := (&settings{}).clientConfig("ns")
-	if err == nil || !strings.Contains(err.Error(), "set kubernetes.config_path") {
+	if _, err := (&connection{}).clientConfig("ns"); err == nil || !strings.Contains(err.Error(), "set kubernetes.config_path") {
 		t.Errorf("got %v", err)
 	}
 }
