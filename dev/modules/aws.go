@@ -14,8 +14,6 @@ import (
 // plan.
 type fakeAWS struct {
 	*httptest.Server
-	// spotRole reports whether the account has the role of EC2 Spot.
-	spotRole bool
 
 	mutex sync.Mutex
 	// unknown are the calls that the fake does not implement.
@@ -43,10 +41,6 @@ const fakeProvider = `provider "aws" {
 }
 `
 
-const spotRoleXML = "<Path>/aws-service-role/spot.amazonaws.com/</Path><RoleName>AWSServiceRoleForEC2Spot</RoleName><RoleId>AROAFAKE</RoleId>" +
-	"<Arn>arn:aws:iam::123456789012:role/aws-service-role/spot.amazonaws.com/AWSServiceRoleForEC2Spot</Arn>" +
-	"<CreateDate>2025-01-01T00:00:00Z</CreateDate><AssumeRolePolicyDocument>%7B%7D</AssumeRolePolicyDocument><Description>Created elsewhere</Description>"
-
 // graviton matches instance types with arm64.
 var graviton = regexp.MustCompile(`^[a-z]+[0-9]+g[a-z]*\.`)
 
@@ -60,7 +54,8 @@ func (f *fakeAWS) ServeHTTP(response http.ResponseWriter, request *http.Request)
 	answer := ""
 	switch {
 	case action == "GetCallerIdentity":
-		answer = xmlAnswer(action, "https://sts.amazonaws.com/doc/2011-06-15/", "<Arn>arn:aws:iam::123456789012:user/fake</Arn><UserId>AIDAFAKE</UserId><Account>123456789012</Account>")
+		answer = `<GetCallerIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><GetCallerIdentityResult><Arn>arn:aws:iam::123456789012:user/fake</Arn>` +
+			`<UserId>AIDAFAKE</UserId><Account>123456789012</Account></GetCallerIdentityResult></GetCallerIdentityResponse>`
 	case action == "DescribeSubnets":
 		answer = fmt.Sprintf(`<DescribeSubnetsResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"><subnetSet><item><subnetId>%s</subnetId>`+
 			`<availabilityZone>eu-central-1a</availabilityZone><state>available</state><vpcId>vpc-0</vpcId><cidrBlock>10.0.0.0/24</cidrBlock></item></subnetSet></DescribeSubnetsResponse>`,
@@ -85,12 +80,6 @@ func (f *fakeAWS) ServeHTTP(response http.ResponseWriter, request *http.Request)
 	case request.Header.Get("X-Amz-Target") == "AmazonSSM.GetParameter":
 		answer = `{"Parameter":{"Name":"image","Type":"String","Value":"ami-0123456789abcdef0","Version":1,"ARN":"arn:aws:ssm:eu-central-1::parameter/image"}}`
 		response.Header().Set("Content-Type", "application/x-amz-json-1.1")
-	case action == "ListRoles" && f.spotRole:
-		answer = iamAnswer(action, "<IsTruncated>false</IsTruncated><Roles><member>"+spotRoleXML+"</member></Roles>")
-	case action == "ListRoles":
-		answer = iamAnswer(action, "<IsTruncated>false</IsTruncated><Roles/>")
-	case action == "GetRole" && f.spotRole:
-		answer = iamAnswer(action, "<Role>"+spotRoleXML+"</Role>")
 	case strings.HasPrefix(request.URL.Path, "/addons/supported-versions"):
 		answer = addonAnswer(request.URL.Query().Get("addonName"), request.URL.Query().Get("kubernetesVersion"))
 		response.Header().Set("Content-Type", "application/json")
@@ -102,14 +91,6 @@ func (f *fakeAWS) ServeHTTP(response http.ResponseWriter, request *http.Request)
 		return
 	}
 	fmt.Fprintln(response, answer) //nolint:gosec // No browser shows it.
-}
-
-func iamAnswer(action, result string) string {
-	return xmlAnswer(action, "https://iam.amazonaws.com/doc/2010-05-08/", result)
-}
-
-func xmlAnswer(action, namespace, result string) string {
-	return fmt.Sprintf(`<%sResponse xmlns="%s"><%sResult>%s</%sResult></%sResponse>`, action, namespace, action, result, action, action)
 }
 
 // addonAnswer returns the only version of an add-on that the mocks of the tests have.

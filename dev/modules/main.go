@@ -1,8 +1,8 @@
 // Command modules checks the Terraform modules in a directory with the real OpenTofu
 // and the real AWS provider, without a cloud. It checks formatting, the validity of
 // every module and example, their tests, their error messages for invalid input and
-// their READMEs. With plans it checks that a migration from modules/eks-v1 to
-// modules/eks destroys nothing, and that an existing role of EC2 Spot is imported.
+// their READMEs. With a plan it checks that a migration from modules/eks-v1 to
+// modules/eks destroys nothing.
 //
 //	modules [-parts DIR] [-only NAME,NAME] [-tofu PROGRAM]
 //	modules -write-readmes
@@ -97,9 +97,6 @@ func checkAll(ctx context.Context, out io.Writer, work *workspace, modules []mod
 	}
 	if slices.Contains(named, migrationFrom) && slices.Contains(named, migrationTo) {
 		checks = append(checks, check{"migration from " + migrationFrom + " to " + migrationTo, work.checkMigration})
-	}
-	if slices.Contains(named, spotRole) {
-		checks = append(checks, check{"taking over " + spotRole, work.checkSpotRole})
 	}
 	if slices.Contains(named, usageOf) {
 		checks = append(checks, check{"usage in the README of " + usageOf, work.checkUsage})

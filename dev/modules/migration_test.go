@@ -2,10 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"io"
-	"net/http"
-	"net/url"
-	"strings"
 	"testing"
 )
 
@@ -73,47 +69,5 @@ func TestStateFile_groupsInstancesByResource(t *testing.T) {
 	}
 	if cluster.Instances[0].Index != nil || cluster.Instances[0].SchemaVersion != 1 {
 		t.Errorf("the cluster is %+v", cluster)
-	}
-}
-
-func TestFakeAWS_recordsUnknownCalls(t *testing.T) {
-	fake := newFakeAWS()
-	defer fake.Close()
-	ask := func(action string) (int, string) {
-		t.Helper()
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, fake.URL, strings.NewReader(url.Values{"Action": {action}}.Encode()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer response.Body.Close()
-		text, err := io.ReadAll(response.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return response.StatusCode, string(text)
-	}
-	if code, text := ask("GetCallerIdentity"); code != http.StatusOK || !strings.Contains(text, "<Account>123456789012</Account>") {
-		t.Errorf("GetCallerIdentity: %d %s", code, text)
-	}
-	if _, text := ask("ListRoles"); strings.Contains(text, "AWSServiceRoleForEC2Spot") {
-		t.Errorf("the role is there: %s", text)
-	}
-	fake.spotRole = true
-	if _, text := ask("ListRoles"); !strings.Contains(text, "AWSServiceRoleForEC2Spot") {
-		t.Errorf("the role is missing: %s", text)
-	}
-	if err := fake.unexpectedCalls(); err != nil {
-		t.Errorf("unexpected calls: %v", err)
-	}
-	if code, _ := ask("TerminateInstances"); code != http.StatusBadRequest {
-		t.Errorf("TerminateInstances: %d", code)
-	}
-	if err := fake.unexpectedCalls(); err == nil || !strings.Contains(err.Error(), "TerminateInstances") {
-		t.Errorf("unexpected calls are %v", err)
 	}
 }

@@ -14,8 +14,7 @@ import (
 type change struct {
 	Address string `json:"address"`
 	Change  struct {
-		Actions   []string        `json:"actions"`
-		Importing json.RawMessage `json:"importing"`
+		Actions []string `json:"actions"`
 	} `json:"change"`
 }
 
