@@ -2,7 +2,6 @@ package python
 
 import (
 	"archive/zip"
-	"context"
 	"crypto/sha256"
 	"fmt"
 	"os"
@@ -11,8 +10,6 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
-
-	"github.com/appthrust/capt/dev/filelock"
 )
 
 // wheel writes a package and returns the SHA-256 of its file.
@@ -58,17 +55,4 @@ func TestInstall_acceptsOnlyFilesWithTheirHashes(t *testing.T) {
 	g.Expect(Install(t.Context(), cache, "greeting", requirements)).To(Equal(dir))
 	_, err = Install(t.Context(), t.TempDir(), "greeting", requirements)
 	g.Expect(err).To(MatchError(ContainSubstring("DO NOT MATCH THE HASHES")))
-}
-
-func TestInstall_canBeInterruptedWhileItWaits(t *testing.T) {
-	g := NewWithT(t)
-	cache := t.TempDir()
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	dir := filepath.Join(cache, fmt.Sprintf("greeting-%.6x", sha256.Sum256([]byte("greeting==1.0"))))
-	unlock, err := filelock.Lock(t.Context(), dir+".lock", func() {})
-	g.Expect(err).NotTo(HaveOccurred())
-	defer unlock()
-	_, err = Install(ctx, cache, "greeting", "greeting==1.0")
-	g.Expect(err).To(MatchError(context.Canceled))
 }
