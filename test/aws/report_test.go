@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	. "github.com/onsi/gomega"
-
 	"github.com/appthrust/capt/internal/testenv"
 )
 
@@ -116,18 +114,4 @@ func record(file string, o outcome) error {
 		return fmt.Errorf("creating the directory of results: %w", err)
 	}
 	return os.WriteFile(file, append(text, '\n'), 0o644)
-}
-
-func TestRecord_keepsOtherCases(t *testing.T) {
-	g := NewWithT(t)
-	file := filepath.Join(t.TempDir(), "out", "results.json")
-	g.Expect(record(file, outcome{Case: "a", Result: "fail", Seconds: 1})).To(Succeed())
-	g.Expect(record(file, outcome{Case: "b", Result: "pass", Seconds: 2, Steps: []step{{Name: "one", Seconds: 2}}})).To(Succeed())
-	g.Expect(record(file, outcome{Case: "a", Result: "pass", Seconds: 3})).To(Succeed())
-	text, err := os.ReadFile(file)
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(text).To(MatchJSON(`[{"case":"b","result":"pass","seconds":2,"steps":[{"step":"one","seconds":2}]},{"case":"a","result":"pass","seconds":3}]`))
-
-	g.Expect(os.WriteFile(file, []byte("no JSON"), 0o600)).To(Succeed())
-	g.Expect(record(file, outcome{Case: "a"})).NotTo(Succeed())
 }
