@@ -111,20 +111,16 @@ func (w *watch) findScopes(ctx context.Context, scopes []*scope) error {
 func (w *watch) findNamespaces(ctx context.Context, scopes []*scope) error {
 	candidates := []string{w.options.Namespace}
 	if !w.options.OnlyNamespace {
-		for _, namespace := range w.options.Namespaces {
-			if !slices.Contains(candidates, namespace) {
-				candidates = append(candidates, namespace)
-			}
-		}
+		candidates = append(candidates, w.options.Namespaces...)
 		var list corev1.NamespaceList
 		// Without the permission to list namespaces, only those of the options are known.
 		if err := w.client.List(ctx, &list, client.Limit(maxCandidates)); err == nil {
 			for _, namespace := range list.Items {
-				if !slices.Contains(candidates, namespace.Name) {
-					candidates = append(candidates, namespace.Name)
-				}
+				candidates = append(candidates, namespace.Name)
 			}
 		}
+		slices.Sort(candidates)
+		candidates = slices.Compact(candidates)
 	}
 	var mu sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)

@@ -21,7 +21,6 @@ const (
 type eventLog struct {
 	// entries are in the order of their last times.
 	entries []loggedEvent
-	counts  map[string]int32
 	number  int64
 }
 
@@ -34,14 +33,11 @@ type loggedEvent struct {
 // add adds an event, or moves it if it happened again. It returns false if nothing changed:
 // the event is known, or older than all of a full log.
 func (l *eventLog) add(event Event) bool {
-	if l.counts == nil {
-		l.counts = map[string]int32{}
-	}
-	if count, known := l.counts[event.ID]; known {
-		if count == event.Count {
+	if i := slices.IndexFunc(l.entries, func(e loggedEvent) bool { return e.ID == event.ID }); i >= 0 {
+		if l.entries[i].Count == event.Count {
 			return false
 		}
-		l.entries = slices.DeleteFunc(l.entries, func(e loggedEvent) bool { return e.ID == event.ID })
+		l.entries = slices.Delete(l.entries, i, i+1)
 	}
 	place := len(l.entries)
 	for place > 0 && l.entries[place-1].Last.After(event.Last.Time) {
@@ -51,12 +47,10 @@ func (l *eventLog) add(event Event) bool {
 		if place == 0 {
 			return false
 		}
-		delete(l.counts, l.entries[0].ID)
 		l.entries = slices.Delete(l.entries, 0, 1)
 		place--
 	}
 	l.number++
-	l.counts[event.ID] = event.Count
 	l.entries = slices.Insert(l.entries, place, loggedEvent{event, l.number})
 	return true
 }

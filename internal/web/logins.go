@@ -23,9 +23,8 @@ import (
 const (
 	// maxUserSessions limits the sessions, which have watches.
 	maxUserSessions = 50
-	// maxLogins limits the logins at a time, and slotTimeout is how long others wait.
-	maxLogins   = 10
-	slotTimeout = 5 * time.Second
+	// maxLogins limits the logins at a time.
+	maxLogins = 50
 	// loginTimeout is how long the management cluster may take to accept a token.
 	loginTimeout = 15 * time.Second
 	// anonymous is the name of the user of a request without credentials.
@@ -46,8 +45,7 @@ type logins struct {
 	options ClusterOptions
 	now     func() time.Time
 	// slots limits the logins at a time.
-	slots       *semaphore.Weighted
-	slotTimeout time.Duration
+	slots *semaphore.Weighted
 
 	mu sync.Mutex
 	// sessions are by the hash of their cookie.
@@ -73,9 +71,7 @@ type userSession struct {
 }
 
 func newLogins(options ClusterOptions) *logins {
-	return &logins{
-		options: options, now: time.Now, slots: semaphore.NewWeighted(maxLogins), slotTimeout: slotTimeout, sessions: map[digest]*userSession{},
-	}
+	return &logins{options: options, now: time.Now, slots: semaphore.NewWeighted(maxLogins), sessions: map[digest]*userSession{}}
 }
 
 // open opens a session with a token that the management cluster accepts. It returns the
@@ -84,7 +80,7 @@ func (l *logins) open(ctx context.Context, token string) (*userSession, string, 
 	if token == "" || len(token) > maxToken || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return nil, "", errRefused
 	}
-	if !l.wait(ctx) {
+	if !l.slots.TryAcquire(1) {
 		return nil, "", errLogins
 	}
 	defer l.slots.Release(1)
@@ -114,13 +110,6 @@ func (l *logins) open(ctx context.Context, token string) (*userSession, string, 
 	// The session outlives the request that opens it.
 	session.ctx, session.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	return session, cookie, l.add(session)
-}
-
-// wait waits for a slot for a login. It returns false if there is none in time.
-func (l *logins) wait(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, l.slotTimeout)
-	defer cancel()
-	return l.slots.Acquire(ctx, 1) == nil
 }
 
 // verify returns the name of the user of a token.

@@ -13,8 +13,6 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-
-	"github.com/appthrust/capt/internal/testenv/waits"
 )
 
 // crowd adds sessions to logins.
@@ -68,20 +66,12 @@ func TestLogins_oneUserDoesNotLogOthersOut(t *testing.T) {
 	c.Expect(ben.ctx.Err()).NotTo(HaveOccurred())
 }
 
-func TestLogins_waitForASlot(t *testing.T) {
+func TestLogins_areBoundedAtATime(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t)
-	for range maxLogins {
-		c.Expect(c.wait(t.Context())).To(BeTrue())
-	}
-	c.slotTimeout = time.Millisecond
+	c.Expect(c.slots.TryAcquire(maxLogins)).To(BeTrue())
 	_, _, err := c.open(t.Context(), "token")
 	c.Expect(err).To(MatchError(errLogins))
-	c.slotTimeout = waits.Timeout
-	waited := make(chan bool)
-	go func() { waited <- c.wait(t.Context()) }()
-	c.slots.Release(1)
-	c.Eventually(waited).Should(Receive(BeTrue()))
 }
 
 func TestCluster_aLoginReplacesTheSessionOfTheBrowser(t *testing.T) {

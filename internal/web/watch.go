@@ -175,13 +175,10 @@ func (w *watch) update(ctx context.Context, open map[string]*kindWatch, reopen b
 		return err
 	}
 	for _, s := range scopes {
-		for _, namespace := range s.namespaces {
-			if !slices.Contains(session.Namespaces, namespace) {
-				session.Namespaces = append(session.Namespaces, namespace)
-			}
-		}
+		session.Namespaces = append(session.Namespaces, s.namespaces...)
 	}
 	slices.Sort(session.Namespaces)
+	session.Namespaces = slices.Compact(session.Namespaces)
 	w.objects.setSession(session, scopes)
 	for _, s := range scopes {
 		before := open[s.kind]
