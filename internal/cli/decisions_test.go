@@ -1,10 +1,14 @@
 package cli
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	. "github.com/onsi/gomega"
+	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
@@ -155,4 +159,41 @@ func TestFormat(t *testing.T) {
 	g.Expect(f.String()).To(Equal("json"))
 	g.Expect((&format{formats: []string{"json"}}).list()).To(Equal("json"))
 	g.Expect((&format{formats: []string{"yaml", "json"}}).list()).To(Equal("yaml or json"))
+}
+
+// A hint is a command of a shell, or there is none.
+func TestLabelHint_isACommand(t *testing.T) {
+	o := &Options{Kube: genericclioptions.NewConfigFlags(true)}
+	*o.Kube.Context = "prod"
+	expression := metav1.LabelSelectorRequirement{Key: "example.com/team", Operator: metav1.LabelSelectorOpIn, Values: []string{"checkout", "search"}}
+	for name, tc := range map[string]struct {
+		selector metav1.LabelSelector
+		want     string
+	}{
+		"one label":     {metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}, ": label one with kubectl --context prod label cluster NAME a=b"},
+		"two labels":    {metav1.LabelSelector{MatchLabels: map[string]string{"c": "d", "a": "b"}}, ": label one with kubectl --context prod label cluster NAME a=b c=d"},
+		"an expression": {metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{expression}}, ""},
+		"both":          {metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}, MatchExpressions: []metav1.LabelSelectorRequirement{expression}}, ""},
+		"nothing":       {metav1.LabelSelector{}, ""},
+	} {
+		NewWithT(t).Expect(o.labelHint(&tc.selector)).To(Equal(tc.want), name)
+	}
+}
+
+func TestCompletion_ofEnvironments(t *testing.T) {
+	g := NewWithT(t)
+	home := t.TempDir()
+	t.Setenv("XDG_STATE_HOME", home)
+	for _, name := range []string{"demo", "second"} {
+		g.Expect(os.MkdirAll(filepath.Join(home, "capt", name), 0o755)).To(Succeed())
+	}
+	g.Expect(os.WriteFile(filepath.Join(home, "capt", "notes"), nil, 0o600)).To(Succeed())
+
+	down := newDownCommand(&Options{})
+	names, directive := down.ValidArgsFunction(down, nil, "")
+	g.Expect(names).To(ConsistOf("demo", "second"))
+	g.Expect(directive).To(Equal(cobra.ShellCompDirectiveNoFileComp))
+	names, _ = down.ValidArgsFunction(down, []string{"demo"}, "")
+	g.Expect(names).To(BeEmpty())
+	g.Expect(environmentNames(filepath.Join(home, "none"))).To(BeEmpty())
 }

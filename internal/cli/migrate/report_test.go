@@ -6,6 +6,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
@@ -232,4 +233,18 @@ func TestDroppedVariables(t *testing.T) {
 			NewWithT(t).Expect(newMigration().droppedVariables(newState(c.edits...))).To(Equal(c.dropped))
 		})
 	}
+}
+
+func TestNewClass_findsTheVariableOfTheTemplate(t *testing.T) {
+	g := NewWithT(t)
+	c := &clusterv1.ClusterClass{}
+	c.Name = "eks"
+	c.Spec.ControlPlane.TemplateRef.Name = "eks"
+	g.Expect(newClass(c).variable).To(BeEmpty())
+	g.Expect(newClass(c).advice("v2")).To(And(ContainSubstring("ClusterClass eks"), ContainSubstring(templatePath)))
+	c.Spec.Patches = []clusterv1.ClusterClassPatch{{Definitions: []clusterv1.PatchDefinition{{
+		Selector:    clusterv1.PatchSelector{Kind: "CAPTControlPlaneTemplate"},
+		JSONPatches: []clusterv1.JSONPatch{{Op: "replace", Path: templatePath, ValueFrom: &clusterv1.JSONPatchValue{Variable: "template"}}},
+	}}}}
+	g.Expect(newClass(c).variable).To(Equal("template"))
 }
