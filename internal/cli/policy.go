@@ -155,11 +155,8 @@ func (o *Options) evaluatePlan(ctx context.Context, policies *terraform.Policies
 	if err != nil {
 		return nil, fmt.Errorf("%s is not the output of tofu show -json PLAN: %w", flags.plan, err)
 	}
-	summary, read := policy.Plan{Destroy: flags.destroy, RefreshOnly: flags.refreshOnly}, change.ReadPlanned
-	if flags.refreshOnly {
-		read = change.ReadRefreshed
-	}
-	if err := read(bytes.NewReader(plan), func(planned change.Planned) error {
+	summary := policy.Plan{Destroy: flags.destroy, RefreshOnly: flags.refreshOnly}
+	if err := change.ReadPlanned(bytes.NewReader(plan), flags.refreshOnly, func(planned change.Planned) error {
 		if planned.Resource != nil {
 			count(&summary, planned.Resource.Actions)
 		}
@@ -168,7 +165,7 @@ func (o *Options) evaluatePlan(ctx context.Context, policies *terraform.Policies
 		return nil, err
 	}
 	evaluation := policy.New(policies, summary)
-	if err := read(bytes.NewReader(plan), func(planned change.Planned) error { return evaluation.Add(ctx, planned) }); err != nil {
+	if err := change.ReadPlanned(bytes.NewReader(plan), flags.refreshOnly, func(planned change.Planned) error { return evaluation.Add(ctx, planned) }); err != nil {
 		return nil, err
 	}
 	return evaluation.Finish(ctx, secrets.Mask)

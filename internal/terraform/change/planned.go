@@ -50,17 +50,10 @@ type PlannedValues struct {
 // ReadPlanned reads a plan from the output of "show -json" and passes its changes to
 // emit. Unlike those of Read, their names and values are not masked: a user who can make a
 // text secret could otherwise hide it from the rules of a policy. Mask what is shown.
-func ReadPlanned(plan io.Reader, emit func(Planned) error) error {
-	return readPlanned(plan, emit, false)
-}
-
-// ReadRefreshed is like ReadPlanned for a plan that only refreshes the state. Its changes are
-// the differences between the resources and the state.
-func ReadRefreshed(plan io.Reader, emit func(Planned) error) error {
-	return readPlanned(plan, emit, true)
-}
-
-func readPlanned(plan io.Reader, emit func(Planned) error, refreshes bool) error {
+//
+// The changes of a plan that only refreshes the state are the differences between the resources
+// and the state.
+func ReadPlanned(plan io.Reader, refreshes bool, emit func(Planned) error) error {
 	unmasked := func(text string) string { return text }
 	r := &plannedReader{reader: reader{decoder: json.NewDecoder(plan), redact: unmasked}, emit: emit}
 	err := r.visit(func(planned *plannedResource, drifted bool) error {

@@ -16,7 +16,7 @@ import (
 func planned(t *testing.T, plan string) []change.Planned {
 	t.Helper()
 	var found []change.Planned
-	NewWithT(t).Expect(change.ReadPlanned(strings.NewReader(plan), func(p change.Planned) error {
+	NewWithT(t).Expect(change.ReadPlanned(strings.NewReader(plan), false, func(p change.Planned) error {
 		found = append(found, p)
 		return nil
 	})).To(Succeed())
@@ -90,15 +90,15 @@ func TestReadPlanned_neverShowsSensitiveValues(t *testing.T) {
 func FuzzReadPlanned(f *testing.F) {
 	f.Add(`{"resource_changes":[{"address":"x.y","change":{"actions":["update"],"before":{"a":[1,{"b":2}]},"after":{"a":[{"b":3}]},"after_unknown":{"a":[{"c":true}]},"before_sensitive":{"a":[true]},"after_sensitive":{},"replace_paths":[["a",0]]}}]}`)
 	f.Fuzz(func(_ *testing.T, plan string) {
-		_ = change.ReadPlanned(strings.NewReader(plan), func(change.Planned) error { return nil })
+		_ = change.ReadPlanned(strings.NewReader(plan), false, func(change.Planned) error { return nil })
 	})
 }
 
-func TestReadRefreshed_showsWhatDrifted(t *testing.T) {
+func TestReadPlanned_showsWhatDrifted(t *testing.T) {
 	g := NewWithT(t)
 	var found []string
 	plan := `{"resource_drift":[{"address":"x.gone","change":{"actions":["delete"],"before":{"a":1}}}],"resource_changes":[{"address":"x.same","change":{"actions":["no-op"]}}],"output_changes":{"o":{"actions":["update"],"before":"a","after":"b"}}}`
-	g.Expect(change.ReadRefreshed(strings.NewReader(plan), func(p change.Planned) error {
+	g.Expect(change.ReadPlanned(strings.NewReader(plan), true, func(p change.Planned) error {
 		if p.Resource != nil {
 			found = append(found, p.Resource.Address+" "+string(p.Resource.Action))
 		} else {

@@ -83,34 +83,32 @@ type reader struct {
 	missing map[string]*plannedResource
 }
 
-// visit passes the changes of resources and outputs to functions, in the order of the plan. Other,
-// if set, reads the value of another member: it returns false if it did not.
-func (r *reader) visit(resource func(planned *plannedResource, drifted bool) error, output func(name string, change *plannedChange) error, other func(key string) (bool, error)) error {
+// visit passes resources and the changes of outputs to functions, in the order of the plan. Other
+// reads or skips the value of another member: if nil, all are skipped.
+func (r *reader) visit(resource func(planned *plannedResource, drifted bool) error, output func(name string, change *plannedChange) error, other func(key string) error) error {
 	return r.members(func(key string) error {
 		switch key {
 		case "resource_changes", "resource_drift":
 			return r.elements(func() error {
 				var planned plannedResource
-				if r.decoder.Decode(&planned) != nil {
-					return errSyntax
+				if err := r.decode(&planned); err != nil {
+					return err
 				}
 				return resource(&planned, key == "resource_drift")
 			})
 		case "output_changes":
 			return r.members(func(name string) error {
 				var change plannedChange
-				if r.decoder.Decode(&change) != nil {
-					return errSyntax
+				if err := r.decode(&change); err != nil {
+					return err
 				}
 				return output(name, &change)
 			})
 		}
-		if other != nil {
-			if done, err := other(key); done || err != nil {
-				return err
-			}
+		if other == nil {
+			return r.skip()
 		}
-		return r.skip()
+		return other(key)
 	})
 }
 
@@ -146,6 +144,13 @@ func (r *reader) elements(read func() error) error {
 
 // errSyntax hides the text of a syntax error, which may quote a value.
 var errSyntax = errors.New("the output of show is not a plan")
+
+func (r *reader) decode(into any) error {
+	if r.decoder.Decode(into) != nil {
+		return errSyntax
+	}
+	return nil
+}
 
 func (r *reader) token() (json.Token, error) {
 	token, err := r.decoder.Token()

@@ -1,10 +1,12 @@
 package change
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -59,17 +61,9 @@ func (s *Secrets) Mask(text string) string {
 // sorted returns the secrets, the longest first, so that a part of one does not hide
 // the whole.
 func (s *Secrets) sorted() []string {
-	var values []string
-	for value := range s.values {
-		values = append(values, value)
-	}
-	slices.SortFunc(values, func(a, b string) int {
-		if len(a) != len(b) {
-			return len(b) - len(a)
-		}
-		return strings.Compare(a, b)
+	return slices.SortedFunc(maps.Keys(s.values), func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b))
 	})
-	return values
 }
 
 // forms returns a secret as it appears within other texts.
@@ -92,67 +86,67 @@ func forms(secret string) []string {
 type secretReader struct {
 	reader
 	secrets *Secrets
-	// variables are the values of variables by name, sensitive the names of sensitive
-	// ones.
+	// variables are the values of variables, declared the declarations of the root module.
 	variables map[string]struct{ Value value }
-	sensitive map[string]bool
+	declared  map[string]struct{ Sensitive bool }
 }
 
 func (r *secretReader) plan() error {
 	err := r.visit(func(planned *plannedResource, _ bool) error { return r.collectChange(&planned.Change) },
 		func(_ string, change *plannedChange) error { return r.collectChange(change) },
-		func(key string) (bool, error) {
+		func(key string) error {
 			switch key {
 			case "prior_state":
-				return true, r.state()
+				return r.member("values", r.state)
 			case "variables":
-				if r.decoder.Decode(&r.variables) != nil {
-					return true, errSyntax
-				}
-				return true, nil
+				return r.decode(&r.variables)
 			case "configuration":
-				return true, r.configuration()
+				return r.member("root_module", func() error {
+					return r.member("variables", func() error { return r.decode(&r.declared) })
+				})
 			default:
-				return false, nil
+				return r.skip()
 			}
 		})
-	if err != nil {
-		return err
-	}
-	for name := range r.sensitive {
-		if err := r.collect(r.variables[name].Value.content, true); err != nil {
-			return err
+	for name, variable := range r.declared {
+		if err == nil && variable.Sensitive {
+			err = r.collect(r.variables[name].Value.content, true)
 		}
 	}
-	return nil
+	return err
+}
+
+// member reads one member of an object and skips the others.
+func (r *secretReader) member(name string, read func() error) error {
+	return r.members(func(key string) error {
+		if key != name {
+			return r.skip()
+		}
+		return read()
+	})
 }
 
 // state reads the state before the plan. Only that has the data sources that were read
 // for the plan, and what a plan that only refreshes the state does not change.
 func (r *secretReader) state() error {
 	return r.members(func(key string) error {
-		if key != "values" {
+		switch key {
+		case "outputs":
+			return r.members(func(string) error {
+				var output struct {
+					Sensitive bool  `json:"sensitive"`
+					Value     value `json:"value"`
+				}
+				if err := r.decode(&output); err != nil {
+					return err
+				}
+				return r.collect(output.Value.content, output.Sensitive)
+			})
+		case "root_module":
+			return r.module()
+		default:
 			return r.skip()
 		}
-		return r.members(func(key string) error {
-			switch key {
-			case "outputs":
-				return r.members(func(string) error {
-					var output struct {
-						Sensitive bool  `json:"sensitive"`
-						Value     value `json:"value"`
-					}
-					if r.decoder.Decode(&output) != nil {
-						return errSyntax
-					}
-					return r.collect(output.Value.content, output.Sensitive)
-				})
-			case "root_module":
-				return r.module()
-			default:
-				return r.skip()
-			}
-		})
 	})
 }
 
@@ -165,8 +159,8 @@ func (r *secretReader) module() error {
 					Values    value `json:"values"`
 					Sensitive value `json:"sensitive_values"`
 				}
-				if r.decoder.Decode(&resource) != nil {
-					return errSyntax
+				if err := r.decode(&resource); err != nil {
+					return err
 				}
 				return r.collect(resource.Values.content, resource.Sensitive.content)
 			})
@@ -175,33 +169,6 @@ func (r *secretReader) module() error {
 		default:
 			return r.skip()
 		}
-	})
-}
-
-// configuration reads which variables of the root module are sensitive.
-func (r *secretReader) configuration() error {
-	return r.members(func(key string) error {
-		if key != "root_module" {
-			return r.skip()
-		}
-		return r.members(func(key string) error {
-			if key != "variables" {
-				return r.skip()
-			}
-			var variables map[string]struct {
-				Sensitive bool `json:"sensitive"`
-			}
-			if r.decoder.Decode(&variables) != nil {
-				return errSyntax
-			}
-			r.sensitive = map[string]bool{}
-			for name, variable := range variables {
-				if variable.Sensitive {
-					r.sensitive[name] = true
-				}
-			}
-			return nil
-		})
 	})
 }
 

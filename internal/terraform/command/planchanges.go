@@ -61,8 +61,5 @@ func (p *ShownPlan) Changes(emit func(change.Entry) error) error {
 // Planned passes the changes with their values, for policies, to emit. Those of a plan that
 // only refreshes the state are what drifted.
 func (p *ShownPlan) Planned(refreshOnly bool, emit func(change.Planned) error) error {
-	if refreshOnly {
-		return change.ReadRefreshed(p.reader(), emit)
-	}
-	return change.ReadPlanned(p.reader(), emit)
+	return change.ReadPlanned(p.reader(), refreshOnly, emit)
 }

@@ -33,7 +33,7 @@ func evaluate(t *testing.T, shown string, options policy.Plan, rules ...terrafor
 		Template:  terraform.PolicyTemplate{Namespace: "catalogue", Name: "vpc", Version: "1.2.0"},
 	}, options)
 	g := NewWithT(t)
-	g.Expect(change.ReadPlanned(strings.NewReader(shown), func(p change.Planned) error { return e.Add(t.Context(), p) })).To(Succeed())
+	g.Expect(change.ReadPlanned(strings.NewReader(shown), false, func(p change.Planned) error { return e.Add(t.Context(), p) })).To(Succeed())
 	violations, err := e.Finish(t.Context(), same)
 	g.Expect(err).NotTo(HaveOccurred())
 	return violations
@@ -65,7 +65,7 @@ func TestEvaluate_masksWhatIsShownOnly(t *testing.T) {
 	rule.MessageExpression = `"open: " + resource.after.ingress[0]`
 	e := policy.New(&terraform.Policies{Policies: []terraform.Policy{{Kind: "WorkspacePolicy", Name: "p", Rules: []terraform.PolicyRule{rule}}}}, policy.Plan{})
 	plan := `{"resource_changes":[{"address":"x[\"0.0.0.0/0\"]","change":{"actions":["create"],"after":{"ingress":["0.0.0.0/0"]}}}]}`
-	g.Expect(change.ReadPlanned(strings.NewReader(plan), func(p change.Planned) error { return e.Add(t.Context(), p) })).To(Succeed())
+	g.Expect(change.ReadPlanned(strings.NewReader(plan), false, func(p change.Planned) error { return e.Add(t.Context(), p) })).To(Succeed())
 	mask := func(text string) string {
 		return strings.NewReplacer("ingress", "***", "0.0.0.0/0", "***").Replace(text)
 	}
@@ -275,7 +275,7 @@ func TestEvaluate_holdsNoValuesOfLargePlans(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	count, most := 0, uint64(0)
-	g.Expect(change.ReadPlanned(&stream{left: 5000}, func(p change.Planned) error {
+	g.Expect(change.ReadPlanned(&stream{left: 5000}, false, func(p change.Planned) error {
 		if count++; count%1000 == 0 {
 			runtime.GC()
 			runtime.ReadMemStats(&during)
@@ -298,7 +298,7 @@ func FuzzEvaluate(f *testing.F) {
 			rule := terraform.PolicyRule{Name: "r", Match: match, Action: terraform.PolicyDeny, Expression: expression}
 			problems := policy.Check(rule)
 			e := policy.New(&terraform.Policies{Policies: []terraform.Policy{{Rules: []terraform.PolicyRule{rule}}}}, policy.Plan{})
-			if change.ReadPlanned(strings.NewReader(shown), func(p change.Planned) error { return e.Add(t.Context(), p) }) != nil {
+			if change.ReadPlanned(strings.NewReader(shown), false, func(p change.Planned) error { return e.Add(t.Context(), p) }) != nil {
 				continue
 			}
 			found, err := e.Finish(t.Context(), same)
