@@ -113,3 +113,12 @@ func (r *Reconciler) scope(ctx context.Context, notification *infrav1.WorkspaceN
 	s.pending, err = r.pending(ctx, notification)
 	return s, err
 }
+
+// transitionEvents announce a destination that does not work, and its recovery.
+var transitionEvents = reconcile.EventTable{
+	Rules: []reconcile.EventRule{
+		{Conditions: []string{infrav1.DestinationValidCondition}, When: reconcile.BecomesFalse, Type: corev1.EventTypeWarning, Action: "Check"},
+		{Conditions: []string{infrav1.DestinationValidCondition}, When: reconcile.Recovers, Action: "Check"},
+		{Conditions: []string{infrav1.DeliveredCondition}, Reasons: []string{infrav1.DeliveryFailedReason}, Type: corev1.EventTypeWarning, Action: "Send"},
+	},
+}

@@ -84,3 +84,24 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.WorkspaceProviderConfig, 
 		OnTransition: reconcile.Announce[*infrav1.WorkspaceProviderConfig, scope](r.Recorder, transitionEvents),
 	}
 }
+
+// unused waits until no workspace uses the config.
+func (r *Reconciler) unused(ctx context.Context, s *scope) error {
+	users, err := r.Usage.OfProviderConfig(ctx, client.ObjectKeyFromObject(s.config))
+	if err != nil {
+		return err
+	}
+	return usage.Wait(users)
+}
+
+// transitionEvents announce a problem, its end, and a deletion that has to wait.
+var transitionEvents = reconcile.EventTable{
+	Rules: []reconcile.EventRule{
+		{Conditions: checks, When: reconcile.BecomesFalse, Type: corev1.EventTypeWarning, Action: "Check"},
+		{Conditions: checks, When: reconcile.Recovers, Action: "Check"},
+		{Conditions: []string{infrav1.DeletableCondition}, When: reconcile.BecomesFalse, Type: corev1.EventTypeWarning, Action: "Delete"},
+		{Conditions: []string{infrav1.DeletableCondition}, When: reconcile.Recovers, Action: "Delete"},
+	},
+}
+
+var checks = []string{infrav1.ConfigurationValidCondition, infrav1.CredentialsFoundCondition}

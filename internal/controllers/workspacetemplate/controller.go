@@ -5,8 +5,10 @@ package workspacetemplate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -17,6 +19,8 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/reconcile"
+	"github.com/appthrust/capt/internal/reconcile/fault"
+	"github.com/appthrust/capt/internal/terraform/template"
 	"github.com/appthrust/capt/internal/terraform/usage"
 )
 
@@ -74,4 +78,33 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.WorkspaceTemplate, scope]
 		},
 		OnTransition: reconcile.Announce[*infrav1.WorkspaceTemplate, scope](r.Recorder, transitionEvents),
 	}
+}
+
+// module sets the declarations of an inline module in the template's status. Another
+// module is inspected by the run that fetches it.
+func module(_ context.Context, s *scope) error {
+	err := template.SetDeclarations(s.template)
+	if p, ok := errors.AsType[*template.Problem](err); ok {
+		return fault.Stall(p.Reason, "%s", p.Message)
+	}
+	return err
+}
+
+func moduleReason(s *scope) string { return template.ModuleValidReason(s.template) }
+
+func moduleMessage(s *scope) string {
+	if moduleReason(s) == infrav1.ModuleNotInspectedReason {
+		return "A module that is not inline is inspected by the run that fetches it"
+	}
+	return ""
+}
+
+// transitionEvents announce an invalid module, the end of that problem, and a
+// deletion that has to wait.
+var transitionEvents = reconcile.EventTable{
+	Rules: []reconcile.EventRule{
+		{Conditions: []string{infrav1.ModuleValidCondition}, When: reconcile.BecomesFalse, Type: corev1.EventTypeWarning, Action: "Inspect"},
+		{Conditions: []string{infrav1.ModuleValidCondition}, When: reconcile.Recovers, Action: "Inspect"},
+		{Conditions: []string{infrav1.DeletableCondition}, When: reconcile.BecomesFalse, Type: corev1.EventTypeWarning, Action: "Delete"},
+	},
 }

@@ -9,11 +9,13 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/reconcile/fault"
 	"github.com/appthrust/capt/internal/terraform/usage"
 	"github.com/appthrust/capt/internal/testenv"
 	"github.com/appthrust/capt/internal/testenv/objecttest"
@@ -216,4 +218,65 @@ func TestTemplate_doesNotInspectWhilePaused(t *testing.T) {
 
 	waitFor(t, template, infrav1.PausedCondition, metav1.ConditionTrue)
 	g.Expect(meta.FindStatusCondition(template.Status.Conditions, infrav1.ModuleValidCondition)).To(BeNil())
+}
+
+func TestTransitionEvents(t *testing.T) {
+	const none, normal, warning = "", "Normal", "Warning"
+	no, yes := metav1.ConditionFalse, metav1.ConditionTrue
+	tests := []struct {
+		name              string
+		condition         string
+		previous, current metav1.ConditionStatus
+		kind, action      string
+	}{
+		{"invalid", infrav1.ModuleValidCondition, "", no, warning, "Inspect"},
+		{"valid after a problem", infrav1.ModuleValidCondition, no, yes, normal, "Inspect"},
+		{"valid at first", infrav1.ModuleValidCondition, "", yes, none, ""},
+		{"deletion waits", infrav1.DeletableCondition, "", no, warning, "Delete"},
+		{"deletion continues", infrav1.DeletableCondition, no, yes, none, ""},
+		{"Ready repeats the others", clusterv1.ReadyCondition, yes, no, none, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			g := NewWithT(t)
+			event, ok := transitionEvents.Event(
+				metav1.Condition{Type: tt.condition, Status: tt.previous},
+				metav1.Condition{Type: tt.condition, Status: tt.current, Reason: "Reason"},
+			)
+			g.Expect(ok).To(Equal(tt.kind != none))
+			g.Expect(event.Type).To(Equal(tt.kind))
+			g.Expect(event.Action).To(Equal(tt.action))
+		})
+	}
+}
+
+func scopeOf(source infrav1.ModuleSource, module string) *scope {
+	template := &infrav1.WorkspaceTemplate{}
+	template.Spec.Template.Spec.ForProvider = infrav1.ModuleParameters{Source: source, Module: module}
+	return &scope{template: template}
+}
+
+func TestModule_stallsOnAnInvalidModule(t *testing.T) {
+	g := NewWithT(t)
+
+	stalled, ok := fault.AsStalled(module(t.Context(), scopeOf(infrav1.ModuleSourceInline, "variable \"name\" {\n")))
+
+	g.Expect(ok).To(BeTrue())
+	g.Expect(stalled.Reason).To(Equal(infrav1.ModuleInvalidReason))
+	g.Expect(stalled.Message()).To(HavePrefix("main.tf:1: Unclosed configuration block"))
+}
+
+func TestModule_reportsHowItIsInspected(t *testing.T) {
+	g := NewWithT(t)
+
+	inline := scopeOf(infrav1.ModuleSourceInline, `variable "name" {}`)
+	g.Expect(module(t.Context(), inline)).To(Succeed())
+	g.Expect(inline.template.Status.Variables).To(ConsistOf(HaveField("Name", "name")))
+	g.Expect(moduleReason(inline)).To(Equal("Inspected"))
+	g.Expect(moduleMessage(inline)).To(BeEmpty())
+
+	remote := scopeOf(infrav1.ModuleSourceRemote, "git::https://example.com/network.git")
+	g.Expect(module(t.Context(), remote)).To(Succeed())
+	g.Expect(moduleReason(remote)).To(Equal("InspectedByRun"))
+	g.Expect(moduleMessage(remote)).To(ContainSubstring("the run that fetches it"))
 }
