@@ -304,3 +304,154 @@ func TestNewRun_leavesSpaceForTheRunner(t *testing.T) {
 	_, err = record.NewRun(request, metav1.ObjectMeta{})
 	g.Expect(err).To(MatchError(record.ErrRequestTooLarge))
 }
+
+func TestRunID_roundTrips(t *testing.T) {
+	for _, name := range []string{"a", "hello", "hello-r7", "r-r-r1", "a.b.c", strings.Repeat("x", 200), strings.Repeat("r1-", 60) + "r1"} {
+		for _, number := range []int64{1, 9, 10, 1234567890} {
+			g := NewWithT(t)
+			id := record.NewRunID(name, number)
+			workspace, got, err := record.ParseRunID(id)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(got).To(Equal(number), id)
+			g.Expect(workspace).To(Equal(record.Shorten(name, 45)))
+			g.Expect(record.RunNumber(id)).To(Equal(number))
+			g.Expect(validation.IsValidLabelValue(id)).To(BeEmpty(), id)
+			g.Expect(validation.IsDNS1123Subdomain(record.SecretName(id))).To(BeEmpty(), id)
+			g.Expect(len(id)).To(BeNumerically("<=", 63), "limit of the status and of a Job's name")
+		}
+	}
+}
+
+func TestParseRunID_rejectsOtherTexts(t *testing.T) {
+	for _, id := range []string{"", "hello", "hello-r", "hello-rx", "hello-r1x"} {
+		workspace, number, err := record.ParseRunID(id)
+		g := NewWithT(t)
+		g.Expect(err).To(MatchError(ContainSubstring("has no number")), id)
+		g.Expect(workspace).To(BeEmpty())
+		g.Expect(number).To(BeZero())
+	}
+}
+
+func TestCompress_roundTrips(t *testing.T) {
+	for _, text := range []string{"", "state", string(noise(1 << 16))} {
+		g := NewWithT(t)
+		compressed, err := record.Compress([]byte(text))
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(compressed[:2]).To(Equal([]byte{0x1f, 0x8b}), "the Kubernetes backend stores gzip")
+		decompressed, err := record.Decompress(compressed)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(string(decompressed) == text).To(BeTrue(), "content differs")
+	}
+}
+
+func TestDecompress_rejectsOtherData(t *testing.T) {
+	compressed, err := record.Compress([]byte("state"))
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	for name, data := range map[string][]byte{
+		"empty": nil, "not compressed": []byte("not compressed"), "truncated": compressed[:len(compressed)-1],
+	} {
+		_, err := record.Decompress(data)
+		NewWithT(t).Expect(err).To(HaveOccurred(), name)
+	}
+}
+
+func compressed(g Gomega, text string) []byte {
+	data, err := record.Compress([]byte(text))
+	g.Expect(err).NotTo(HaveOccurred())
+	return data
+}
+
+func TestStateIsEmpty(t *testing.T) {
+	g := NewWithT(t)
+	tests := []struct {
+		name  string
+		data  map[string][]byte
+		empty bool
+		err   string
+	}{
+		{"no data", nil, true, ""},
+		{"reserved and never written", map[string][]byte{"tfstate": {}}, true, ""},
+		{"written by init", map[string][]byte{"tfstate": compressed(g, `{"version":4,"serial":1,"resources":[]}`)}, true, ""},
+		{"outputs only", map[string][]byte{"tfstate": compressed(g, `{"version":4,"outputs":{"a":{"value":1}}}`)}, true, ""},
+		{"resources", map[string][]byte{"tfstate": compressed(g, `{"resources":[{"type":"a"}]}`)}, false, ""},
+		{"encrypted", map[string][]byte{"tfstate": compressed(g, `{"meta":{},"encrypted_data":"x"}`)}, false, ""},
+		{"not compressed", map[string][]byte{"tfstate": []byte(`{"s3cr3t":1}`)}, false, "not valid gzip"},
+		{"not JSON", map[string][]byte{"tfstate": compressed(g, `s3cr3t`)}, false, "not valid JSON"},
+		{"truncated", map[string][]byte{"tfstate": compressed(g, `{"resources":[]}`)[:20]}, false, "not valid gzip"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			g := NewWithT(t)
+			empty, _, err := record.StateIsEmpty(&corev1.Secret{Data: tt.data})
+			g.Expect(empty).To(Equal(tt.empty))
+			if tt.err == "" {
+				g.Expect(err).NotTo(HaveOccurred())
+				return
+			}
+			g.Expect(err).To(MatchError(And(ContainSubstring(tt.err), Not(ContainSubstring("s3cr3t")))))
+		})
+	}
+}
+
+func TestTrim_keepsTheDataThatTheManagerReads(t *testing.T) {
+	tests := []struct {
+		component string
+		want      []string
+	}{
+		{component: record.ComponentRun, want: []string{"identity", "progress", "result"}},
+		{component: record.ComponentPlan},
+		{component: record.ComponentSnapshot},
+		{component: record.ComponentState},
+		{component: record.ComponentRescue},
+		{component: record.ComponentModule},
+		{component: "connection", want: []string{"identity", "log", "progress", "request", "result"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.component, func(t *testing.T) {
+			g := NewWithT(t)
+			secret := &corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{Name: "s", Labels: map[string]string{"capt.appthrust.io/component": tt.component}},
+				Data:       map[string][]byte{"request": {1}, "identity": {1}, "progress": {1}, "log": {1}, "result": {1}},
+			}
+
+			record.Trim(secret)
+
+			var kept []string
+			for key := range secret.Data {
+				kept = append(kept, key)
+			}
+			g.Expect(kept).To(ConsistOf(tt.want))
+			g.Expect(secret.Name).To(Equal("s"))
+		})
+	}
+}
+
+// A run writes its own Secret, and others can create Secrets that look like one.
+func TestTrim_keepsLittleOfALargeRun(t *testing.T) {
+	g := NewWithT(t)
+	large := bytes.Repeat([]byte("x"), 200<<10)
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"capt.appthrust.io/component": record.ComponentRun}},
+		Data:       map[string][]byte{"identity": large, "progress": large, "state": large, "result": large, "other": large},
+	}
+	record.Trim(secret)
+	size := 0
+	for _, value := range secret.Data {
+		size += cap(value)
+	}
+	g.Expect(size).To(BeNumerically("<", 64<<10))
+	g.Expect(record.Finished(secret)).To(BeTrue())
+	g.Expect(record.Claimed(secret)).To(BeTrue())
+	g.Expect(record.HasTrimmedResult(secret)).To(BeTrue())
+	progress, err := record.Progress(secret)
+	g.Expect(progress, err).To(BeNil())
+
+	secret.Data["result"] = large[:64<<10]
+	record.Trim(secret)
+	g.Expect(record.HasTrimmedResult(secret)).To(BeFalse())
+	g.Expect(secret.Data["result"]).To(HaveLen(64 << 10))
+}
+
+func TestInternalComponents_areThoseThatTrimReduces(t *testing.T) {
+	NewWithT(t).Expect(record.InternalComponents()).To(ConsistOf("run", "plan", "snapshot", "state", "rescue", "module", "transfer", "token"))
+}

@@ -1,11 +1,14 @@
 package record
 
 import (
+	"errors"
 	"fmt"
+	"os"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/appthrust/capt/internal/host"
 	"github.com/appthrust/capt/internal/terraform"
 )
 
@@ -41,4 +44,15 @@ func (i *Identity) restarted(pod *corev1.Pod) bool {
 		}
 	}
 	return restarted
+}
+
+// Alive reports whether the process of an identity of this machine and boot
+// exists.
+func (i *Identity) Alive() bool {
+	started, err := host.ProcessStartTime(i.PID)
+	if errors.Is(err, os.ErrNotExist) {
+		return false
+	}
+	// Any other error does not prove that the process has exited.
+	return err != nil || started == i.Started
 }
