@@ -43,9 +43,8 @@ func (f *fixture) asAccount(name string) client.Client {
 
 func TestAccess_isLimitedToTheRunAndItsState(t *testing.T) {
 	f := newFixture(t)
-	mine, other := f.run(f.workspace("mine")), f.run(f.workspace("other"))
-	f.Expect(f.executor.Start(f.ctx, mine)).To(Succeed())
-	f.Expect(f.executor.Start(f.ctx, other)).To(Succeed())
+	mine := f.start("mine")
+	f.start("other")
 	me := f.as(mine)
 	named := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: f.namespace, Name: name} }
 	get := func(obj client.Object, name string) error {
@@ -82,16 +81,14 @@ func TestAccess_ofRunsWithTheSameAccountIsSeparate(t *testing.T) {
 	const shared = "terraform"
 	f.Expect(env.Client.Create(f.ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: shared}})).To(Succeed())
 	account := func(r *terraform.Request) { r.Pod.ServiceAccountName = shared }
-	mine, other := f.run(f.workspace("mine"), account), f.run(f.workspace("other"), account)
-	f.Expect(f.executor.Start(f.ctx, mine)).To(Succeed())
-	f.Expect(f.executor.Start(f.ctx, other)).To(Succeed())
+	mine := f.start("mine", account)
+	f.start("other", account)
 	read := func(c client.Client, name string) error {
 		return c.Get(f.ctx, client.ObjectKey{Namespace: f.namespace, Name: name}, &corev1.Secret{})
 	}
 
 	// The pod has the token of the run beside that of its account.
-	var created batchv1.Job
-	f.Expect(f.get(&created, "capt-run-mine-r1")).To(Succeed())
+	created := f.job("capt-run-mine-r1")
 	spec := created.Spec.Template.Spec
 	f.Expect(spec.ServiceAccountName).To(Equal(shared))
 	f.Expect(spec.AutomountServiceAccountToken).To(BeNil(), "the account decides whether its pods have a token")
@@ -119,8 +116,7 @@ func TestAccess_ofRunsWithTheSameAccountIsSeparate(t *testing.T) {
 // A module that reads the token of its run cannot use it elsewhere, for example at AWS.
 func TestToken_isForTheAPIServerOnly(t *testing.T) {
 	f := newFixture(t)
-	run := f.run(f.workspace("audience"), func(r *terraform.Request) { r.Pod.ServiceAccountName = "terraform" })
-	f.Expect(f.executor.Start(f.ctx, run)).To(Succeed())
+	f.start("audience", func(r *terraform.Request) { r.Pod.ServiceAccountName = "terraform" })
 	var stored corev1.Secret
 	f.Expect(f.get(&stored, "capt-token-audience-r1")).To(Succeed())
 	review := func(audiences ...string) authenticationv1.TokenReviewStatus {
@@ -135,10 +131,8 @@ func TestToken_isForTheAPIServerOnly(t *testing.T) {
 		f.Expect(review(audience).Authenticated).To(BeFalse(), audience)
 	}
 
-	plain := f.run(f.workspace("projected"))
-	f.Expect(f.executor.Start(f.ctx, plain)).To(Succeed())
-	var created batchv1.Job
-	f.Expect(f.get(&created, "capt-run-projected-r1")).To(Succeed())
+	f.start("projected")
+	created := f.job("capt-run-projected-r1")
 	f.Expect(projected(created.Spec.Template.Spec)).To(ContainElement(HaveField("ServiceAccountToken", HaveValue(And(
 		HaveField("Audience", BeEmpty()), HaveField("ExpirationSeconds", HaveValue(BeNumerically("<=", 3600))),
 	)))))
@@ -176,8 +170,7 @@ func TestStart_mountsNoOtherToken(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "capt-token-mine-r1", Annotations: map[string]string{corev1.ServiceAccountNameKey: "default"}},
 		Type:       corev1.SecretTypeServiceAccountToken,
 	})).To(Succeed())
-	run := f.run(f.workspace("mine"), func(r *terraform.Request) { r.Pod.ServiceAccountName = "terraform" })
-	f.Expect(f.executor.Start(f.ctx, run)).To(Succeed())
+	f.start("mine", func(r *terraform.Request) { r.Pod.ServiceAccountName = "terraform" })
 	var stored corev1.Secret
 	f.Expect(f.get(&stored, "capt-token-mine-r1")).To(Succeed())
 	f.Expect(stored.Type).To(Equal(corev1.SecretTypeOpaque))
@@ -186,9 +179,8 @@ func TestStart_mountsNoOtherToken(t *testing.T) {
 // The token of a run is not where modules look for the token of a service account.
 func TestPod_hasItsTokenApart(t *testing.T) {
 	f := newFixture(t)
-	f.Expect(f.executor.Start(f.ctx, f.run(f.workspace("mine")))).To(Succeed())
-	var created batchv1.Job
-	f.Expect(f.get(&created, "capt-run-mine-r1")).To(Succeed())
+	f.start("mine")
+	created := f.job("capt-run-mine-r1")
 	spec := created.Spec.Template.Spec
 	f.Expect(*spec.AutomountServiceAccountToken).To(BeFalse())
 	f.Expect(projected(spec)).To(ContainElement(HaveField("ServiceAccountToken.ExpirationSeconds", HaveValue(BeEquivalentTo(3600)))))
@@ -228,9 +220,7 @@ func TestAccess_isNotForgedByARun(t *testing.T) {
 
 			run := terraform.Run{Namespace: f.namespace, Workspace: "mine", WorkspaceUID: mine.UID, ID: "mine-r2", Digest: record.RequestDigest(forged)}
 			f.Expect(f.executor.Start(f.ctx, run)).To(Succeed())
-			result, err := record.Result(f.secret(run))
-			f.Expect(err).NotTo(HaveOccurred())
-			f.Expect(result).To(HaveField("Outcome", terraform.OutcomeFailed))
+			f.Expect(f.result(run)).To(HaveField("Outcome", terraform.OutcomeFailed))
 			f.Expect(apierrors.IsNotFound(f.get(&batchv1.Job{}, "capt-run-mine-r2"))).To(BeTrue())
 			f.Expect(apierrors.IsNotFound(f.get(&rbacv1.Role{}, "capt-run-mine-r2"))).To(BeTrue())
 		})
@@ -258,8 +248,7 @@ func TestAccess_stateIsNotThatOfASimilarName(t *testing.T) {
 	suffix := func(r *terraform.Request) {
 		r.RunID, r.Backend.SecretSuffix = record.NewRunID(r.Workspace.Name, 1), template.StateSuffix(r.Workspace.Name)
 	}
-	victim := f.run(f.workspace(first), suffix)
-	f.Expect(f.executor.Start(f.ctx, victim)).To(Succeed())
+	victim := f.start(first, suffix)
 	// The run of the victim has ended, and its record is pruned.
 	f.Expect(f.executor.Forget(f.ctx, victim)).To(Succeed())
 	f.Expect(env.Client.Delete(f.ctx, f.secret(victim))).To(Succeed())
@@ -267,9 +256,7 @@ func TestAccess_stateIsNotThatOfASimilarName(t *testing.T) {
 	attacker := f.run(f.workspace(second), suffix)
 	f.Expect(attacker.ID).To(Equal(victim.ID), "the names are the same when they are shortened")
 	f.Expect(f.executor.Start(f.ctx, attacker)).To(Succeed())
-	result, err := record.Result(f.secret(attacker))
-	f.Expect(err).NotTo(HaveOccurred())
-	f.Expect(result).To(HaveField("Outcome", terraform.OutcomeFailed))
+	f.Expect(f.result(attacker)).To(HaveField("Outcome", terraform.OutcomeFailed))
 	f.Expect(apierrors.IsNotFound(f.get(&rbacv1.Role{}, access.Name(attacker.ID)))).To(BeTrue(), "it gets no access to the state")
 }
 
@@ -277,8 +264,7 @@ func TestAccess_stateIsNotThatOfASimilarName(t *testing.T) {
 // run may read its state.
 func TestAccess_stateIsNotAToken(t *testing.T) {
 	f := newFixture(t)
-	first := f.run(f.workspace("mine"))
-	f.Expect(f.executor.Start(f.ctx, first)).To(Succeed())
+	first := f.start("mine")
 	next := f.run(f.workspace("next"))
 	token := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
@@ -290,8 +276,7 @@ func TestAccess_stateIsNotAToken(t *testing.T) {
 	f.Eventually(func() error { return f.as(first).Create(f.ctx, token) }).Should(Succeed(), "the authorizer reads from a cache")
 
 	f.Expect(f.executor.Start(f.ctx, next)).To(Succeed())
-	result, err := record.Result(f.secret(next))
-	f.Expect(err).NotTo(HaveOccurred())
+	result := f.result(next)
 	f.Expect(result).To(HaveField("Outcome", terraform.OutcomeFailed))
 	f.Expect(result.Diagnostics[0].Detail).To(ContainSubstring("is not a state"))
 	f.Expect(apierrors.IsNotFound(f.get(&rbacv1.Role{}, "capt-run-next-r1"))).To(BeTrue())
@@ -302,9 +287,7 @@ func TestStart_refusesAnotherRequest(t *testing.T) {
 	run := f.run(f.workspace("mine"))
 	run.Digest = "sha256:other"
 	f.Expect(f.executor.Start(f.ctx, run)).To(Succeed())
-	result, err := record.Result(f.secret(run))
-	f.Expect(err).NotTo(HaveOccurred())
-	f.Expect(result).To(HaveField("Outcome", terraform.OutcomeFailed))
+	f.Expect(f.result(run)).To(HaveField("Outcome", terraform.OutcomeFailed))
 	f.Expect(apierrors.IsNotFound(f.get(&batchv1.Job{}, "capt-run-mine-r1"))).To(BeTrue())
 }
 
@@ -422,8 +405,7 @@ func TestAccess_dependsOnTheOperation(t *testing.T) {
 			for name, component := range test.stored {
 				f.Expect(env.Client.Create(f.ctx, stored(f.namespace, test.name, name, component))).To(Succeed())
 			}
-			run := f.run(f.workspace(test.name), test.change)
-			f.Expect(f.executor.Start(f.ctx, run)).To(Succeed())
+			run := f.start(test.name, test.change)
 			var role rbacv1.Role
 			f.Expect(f.get(&role, "capt-run-"+run.ID)).To(Succeed())
 			allowed := map[string][]string{}
@@ -475,10 +457,8 @@ func TestPod_meetsTheRestrictedPodSecurityStandard(t *testing.T) {
 	f.Expect(env.Client.Get(f.ctx, client.ObjectKey{Name: f.namespace}, &namespace)).To(Succeed())
 	namespace.Labels["pod-security.kubernetes.io/enforce"] = "restricted"
 	f.Expect(env.Client.Update(f.ctx, &namespace)).To(Succeed())
-	run := f.run(f.workspace("restricted"))
-	f.Expect(f.executor.Start(f.ctx, run)).To(Succeed())
-	var created batchv1.Job
-	f.Expect(f.get(&created, "capt-run-restricted-r1")).To(Succeed())
+	f.start("restricted")
+	created := f.job("capt-run-restricted-r1")
 	spec := created.Spec.Template.Spec
 
 	unrestricted := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "unrestricted"}, Spec: *spec.DeepCopy()}

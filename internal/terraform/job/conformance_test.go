@@ -111,8 +111,7 @@ func TestNode(t *testing.T) {
 func explainsAnImageThatCannotBePulled(t *testing.T, cluster *testenv.Environment) {
 	f := &fixture{WithT: NewWithT(t), t: t, env: cluster, ctx: t.Context(), namespace: restricted(t, cluster)}
 	f.executor = job.New(job.Options{Client: f.manager().Client, Reader: f.manager().Client, Image: "capt.test/missing:1"})
-	run := f.run(f.workspace("image"))
-	f.Expect(f.executor.Start(f.ctx, run)).To(Succeed())
+	run := f.start("image")
 	f.Eventually(func() (string, error) { return f.executor.Explain(f.ctx, run) }).
 		Should(And(ContainSubstring("ImagePull"), ContainSubstring("capt.test/missing:1")))
 	f.Expect(f.executor.Observe(f.ctx, run)).To(Equal(terraform.LivenessRunning), "the image may still become available")
@@ -124,8 +123,7 @@ func explainsAnImageThatCannotBePulled(t *testing.T, cluster *testenv.Environmen
 func explainsAMissingServiceAccount(t *testing.T, cluster *testenv.Environment) {
 	f := &fixture{WithT: NewWithT(t), t: t, env: cluster, ctx: t.Context(), namespace: restricted(t, cluster)}
 	f.executor = job.New(job.Options{Client: f.manager().Client, Reader: f.manager().Client, Image: runnerImage})
-	run := f.run(f.workspace("account"), func(r *terraform.Request) { r.Pod.ServiceAccountName = "missing" })
-	f.Expect(f.executor.Start(f.ctx, run)).To(Succeed())
+	run := f.start("account", func(r *terraform.Request) { r.Pod.ServiceAccountName = "missing" })
 	f.Eventually(func() (string, error) { return f.executor.Explain(f.ctx, run) }).
 		Should(ContainSubstring(`serviceaccount "missing" not found`))
 	f.Expect(f.executor.Stop(f.ctx, run)).To(Succeed())

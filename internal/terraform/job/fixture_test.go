@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -104,6 +105,28 @@ func (f *fixture) run(workspace terraform.WorkspaceRef, change ...func(*terrafor
 	f.Expect(err).NotTo(HaveOccurred())
 	f.Expect(f.env.Client.Create(f.ctx, secret)).To(Succeed())
 	return terraform.Run{Namespace: f.namespace, Workspace: workspace.Name, WorkspaceUID: workspace.UID, ID: request.RunID, Digest: record.RequestDigest(secret)}
+}
+
+// start starts the first run of a new workspace.
+func (f *fixture) start(name string, change ...func(*terraform.Request)) terraform.Run {
+	f.t.Helper()
+	run := f.run(f.workspace(name), change...)
+	f.Expect(f.executor.Start(f.ctx, run)).To(Succeed())
+	return run
+}
+
+func (f *fixture) result(run terraform.Run) *terraform.Result {
+	f.t.Helper()
+	result, err := record.Result(f.secret(run))
+	f.Expect(err).NotTo(HaveOccurred())
+	return result
+}
+
+func (f *fixture) job(name string) *batchv1.Job {
+	f.t.Helper()
+	found := &batchv1.Job{}
+	f.Expect(f.get(found, name)).To(Succeed())
+	return found
 }
 
 func (f *fixture) get(obj client.Object, name string) error {

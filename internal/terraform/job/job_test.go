@@ -36,9 +36,8 @@ func TestStart_continuesAfterACrash(t *testing.T) {
 		f.Expect(obj.GetLabels()).To(HaveKeyWithValue("capt.appthrust.io/run", "crash-r1"))
 		f.Expect(obj.GetLabels()).NotTo(HaveKey("clusterctl.cluster.x-k8s.io/move"))
 	}
-	var started batchv1.Job
-	f.Expect(f.get(&started, "capt-run-crash-r1")).To(Succeed())
-	f.Expect(string(metav1.GetControllerOf(&started).UID)).To(Equal(workspace.UID), "the controller watches the objects that it owns")
+	started := f.job("capt-run-crash-r1")
+	f.Expect(string(metav1.GetControllerOf(started).UID)).To(Equal(workspace.UID), "the controller watches the objects that it owns")
 	f.Expect(f.get(&corev1.Secret{}, "tfstate-default-crash")).To(Succeed())
 	f.Expect(f.get(&coordinationv1.Lease{}, "lock-tfstate-default-crash")).To(Succeed())
 	f.Expect(f.executor.Observe(f.ctx, run)).To(Equal(terraform.LivenessRunning))
@@ -99,8 +98,7 @@ func TestStart_usesThePodSettings(t *testing.T) {
 	var binding rbacv1.RoleBinding
 	f.Expect(f.get(&binding, "capt-run-given-r1")).To(Succeed())
 	f.Expect(binding.Subjects).To(ConsistOf(rbacv1.Subject{Kind: "ServiceAccount", Namespace: f.namespace, Name: "capt-run-given-r1"}), "other runs use the given account too")
-	var created batchv1.Job
-	f.Expect(f.get(&created, "capt-run-given-r1")).To(Succeed())
+	created := f.job("capt-run-given-r1")
 	spec := created.Spec.Template.Spec
 	f.Expect(spec.ServiceAccountName).To(Equal("cloud"))
 	f.Expect(spec.NodeSelector).To(HaveKeyWithValue("disk", "fast"))
@@ -135,13 +133,11 @@ func TestStart_failsWithoutAnImage(t *testing.T) {
 
 func TestStop_finishesAnUnclaimedRun(t *testing.T) {
 	f := newFixture(t)
-	run := f.run(f.workspace("early"))
-	f.Expect(f.executor.Start(f.ctx, run)).To(Succeed())
+	run := f.start("early")
 	for range 2 {
 		f.Expect(f.executor.Stop(f.ctx, run)).To(Succeed())
 	}
-	result, err := record.Result(f.secret(run))
-	f.Expect(err).NotTo(HaveOccurred())
+	result := f.result(run)
 	f.Expect(result.Outcome).To(Equal(terraform.OutcomeInterrupted))
 	f.Expect(f.secret(run).Data).NotTo(HaveKey("request"), "no runner can claim it")
 	var stopping batchv1.Job
@@ -185,8 +181,7 @@ func TestEnd_waitsForThePodOfARunWithoutARecord(t *testing.T) {
 	f.Expect(f.env.Client.Status().Update(f.ctx, pod)).To(Succeed())
 	f.Expect(f.executor.End(f.ctx, orphaned)).To(BeTrue())
 
-	ended := f.run(f.workspace("ended"))
-	f.Expect(f.executor.Start(f.ctx, ended)).To(Succeed())
+	ended := f.start("ended")
 	f.end("capt-run-ended-r1")
 	f.Expect(f.env.Client.Delete(f.ctx, f.secret(ended))).To(Succeed())
 	f.Expect(f.executor.End(f.ctx, ended)).To(BeTrue())
@@ -204,8 +199,7 @@ func TestGrant_survivesTheDeletionOfTheWorkspace(t *testing.T) {
 		f.Expect(f.get(obj, "capt-run-foreground-r1")).To(Succeed())
 		f.Expect(obj.GetOwnerReferences()).To(BeEmpty(), "a run must be able to save its state after a foreground deletion of its workspace")
 	}
-	bystander := f.run(f.workspace("bystander"))
-	f.Expect(f.executor.Start(f.ctx, bystander)).To(Succeed())
+	f.start("bystander")
 	for range 2 {
 		f.Expect(f.executor.Remove(f.ctx, workspace)).To(Succeed())
 	}
@@ -270,8 +264,7 @@ func TestStart_replacesTheAccountOfAnEarlierWorkspace(t *testing.T) {
 // What replaced an object of a run stays if it is that of the next workspace of the name.
 func TestForget_keepsObjectsOfTheNextWorkspace(t *testing.T) {
 	f := newFixture(t)
-	run := f.run(f.workspace("old"))
-	f.Expect(f.executor.Start(f.ctx, run)).To(Succeed())
+	run := f.start("old")
 	replaced := &rbacv1.Role{}
 	f.Expect(f.get(replaced, "capt-run-old-r1")).To(Succeed())
 	f.Expect(f.env.Client.Delete(f.ctx, replaced)).To(Succeed())
@@ -285,8 +278,7 @@ func TestForget_keepsObjectsOfTheNextWorkspace(t *testing.T) {
 
 func TestForget_keepsTheRunAndTheState(t *testing.T) {
 	f := newFixture(t)
-	run := f.run(f.workspace("old"))
-	f.Expect(f.executor.Start(f.ctx, run)).To(Succeed())
+	run := f.start("old")
 	for range 2 {
 		f.Expect(f.executor.Forget(f.ctx, run)).To(Succeed())
 	}

@@ -86,8 +86,7 @@ func TestObserve_trustsNoPodOfOthers(t *testing.T) {
 		"bystander": f.pod("bystander"), "elsewhere": elsewhere.pod("elsewhere"), "nameless": {},
 	} {
 		t.Run(name, func(t *testing.T) {
-			run := f.run(f.workspace(name))
-			f.Expect(f.executor.Start(f.ctx, run)).To(Succeed())
+			run := f.start(name)
 			runner := f.pod(name+"-runner", run)
 			f.claim(run, claimed)
 			f.Expect(f.executor.Observe(f.ctx, run)).To(Equal(terraform.LivenessRunning), "its own pod is running")
@@ -114,8 +113,7 @@ func TestObserve_detectsTheEndOfThePod(t *testing.T) {
 
 func TestObserve_detectsARunnerThatFailedBeforeItsClaim(t *testing.T) {
 	f := newFixture(t)
-	run := f.run(f.workspace("unclaimed"))
-	f.Expect(f.executor.Start(f.ctx, run)).To(Succeed())
+	run := f.start("unclaimed")
 	f.end("capt-run-unclaimed-r1")
 	f.Expect(f.executor.Observe(f.ctx, run)).To(Equal(terraform.LivenessGone))
 	f.Expect(f.executor.Explain(f.ctx, run)).To(ContainSubstring("BackoffLimitExceeded"))
@@ -128,8 +126,7 @@ func TestExplain_describesWhatThePodWaitsFor(t *testing.T) {
 	f.Expect(f.executor.Start(f.ctx, run)).To(Succeed())
 	f.Expect(f.executor.Explain(f.ctx, run)).To(BeEmpty())
 
-	var j batchv1.Job
-	f.Expect(f.get(&j, "capt-run-why-r1")).To(Succeed())
+	j := f.job("capt-run-why-r1")
 	event := &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Namespace: f.namespace, Name: "event"},
 		InvolvedObject: corev1.ObjectReference{Kind: "Job", Namespace: f.namespace, Name: j.Name, UID: j.UID, APIVersion: "batch/v1"},

@@ -12,17 +12,13 @@ import (
 
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/job"
-	"github.com/appthrust/capt/internal/terraform/record"
 )
 
 // started starts a run with a pod template, and returns its Job.
-func (f *fixture) started(name, template string) batchv1.Job {
+func (f *fixture) started(name, template string) *batchv1.Job {
 	f.t.Helper()
-	run := f.run(f.workspace(name), func(r *terraform.Request) { r.Pod.Template = []byte(template) })
-	f.Expect(f.executor.Start(f.ctx, run)).To(Succeed())
-	var created batchv1.Job
-	f.Expect(f.get(&created, "capt-run-"+name+"-r1")).To(Succeed())
-	return created
+	f.start(name, func(r *terraform.Request) { r.Pod.Template = []byte(template) })
+	return f.job("capt-run-" + name + "-r1")
 }
 
 func TestStart_usesThePodTemplate(t *testing.T) {
@@ -142,8 +138,7 @@ func TestStart_finishesARunWithAnInvalidPod(t *testing.T) {
 				f.Expect(f.executor.Start(f.ctx, run)).To(Succeed())
 			}
 			f.Expect(apierrors.IsNotFound(f.get(&batchv1.Job{}, "capt-run-"+name+"-r1"))).To(BeTrue())
-			result, err := record.Result(f.secret(run))
-			f.Expect(err).NotTo(HaveOccurred())
+			result := f.result(run)
 			f.Expect(result.Outcome).To(Equal(terraform.OutcomeFailed))
 			f.Expect(result.Class).To(Equal(terraform.ClassTerminal))
 			text, err := json.Marshal(result.Diagnostics)
