@@ -2,6 +2,7 @@ package queue_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +15,77 @@ func key(namespace string, n int) queue.Key {
 	return queue.Key{Namespace: namespace, Name: fmt.Sprint(n)}
 }
 
+// play executes a script: "a0 runs" and "a0 waits" are what Acquire answers, "a0 is held" calls
+// Hold, and "a0 ends, b0 starts" calls Release, after which those that start are announced. A
+// script names the group of a key before it is acquired: "a0 runs in slow".
+func play(t *testing.T, limits queue.Limits, groups map[string]queue.Group, script string) {
+	t.Helper()
+	g := NewWithT(t)
+	var granted []string
+	q := queue.New(limits, time.Now, func(k queue.Key) { granted = append(granted, k.Namespace+k.Name) })
+	for step := range strings.SplitSeq(script, ", ") {
+		words := append(strings.Fields(step), "", "")
+		k := queue.Key{Namespace: words[0][:1], Name: words[0][1:]}
+		if words[1] != "starts" {
+			g.Expect(granted).To(BeEmpty(), "before: %s", step)
+		}
+		switch words[1] {
+		case "runs", "waits":
+			ok, _ := q.Acquire(k, groups[words[len(words)-3]])
+			g.Expect(ok).To(Equal(words[1] == "runs"), step)
+		case "is":
+			q.Hold(k, queue.Group{})
+		case "ends":
+			q.Release(k)
+		case "starts":
+			g.Expect(granted).NotTo(BeEmpty(), step)
+			g.Expect(granted[0]).To(Equal(words[0]), step)
+			granted = granted[1:]
+		default:
+			t.Fatalf("unknown step %q", step)
+		}
+	}
+	g.Expect(granted).To(BeEmpty())
+}
+
+func TestQueue(t *testing.T) {
+	groups := map[string]queue.Group{"slow": {Name: "slow", Limit: 1}, "faster": {Name: "slow", Limit: 2}, "background": {Background: true}}
+	for name, tt := range map[string]struct {
+		limits queue.Limits
+		script string
+	}{
+		"alternates between namespaces": {
+			queue.Limits{Total: 1},
+			"a0 runs, a1 waits, b1 waits, a2 waits, b2 waits, a0 ends, b1 starts, b1 ends, a1 starts, a1 ends, b2 starts, b2 ends, a2 starts",
+		},
+		"leaves slots to other namespaces": {
+			queue.Limits{Total: 3, PerNamespace: 2},
+			"a0 runs, a1 runs, a2 waits, b0 runs, b0 ends, a0 ends, a2 starts",
+		},
+		"enforces the limit of a group and delays no others": {
+			queue.Limits{Total: 10},
+			"a0 runs in slow, a1 waits in slow, a2 runs, a0 ends, a1 starts",
+		},
+		"updates the group of a waiting key": {queue.Limits{Total: 10}, "a0 runs in slow, a1 waits in slow, a1 runs in faster"},
+		"counts held slots": {
+			queue.Limits{Total: 1},
+			"a0 is held, a1 is held, a1 runs, a2 waits, a0 ends, a2 waits, a1 ends, a2 starts, a2 runs",
+		},
+		"removes released keys":                  {queue.Limits{Total: 1}, "a0 runs, a1 waits, a2 waits, a1 ends, a0 ends, a2 starts"},
+		"serves a namespace in order of arrival": {queue.Limits{Total: 1}, "a0 runs, a1 waits, a2 waits, a3 waits, a0 ends, a1 starts, a1 ends, a2 starts, a2 ends, a3 starts"},
+		// Checks must not delay the run that repairs what they complain about, nor other namespaces.
+		"grants background runs last": {
+			queue.Limits{Total: 1},
+			"a0 runs in background, a1 waits in background, a5 waits in background, b0 waits in background, a7 waits, a8 waits, " +
+				"a0 ends, b0 starts, b0 ends, a7 starts, a7 ends, a8 starts, a8 ends, a1 starts, a5 waits, a1 ends, a5 starts",
+		},
+		"prefers a check that becomes an apply": {
+			queue.Limits{Total: 1}, "a0 runs, a1 waits in background, a2 waits in background, a2 waits, a0 ends, a2 starts",
+		},
+	} {
+		t.Run(name, func(t *testing.T) { play(t, tt.limits, groups, tt.script) })
+	}
+}
 func TestQueue_doesNotStarveOtherNamespaces(t *testing.T) {
 	g := NewWithT(t)
 	var granted []queue.Key
@@ -27,48 +99,6 @@ func TestQueue_doesNotStarveOtherNamespaces(t *testing.T) {
 
 	q.Release(key("busy", 0))
 	g.Expect(granted).To(Equal([]queue.Key{key("quiet", 0)}), "the first free slot goes to the namespace without a slot")
-}
-
-func TestQueue_alternatesBetweenNamespaces(t *testing.T) {
-	g := NewWithT(t)
-	var granted []queue.Key
-	q := queue.New(queue.Limits{Total: 1}, time.Now, func(k queue.Key) { granted = append(granted, k) })
-	g.Expect(acquired(q.Acquire(key("a", 0), queue.Group{}))).To(BeTrue())
-	for i := 1; i < 3; i++ {
-		q.Acquire(key("a", i), queue.Group{})
-		q.Acquire(key("b", i), queue.Group{})
-	}
-	for _, k := range []queue.Key{key("a", 0), key("b", 1), key("a", 1), key("b", 2)} {
-		q.Release(k)
-	}
-	g.Expect(granted).To(Equal([]queue.Key{key("b", 1), key("a", 1), key("b", 2), key("a", 2)}))
-}
-
-func TestQueue_leavesSlotsToOtherNamespaces(t *testing.T) {
-	g := NewWithT(t)
-	var granted []queue.Key
-	q := queue.New(queue.Limits{Total: 3, PerNamespace: 2}, time.Now, func(k queue.Key) { granted = append(granted, k) })
-	for i := range 2 {
-		g.Expect(acquired(q.Acquire(key("busy", i), queue.Group{}))).To(BeTrue())
-	}
-	g.Expect(acquired(q.Acquire(key("busy", 2), queue.Group{}))).To(BeFalse())
-	g.Expect(acquired(q.Acquire(key("quiet", 0), queue.Group{}))).To(BeTrue(), "it does not wait for the runs of the other one")
-	q.Release(key("quiet", 0))
-	g.Expect(granted).To(BeEmpty())
-	q.Release(key("busy", 0))
-	g.Expect(granted).To(Equal([]queue.Key{key("busy", 2)}))
-}
-
-func TestQueue_enforcesTheLimitOfAGroup(t *testing.T) {
-	g := NewWithT(t)
-	var granted []queue.Key
-	q := queue.New(queue.Limits{Total: 10}, time.Now, func(k queue.Key) { granted = append(granted, k) })
-	slow := queue.Group{Name: "slow", Limit: 1}
-	g.Expect(acquired(q.Acquire(key("a", 0), slow))).To(BeTrue())
-	g.Expect(acquired(q.Acquire(key("a", 1), slow))).To(BeFalse())
-	g.Expect(acquired(q.Acquire(key("a", 2), queue.Group{}))).To(BeTrue(), "a full group does not delay other groups")
-	q.Release(key("a", 0))
-	g.Expect(granted).To(Equal([]queue.Key{key("a", 1)}))
 }
 
 // One team must not keep a lent provider config from the others.
@@ -100,33 +130,6 @@ func TestQueue_sharesALentGroupBetweenNamespaces(t *testing.T) {
 	}
 }
 
-func TestQueue_countsHeldSlots(t *testing.T) {
-	g := NewWithT(t)
-	q := queue.New(queue.Limits{Total: 1}, time.Now, func(queue.Key) {})
-	q.Hold(key("a", 0), queue.Group{})
-	q.Hold(key("a", 1), queue.Group{})
-	g.Expect(acquired(q.Acquire(key("a", 1), queue.Group{}))).To(BeTrue(), "the key holds a slot")
-	g.Expect(acquired(q.Acquire(key("a", 2), queue.Group{}))).To(BeFalse())
-	q.Release(key("a", 0))
-	g.Expect(acquired(q.Acquire(key("a", 2), queue.Group{}))).To(BeFalse(), "the limit is still reached")
-	q.Release(key("a", 1))
-	g.Expect(acquired(q.Acquire(key("a", 2), queue.Group{}))).To(BeTrue())
-}
-
-func TestQueue_removesReleasedKeys(t *testing.T) {
-	g := NewWithT(t)
-	var granted []queue.Key
-	q := queue.New(queue.Limits{Total: 1}, time.Now, func(k queue.Key) { granted = append(granted, k) })
-	q.Acquire(key("a", 0), queue.Group{})
-	q.Acquire(key("a", 1), queue.Group{})
-	q.Acquire(key("a", 2), queue.Group{})
-	q.Release(key("a", 1))
-	q.Release(key("a", 0))
-	g.Expect(granted).To(Equal([]queue.Key{key("a", 2)}))
-	running, waiting := q.Len()
-	g.Expect([]int{running, waiting}).To(Equal([]int{1, 0}))
-}
-
 func TestQueue_returnsThePosition(t *testing.T) {
 	g := NewWithT(t)
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -152,36 +155,6 @@ func TestQueue_returnsThePosition(t *testing.T) {
 	g.Expect(acquire(1)).To(Equal(answer{true, queue.Position{Since: start.Add(2 * time.Second)}}))
 }
 
-func TestQueue_updatesTheGroupOfAWaitingKey(t *testing.T) {
-	g := NewWithT(t)
-	q := queue.New(queue.Limits{Total: 10}, time.Now, func(queue.Key) {})
-	slow := queue.Group{Name: "slow", Limit: 1}
-	q.Acquire(key("a", 0), slow)
-	g.Expect(acquired(q.Acquire(key("a", 1), slow))).To(BeFalse())
-	g.Expect(acquired(q.Acquire(key("a", 1), queue.Group{Name: "slow", Limit: 2}))).To(BeTrue())
-}
-
-func TestQueue_servesANamespaceInOrderOfArrival(t *testing.T) {
-	g := NewWithT(t)
-	var granted []queue.Key
-	q := queue.New(queue.Limits{Total: 1}, time.Now, func(k queue.Key) { granted = append(granted, k) })
-	for i := range 4 {
-		q.Acquire(key("a", i), queue.Group{})
-	}
-	for i := range 3 {
-		q.Release(key("a", i))
-	}
-	g.Expect(granted).To(Equal([]queue.Key{key("a", 1), key("a", 2), key("a", 3)}))
-}
-
-func TestQueue_doesNotAnnounceTheCaller(t *testing.T) {
-	g := NewWithT(t)
-	var granted []queue.Key
-	q := queue.New(queue.Limits{Total: 2}, time.Now, func(k queue.Key) { granted = append(granted, k) })
-	g.Expect(acquired(q.Acquire(key("a", 0), queue.Group{}))).To(BeTrue())
-	g.Expect(granted).To(BeEmpty())
-}
-
 func TestQueue_holdKeepsAnAcquiredSlot(t *testing.T) {
 	g := NewWithT(t)
 	q := queue.New(queue.Limits{Total: 1}, time.Now, func(queue.Key) {})
@@ -199,27 +172,6 @@ func TestQueue_holdKeepsAnAcquiredSlot(t *testing.T) {
 func acquired(ok bool, _ queue.Position) bool { return ok }
 
 // Checks must not delay the run that repairs what they complain about, nor may other namespaces.
-func TestQueue_grantsBackgroundRunsLast(t *testing.T) {
-	g := NewWithT(t)
-	var granted []queue.Key
-	q := queue.New(queue.Limits{Total: 1}, time.Now, func(k queue.Key) { granted = append(granted, k) })
-	background := queue.Group{Background: true}
-	for i := range 6 {
-		q.Acquire(key("a", i), background)
-	}
-	q.Acquire(key("b", 0), background)
-	q.Acquire(key("a", 7), queue.Group{})
-	q.Acquire(key("a", 8), queue.Group{})
-	for _, k := range []queue.Key{key("a", 0), key("b", 0), key("a", 7), key("a", 8)} {
-		q.Release(k)
-	}
-	g.Expect(granted).To(Equal([]queue.Key{key("b", 0), key("a", 7), key("a", 8), key("a", 1)}), "within the namespace")
-
-	q.Acquire(key("a", 5), queue.Group{})
-	q.Release(key("a", 1))
-	g.Expect(granted[4]).To(Equal(key("a", 5)), "a check that becomes an apply while it waits")
-}
-
 func TestQueue_doesNotStarveBackgroundRuns(t *testing.T) {
 	g := NewWithT(t)
 	now := time.Now()
