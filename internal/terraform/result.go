@@ -2,6 +2,7 @@ package terraform
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"time"
 )
@@ -198,4 +199,59 @@ type LockInfo struct {
 	Version   string `json:"Version"`
 	Created   string `json:"Created"`
 	Path      string `json:"Path"`
+}
+
+// Phase is a phase of a run.
+type Phase string
+
+// The phases of a run, in their order.
+const (
+	PhasePreparing    Phase = "Preparing"
+	PhaseInitialising Phase = "Initialising"
+	PhasePlanning     Phase = "Planning"
+	PhaseApplying     Phase = "Applying"
+	PhaseDestroying   Phase = "Destroying"
+	// PhaseWritingState is the phase of a run that changes only the state.
+	PhaseWritingState Phase = "WritingState"
+)
+
+// Progress is the progress of a run.
+type Progress struct {
+	Phase Phase `json:"phase"`
+	// Done is the number of finished resources out of Total. During planning, Done
+	// counts refreshed resources and Total is zero if it is unknown.
+	Done  int `json:"done"`
+	Total int `json:"total"`
+	// Current are the resources in progress, in the order in which they started.
+	Current   []ResourceProgress `json:"current,omitempty"`
+	UpdatedAt time.Time          `json:"updatedAt,omitzero"`
+}
+
+// ResourceProgress is a resource in progress.
+type ResourceProgress struct {
+	Address string    `json:"address"`
+	Action  Action    `json:"action"`
+	Since   time.Time `json:"since"`
+}
+
+// Selection are selected outputs of a module: their names in the module by those under
+// which they are returned. A nil Selection selects all.
+type Selection map[string]string
+
+// Sources returns the names of the selected outputs in the module.
+func (s Selection) Sources() []string { return slices.Sorted(maps.Values(s)) }
+
+// Select returns the selected ones of outputs, or of what is known about them, under the
+// names of the selection.
+func Select[T any](s Selection, outputs map[string]T) map[string]T {
+	if s == nil {
+		return outputs
+	}
+	selected := map[string]T{}
+	for as, name := range s {
+		if output, found := outputs[name]; found {
+			selected[as] = output
+		}
+	}
+	return selected
 }

@@ -16,9 +16,7 @@ const defaultDriftInterval = time.Hour
 // PolicyOf returns the policy of a workspace. Its settings override those of the
 // template, except that each of both can require approval, as can the template of the
 // resources that exist. The template and the provider config may be incomplete.
-func PolicyOf(s Sources) Policy { return s.policy() }
-
-func (s *Sources) policy() Policy {
+func PolicyOf(s Sources) Policy {
 	t, a := s.Template.Spec.Template.Spec, s.Apply.Spec
 	p := Policy{
 		Approval: infrav1.ApprovalAuto, DestroyApproval: infrav1.ApprovalAuto, DriftAction: infrav1.DriftOff, DriftInterval: defaultDriftInterval,

@@ -49,10 +49,10 @@ func PreviewOf(s Sources) (*Preview, []Finding) {
 	p := s.Template.Spec.Template.Spec.ForProvider
 	preview := &Preview{
 		Entrypoint: p.Entrypoint, Files: map[string]string{}, Variables: map[string]json.RawMessage{}, Env: map[string]string{},
-		Approval: string(s.policy().Approval), Timeout: s.timeout().Round(time.Second).String(), Protect: s.protect(),
+		Approval: string(PolicyOf(s).Approval), Timeout: s.timeout().Round(time.Second).String(), Protect: s.protect(),
 		RequiredOutputs: s.Apply.Spec.RequiredOutputs, Backend: "Secret tfstate-default-" + StateSuffix(s.Apply.Name),
 	}
-	if policy := s.policy(); policy.DestroyApproval == infrav1.ApprovalManual {
+	if policy := PolicyOf(s); policy.DestroyApproval == infrav1.ApprovalManual {
 		preview.DestroyApproval = string(policy.DestroyApproval)
 	}
 	sensitive := c.previewModule(preview)

@@ -117,7 +117,7 @@ func Resolve(s Sources) (*Inputs, error) {
 		return nil, err
 	}
 	r := newResolver(s)
-	inputs := &Inputs{Policy: s.policy()}
+	inputs := &Inputs{Policy: PolicyOf(s)}
 	request := &inputs.Request
 	request.Workspace = terraform.WorkspaceRef{Namespace: s.Apply.Namespace, Name: s.Apply.Name, UID: string(s.Apply.UID)}
 	request.Timeout, request.Grace = s.timeout(), defaultGrace
