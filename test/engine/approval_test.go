@@ -6,7 +6,6 @@ import (
 	. "github.com/onsi/gomega"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/testenv/objecttest"
 )
 
 func manual(s *infrav1.WorkspaceTemplateApplySpec) { s.Approval = infrav1.ApprovalManual }
@@ -57,9 +56,7 @@ func TestApproval_aRejectedPlanIsReplacedOnRequest(t *testing.T) {
 
 func TestApproval_aStalePlanIsReplaced(t *testing.T) {
 	w := newHarness(t)
-	w.template("greeting", greeting)
-	w.apply("hello", "greeting", variables(map[string]string{"name": "world"}))
-	w.waitReady("hello")
+	w.hello("greeting", greeting, variables(map[string]string{"name": "world"}))
 
 	w.change("hello", func(a *infrav1.WorkspaceTemplateApply) {
 		a.Spec.Approval = infrav1.ApprovalManual
@@ -72,12 +69,7 @@ func TestApproval_aStalePlanIsReplaced(t *testing.T) {
 	w.bumpState("hello")
 	w.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.ApprovedPlan = plan })
 
-	w.Eventually(func(g Gomega) {
-		a := w.get("hello")
-		g.Expect(a.Status.Plan).NotTo(BeNil())
-		g.Expect(a.Status.Plan.ID).NotTo(Equal(plan))
-		g.Expect(objecttest.Condition(a, infrav1.AppliedCondition).Reason).To(Equal(infrav1.WaitingForApprovalReason))
-	}, testTimeout).Should(Succeed())
+	w.waitReplaced("hello", plan, infrav1.AppliedCondition)
 	w.Expect(w.get("hello").Status.Outputs["greeting"].String()).To(Equal("hello world"), "the stale plan was not applied")
 }
 

@@ -84,9 +84,7 @@ func TestCaptctl_showsRejectsAndApprovesPlans(t *testing.T) {
 
 func TestCaptctl_showsWhatAnAutomaticRunChanged(t *testing.T) {
 	w := newHarness(t)
-	w.template("greeting", greeting)
-	w.apply("hello", "greeting", variables(map[string]string{"name": "world"}))
-	first := w.waitReady("hello").Status.Plan.ID
+	first := w.hello("greeting", greeting, variables(map[string]string{"name": "world"})).Status.Plan.ID
 	w.Expect(w.captctl("plan", "hello").out).To(And(ContainSubstring("+ terraform_data.greeting will be created"), ContainSubstring(", applied")), "the state has the values")
 
 	w.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables["name"] = infrav1.StringValue("moon") })
@@ -136,9 +134,7 @@ func TestCaptctl_followsAndCancelsRuns(t *testing.T) {
 
 func TestCaptctl_listsAndRestoresSnapshots(t *testing.T) {
 	w := newHarness(t)
-	w.template("greeting", greeting)
-	w.apply("hello", "greeting", variables(map[string]string{"name": "v1"}))
-	w.waitReady("hello")
+	w.hello("greeting", greeting, variables(map[string]string{"name": "v1"}))
 	w.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables["name"] = infrav1.StringValue("v2") })
 	w.waitReady("hello")
 
@@ -170,8 +166,7 @@ func TestCaptctl_forcesTheUnlockOfAForeignLock(t *testing.T) {
 	w.waitReason("hello", infrav1.AppliedCondition, infrav1.LockHeldReason)
 
 	w.Expect(w.captctl("unlock", "hello").code).To(Equal(2))
-	a := w.captctl("unlock", "hello", "--yes")
-	w.Expect(a.code).To(Equal(0), a.err)
+	w.succeed("unlock", "hello", "--yes")
 	w.waitReady("hello")
 	w.Expect(w.get("hello").Annotations).NotTo(HaveKey(infrav1.ForceUnlockAnnotation))
 	w.Expect(w.lease("hello").Spec.HolderIdentity).To(BeNil())
@@ -181,9 +176,7 @@ func TestCaptctl_checksForDriftOnRequest(t *testing.T) {
 	w := prepareWithManager(t)
 	w.Env = []string{"TF_CLI_CONFIG_FILE=" + w.mirror()}
 	w.Expect(w.Start()).To(Succeed())
-	w.template("files", files)
-	w.apply("hello", "files", variables(map[string]string{"dir": w.dir}))
-	w.waitReady("hello")
+	w.hello("files", files, variables(map[string]string{"dir": w.dir}))
 
 	a := w.captctl("drift", "hello")
 	w.Expect(a.code).To(Equal(0))

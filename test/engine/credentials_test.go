@@ -45,9 +45,7 @@ func TestModule_doesNotGetTheManagersCredentials(t *testing.T) {
 	w.Env = []string{"HOME=" + home, "CLOUD_PASSWORD=" + inEnv}
 	w.Expect(w.Start()).To(Succeed())
 
-	w.template("thief", thief)
-	w.apply("hello", "thief", variables(map[string]string{"dir": w.dir, "work": w.WorkDir}))
-	w.waitReady("hello")
+	w.hello("thief", thief, variables(map[string]string{"dir": w.dir, "work": w.WorkDir}))
 	loot := w.file("loot")
 	w.Expect(loot).To(ContainSubstring("TF_IN_AUTOMATION=1"), "the module has run")
 	w.Expect(loot).NotTo(ContainSubstring(inHome), "a file of the manager's home directory")
@@ -158,9 +156,7 @@ func TestModule_inASandbox(t *testing.T) {
 		w.Expect(os.MkdirAll(filepath.Join(w.WorkDir, dir), 0o700)).To(Succeed())
 	}
 	w.Expect(w.Start()).To(Succeed())
-	w.template("burglar", burglar)
-	w.apply("hello", "burglar", variables(map[string]string{"dir": w.dir, "home": home, "work": w.WorkDir, "files": strings.Join(files, " ")}))
-	w.waitReady("hello")
+	w.hello("burglar", burglar, variables(map[string]string{"dir": w.dir, "home": home, "work": w.WorkDir, "files": strings.Join(files, " ")}))
 	w.Expect(w.file("loot")).To(Equal("ran\nworks"))
 	for _, name := range []string{"plugins/changed", "templates/changed"} {
 		w.Expect(filepath.Join(w.WorkDir, name)).NotTo(BeAnExistingFile())

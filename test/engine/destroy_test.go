@@ -2,7 +2,6 @@ package engine
 
 import (
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 
@@ -11,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/testenv/objecttest"
 )
 
 const network = `
@@ -46,9 +44,7 @@ func (w *harness) restart() {
 
 func TestDelete_waitsForApprovedDestroyPlan(t *testing.T) {
 	w := newHarnessWithManager(t)
-	w.template("network", network)
-	w.apply("hello", "network", manualDestroy, variables(map[string]string{"dir": w.dir}))
-	w.waitReady("hello")
+	w.hello("network", network, manualDestroy, variables(map[string]string{"dir": w.dir}))
 
 	// The garbage collector deletes all that the workspace owns.
 	foreground := metav1.DeletePropagationForeground
@@ -67,8 +63,7 @@ func TestDelete_waitsForApprovedDestroyPlan(t *testing.T) {
 
 	shown := w.captctl("plan", "hello")
 	w.Expect(shown.out).To(And(HavePrefix("Destroy plan "+plan.ID), ContainSubstring("terraform_data.vpc will be destroyed")), shown.err)
-	approved := w.captctl("approve", "hello", "--plan", plan.ID)
-	w.Expect(approved.code).To(BeZero(), approved.err)
+	w.succeed("approve", "hello", "--plan", plan.ID)
 	w.waitDeleted("hello")
 	w.Expect(w.exists("vpc")).To(BeFalse())
 	w.Expect(w.secrets()).To(BeEmpty(), "the plan and the state are deleted")
@@ -89,7 +84,7 @@ func TestDelete_protectedResourcesHoldTheDestructionBack(t *testing.T) {
 	w.Expect(held.Message).To(And(ContainSubstring("terraform_data.vpc"), Not(ContainSubstring("subnet")), ContainSubstring("--allow-destroy")))
 	plan := w.get("hello").Status.Plan.ID
 	w.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.ApprovedPlan = plan })
-	for range 3 {
+	for range 2 {
 		w.restart()
 		w.reconsider("hello", infrav1.DestroyedCondition)
 		w.waitReason("hello", infrav1.DestroyedCondition, infrav1.ProtectedResourceReason)
@@ -102,31 +97,16 @@ func TestDelete_protectedResourcesHoldTheDestructionBack(t *testing.T) {
 
 func TestDelete_aStaleDestroyPlanWaitsAgain(t *testing.T) {
 	w := newHarness(t)
-	w.template("network", network)
-	w.apply("hello", "network", manualDestroy, variables(map[string]string{"dir": w.dir}))
-	w.waitReady("hello")
+	w.hello("network", network, manualDestroy, variables(map[string]string{"dir": w.dir}))
 	w.delete("hello")
 	w.waitReason("hello", infrav1.DestroyedCondition, infrav1.WaitingForApprovalReason)
 	plan := w.get("hello").Status.Plan.ID
 
 	w.bumpState("hello")
 	w.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.ApprovedPlan = plan })
-	w.Eventually(func(g Gomega) {
-		a := w.get("hello")
-		g.Expect(a.Status.Plan).NotTo(BeNil())
-		g.Expect(a.Status.Plan.ID).NotTo(Equal(plan))
-		g.Expect(objecttest.Condition(a, infrav1.DestroyedCondition).Reason).To(Equal(infrav1.WaitingForApprovalReason))
-	}, testTimeout).Should(Succeed())
+	w.waitReplaced("hello", plan, infrav1.DestroyedCondition)
 	w.Expect(w.exists("vpc")).To(BeTrue(), "the stale plan was not applied")
-	w.Eventually(func() []string {
-		var plans []string
-		for _, name := range w.secrets() {
-			if strings.HasPrefix(name, "capt-"+plan) {
-				plans = append(plans, name)
-			}
-		}
-		return plans
-	}, testTimeout).Should(Equal([]string{"capt-" + plan + "-changes-0"}), "the stale plan is deleted, and what it was to change is kept")
+	w.Eventually(func() []string { return w.secretsWith("capt-" + plan) }, testTimeout).Should(Equal([]string{"capt-" + plan + "-changes-0"}), "the stale plan is deleted, and what it was to change is kept")
 
 	second := w.get("hello").Status.Plan.ID
 	w.annotate("hello", infrav1.RejectPlanAnnotation, second)

@@ -153,9 +153,7 @@ func TestDelete_stopsARunFirst(t *testing.T) {
 
 func TestDelete_retainKeepsTheResourcesAndNamesTheState(t *testing.T) {
 	w := newHarness(t)
-	w.template("several", several)
-	w.apply("hello", "several", variables(map[string]string{"dir": w.dir}), func(s *infrav1.WorkspaceTemplateApplySpec) { s.RetainWorkspaceOnDelete = true })
-	w.waitReady("hello")
+	w.hello("several", several, variables(map[string]string{"dir": w.dir}), func(s *infrav1.WorkspaceTemplateApplySpec) { s.RetainWorkspaceOnDelete = true })
 
 	w.destroy("hello")
 	w.Expect(w.directories()).To(Equal(4))
@@ -187,9 +185,7 @@ func (w *harness) events() []string {
 
 func TestOutputs_connectionSecret(t *testing.T) {
 	w := newHarness(t)
-	w.template("greeting", greeting)
-	w.apply("hello", "greeting", variables(map[string]string{"name": "world"}))
-	w.waitReady("hello")
+	w.hello("greeting", greeting, variables(map[string]string{"name": "world"}))
 
 	w.Expect(env.Client.Delete(w.ctx, w.secret("hello-connection"))).To(Succeed())
 	w.Eventually(w.secrets, testTimeout).Should(ContainElement("hello-connection"), "a deleted Secret is restored")
@@ -220,14 +216,6 @@ func TestHistory_isKeptToItsLimit(t *testing.T) {
 		w.waitReady("hello")
 	}
 	w.Expect(w.get("hello").Status.History).To(HaveLen(2))
-	w.Eventually(func() int {
-		runs := 0
-		for _, name := range w.secrets() {
-			if strings.HasPrefix(name, "capt-run-") {
-				runs++
-			}
-		}
-		return runs
-	}, testTimeout).Should(Equal(2))
+	w.Eventually(func() []string { return w.secretsWith("capt-run-") }, testTimeout).Should(HaveLen(2))
 	w.Expect(w.get("hello").Status.Runs).To(BeEquivalentTo(4))
 }

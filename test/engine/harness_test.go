@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -154,6 +155,14 @@ func (w *harness) apply(name, template string, change ...func(*infrav1.Workspace
 	w.create(a)
 }
 
+// hello creates the workspace hello, with a template of its own, and waits until it is ready.
+func (w *harness) hello(template, module string, change ...func(*infrav1.WorkspaceTemplateApplySpec)) *infrav1.WorkspaceTemplateApply {
+	w.t.Helper()
+	w.template(template, module)
+	w.apply("hello", template, change...)
+	return w.waitReady("hello")
+}
+
 func (w *harness) create(obj client.Object) {
 	w.t.Helper()
 	w.Expect(env.Client.Create(w.ctx, obj)).To(Succeed())
@@ -179,14 +188,8 @@ func (w *harness) change(name string, edit func(*infrav1.WorkspaceTemplateApply)
 // changeTemplate edits a template, and retries on a conflict.
 func (w *harness) changeTemplate(name string, edit func(*infrav1.WorkspaceSpec)) {
 	w.t.Helper()
-	w.Eventually(func() error {
-		t := &infrav1.WorkspaceTemplate{}
-		if err := env.Client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, t); err != nil {
-			return err
-		}
-		edit(&t.Spec.Template.Spec)
-		return env.Client.Update(w.ctx, t)
-	}, testTimeout).Should(Succeed())
+	t := &infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name}}
+	objecttest.New(w.t, env.Client).Update(t, func() { edit(&t.Spec.Template.Spec) })
 }
 
 func (w *harness) annotate(name, key, value string) {
@@ -285,6 +288,23 @@ func (w *harness) secrets() []string {
 		names = append(names, s.Name)
 	}
 	return names
+}
+
+// secretsWith returns the names of the Secrets of the namespace that have a prefix.
+func (w *harness) secretsWith(prefix string) []string {
+	w.t.Helper()
+	return slices.DeleteFunc(w.secrets(), func(name string) bool { return !strings.HasPrefix(name, prefix) })
+}
+
+// waitReplaced waits until another plan waits for approval.
+func (w *harness) waitReplaced(name, plan, condition string) {
+	w.t.Helper()
+	w.Eventually(func(g Gomega) {
+		a := w.get(name)
+		g.Expect(a.Status.Plan).NotTo(BeNil())
+		g.Expect(a.Status.Plan.ID).NotTo(Equal(plan))
+		g.Expect(objecttest.Condition(a, condition).Reason).To(Equal(infrav1.WaitingForApprovalReason))
+	}, testTimeout).Should(Succeed())
 }
 
 // log returns the log of a run.

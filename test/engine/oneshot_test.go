@@ -40,9 +40,8 @@ func TestRun_replacesOnceAndShowsPlans(t *testing.T) {
 	w.apply("hello", "counted", variables(map[string]string{"dir": w.dir}))
 	before := w.waitReady("hello")
 
-	shown := w.captctl("run", "hello", "--replace", "terraform_data.a", "--plan-only")
-	w.Expect(shown.code).To(Equal(0), shown.err)
-	w.Expect(shown.out).To(And(ContainSubstring("(--replace terraform_data.a --plan-only)"), ContainSubstring("terraform_data.a must be replaced, because it was requested"), ContainSubstring("Planned: 1 to add, 0 to change, 1 to destroy")))
+	shown := w.succeed("run", "hello", "--replace", "terraform_data.a", "--plan-only")
+	w.Expect(shown).To(And(ContainSubstring("(--replace terraform_data.a --plan-only)"), ContainSubstring("terraform_data.a must be replaced, because it was requested"), ContainSubstring("Planned: 1 to add, 0 to change, 1 to destroy")))
 	a := w.waitReady("hello")
 	w.Expect(a.Status.Plan.Waiting).To(BeNil(), "the plan cannot be approved")
 	w.Expect(a.Status.AppliedInputs).To(Equal(before.Status.AppliedInputs))
@@ -50,12 +49,11 @@ func TestRun_replacesOnceAndShowsPlans(t *testing.T) {
 	w.Expect(w.created("a")).To(Equal(1))
 
 	w.Expect(w.captctl("run", "hello", "--replace", "terraform_data.a").code).To(Equal(2), "stdin is not a terminal")
-	replaced := w.captctl("run", "hello", "--replace", "terraform_data.a", "--yes", "-o", "json")
-	w.Expect(replaced.code).To(Equal(0), replaced.err)
+	replaced := w.succeed("run", "hello", "--replace", "terraform_data.a", "--yes", "-o", "json")
 	var result struct {
 		Run infrav1.RunRecord `json:"run"`
 	}
-	w.Expect(json.Unmarshal([]byte(replaced.out), &result)).To(Succeed())
+	w.Expect(json.Unmarshal([]byte(replaced), &result)).To(Succeed())
 	w.Expect(result.Run.Outcome).To(BeEquivalentTo("Succeeded"))
 	w.Expect(result.Run.Request.Arguments).To(Equal("--replace terraform_data.a"))
 	a = w.waitReady("hello")
@@ -85,9 +83,7 @@ func TestRun_replacesOnceAndShowsPlans(t *testing.T) {
 
 func TestRun_appliesATargetAfterApprovalAndThenTheRest(t *testing.T) {
 	w := newHarness(t)
-	w.template("counted", counted)
-	w.apply("hello", "counted", variables(map[string]string{"dir": w.dir}))
-	w.waitReady("hello")
+	w.hello("counted", counted, variables(map[string]string{"dir": w.dir}))
 	w.change("hello", func(a *infrav1.WorkspaceTemplateApply) {
 		manual(&a.Spec)
 		a.Spec.Variables["a"], a.Spec.Variables["b"] = infrav1.StringValue("2"), infrav1.StringValue("2")
@@ -96,15 +92,13 @@ func TestRun_appliesATargetAfterApprovalAndThenTheRest(t *testing.T) {
 	w.Expect(w.get("hello").Status.Plan.Change).To(BeEquivalentTo(2))
 	w.Expect(w.captctl("run", "hello", "--plan-only").err).To(ContainSubstring("waits for a decision, and another plan would replace it"))
 
-	waits := w.captctl("run", "hello", "--target", "terraform_data.a")
-	w.Expect(waits.code).To(Equal(0), waits.err)
-	w.Expect(waits.out).To(And(ContainSubstring("waiting for approval"), ContainSubstring("Plan: 0 to add, 1 to change, 0 to destroy")))
+	waits := w.succeed("run", "hello", "--target", "terraform_data.a")
+	w.Expect(waits).To(And(ContainSubstring("waiting for approval"), ContainSubstring("Plan: 0 to add, 1 to change, 0 to destroy")))
 	plan := w.get("hello").Status.Plan
 	w.Expect(plan.Request.Arguments).To(Equal("--target terraform_data.a"))
 	w.Expect(w.captctl("run", "hello", "--refresh-only").err).To(ContainSubstring("has not finished an earlier request (--target terraform_data.a)"))
-	approved := w.captctl("approve", "hello", "--plan", plan.ID, "--wait")
-	w.Expect(approved.code).To(Equal(0), approved.err)
-	w.Expect(approved.out).To(MatchRegexp(`Run hello-r\d+ of hello: Succeeded`))
+	approved := w.succeed("approve", "hello", "--plan", plan.ID, "--wait")
+	w.Expect(approved).To(MatchRegexp(`Run hello-r\d+ of hello: Succeeded`))
 
 	w.Eventually(func(g Gomega) {
 		a := w.get("hello")
@@ -127,19 +121,16 @@ func TestRun_importsIntoANewWorkspace(t *testing.T) {
 	w.apply("hello", "counted", manual, variables(map[string]string{"dir": w.dir}))
 	w.waitReason("hello", infrav1.AppliedCondition, infrav1.WaitingForApprovalReason)
 
-	waits := w.captctl("run", "hello", "--import", "terraform_data.b=existing-${x}")
-	w.Expect(waits.code).To(Equal(0), waits.err)
-	w.Expect(waits.out).To(ContainSubstring("terraform_data.b"))
-	approved := w.captctl("approve", "hello", "--yes", "--wait")
-	w.Expect(approved.code).To(Equal(0), approved.err)
+	waits := w.succeed("run", "hello", "--import", "terraform_data.b=existing-${x}")
+	w.Expect(waits).To(ContainSubstring("terraform_data.b"))
+	w.succeed("approve", "hello", "--yes", "--wait")
 	a := w.waitReady("hello")
 	w.Expect(a.Status.State.Resources).To(BeEquivalentTo(2))
 	w.Expect([]int{w.created("a"), w.created("b")}).To(Equal([]int{1, 0}), "the imported resource is not created")
 	w.Expect(w.captctl("state", "show", "hello", "terraform_data.b").out).To(MatchRegexp(`id +=? *"existing-\$?\$\{x\}"`))
 
-	changed := w.captctl("run", "hello", "--refresh-only")
-	w.Expect(changed.code).To(Equal(0), changed.err)
-	w.Expect(changed.out).To(ContainSubstring("NoChanges"))
+	changed := w.succeed("run", "hello", "--refresh-only")
+	w.Expect(changed).To(ContainSubstring("NoChanges"))
 	w.waitReady("hello")
 
 	rejected := w.captctl("run", "hello", "--replace", "terraform_data.a")
@@ -152,14 +143,11 @@ func TestRun_importsIntoANewWorkspace(t *testing.T) {
 
 func TestRun_survivesARestartAndHappensOnce(t *testing.T) {
 	w := newHarnessWithManager(t)
-	w.template("counted", counted)
-	w.apply("hello", "counted", variables(map[string]string{"dir": w.dir}))
-	w.waitReady("hello")
+	w.hello("counted", counted, variables(map[string]string{"dir": w.dir}))
 	w.Expect(w.Stop(syscall.SIGTERM)).To(Succeed())
 
-	requested := w.captctl("run", "hello", "--replace", "terraform_data.a", "--yes", "--wait=false")
-	w.Expect(requested.code).To(Equal(0), requested.err)
-	w.Expect(requested.out).To(ContainSubstring("Requested a run of hello with --replace terraform_data.a"))
+	requested := w.succeed("run", "hello", "--replace", "terraform_data.a", "--yes", "--wait=false")
+	w.Expect(requested).To(ContainSubstring("Requested a run of hello with --replace terraform_data.a"))
 	w.Expect(w.Start()).To(Succeed())
 	w.Eventually(func() []string { return w.get("hello").Status.EndedOneShots }, testTimeout).ShouldNot(BeEmpty())
 	w.waitReady("hello")
@@ -192,16 +180,14 @@ func TestRun_protectsWhatARefreshRemovesFromTheState(t *testing.T) {
 	w.Expect(blocked.err).To(ContainSubstring("protected resources"))
 	w.Expect(w.captctl("state", "list", "hello").out).To(ContainSubstring("local_file.f"))
 
-	held := w.captctl("run", "hello", "--refresh-only", "--hold")
-	w.Expect(held.code).To(Equal(0), held.err)
-	w.Expect(held.out).To(ContainSubstring("waiting for approval"))
+	held := w.succeed("run", "hello", "--refresh-only", "--hold")
+	w.Expect(held).To(ContainSubstring("waiting for approval"))
 	a := w.waitReady("hello")
 	w.Expect(a.Status.Plan.Blocked).To(Equal([]string{"local_file.f"}))
 	w.Expect(objecttest.Condition(a, infrav1.AppliedCondition).Message).To(ContainSubstring("waits for a decision"), "the workspace stays ready")
 	w.annotate("hello", infrav1.CheckDriftAnnotation, "now")
 	w.Eventually(func() string { return string(w.get("hello").Status.History[0].Operation) }, testTimeout).Should(Equal("CheckDrift"), "drift is checked meanwhile")
-	approved := w.captctl("approve", "hello", "--allow-destroy", "local_file.f", "--yes", "--wait")
-	w.Expect(approved.code).To(Equal(0), approved.err)
+	w.succeed("approve", "hello", "--allow-destroy", "local_file.f", "--yes", "--wait")
 	w.Eventually(func() int32 { return w.get("hello").Status.State.Resources }, testTimeout).Should(BeZero())
 	a = w.waitReady("hello")
 	w.Expect(a.Status.AppliedInputs).To(Equal(before.Status.AppliedInputs))

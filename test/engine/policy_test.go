@@ -46,9 +46,7 @@ var keepDatabases = infrav1.PolicyRule{
 func TestPolicy_deniesThenRequiresApproval(t *testing.T) {
 	w := newHarness(t)
 	guard := w.policy("guard", keepDatabases)
-	w.template("database", database)
-	w.apply("hello", "database", variables(map[string]string{"dir": w.dir, "size": "1"}))
-	w.waitReady("hello")
+	w.hello("database", database, variables(map[string]string{"dir": w.dir, "size": "1"}))
 	w.Expect(w.file("size")).To(Equal("1"), "nothing is violated")
 
 	w.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables["size"] = infrav1.StringValue("2") })

@@ -125,9 +125,7 @@ func (w *harness) workingDirectory() string {
 
 func TestWorkspace_isNotWrittenWhenNothingChanges(t *testing.T) {
 	w := newHarness(t)
-	w.template("greeting", greeting)
-	w.apply("hello", "greeting", variables(map[string]string{"name": "world"}))
-	w.waitReady("hello")
+	w.hello("greeting", greeting, variables(map[string]string{"name": "world"}))
 	w.reconsider("hello", infrav1.ReadyCondition)
 	w.waitLineage("hello")
 	secrets := w.secrets()
@@ -151,9 +149,7 @@ func TestWorkspace_isNotWrittenWhenNothingChanges(t *testing.T) {
 // and changes nothing.
 func TestMove_keepsStateAndStartsNothing(t *testing.T) {
 	w := newHarness(t)
-	w.template("several", several)
-	w.apply("hello", "several", variables(map[string]string{"dir": w.dir}))
-	old := w.waitReady("hello")
+	old := w.hello("several", several, variables(map[string]string{"dir": w.dir}))
 	runs := old.Status.Runs
 
 	target := newSecondHarness(w)

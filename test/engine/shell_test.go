@@ -10,10 +10,8 @@ import (
 
 	. "github.com/onsi/gomega"
 	coordinationv1 "k8s.io/api/coordination/v1"
-	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/terraform"
@@ -44,24 +42,9 @@ func (w *harness) openShell(ctx context.Context, name, script string) <-chan res
 	return ended
 }
 
-// eventNotes returns the notes of the events with a reason.
-func (w *harness) eventNotes(reason string) (notes []string) {
-	w.t.Helper()
-	var list eventsv1.EventList
-	w.Expect(env.Client.List(w.ctx, &list, client.InNamespace(w.namespace))).To(Succeed())
-	for _, event := range list.Items {
-		if event.Reason == reason {
-			notes = append(notes, event.Note)
-		}
-	}
-	return notes
-}
-
 func TestShell_holdsTheLockAndRecordsTheUser(t *testing.T) {
 	w := newHarness(t)
-	w.template("counted", counted)
-	w.apply("hello", "counted", variables(map[string]string{"dir": w.dir}))
-	before := w.waitReady("hello")
+	before := w.hello("counted", counted, variables(map[string]string{"dir": w.dir}))
 
 	ended := w.openShell(w.ctx, "hello", "tofu state rm terraform_data.b && tofu state list > "+w.dir+"/list && echo done && pwd > "+w.dir+"/root; exit 3")
 	shell := w.get("hello").Status.Shell
@@ -92,18 +75,16 @@ func TestShell_holdsTheLockAndRecordsTheUser(t *testing.T) {
 	w.Expect([]int{w.created("a"), w.created("b")}).To(Equal([]int{1, 2}))
 	w.Expect(w.lease("hello").Spec.HolderIdentity).To(BeNil())
 	w.Expect(w.captctl("state", "snapshots", "hello").out).To(ContainSubstring("capt-snapshot-" + shell.ID))
-	w.Eventually(func() []string { return w.eventNotes(infrav1.ShellOpenReason) }, testTimeout).Should(ContainElement(And(ContainSubstring(shell.ID), ContainSubstring("incident 17"))))
-	w.Eventually(func() []string { return w.eventNotes(infrav1.ShellClosedReason) }, testTimeout).Should(ContainElement(ContainSubstring("closed shell " + shell.ID)))
+	w.Eventually(w.events, testTimeout).Should(ContainElements(
+		And(ContainSubstring(infrav1.ShellOpenReason), ContainSubstring(shell.ID), ContainSubstring("incident 17")),
+		And(ContainSubstring(infrav1.ShellClosedReason), ContainSubstring("closed shell "+shell.ID))))
 }
 
 // A tool that is left in the background writes the state after the shell has ended.
 func TestShell_waitsForTheToolInTheBackground(t *testing.T) {
 	w := newHarness(t)
-	w.template("counted", counted)
-	w.apply("hello", "counted", variables(map[string]string{"dir": w.dir}))
-	w.waitReady("hello")
-	ended := w.captctl(w.shell("hello", "(tofu apply -auto-approve -replace=terraform_data.a > "+w.dir+"/log 2>&1; echo $? > "+w.dir+"/code) & while ! [ -s "+w.dir+"/log ]; do sleep 0.1; done")...)
-	w.Expect(ended.code).To(Equal(0), ended.err)
+	w.hello("counted", counted, variables(map[string]string{"dir": w.dir}))
+	w.succeed(w.shell("hello", "(tofu apply -auto-approve -replace=terraform_data.a > "+w.dir+"/log 2>&1; echo $? > "+w.dir+"/code) & while ! [ -s "+w.dir+"/log ]; do sleep 0.1; done")...)
 	w.Eventually(filepath.Join(w.dir, "code"), testTimeout).Should(BeAnExistingFile())
 	w.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables["a"] = infrav1.StringValue("2") })
 	w.waitReady("hello")
@@ -112,9 +93,7 @@ func TestShell_waitsForTheToolInTheBackground(t *testing.T) {
 
 func TestShell_isWaitedForByADeletion(t *testing.T) {
 	w := newHarness(t)
-	w.template("counted", counted)
-	w.apply("hello", "counted", variables(map[string]string{"dir": w.dir}))
-	w.waitReady("hello")
+	w.hello("counted", counted, variables(map[string]string{"dir": w.dir}))
 	ended := w.openShell(w.ctx, "hello", "tofu state rm terraform_data.b")
 	w.Expect(env.Client.Delete(w.ctx, w.get("hello"))).To(Succeed())
 	w.waitReason("hello", infrav1.DestroyedCondition, infrav1.ShellOpenReason)
@@ -127,9 +106,7 @@ func TestShell_isWaitedForByADeletion(t *testing.T) {
 
 func TestShell_releasesTheLockWhenItIsStopped(t *testing.T) {
 	w := newHarness(t)
-	w.template("counted", counted)
-	w.apply("hello", "counted", variables(map[string]string{"dir": w.dir}))
-	w.waitReady("hello")
+	w.hello("counted", counted, variables(map[string]string{"dir": w.dir}))
 
 	ctx, stop := context.WithCancel(w.ctx)
 	defer stop()
@@ -151,8 +128,7 @@ func TestShell_releasesTheLockWhenItIsStopped(t *testing.T) {
 	w.Expect(env.Client.Update(w.ctx, lease)).To(Succeed())
 	w.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables["a"] = infrav1.StringValue("2") })
 	w.waitReason("hello", infrav1.AppliedCondition, infrav1.ShellOpenReason)
-	unlocked := w.captctl("unlock", "hello", "--yes")
-	w.Expect(unlocked.code).To(Equal(0), unlocked.err)
+	w.succeed("unlock", "hello", "--yes")
 	w.waitReady("hello")
 	w.Expect(w.get("hello").Annotations).NotTo(HaveKey(infrav1.ShellAnnotation))
 	w.Expect(w.lease("hello").Spec.HolderIdentity).To(BeNil())
@@ -160,9 +136,7 @@ func TestShell_releasesTheLockWhenItIsStopped(t *testing.T) {
 
 func TestShell_needsPermissions(t *testing.T) {
 	w := newHarness(t)
-	w.template("counted", counted)
-	w.apply("hello", "counted", variables(map[string]string{"dir": w.dir}))
-	w.waitReady("hello")
+	w.hello("counted", counted, variables(map[string]string{"dir": w.dir}))
 	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, GenerateName: "editor-"}, Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{infrav1.GroupVersion.Group}, Resources: []string{"*"}, Verbs: []string{"*"}},
 		{APIGroups: []string{"", coordinationv1.GroupName}, Resources: []string{"secrets", "leases"}, Verbs: []string{"*"}},

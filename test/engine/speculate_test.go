@@ -156,14 +156,13 @@ func TestSpeculate_plansADirectoryWithoutATrace(t *testing.T) {
 	w.Expect(plan.out + plan.err).NotTo(ContainSubstring("hunter2"))
 	w.Expect(w.expectNoTrace()).To(ContainSubstring("plan -json -input=false -detailed-exitcode -lock=false"))
 
-	both := w.captctl("plan", "--dir", module, "--template", "greeting", "--terraform-binary", tofu, "--json")
-	w.Expect(both.code).To(Equal(0), both.err)
+	both := w.succeed("plan", "--dir", module, "--template", "greeting", "--terraform-binary", tofu, "--json")
 	var plans []struct {
 		Workspace string `json:"workspace"`
 		Change    int    `json:"change"`
 		Details   []any  `json:"details"`
 	}
-	w.Expect(json.Unmarshal([]byte(both.out), &plans)).To(Succeed(), both.out)
+	w.Expect(json.Unmarshal([]byte(both), &plans)).To(Succeed(), both)
 	w.Expect(plans).To(HaveLen(2))
 	w.Expect(plans[1].Workspace).To(Equal("two"))
 	w.Expect(plans[1].Change).To(Equal(1))
@@ -171,7 +170,7 @@ func TestSpeculate_plansADirectoryWithoutATrace(t *testing.T) {
 	comment := w.captctl("plan", "--dir", module, "--template", "greeting", "--terraform-binary", tofu, "-o", "markdown", "--detailed-exitcode")
 	w.Expect(comment.code).To(Equal(3), comment.err)
 	w.Expect(comment.out).To(And(ContainSubstring("### Speculative plan of one: 0 to add, 1 to change, 0 to destroy"), ContainSubstring("### Speculative plan of two"), ContainSubstring("```diff\n")))
-	w.Expect(both.out + comment.out).NotTo(ContainSubstring("hunter2"))
+	w.Expect(both + comment.out).NotTo(ContainSubstring("hunter2"))
 	w.expectNoTrace()
 
 	for _, wrong := range [][]string{

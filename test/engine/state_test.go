@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"io"
 	"regexp"
-	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -18,6 +17,7 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/statefile"
+	"github.com/appthrust/capt/internal/testenv/objecttest"
 	"github.com/appthrust/capt/internal/testenv/statetest"
 )
 
@@ -76,37 +76,18 @@ func (w *harness) lease(name string) *coordinationv1.Lease {
 	return lease
 }
 
-func TestState_movesWithTheWorkspaceAndIsNeverCollected(t *testing.T) {
+func TestState_snapshotsAreKeptAndRestored(t *testing.T) {
 	w := newHarness(t)
-	w.template("greeting", greeting)
-	w.apply("hello", "greeting", variables(map[string]string{"name": "world"}))
-	a := w.waitReady("hello")
-
-	secret := w.secret(a.Status.State.SecretName)
+	first := w.hello("greeting", greeting, variables(map[string]string{"name": "v1"}), func(s *infrav1.WorkspaceTemplateApplySpec) { s.SnapshotLimit = new(int32(2)) })
+	secret := w.secret(first.Status.State.SecretName)
 	w.Expect(secret.Labels).To(HaveKey("clusterctl.cluster.x-k8s.io/move"))
 	w.Expect(secret.OwnerReferences).To(BeEmpty(), "the garbage collector keeps a state")
 	w.Expect(w.lease("hello").Spec.HolderIdentity).To(BeNil(), "no lock remains")
-}
-
-func TestState_snapshotsAreKeptAndRestored(t *testing.T) {
-	w := newHarness(t)
-	w.template("greeting", greeting)
-	one := int32(2)
-	w.apply("hello", "greeting", variables(map[string]string{"name": "v1"}), func(s *infrav1.WorkspaceTemplateApplySpec) { s.SnapshotLimit = &one })
-	w.waitReady("hello")
 	for _, name := range []string{"v2", "v3", "v4"} {
 		w.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables["name"] = infrav1.StringValue(name) })
 		w.waitReady("hello")
 	}
-	snapshots := func() []string {
-		var names []string
-		for _, name := range w.secrets() {
-			if strings.HasPrefix(name, "capt-snapshot-") {
-				names = append(names, name)
-			}
-		}
-		return names
-	}
+	snapshots := func() []string { return w.secretsWith("capt-snapshot-") }
 	w.Eventually(snapshots, testTimeout).Should(HaveLen(2), "the limit")
 
 	// The state before v4 contains v3. With manual approval, a plan from v3 to v4
@@ -205,9 +186,7 @@ func TestState_inAnotherBackend(t *testing.T) {
 
 func TestState_aMissingStateIsNotReplaced(t *testing.T) {
 	w := newHarness(t)
-	w.template("several", several)
-	w.apply("hello", "several", variables(map[string]string{"dir": w.dir}))
-	w.waitReady("hello")
+	w.hello("several", several, variables(map[string]string{"dir": w.dir}))
 	w.annotate("hello", infrav1.RunRequestedAnnotation, "1")
 	w.Eventually(func() string { return w.get("hello").Status.HandledRequest }, testTimeout).Should(Equal("1"))
 	kept, empty := w.secret("tfstate-default-hello-ws"), &corev1.Secret{}
@@ -237,13 +216,9 @@ func TestState_waitsWhenTheBackendChanges(t *testing.T) {
 	w.apply("hello", "several", variables(map[string]string{"dir": w.dir}))
 	w.waitReady("hello")
 
-	w.Eventually(func() error {
-		if err := env.Client.Get(w.ctx, client.ObjectKeyFromObject(config), config); err != nil {
-			return err
-		}
+	objecttest.New(t, env.Client).Update(config, func() {
 		config.Spec.Backend = &infrav1.BackendConfig{Type: "http", Configuration: server.Configuration("moved")}
-		return env.Client.Update(w.ctx, config)
-	}, testTimeout).Should(Succeed())
+	})
 	changed := w.waitReason("hello", infrav1.AppliedCondition, infrav1.BackendChangedReason)
 	w.Expect(changed.Message).To(ContainSubstring("create all resources again"))
 
@@ -320,7 +295,6 @@ func TestState_elsewhereOfADeletedWorkspaceIsFree(t *testing.T) {
 	w := newHarness(t)
 	server := w.elsewhere("key")
 	w.template("several", several, usesElsewhere)
-	manual := func(s *infrav1.WorkspaceTemplateApplySpec) { s.Approval = infrav1.ApprovalManual }
 	for _, name := range []string{"never applied", "applied and destroyed"} {
 		w.apply("hello", "several", variables(map[string]string{"dir": w.dir}), manual)
 		w.waitReason("hello", infrav1.AppliedCondition, infrav1.WaitingForApprovalReason)
@@ -389,13 +363,9 @@ func TestState_afterAFailedFirstRunIsDestroyedWhereItIs(t *testing.T) {
 	w.Expect(w.secrets()).To(ContainElement("tfstate-default-hello-ws"))
 
 	server := statetest.New(t)
-	w.Eventually(func() error {
-		if err := env.Client.Get(w.ctx, client.ObjectKeyFromObject(config), config); err != nil {
-			return err
-		}
+	objecttest.New(t, env.Client).Update(config, func() {
 		config.Spec.Backend = &infrav1.BackendConfig{Type: "http", Configuration: server.Configuration("key")}
-		return env.Client.Update(w.ctx, config)
-	}, testTimeout).Should(Succeed())
+	})
 	w.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables["dir"] = infrav1.StringValue(w.dir) })
 	w.waitReady("hello")
 	w.Expect(w.directories()).To(Equal(4))

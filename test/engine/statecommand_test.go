@@ -71,8 +71,7 @@ func (w *harness) expectPullAndPush() {
 	w.t.Helper()
 	file := filepath.Join(w.t.TempDir(), "state")
 	w.Expect(os.WriteFile(file, nil, 0o644)).To(Succeed())
-	pull := w.captctl("state", "pull", "hello", "--out", file)
-	w.Expect(pull.code).To(Equal(0), pull.err)
+	w.succeed("state", "pull", "hello", "--out", file)
 	info, err := os.Stat(file)
 	w.Expect(err).NotTo(HaveOccurred())
 	w.Expect(info.Mode().Perm()).To(BeEquivalentTo(0o600))
@@ -122,10 +121,9 @@ func (w *harness) expectPullAndPush() {
 // the module has no more.
 func (w *harness) expectMvAndRm() {
 	w.t.Helper()
-	held := w.captctl("state", "mv", "hello", "terraform_data.thing", "terraform_data.item", "--yes", "--hold", "--wait")
-	w.Expect(held.code).To(Equal(0), held.err)
-	w.Expect(held.out).To(ContainSubstring("Successfully moved 1 object(s)"))
-	w.Expect(held.out).To(ContainSubstring("hello is waiting for approval"), "the module has the old name")
+	held := w.succeed("state", "mv", "hello", "terraform_data.thing", "terraform_data.item", "--yes", "--hold", "--wait")
+	w.Expect(held).To(ContainSubstring("Successfully moved 1 object(s)"))
+	w.Expect(held).To(ContainSubstring("hello is waiting for approval"), "the module has the old name")
 	w.template("renamed", renamed, func(s *infrav1.WorkspaceSpec) {
 		if w.get("hello").Status.State.Backend == "http" {
 			usesElsewhere(s)
@@ -136,8 +134,7 @@ func (w *harness) expectMvAndRm() {
 	w.Expect(a.Status.History[0].Outcome).To(BeEquivalentTo("NoChanges"))
 	w.Expect(w.directories()).To(Equal(4))
 
-	removed := w.captctl("state", "rm", "hello", "terraform_data.item[3]", "--yes")
-	w.Expect(removed.code).To(Equal(0), removed.err)
+	w.succeed("state", "rm", "hello", "terraform_data.item[3]", "--yes")
 	w.waitReason("hello", infrav1.AppliedCondition, infrav1.WaitingForApprovalReason)
 	w.Expect(w.get("hello").Status.State.Resources).To(BeEquivalentTo(3))
 	w.Expect(w.directories()).To(Equal(4), "the real resource stays")
@@ -151,9 +148,7 @@ func (w *harness) expectMvAndRm() {
 
 func TestStateCommand_thatIsInvalidIsReported(t *testing.T) {
 	h := newHarness(t)
-	h.template("greeting", greeting)
-	h.apply("hello", "greeting", variables(map[string]string{"name": "world"}))
-	h.waitReady("hello")
+	h.hello("greeting", greeting, variables(map[string]string{"name": "world"}))
 	h.annotate("hello", infrav1.StateCommandAnnotation, `{"id":"1","command":"destroy"}`)
 	c := h.waitReason("hello", infrav1.AppliedCondition, infrav1.InvalidStateCommandReason)
 	h.Expect(c.Message).To(ContainSubstring(`command "destroy" is unknown`))
@@ -165,14 +160,11 @@ func TestStateMove_toAnotherBackendAndBack(t *testing.T) {
 	h := newHarness(t)
 	server := h.elsewhere("${WORKSPACE_NAMESPACE}/${WORKSPACE_NAME}")
 	key := h.namespace + "/hello"
-	h.template("once", once)
-	h.apply("hello", "once", variables(map[string]string{"dir": h.dir}))
-	before := h.waitReady("hello").Status.State
+	before := h.hello("once", once, variables(map[string]string{"dir": h.dir})).Status.State
 
-	moved := h.captctl("state", "move", "hello", "--to", "elsewhere", "--yes", "--wait")
-	h.Expect(moved.code).To(Equal(0), moved.err)
-	h.Expect(moved.out).To(ContainSubstring("Moved the state of hello from backend kubernetes to backend http: lineage " + before.Lineage))
-	h.Expect(moved.out).To(ContainSubstring("The previous state is in snapshot capt-snapshot-hello-r"))
+	moved := h.succeed("state", "move", "hello", "--to", "elsewhere", "--yes", "--wait")
+	h.Expect(moved).To(ContainSubstring("Moved the state of hello from backend kubernetes to backend http: lineage " + before.Lineage))
+	h.Expect(moved).To(ContainSubstring("The previous state is in snapshot capt-snapshot-hello-r"))
 	a := h.waitReady("hello")
 	h.Expect(a.Status.State.Backend).To(Equal("http"))
 	h.Expect(a.Status.State.Lineage).To(Equal(before.Lineage))
@@ -187,9 +179,8 @@ func TestStateMove_toAnotherBackendAndBack(t *testing.T) {
 	h.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables["dir"] = infrav1.StringValue(h.dir + "/.") })
 	h.waitReady("hello")
 
-	back := h.captctl("state", "move", "hello", "--to-default", "--yes", "--wait")
-	h.Expect(back.code).To(Equal(0), back.err)
-	h.Expect(back.out).To(ContainSubstring("The state in backend http is not used any more"))
+	back := h.succeed("state", "move", "hello", "--to-default", "--yes", "--wait")
+	h.Expect(back).To(ContainSubstring("The state in backend http is not used any more"))
 	a = h.waitReady("hello")
 	h.Expect(a.Status.State.Backend).To(Equal("kubernetes"))
 	h.Expect(a.Status.State.Lineage).To(Equal(before.Lineage))
@@ -207,9 +198,7 @@ func TestStateMove_isRefusedIfTheTargetHasAnotherState(t *testing.T) {
 	server := h.elsewhere("taken")
 	foreign := []byte(`{"version":4,"terraform_version":"1.12.0","serial":3,"lineage":"other","outputs":{},"resources":[{"mode":"managed","type":"terraform_data","name":"a","provider":"provider[\"terraform.io/builtin/terraform\"]","instances":[{"schema_version":0,"attributes":{"id":"1"}}]}]}`)
 	server.SetState("taken", foreign)
-	h.template("once", once)
-	h.apply("hello", "once", variables(map[string]string{"dir": h.dir}))
-	h.waitReady("hello")
+	h.hello("once", once, variables(map[string]string{"dir": h.dir}))
 
 	for _, wrong := range [][]string{{}, {"--to", ""}, {"--to", "elsewhere", "--to-default"}} {
 		usage := h.captctl(append([]string{"state", "move", "hello", "--yes"}, wrong...)...)
@@ -227,9 +216,8 @@ func TestStateMove_isRefusedIfTheTargetHasAnotherState(t *testing.T) {
 	h.Expect(server.State("taken")).To(Equal(foreign))
 	h.Expect(h.get("hello").Status.State.Backend).To(Equal("kubernetes"))
 
-	back := h.captctl("state", "move", "hello", "--to-default", "--yes", "--wait")
-	h.Expect(back.code).To(Equal(0), back.err)
-	h.Expect(back.out).To(ContainSubstring("There was nothing to move"))
+	back := h.succeed("state", "move", "hello", "--to-default", "--yes", "--wait")
+	h.Expect(back).To(ContainSubstring("There was nothing to move"))
 	h.waitReady("hello")
 	h.Expect(h.directories()).To(Equal(4))
 }
@@ -254,9 +242,7 @@ func TestStateMove_survivesAKill(t *testing.T) {
 			h := newPausingHarness(t)
 			h.elsewhere("key")
 			h.create(&infrav1.WorkspaceProviderConfig{ObjectMeta: h.meta("here")})
-			h.template("once", once)
-			h.apply("hello", "once", variables(map[string]string{"dir": h.dir}))
-			before := h.waitReady("hello").Status.State
+			before := h.hello("once", once, variables(map[string]string{"dir": h.dir})).Status.State
 
 			h.killMove(tt.there, tt.kill, "elsewhere")
 			h.killMove(tt.back, tt.next, "here")
@@ -329,57 +315,47 @@ func (w *harness) succeed(args ...string) string {
 	return done.out
 }
 
+// TestStateMove_ofAnEncryptedState has the other backends.
 func TestStateCommands_ofAnEncryptedState(t *testing.T) {
-	for _, backend := range []string{"kubernetes", "http"} {
-		t.Run(backend, func(t *testing.T) {
-			h := newHarness(t)
-			server := statetest.New(t)
-			var config *infrav1.BackendConfig
-			stored := func() string { return string(server.State("key")) }
-			if backend == "http" {
-				config = &infrav1.BackendConfig{Type: "http", Configuration: server.Configuration("key")}
-			} else {
-				stored = func() string {
-					text, err := json.Marshal(h.state("hello"))
-					h.Expect(err).NotTo(HaveOccurred())
-					return string(text)
-				}
-			}
-			uses := h.encrypted("encrypted", "first", config)
-			h.template("confidential", confidential, uses)
-			h.template("renamed", replaceAll(confidential, `"terraform_data" "key"`, `"terraform_data" "renamed"`), uses)
-			h.apply("hello", "confidential")
-			h.waitReady("hello")
-
-			h.Expect(h.succeed("state", "list", "hello")).To(Equal("terraform_data.key\n"))
-			h.Expect(h.succeed("state", "show", "hello", "terraform_data.key")).NotTo(ContainSubstring("hunter2"))
-			h.Expect(h.succeed("state", "show", "hello", "terraform_data.key", "--show-sensitive")).To(ContainSubstring("hunter2"))
-			h.Expect(h.succeed("state", "show", "hello", "terraform_data.key", "-o", "json")).To(And(ContainSubstring("open"), ContainSubstring("(sensitive value)"), Not(ContainSubstring("hunter2"))))
-			h.Expect(h.succeed("state", "show", "hello", "terraform_data.key", "-o", "yaml", "--show-sensitive")).To(ContainSubstring("private: hunter2hunter2"))
-			h.Expect(h.secrets()).NotTo(ContainElement(HavePrefix("capt-output-")))
-
-			file := filepath.Join(t.TempDir(), "state")
-			h.Expect(os.WriteFile(file, []byte(h.succeed("state", "pull", "hello")), 0o600)).To(Succeed())
-			h.Expect(h.succeed("state", "push", "hello", file, "--yes", "--wait")).To(ContainSubstring("hello is applied"))
-			h.succeed("state", "mv", "hello", "terraform_data.key", "terraform_data.renamed", "--yes", "--hold", "--wait")
-			h.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.TemplateRef.Name = "renamed" })
-			a := h.waitReady("hello")
-			h.Expect(a.Status.History[0].Outcome).To(BeEquivalentTo("NoChanges"))
-			h.Expect(stored()).To(And(ContainSubstring("encrypted_data"), Not(ContainSubstring("hunter2"))))
-
-			removed := h.succeed("state", "rm", "hello", "terraform_data.renamed", "--yes", "--wait")
-			snapshot := regexp.MustCompile(`capt-snapshot-\S+`).FindString(removed)
-			h.Expect(snapshot).NotTo(BeEmpty(), removed)
-			text, err := record.Join([]*corev1.Secret{h.secret(snapshot)})
-			h.Expect(err).NotTo(HaveOccurred())
-			h.Expect(string(text)).To(And(ContainSubstring("encrypted_data"), Not(ContainSubstring("hunter2"))))
-			h.succeed("state", "restore", "hello", snapshot, "--yes", "--wait")
-			a = h.waitReady("hello")
-			h.Expect(a.Status.History[0].Outcome).To(BeEquivalentTo("NoChanges"))
-			h.Expect(a.Status.State.Resources).To(BeEquivalentTo(1))
-			h.destroy("hello")
-		})
+	h := newHarness(t)
+	stored := func() string {
+		text, err := json.Marshal(h.state("hello"))
+		h.Expect(err).NotTo(HaveOccurred())
+		return string(text)
 	}
+	uses := h.encrypted("encrypted", "first", nil)
+	h.template("confidential", confidential, uses)
+	h.template("renamed", replaceAll(confidential, `"terraform_data" "key"`, `"terraform_data" "renamed"`), uses)
+	h.apply("hello", "confidential")
+	h.waitReady("hello")
+
+	h.Expect(h.succeed("state", "list", "hello")).To(Equal("terraform_data.key\n"))
+	h.Expect(h.succeed("state", "show", "hello", "terraform_data.key")).NotTo(ContainSubstring("hunter2"))
+	h.Expect(h.succeed("state", "show", "hello", "terraform_data.key", "--show-sensitive")).To(ContainSubstring("hunter2"))
+	h.Expect(h.succeed("state", "show", "hello", "terraform_data.key", "-o", "json")).To(And(ContainSubstring("open"), ContainSubstring("(sensitive value)"), Not(ContainSubstring("hunter2"))))
+	h.Expect(h.succeed("state", "show", "hello", "terraform_data.key", "-o", "yaml", "--show-sensitive")).To(ContainSubstring("private: hunter2hunter2"))
+	h.Expect(h.secrets()).NotTo(ContainElement(HavePrefix("capt-output-")))
+
+	file := filepath.Join(t.TempDir(), "state")
+	h.Expect(os.WriteFile(file, []byte(h.succeed("state", "pull", "hello")), 0o600)).To(Succeed())
+	h.Expect(h.succeed("state", "push", "hello", file, "--yes", "--wait")).To(ContainSubstring("hello is applied"))
+	h.succeed("state", "mv", "hello", "terraform_data.key", "terraform_data.renamed", "--yes", "--hold", "--wait")
+	h.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.TemplateRef.Name = "renamed" })
+	a := h.waitReady("hello")
+	h.Expect(a.Status.History[0].Outcome).To(BeEquivalentTo("NoChanges"))
+	h.Expect(stored()).To(And(ContainSubstring("encrypted_data"), Not(ContainSubstring("hunter2"))))
+
+	removed := h.succeed("state", "rm", "hello", "terraform_data.renamed", "--yes", "--wait")
+	snapshot := regexp.MustCompile(`capt-snapshot-\S+`).FindString(removed)
+	h.Expect(snapshot).NotTo(BeEmpty(), removed)
+	text, err := record.Join([]*corev1.Secret{h.secret(snapshot)})
+	h.Expect(err).NotTo(HaveOccurred())
+	h.Expect(string(text)).To(And(ContainSubstring("encrypted_data"), Not(ContainSubstring("hunter2"))))
+	h.succeed("state", "restore", "hello", snapshot, "--yes", "--wait")
+	a = h.waitReady("hello")
+	h.Expect(a.Status.History[0].Outcome).To(BeEquivalentTo("NoChanges"))
+	h.Expect(a.Status.State.Resources).To(BeEquivalentTo(1))
+	h.destroy("hello")
 }
 
 func TestStateMove_ofAnEncryptedState(t *testing.T) {
@@ -410,9 +386,7 @@ func TestStateMove_ofAnEncryptedState(t *testing.T) {
 func TestState_movedByTheUser(t *testing.T) {
 	h := newHarness(t)
 	server := h.elsewhere("key")
-	h.template("once", once)
-	h.apply("hello", "once", variables(map[string]string{"dir": h.dir}))
-	h.waitReady("hello")
+	h.hello("once", once, variables(map[string]string{"dir": h.dir}))
 	var state map[string]any
 	h.Expect(json.Unmarshal([]byte(h.succeed("state", "pull", "hello")), &state)).To(Succeed())
 	state["lineage"], state["serial"] = "11111111-2222-3333-4444-555555555555", 1
@@ -507,9 +481,7 @@ func TestStateCommands_repairTheStateOfADeletion(t *testing.T) {
 func TestStateCommands_needOnlyTheDocumentedPermissions(t *testing.T) {
 	h := newHarness(t)
 	h.elsewhere("key")
-	h.template("once", once)
-	h.apply("hello", "once", variables(map[string]string{"dir": h.dir}))
-	h.waitReady("hello")
+	h.hello("once", once, variables(map[string]string{"dir": h.dir}))
 	workspaces := []string{"get", "list", "watch", "patch"}
 	file := filepath.Join(t.TempDir(), "state")
 	for _, test := range []struct {
