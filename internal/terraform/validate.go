@@ -8,29 +8,18 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode/utf8"
 )
 
-var (
-	envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
-	// labelValue matches the label values that are also valid in the name of a
-	// Secret. The backend labels the Secret and the Lease with the suffix.
-	labelValue = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
-	// numberedSuffix matches suffixes that Terraform's Kubernetes backend reserves.
-	numberedSuffix = regexp.MustCompile(`-[0-9]+$`)
-)
+var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
 
 // ReservedFilePrefix is the prefix of the files that the engine writes into a
 // module's directory.
 const ReservedFilePrefix = "zz_capt_"
 
-// Validate returns all errors that prevent the request from being run.
+// Validate returns all errors that prevent the request from being run. The schema of the API
+// checks most fields, and the manager sets others.
 func (r *Request) Validate() error {
-	var errs []error
-	if r.RunID == "" {
-		errs = append(errs, errors.New("runID is empty"))
-	}
-	errs = append(errs, r.validateOperation())
+	errs := []error{r.validateOperation()}
 	if r.Tool != nil {
 		errs = append(errs, r.Tool.Validate())
 	}
@@ -45,18 +34,12 @@ func (r *Request) Validate() error {
 
 // validateInputs validates everything but the operation and the module.
 func (r *Request) validateInputs() error {
-	errs := []error{r.Backend.validate()}
+	var errs []error
 	for name := range r.Files {
 		errs = append(errs, validateFile(name))
 	}
 	for name, value := range r.Env {
 		errs = append(errs, validateEnv(name, value))
-	}
-	if r.Encryption != "" && !utf8.ValidString(r.Encryption) {
-		errs = append(errs, errors.New("encryption is not valid UTF-8"))
-	}
-	if r.Timeout < 0 || r.Grace < 0 {
-		errs = append(errs, errors.New("timeout and grace must not be negative"))
 	}
 	for _, args := range []struct {
 		field string
@@ -109,9 +92,6 @@ func (r *Request) validateOperation() error {
 func (m Module) validate() error {
 	switch m.Source {
 	case SourceInline:
-		if m.Format != FormatHCL && m.Format != FormatJSON {
-			return fmt.Errorf("module format %q is unknown: use HCL or JSON", m.Format)
-		}
 		for _, name := range slices.Sorted(maps.Keys(m.Files)) {
 			if err := ValidateModuleFile(name); err != nil {
 				return err
@@ -139,26 +119,6 @@ func (m Module) validate() error {
 func (m Module) validateEntrypoint() error {
 	if m.Entrypoint != "" && !localPath(m.Entrypoint) {
 		return fmt.Errorf("entrypoint %q is outside the module: write a relative path without '..'", m.Entrypoint)
-	}
-	return nil
-}
-
-func (b Backend) validate() error {
-	if b.Type != BackendKubernetes {
-		if b.Type == "" && b.HCL != "" {
-			return errors.New("backend has a configuration but no type")
-		}
-		return nil
-	}
-	switch {
-	case b.Namespace == "" || b.SecretSuffix == "":
-		return errors.New("backend kubernetes requires namespace and secretSuffix")
-	case len(b.SecretSuffix) > 63 || !labelValue.MatchString(b.SecretSuffix):
-		return fmt.Errorf("backend secretSuffix %q is invalid: use at most 63 lower-case letters, digits and dashes", b.SecretSuffix)
-	case numberedSuffix.MatchString(b.SecretSuffix):
-		return fmt.Errorf("backend secretSuffix %q ends in a dash and a number, which Terraform rejects", b.SecretSuffix)
-	case b.HCL != "":
-		return errors.New("backend kubernetes does not accept hcl")
 	}
 	return nil
 }

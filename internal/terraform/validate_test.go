@@ -2,8 +2,6 @@ package terraform
 
 import (
 	"encoding/json"
-	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -27,16 +25,12 @@ func TestRequest_Validate(t *testing.T) {
 		want   string
 	}{
 		{func(*Request) {}, ""},
-		{func(r *Request) { r.RunID = "" }, "runID is empty"},
 		{func(r *Request) { r.Operation = "Guess" }, `operation "Guess" is unknown`},
 		{func(r *Request) { r.Operation = OperationApply }, "operation Apply requires the plan to apply"},
 		{func(r *Request) { r.Module.Source = "" }, `module source "" is unknown: use Inline, Remote or Flux`},
-		{func(r *Request) { r.Module.Format = "YAML" }, `module format "YAML" is unknown: use HCL or JSON`},
 		{func(r *Request) { r.Module = Module{Source: SourceRemote} }, "module address is empty"},
 		{func(r *Request) { r.Module = Module{Source: SourceRemote, Address: "../x"} }, `module address "../x" is relative: use an absolute path or a remote address`},
 		{func(r *Request) { r.Module = Module{Source: SourceRemote, Address: "a", Entrypoint: "../x"} }, `entrypoint "../x" is outside the module: write a relative path without '..'`},
-		{func(r *Request) { r.Backend.SecretSuffix = "" }, "backend kubernetes requires namespace and secretSuffix"},
-		{func(r *Request) { r.Backend.SecretSuffix = "cluster-1" }, `backend secretSuffix "cluster-1" ends in a dash and a number, which Terraform rejects`},
 		{func(r *Request) { r.Files["../x"] = nil }, `file "../x" is outside the module's directory: write a relative path without '..'`},
 		{func(r *Request) { r.Files["/etc/x"] = nil }, `file "/etc/x" is outside the module's directory: write a relative path without '..'`},
 		{func(r *Request) { r.Files[".terraform/x"] = nil }, `file ".terraform/x" has a name that is reserved for the engine: rename it`},
@@ -58,29 +52,14 @@ func TestRequest_Validate(t *testing.T) {
 		{func(r *Request) {
 			r.Operation, r.From = OperationMoveState, &Request{Backend: Backend{Type: "s3", HCL: "x = 1"}}
 		}, ""},
-		{func(r *Request) { r.Operation, r.From = OperationMoveState, &Request{Backend: Backend{HCL: "x = 1"}} }, "backend that has the state: backend has a configuration but no type"},
-		{func(r *Request) { r.Module.Format = FormatJSON }, ""},
 		{func(r *Request) { r.Module = Module{Source: SourceRemote, Address: "./x"} }, `module address "./x" is relative: use an absolute path or a remote address`},
 		{func(r *Request) { r.Module = Module{Source: SourceRemote, Address: "a", Entrypoint: "x/../y"} }, ""},
 		{func(r *Request) { r.Module = Module{Source: SourceRemote, Address: "a", Entrypoint: "."} }, `entrypoint "." is outside the module: write a relative path without '..'`},
-		{func(r *Request) { r.Backend = Backend{} }, ""},
-		{func(r *Request) { r.Backend = Backend{HCL: "x = 1"} }, "backend has a configuration but no type"},
-		{func(r *Request) { r.Backend = Backend{Type: "s3", HCL: "x = 1"} }, ""},
-		{func(r *Request) { r.Backend.Namespace = "" }, "backend kubernetes requires namespace and secretSuffix"},
-		{func(r *Request) { r.Backend.HCL = "x = 1" }, "backend kubernetes does not accept hcl"},
-		{func(r *Request) { r.Backend.SecretSuffix = strings.Repeat("a", 63) }, ""},
-		{func(r *Request) { r.Backend.SecretSuffix = "A" }, `backend secretSuffix "A" is invalid: use at most 63 lower-case letters, digits and dashes`},
-		{func(r *Request) { r.Backend.SecretSuffix = strings.Repeat("a", 64) }, fmt.Sprintf("backend secretSuffix %q is invalid: use at most 63 lower-case letters, digits and dashes", strings.Repeat("a", 64))},
 		{func(r *Request) { r.Files[""] = nil }, `file "" is outside the module's directory: write a relative path without '..'`},
 		{func(r *Request) { r.Files[".."] = nil }, `file ".." is outside the module's directory: write a relative path without '..'`},
 		{func(r *Request) { r.Files["..x"] = nil }, ""},
 		{func(r *Request) { r.Files[`a\b`] = nil }, `file "a\\b" is outside the module's directory: write a relative path without '..'`},
 		{func(r *Request) { r.Files["sub/zz_capt_x"] = nil }, `file "sub/zz_capt_x" has a name that is reserved for the engine: rename it`},
-		{func(r *Request) { r.Encryption = "key_provider {}" }, ""},
-		{func(r *Request) { r.Encryption = "\xff" }, "encryption is not valid UTF-8"},
-		{func(r *Request) { r.Timeout, r.Grace = 0, 0 }, ""},
-		{func(r *Request) { r.Timeout = -1 }, "timeout and grace must not be negative"},
-		{func(r *Request) { r.Grace = -1 }, "timeout and grace must not be negative"},
 		{func(r *Request) { r.PlanArgs = []string{"-out=x"} }, "planArgs: -out is set by the engine: remove it"},
 	}
 	for _, test := range tests {

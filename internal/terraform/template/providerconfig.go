@@ -28,9 +28,6 @@ func (r *resolver) providerConfig(request *terraform.Request) error {
 	if spec.Configuration != "" {
 		request.Files[providerFile] = []byte(spec.Configuration)
 	}
-	if spec.Backend != nil && spec.Backend.Type == terraform.BackendLocal {
-		return problem(infrav1.InvalidVariableReason, "backend.type: local is not supported, because the state would be lost with the working directory: remove backend to keep the state in a Secret, or use a backend such as s3")
-	}
 	if spec.Backend != nil {
 		// The workspace of another namespace must not choose the state of a third one.
 		if err := r.checkHosted("backend.configuration", spec.Backend.Configuration, workspacePlaceholders...); err != nil {
