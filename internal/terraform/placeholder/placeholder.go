@@ -15,31 +15,10 @@ import (
 // quotes. A missing brace can make the piece as long as its line.
 const longestPiece = 40
 
-// Part is a piece of a text: a placeholder if Name is set, literal text otherwise.
-type Part struct {
-	// Literal is the literal text, with $${ already replaced by ${.
-	Literal string
-	// Name is the name between the braces.
-	Name string
-	// Offset is the byte offset of the part in the text.
-	Offset int
-}
-
-// SyntaxError reports a ${ that does not start a valid placeholder.
-type SyntaxError struct {
-	// Text is the malformed piece of the text, truncated.
-	Text string
-	// Offset is the byte offset of the piece in the text.
-	Offset int
-	// Line is the line of the piece, counted from 1.
-	Line int
-	// Problem describes what is wrong.
-	Problem string
-}
-
-// Error returns the problem and what to write instead.
-func (e *SyntaxError) Error() string {
-	return fmt.Sprintf("%s (line %d) %s: write ${NAME}, or $${ for a literal ${", e.Text, e.Line, e.Problem)
+// part is a piece of a text: a placeholder if name is set, literal text otherwise.
+type part struct {
+	// literal is the literal text, with $${ already replaced by ${.
+	literal, name string
 }
 
 // UnresolvedError reports placeholders that have no value.
@@ -74,27 +53,27 @@ func (e *TooLongError) Error() string {
 }
 
 // scan calls visit for the literal pieces and the placeholders of a text, until it returns false.
-// It returns a *SyntaxError for a malformed placeholder.
-func scan(text string, visit func(Part) bool) error {
+// It returns an error for a malformed placeholder.
+func scan(text string, visit func(part) bool) error {
 	for i := 0; i < len(text); {
-		part, length := Part{Offset: i}, 0
+		piece, length := part{}, 0
 		switch rest := text[i:]; {
 		case strings.HasPrefix(rest, "$${"):
-			part.Literal, length = "${", len("$${")
+			piece.literal, length = "${", len("$${")
 		case strings.HasPrefix(rest, "${"):
 			name, err := parseName(text, i)
 			if err != nil {
 				return err
 			}
-			part.Name, length = name, len("${")+len(name)+len("}")
+			piece.name, length = name, len("${")+len(name)+len("}")
 		default:
 			// A dollar sign is a piece of its own unless a brace follows.
 			if length = strings.IndexByte(rest[1:], '$') + 1; length == 0 {
 				length = len(rest)
 			}
-			part.Literal = rest[:length]
+			piece.literal = rest[:length]
 		}
-		if !visit(part) {
+		if !visit(piece) {
 			return nil
 		}
 		i += length
@@ -102,20 +81,20 @@ func scan(text string, visit func(Part) bool) error {
 	return nil
 }
 
-// Check returns a *SyntaxError for a malformed placeholder.
+// Check returns an error for a malformed placeholder.
 func Check(text string) error {
-	return scan(text, func(Part) bool { return true })
+	return scan(text, func(part) bool { return true })
 }
 
 // Names returns the distinct names of a text's placeholders, in order of
-// appearance. It returns a *SyntaxError for a malformed placeholder.
+// appearance. It returns an error for a malformed placeholder.
 func Names(text string) ([]string, error) {
 	var names []string
 	seen := map[string]bool{}
-	err := scan(text, func(p Part) bool {
-		if p.Name != "" && !seen[p.Name] {
-			seen[p.Name] = true
-			names = append(names, p.Name)
+	err := scan(text, func(p part) bool {
+		if p.name != "" && !seen[p.name] {
+			seen[p.name] = true
+			names = append(names, p.name)
 		}
 		return true
 	})
@@ -135,7 +114,7 @@ func Expand(text string, lookup func(name string) (string, bool)) (string, error
 // no more bytes than the limit: lookup may shorten a value that is longer than the limit to any
 // text that is longer, too. A text without placeholders may have any length.
 //
-// It returns a *SyntaxError for a malformed placeholder, an *UnresolvedError if lookup does not
+// It returns an error for a malformed placeholder, an *UnresolvedError if lookup does not
 // find a name, and a *TooLongError if the text would be too long.
 func ExpandUpTo(text string, limit int, lookup func(name string) (string, bool)) (string, error) {
 	if !strings.Contains(text, "${") {
@@ -145,22 +124,22 @@ func ExpandUpTo(text string, limit int, lookup func(name string) (string, bool))
 	var out strings.Builder
 	var unresolved []string
 	size, longest := 0, ""
-	err := scan(text, func(p Part) bool {
-		value, known := values[p.Name]
-		if p.Name != "" && !known {
+	err := scan(text, func(p part) bool {
+		value, known := values[p.name]
+		if p.name != "" && !known {
 			var found bool
-			if value, found = lookup(p.Name); !found {
-				unresolved = append(unresolved, p.Name)
+			if value, found = lookup(p.name); !found {
+				unresolved = append(unresolved, p.name)
 			}
-			values[p.Name] = value
+			values[p.name] = value
 		}
-		if p.Name != "" && (longest == "" || len(value) > len(values[longest])) {
-			longest = p.Name
+		if p.name != "" && (longest == "" || len(value) > len(values[longest])) {
+			longest = p.name
 		}
-		size += len(p.Literal) + len(value)
+		size += len(p.literal) + len(value)
 		isTooLong := longest != "" && size > limit
 		if !isTooLong {
-			out.WriteString(p.Literal)
+			out.WriteString(p.literal)
 			out.WriteString(value)
 		}
 		return len(unresolved) < maxUnresolved && !isTooLong
@@ -200,7 +179,7 @@ const jsonPrefix = "json:"
 
 // JSON returns the name of a text that is ${json:NAME} as a whole. Its value is JSON,
 // and replaces the text together with its quotes. Such a placeholder is only supported
-// by callers of this function: Parse rejects it.
+// by callers of this function: others reject it.
 func JSON(text string) (name string, found bool) {
 	name, hasPrefix := strings.CutPrefix(text, "${"+jsonPrefix)
 	name, closed := strings.CutSuffix(name, "}")
@@ -213,9 +192,8 @@ func JSON(text string) (name string, found bool) {
 // parseName returns the name of the placeholder at the offset.
 func parseName(text string, offset int) (string, error) {
 	fail := func(piece, problem string) error {
-		return &SyntaxError{
-			Text: message.TruncateWidth(piece, longestPiece), Offset: offset, Line: 1 + strings.Count(text[:offset], "\n"), Problem: problem,
-		}
+		return fmt.Errorf("%s (line %d) %s: write ${NAME}, or $${ for a literal ${",
+			message.TruncateWidth(piece, longestPiece), 1+strings.Count(text[:offset], "\n"), problem)
 	}
 	piece, _, closed := strings.Cut(text[offset:], "}")
 	line, _, more := strings.Cut(piece, "\n")

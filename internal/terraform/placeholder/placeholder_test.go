@@ -14,77 +14,58 @@ import (
 	"github.com/appthrust/capt/internal/testenv/memorytest"
 )
 
-func TestParse_splitsLiteralsAndNames(t *testing.T) {
-	tests := map[string][]placeholder.Part{
-		"":          nil,
-		"plain":     {{Literal: "plain"}},
-		"$5 and $$": {{Literal: "$5 and $$"}},
-		"${a}":      {{Name: "a"}},
-		"${WORKSPACE_NAME}-eks": {
-			{Name: "WORKSPACE_NAME"}, {Literal: "-eks", Offset: 17},
-		},
-		"x ${a.b-c_1}${d}": {
-			{Literal: "x "}, {Name: "a.b-c_1", Offset: 2}, {Name: "d", Offset: 12},
-		},
-		"$${a}":    {{Literal: "${a}"}},
-		"$$${a}":   {{Literal: "$${a}"}},
-		"${a}$${b": {{Name: "a"}, {Literal: "${b", Offset: 4}},
-	}
-	for text, want := range tests {
-		t.Run(text, func(t *testing.T) {
-			g := NewWithT(t)
-			parts, err := placeholder.Parse(text)
-			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(parts).To(Equal(want))
-		})
+func TestExpand_replacesOnlyPlaceholders(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                      "",
+		"plain":                 "plain",
+		"$5 and $$":             "$5 and $$",
+		"${a}":                  "<a>",
+		"${WORKSPACE_NAME}-eks": "<WORKSPACE_NAME>-eks",
+		"x ${a.b-c_1}${d}":      "x <a.b-c_1><d>",
+		"$${a}":                 "${a}",
+		"$$${a}":                "$${a}",
+		"${a}$${b":              "<a>${b",
+	} {
+		NewWithT(t).Expect(placeholder.Expand(text, func(name string) (string, bool) { return "<" + name + ">", true })).To(Equal(want), text)
 	}
 }
 
-func TestParse_rejectsMalformedPlaceholders(t *testing.T) {
+func TestNames_rejectsMalformedPlaceholders(t *testing.T) {
 	tests := map[string]string{
-		"${":              "${ (line 1) has no closing brace: write ${NAME}, or $${ for a literal ${",
-		"a\nb ${c\n}":     "${c (line 2) has no closing brace",
-		"${}":             "${} (line 1) has no name",
-		"${a b}":          "${a b} (line 1) has an invalid name (letters, digits, '_', '-' and '.', starting with a letter or '_')",
-		"${1a}":           "${1a} (line 1) has an invalid name",
-		"${é}":            "${é} (line 1) has an invalid name",
-		"${A:-default}":   "${A:-default} (line 1) has an invalid name",
-		"ok ${a} ${${b}}": "${${b} (line 1) has an invalid name",
+		"${":                     "${ (line 1) has no closing brace: write ${NAME}, or $${ for a literal ${",
+		"a\nb ${c\n}":            "${c (line 2) has no closing brace",
+		"first\nsecond\n ${} ${": "${} (line 3) has no name",
+		"${}":                    "${} (line 1) has no name",
+		"${a b}":                 "${a b} (line 1) has an invalid name (letters, digits, '_', '-' and '.', starting with a letter or '_')",
+		"${1a}":                  "${1a} (line 1) has an invalid name",
+		"${é}":                   "${é} (line 1) has an invalid name",
+		"${A:-default}":          "${A:-default} (line 1) has an invalid name",
+		"ok ${a} ${${b}}":        "${${b} (line 1) has an invalid name",
 		"${aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa": "${aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa… (line 1)",
 	}
 	for text, want := range tests {
 		t.Run(text, func(t *testing.T) {
 			g := NewWithT(t)
-			_, err := placeholder.Parse(text)
-			var syntax *placeholder.SyntaxError
-			g.Expect(err).To(BeAssignableToTypeOf(syntax))
+			_, err := placeholder.Names(text)
 			g.Expect(err).To(MatchError(HavePrefix(want)))
 		})
 	}
 }
 
-func TestParse_acceptsLettersDigitsAndPunctuation(t *testing.T) {
+func TestNames_acceptsLettersDigitsAndPunctuation(t *testing.T) {
 	for name, valid := range map[string]bool{
 		"a": true, "z": true, "A": true, "Z": true, "_": true, "a_": true, "a-": true, "a.": true, "a0": true, "a9": true, "aZ": true, "Az": true,
 		"0": false, "9": false, "-": false, ".": false, "-a": false, ".a": false,
 		"@": false, "[": false, "`": false, "a{": false, "a/": false, "a:": false, "a@": false, "a[": false, "a`": false, "a b": false,
 	} {
-		parts, err := placeholder.Parse("${" + name + "}")
+		names, err := placeholder.Names("${" + name + "}")
 		if valid {
 			NewWithT(t).Expect(err).NotTo(HaveOccurred(), name)
-			NewWithT(t).Expect(parts).To(Equal([]placeholder.Part{{Name: name}}), name)
+			NewWithT(t).Expect(names).To(Equal([]string{name}))
 		} else {
 			NewWithT(t).Expect(err).To(MatchError(ContainSubstring("has an invalid name")), name)
 		}
 	}
-}
-
-func TestParse_errorsHaveAPosition(t *testing.T) {
-	g := NewWithT(t)
-	_, err := placeholder.Parse("first\nsecond\n ${} ${")
-	syntax, ok := errors.AsType[*placeholder.SyntaxError](err)
-	g.Expect(ok).To(BeTrue())
-	g.Expect(*syntax).To(Equal(placeholder.SyntaxError{Text: "${}", Offset: 14, Line: 3, Problem: "has no name"}))
 }
 
 func TestNames_returnsEachOnceInOrder(t *testing.T) {
