@@ -58,9 +58,9 @@ func TestObserveQueued_ignoresRunsThatDidNotWait(t *testing.T) {
 	g := NewWithT(t)
 	history.RegisterMetrics(nil)
 	before := measure(g, "capt_run_queue_seconds")
-	history.ObserveQueued(queue.Position{}, noon)
+	history.ObserveQueued(time.Time{}, noon)
 	g.Expect(measure(g, "capt_run_queue_seconds")).To(Equal(before))
-	history.ObserveQueued(queue.Position{Since: noon}, noon.Add(time.Second))
+	history.ObserveQueued(noon, noon.Add(time.Second))
 	g.Expect(measure(g, "capt_run_queue_seconds")).To(Equal(before + 1))
 }
 

@@ -74,22 +74,14 @@ func New(limits Limits, now func() time.Time, granted func(Key)) *Queue {
 	return &Queue{limits: limits, now: now, granted: granted, running: map[Key]ticket{}, served: map[string]uint64{}}
 }
 
-// Position is the position of a key in the queue.
-type Position struct {
-	// Ahead is the number of keys that arrived earlier and are still waiting.
-	Ahead int
-	// Since is when the key started to wait.
-	Since time.Time
-}
-
 // Acquire requests a slot. It returns true if the key has a slot, with the time
 // since when it waited for it. Otherwise the key waits, and the queue calls
 // granted when the key gets a slot. Acquire is idempotent.
-func (q *Queue) Acquire(key Key, group Group) (bool, Position) {
+func (q *Queue) Acquire(key Key, group Group) (acquired bool, since time.Time) {
 	q.mu.Lock()
 	if t, running := q.running[key]; running {
 		q.mu.Unlock()
-		return true, Position{Since: t.since}
+		return true, t.since
 	}
 	at := slices.IndexFunc(q.waiting, func(t ticket) bool { return t.key == key })
 	if at < 0 {
@@ -99,13 +91,12 @@ func (q *Queue) Acquire(key Key, group Group) (bool, Position) {
 	}
 	grants := q.grant()
 	t, running := q.running[key]
-	position := Position{Since: t.since}
-	if at = slices.IndexFunc(q.waiting, func(t ticket) bool { return t.key == key }); at >= 0 {
-		position = Position{Ahead: at, Since: q.waiting[at].since}
+	if !running {
+		t = q.waiting[slices.IndexFunc(q.waiting, func(t ticket) bool { return t.key == key })]
 	}
 	q.mu.Unlock()
 	q.announce(grants, key)
-	return running, position
+	return running, t.since
 }
 
 // Hold assigns a slot to a run that is already running, regardless of limits.

@@ -93,9 +93,8 @@ func TestQueue_doesNotStarveOtherNamespaces(t *testing.T) {
 	for i := range 500 {
 		q.Acquire(key("busy", i), queue.Group{})
 	}
-	ok, position := q.Acquire(key("quiet", 0), queue.Group{})
+	ok, _ := q.Acquire(key("quiet", 0), queue.Group{})
 	g.Expect(ok).To(BeFalse())
-	g.Expect(position.Ahead).To(Equal(498))
 
 	q.Release(key("busy", 0))
 	g.Expect(granted).To(Equal([]queue.Key{key("quiet", 0)}), "the first free slot goes to the namespace without a slot")
@@ -130,29 +129,29 @@ func TestQueue_sharesALentGroupBetweenNamespaces(t *testing.T) {
 	}
 }
 
-func TestQueue_returnsThePosition(t *testing.T) {
+func TestQueue_returnsSinceWhenAKeyWaits(t *testing.T) {
 	g := NewWithT(t)
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	now := start
 	q := queue.New(queue.Limits{Total: 1}, func() time.Time { now = now.Add(time.Second); return now }, func(queue.Key) {})
 	type answer struct {
 		acquired bool
-		position queue.Position
+		since    time.Time
 	}
 	acquire := func(n int) answer {
-		ok, position := q.Acquire(key("a", n), queue.Group{})
-		return answer{ok, position}
+		ok, since := q.Acquire(key("a", n), queue.Group{})
+		return answer{ok, since}
 	}
 	for range 2 {
 		// Repeated calls neither change the time nor add another ticket.
-		g.Expect(acquire(0)).To(Equal(answer{true, queue.Position{Since: start.Add(time.Second)}}))
-		g.Expect(acquire(1)).To(Equal(answer{false, queue.Position{Since: start.Add(2 * time.Second)}}))
-		g.Expect(acquire(2)).To(Equal(answer{false, queue.Position{Ahead: 1, Since: start.Add(3 * time.Second)}}))
+		g.Expect(acquire(0)).To(Equal(answer{true, start.Add(time.Second)}))
+		g.Expect(acquire(1)).To(Equal(answer{false, start.Add(2 * time.Second)}))
+		g.Expect(acquire(2)).To(Equal(answer{false, start.Add(3 * time.Second)}))
 	}
 	running, waiting := q.Len()
 	g.Expect([]int{running, waiting}).To(Equal([]int{1, 2}))
 	q.Release(key("a", 0))
-	g.Expect(acquire(1)).To(Equal(answer{true, queue.Position{Since: start.Add(2 * time.Second)}}))
+	g.Expect(acquire(1)).To(Equal(answer{true, start.Add(2 * time.Second)}))
 }
 
 func TestQueue_holdKeepsAnAcquiredSlot(t *testing.T) {
@@ -169,7 +168,7 @@ func TestQueue_holdKeepsAnAcquiredSlot(t *testing.T) {
 	g.Expect([]int{running, waiting}).To(Equal([]int{2, 0}), "a held key no longer waits")
 }
 
-func acquired(ok bool, _ queue.Position) bool { return ok }
+func acquired(ok bool, _ time.Time) bool { return ok }
 
 // Checks must not delay the run that repairs what they complain about, nor may other namespaces.
 func TestQueue_doesNotStarveBackgroundRuns(t *testing.T) {

@@ -19,9 +19,7 @@ import (
 // State is the part of a state file that the engine uses.
 type State struct {
 	terraform.StateInfo
-	// ToolVersion is the version of the tool that wrote the state.
-	ToolVersion string
-	Outputs     map[string]terraform.Output
+	Outputs map[string]terraform.Output
 	// Addresses are the addresses of the managed resources.
 	Addresses []string
 }
@@ -73,9 +71,8 @@ func Parse(data []byte) (*State, error) {
 		return nil, fmt.Errorf("parsing state: format version %d is not supported", file.Version)
 	}
 	state := &State{
-		StateInfo:   terraform.StateInfo{Lineage: file.Lineage, Serial: file.Serial},
-		ToolVersion: file.ToolVersion,
-		Outputs:     make(map[string]terraform.Output, len(file.Outputs)),
+		StateInfo: terraform.StateInfo{Lineage: file.Lineage, Serial: file.Serial},
+		Outputs:   make(map[string]terraform.Output, len(file.Outputs)),
 	}
 	for name, output := range file.Outputs {
 		if name == ownerOutput {

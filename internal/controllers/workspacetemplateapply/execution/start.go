@@ -103,10 +103,10 @@ func (r *Reconciler) Start(ctx context.Context, s *Scope, next decision.Decision
 	if err != nil {
 		return err
 	}
-	admitted, position := r.Queue.Acquire(s.Slot(), s.groupOf(next))
+	admitted, since := r.Queue.Acquire(s.Slot(), s.groupOf(next))
 	s.KeepsSlot = true
 	if !admitted {
-		return fault.Wait(infrav1.QueuedReason, "Waiting for a free slot since %s", position.Since.UTC().Format(time.RFC3339))
+		return fault.Wait(infrav1.QueuedReason, "Waiting for a free slot since %s", since.UTC().Format(time.RFC3339))
 	}
 	// Only a workspace with a slot reads from the API server.
 	s.Unused = r.UnusedNumber(s.Workspace)
@@ -114,7 +114,7 @@ func (r *Reconciler) Start(ctx context.Context, s *Scope, next decision.Decision
 	if err := r.EnsureRunCurrent(ctx, s.Workspace, s.NextNumber()-1); err != nil {
 		return err
 	}
-	history.ObserveQueued(position, s.Now)
+	history.ObserveQueued(since, s.Now)
 	if s.rescued, err = r.RescuedStates(ctx, s.Workspace); err != nil {
 		s.KeepsSlot = false
 		return err

@@ -129,9 +129,9 @@ func violationsOf(kind, policy string, action terraform.PolicyAction) prometheus
 	return policyViolations.WithLabelValues(kind, policy, string(action))
 }
 
-// ObserveQueued observes how long a run has waited for its slot.
-func ObserveQueued(position queue.Position, now time.Time) {
-	if !position.Since.IsZero() {
-		queueTime.Observe(now.Sub(position.Since).Seconds())
+// ObserveQueued observes how long a run has waited for its slot. Since is zero if it did not wait.
+func ObserveQueued(since, now time.Time) {
+	if !since.IsZero() {
+		queueTime.Observe(now.Sub(since).Seconds())
 	}
 }
