@@ -55,7 +55,9 @@ func version() int {
 }
 
 // Start starts the command in the sandbox. The command and all processes that it starts
-// also never get more privileges, for example by sudo.
+// also never get more privileges, for example by sudo. No other program is executed before the
+// command, as StartBound does: after a crash of this process, the next one must recognize the
+// command.
 func (r Rules) Start(cmd *exec.Cmd) error {
 	if err := Check(); err != nil {
 		return err
