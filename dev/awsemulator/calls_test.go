@@ -10,7 +10,7 @@ import (
 )
 
 func TestActionOf_isTheActionOfIAM(t *testing.T) {
-	_, eksAction := newEKS("", 0).handler()
+	_, eksAction := newEKS("").handler()
 	seen := &calls{eks: eksAction}
 	for want, c := range map[string]struct{ service, method, path, target, body string }{
 		"ec2:DescribeVpcs":                 {"ec2", "POST", "/", "", "Action=DescribeVpcs&Version=2016-11-15"},
@@ -58,7 +58,7 @@ func TestActionOf_isTheActionOfIAM(t *testing.T) {
 }
 
 func TestCalls_listsEachOnce(t *testing.T) {
-	_, eksAction := newEKS("", 0).handler()
+	_, eksAction := newEKS("").handler()
 	c := &calls{eks: eksAction, seen: map[string]bool{}}
 	handler := c.record(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	for _, path := range []string{"/clusters/b", "/clusters", "/clusters/a"} {

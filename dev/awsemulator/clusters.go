@@ -132,7 +132,7 @@ func (e *eks) deleteCluster(c *call) (values, error) {
 	for _, name := range e.childNames(at) {
 		delete(e.objects, at+"/"+name)
 	}
-	t.body["status"], t.settled = "DELETING", e.now().Add(e.settle)
+	t.body["status"], t.settled = "DELETING", e.now().Add(settle)
 	return values{"cluster": t.body}, nil
 }
 

@@ -17,8 +17,7 @@ const account = "123456789012"
 // eks is a fake of Amazon EKS: it stores objects, returns them in the format of the
 // real API, and implements the rules that matter to modules. It starts no API servers.
 type eks struct {
-	moto   string
-	settle time.Duration
+	moto string
 	// addonTimeout is how long an add-on waits for its pods.
 	addonTimeout time.Duration
 	now          func() time.Time
@@ -29,8 +28,11 @@ type eks struct {
 	objects map[string]*object
 }
 
-func newEKS(moto string, settle time.Duration) *eks {
-	return &eks{moto: moto, settle: settle, addonTimeout: time.Minute, now: time.Now, objects: map[string]*object{}}
+// settle is how long something stays CREATING, UPDATING or DELETING.
+const settle = time.Second
+
+func newEKS(moto string) *eks {
+	return &eks{moto: moto, addonTimeout: time.Minute, now: time.Now, objects: map[string]*object{}}
 }
 
 // object is a cluster or a part of one.
@@ -184,7 +186,7 @@ func (e *eks) add(place string, t *object, immediate bool) error {
 	}
 	delete(t.body, "clientRequestToken")
 	if !immediate {
-		t.body["status"], t.settled = "CREATING", now.Add(e.settle)
+		t.body["status"], t.settled = "CREATING", now.Add(settle)
 	}
 	e.objects[place] = t
 	return nil
@@ -194,7 +196,7 @@ func (e *eks) add(place string, t *object, immediate bool) error {
 // status says that it is in progress.
 func (e *eks) begin(c *call, t *object, what string) values {
 	now := e.now()
-	t.body["status"], t.body["modifiedAt"], t.settled = "UPDATING", seconds(now), now.Add(e.settle)
+	t.body["status"], t.body["modifiedAt"], t.settled = "UPDATING", seconds(now), now.Add(settle)
 	id := rand.Text()
 	body := values{"id": id, "type": what, "status": "InProgress", "createdAt": seconds(now), "params": []any{}, "errors": []any{}}
 	e.objects[keyOf(c, c.PathValue("cluster"), "updates", id)] = &object{body: body, settled: t.settled}
@@ -248,7 +250,7 @@ func (e *eks) delete(c *call, k kind) (values, error) {
 	if k.immediate {
 		delete(e.objects, at)
 	} else {
-		t.body["status"], t.settled = "DELETING", e.now().Add(e.settle)
+		t.body["status"], t.settled = "DELETING", e.now().Add(settle)
 	}
 	switch k {
 	case nodeGroups:

@@ -44,7 +44,7 @@ func newHarness(t *testing.T) *harness {
 		_, _ = fmt.Fprint(w, r.answer(request.PostForm.Get("Action")))
 	}))
 	t.Cleanup(moto.Close)
-	r.eks = newEKS(moto.URL, time.Second)
+	r.eks = newEKS(moto.URL)
 	r.eks.now = func() time.Time { return r.now }
 	r.Server = httptest.NewServer(newServer(moto.URL, r.eks, io.Discard))
 	t.Cleanup(r.Close)

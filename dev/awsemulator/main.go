@@ -6,8 +6,7 @@
 // implements EKS, because moto has no add-ons, access entries, Pod Identity, updates
 // and upgrades of clusters. All objects are in memory.
 //
-//	awsemulator [-listen ADDRESS] [-cache DIR] [-moto PROGRAM] [-log FILE] [-settle DURATION] [-attached]
-//	            [-cluster-endpoint URL -cluster-ca FILE]
+//	awsemulator [-log FILE] [-attached] [-cluster-endpoint URL -cluster-ca FILE]
 //	            [COMMAND ARGUMENT...]
 //	awsemulator -install
 //
@@ -29,7 +28,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 	"time"
 )
@@ -45,13 +43,9 @@ func main() {
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("awsemulator", flag.ContinueOnError)
-	listen := flags.String("listen", "127.0.0.1:0", "address to listen on")
-	cache := flags.String("cache", defaultCache(), "directory of the virtual environment with moto")
-	program := flags.String("moto", "", "moto_server to run (default: the one in the cache, which is installed if it is missing)")
 	install := flags.Bool("install", false, "install moto in the cache and do no more")
 	attached := flags.Bool("attached", false, "end when the standard input does, so that it does not outlive a test that is killed")
 	logFile := flags.String("log", "", "file for the output of moto and the calls of EKS (default: none)")
-	settle := flags.Duration("settle", time.Second, "how long something of EKS stays CREATING, UPDATING or DELETING")
 	endpoint := flags.String("cluster-endpoint", "", "API server that every EKS cluster has (default: one that does not exist)")
 	caFile := flags.String("cluster-ca", "", "file with that API server's certificate authority, in PEM")
 	if err := flags.Parse(args); err != nil {
@@ -66,9 +60,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	defer func() { _ = log.Close() }()
-	if *program == "" {
-		*program, err = installMoto(ctx, *cache)
-	}
+	program, err := installMoto(ctx)
 	if err != nil || *install {
 		return err
 	}
@@ -81,12 +73,12 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			end()
 		}()
 	}
-	moto, err := startMoto(ctx, *program, log)
+	moto, err := startMoto(ctx, program, log)
 	if err != nil {
 		return err
 	}
 	defer moto.stop()
-	eks := newEKS(moto.address, *settle)
+	eks := newEKS(moto.address)
 	eks.endpoint, eks.ca = *endpoint, ca
 	ready := func(url string) { fmt.Fprintf(out, "ready %s\n", url) }
 	var commandErr error
@@ -100,7 +92,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		}
 	}
 	handler := newServer(moto.address, eks, log) //nolint:contextcheck // Each request has its own context.
-	err = serve(ctx, *listen, handler, moto.exited, ready)
+	err = serve(ctx, handler, moto.exited, ready)
 	return errors.Join(err, commandErr)
 }
 
@@ -122,8 +114,8 @@ func runCommand(ctx context.Context, command []string, url string) error {
 }
 
 // serve serves requests until the context is cancelled or moto exits.
-func serve(ctx context.Context, address string, handler http.Handler, ended <-chan error, ready func(url string)) error {
-	listener, err := net.Listen("tcp", address)
+func serve(ctx context.Context, handler http.Handler, ended <-chan error, ready func(url string)) error {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return fmt.Errorf("listening: %w", err)
 	}
@@ -161,14 +153,6 @@ func openLog(file string) (*os.File, error) {
 		return nil, fmt.Errorf("opening the log: %w", err)
 	}
 	return log, nil
-}
-
-func defaultCache() string {
-	dir, err := os.UserCacheDir()
-	if err != nil {
-		dir = os.TempDir()
-	}
-	return filepath.Join(dir, "capt", "moto")
 }
 
 func mustParse(address string) *url.URL {

@@ -23,9 +23,13 @@ import (
 //go:embed requirements.txt
 var requirements string
 
-// installMoto installs moto into a cache directory and returns the path of the server.
-func installMoto(ctx context.Context, cache string) (string, error) {
-	dir, err := python.Install(ctx, cache, "moto", requirements)
+// installMoto installs moto into the cache of this user and returns the path of the server.
+func installMoto(ctx context.Context) (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		cache = os.TempDir()
+	}
+	dir, err := python.Install(ctx, filepath.Join(cache, "capt", "moto"), "moto", requirements)
 	return filepath.Join(dir, "bin", "moto_server"), err
 }
 
