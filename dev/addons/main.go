@@ -19,7 +19,12 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, os.Args[1:], os.Stderr); err != nil {
+	parts := flag.String("parts", "../bin/parts", "directory of the programs fluxgen and charts")
+	flag.Parse()
+	b := builder{
+		source: "../addons", parts: *parts, karpenter: "bin/karpenter-kwok", out: "../bin/addons", charts: "../bin/charts", progress: os.Stderr,
+	}
+	if err := b.run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "addons:", err)
 		os.Exit(1)
 	}
@@ -38,23 +43,13 @@ type builder struct {
 	progress    io.Writer
 }
 
-func run(ctx context.Context, args []string, progress io.Writer) error {
-	b := builder{progress: progress}
-	flags := flag.NewFlagSet("addons", flag.ContinueOnError)
-	flags.StringVar(&b.source, "source", "../addons", "directory of the CAPTAddons")
-	flags.StringVar(&b.parts, "parts", "../bin/parts", "directory of the programs fluxgen and charts")
-	flags.StringVar(&b.karpenter, "karpenter", "bin/karpenter-kwok", "module that pins Karpenter's kwok provider")
-	flags.StringVar(&b.out, "out", "../bin/addons", "directory to write the add-ons to")
-	flags.StringVar(&b.charts, "charts", "../bin/charts", "directory to write the charts to")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
+func (b *builder) run(ctx context.Context) error {
 	stamp, err := b.stamp()
 	if err != nil {
 		return err
 	}
 	if b.current(stamp) {
-		fmt.Fprintf(progress, "addons: %s and %s are current\n", b.out, b.charts)
+		fmt.Fprintf(b.progress, "addons: %s and %s are current\n", b.out, b.charts)
 		return nil
 	}
 	if err := b.packCharts(ctx); err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,9 +10,8 @@ import (
 	"testing"
 )
 
-// workspace creates inputs for the command, with scripts as programs, and returns its
-// arguments and its output directory.
-func workspace(t *testing.T) (args []string, out string) {
+// workspace returns a builder with inputs, and with scripts as programs.
+func workspace(t *testing.T) *builder {
 	t.Helper()
 	dir := t.TempDir()
 	write := func(name, text string, mode os.FileMode) {
@@ -32,9 +32,7 @@ func workspace(t *testing.T) (args []string, out string) {
 	write("source/versions.yaml", "rows: []\n", 0o644)
 	write("source/flux.yaml", "kind: CAPTAddon\nspec:\n  manifests:\n  - name: crds\n    configMapRef:\n      name: fluxcd-crds\n", 0o644)
 	at := func(name string) string { return filepath.Join(dir, name) }
-	return []string{
-		"-source", at("source"), "-parts", at("parts"), "-karpenter", at("karpenter"), "-out", at("out"), "-charts", at("charts"),
-	}, at("out")
+	return &builder{source: at("source"), parts: at("parts"), karpenter: at("karpenter"), out: at("out"), charts: at("charts"), progress: io.Discard}
 }
 
 func files(t *testing.T, dir string) []string {
@@ -51,14 +49,14 @@ func files(t *testing.T, dir string) []string {
 }
 
 func TestRun_writesEachAddonWithItsConfigMaps(t *testing.T) {
-	args, out := workspace(t)
-	if err := run(t.Context(), args, &bytes.Buffer{}); err != nil {
+	b := workspace(t)
+	if err := b.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := files(t, out), []string{"flux.yaml", "plain.yaml"}; !slices.Equal(got, want) {
+	if got, want := files(t, b.out), []string{"flux.yaml", "plain.yaml"}; !slices.Equal(got, want) {
 		t.Errorf("wrote %q, want %q", got, want)
 	}
-	text, err := os.ReadFile(filepath.Join(out, "flux.yaml"))
+	text, err := os.ReadFile(filepath.Join(b.out, "flux.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,50 +66,51 @@ func TestRun_writesEachAddonWithItsConfigMaps(t *testing.T) {
 }
 
 func TestRun_skipsACurrentOutput(t *testing.T) {
-	args, out := workspace(t)
+	b := workspace(t)
 	for i, want := range []string{"wrote", "are current"} {
 		var progress bytes.Buffer
-		if err := run(t.Context(), args, &progress); err != nil {
+		b.progress = &progress
+		if err := b.run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if !strings.Contains(progress.String(), want) {
 			t.Errorf("run %d printed %q, want %q", i+1, progress.String(), want)
 		}
 	}
-	if err := os.Remove(filepath.Join(out, "plain.yaml")); err != nil {
+	if err := os.Remove(filepath.Join(b.out, "plain.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	if err := run(t.Context(), args, &bytes.Buffer{}); err != nil {
+	if err := b.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Contains(files(t, out), "plain.yaml") {
+	if !slices.Contains(files(t, b.out), "plain.yaml") {
 		t.Error("a removed file was not restored")
 	}
 }
 
 func TestRun_removesAddonsThatNoLongerExist(t *testing.T) {
-	args, out := workspace(t)
-	if err := run(t.Context(), args, &bytes.Buffer{}); err != nil {
+	b := workspace(t)
+	if err := b.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(filepath.Join(filepath.Dir(out), "source", "plain.yaml")); err != nil {
+	if err := os.Remove(filepath.Join(b.source, "plain.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	if err := run(t.Context(), args, &bytes.Buffer{}); err != nil {
+	if err := b.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := files(t, out); !slices.Equal(got, []string{"flux.yaml"}) {
+	if got := files(t, b.out); !slices.Equal(got, []string{"flux.yaml"}) {
 		t.Errorf("got %q, want only flux.yaml", got)
 	}
 }
 
 func TestRun_rejectsAnUnknownConfigMap(t *testing.T) {
-	args, out := workspace(t)
+	b := workspace(t)
 	addon := "    configMapRef:\n      name: other\n"
-	if err := os.WriteFile(filepath.Join(filepath.Dir(out), "source", "bad.yaml"), []byte(addon), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(b.source, "bad.yaml"), []byte(addon), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	err := run(t.Context(), args, &bytes.Buffer{})
+	err := b.run(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "bad.yaml refers to ConfigMap other") {
 		t.Errorf("got %v", err)
 	}
