@@ -12,50 +12,11 @@ import (
 // usageOf is the module whose README has a configuration that users copy.
 const usageOf = "Karpenter"
 
-// usageTest plans the configuration with mocked providers.
-const usageTest = `mock_provider "aws" {
-  mock_data "aws_partition" {
-    defaults = { partition = "aws" }
-  }
-  mock_data "aws_caller_identity" {
-    defaults = { account_id = "123456789012" }
-  }
-  mock_data "aws_region" {
-    defaults = { region = "eu-central-1" }
-  }
-  mock_data "aws_eks_addon_version" {
-    defaults = { version = "v1.0.0-eksbuild.1" }
-  }
-  mock_resource "aws_eks_cluster" {
-    defaults = {
-      arn                   = "arn:aws:eks:eu-central-1:123456789012:cluster/demo"
-      endpoint              = "https://ABCD.gr7.eu-central-1.eks.amazonaws.com"
-      certificate_authority = [{ data = "Q0E=" }]
-      identity              = [{ oidc = [{ issuer = "https://oidc.eks.eu-central-1.amazonaws.com/id/ABCD" }] }]
-    }
-  }
-  mock_resource "aws_iam_role" {
-    defaults = { arn = "arn:aws:iam::123456789012:role/Mocked" }
-  }
-  mock_resource "aws_iam_policy" {
-    defaults = { arn = "arn:aws:iam::123456789012:policy/Mocked" }
-  }
-  mock_resource "aws_iam_openid_connect_provider" {
-    defaults = { arn = "arn:aws:iam::123456789012:oidc-provider/oidc.eks.eu-central-1.amazonaws.com/id/ABCD" }
-  }
-  mock_resource "aws_kms_key" {
-    defaults = { arn = "arn:aws:kms:eu-central-1:123456789012:key/11111111-2222-3333-4444-555555555555" }
-  }
-  mock_resource "aws_sqs_queue" {
-    defaults = { arn = "arn:aws:sqs:eu-central-1:123456789012:Karpenter-demo" }
-  }
-  mock_resource "aws_cloudwatch_event_rule" {
-    defaults = { arn = "arn:aws:events:eu-central-1:123456789012:rule/Mocked" }
-  }
-}
+// usageMocks is a test that begins with mocks of all providers of the configuration.
+const usageMocks = "eks-v1/tests/eks_v1.tftest.hcl"
 
-mock_provider "helm" {}
-
+// usageRun plans the configuration.
+const usageRun = `
 run "usage" {
   command = plan
 
@@ -76,6 +37,11 @@ func (w *workspace) checkUsage(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	test, err := os.ReadFile(filepath.Join(w.copied, usageMocks))
+	if err != nil {
+		return "", fmt.Errorf("reading the mocks: %w", err)
+	}
+	mocks, _, _ := strings.Cut(string(test), "\nvariables {")
 	dir := filepath.Join(w.dir, "usage")
 	if err := os.MkdirAll(filepath.Join(dir, "tests"), 0o755); err != nil {
 		return "", fmt.Errorf("creating the configuration: %w", err)
@@ -83,7 +49,7 @@ func (w *workspace) checkUsage(ctx context.Context) (string, error) {
 	if err := os.Symlink(w.copied, filepath.Join(dir, "modules")); err != nil {
 		return "", fmt.Errorf("creating the configuration: %w", err)
 	}
-	for name, content := range map[string]string{"main.tf": text, "karpenter-values.yaml": "replicas: 2\n", "tests/usage.tftest.hcl": usageTest} {
+	for name, content := range map[string]string{"main.tf": text, "karpenter-values.yaml": "replicas: 2\n", "tests/usage.tftest.hcl": mocks + usageRun} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
 			return "", fmt.Errorf("writing the configuration: %w", err)
 		}
