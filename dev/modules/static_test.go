@@ -52,65 +52,6 @@ func write(t *testing.T, dir string, files map[string]string) {
 	}
 }
 
-func TestFindModules_returnsDirectoriesWithTerraformFilesExceptExamplesAndTests(t *testing.T) {
-	dir := t.TempDir()
-	write(t, dir, map[string]string{
-		"network/main.tf": "", "network/examples/basic/main.tf": "", "network/tests/setup/main.tf": "",
-		"local/cluster/main.tf": "", "docs/a.md": "", "network/.terraform/modules/x/main.tf": "",
-	})
-	modules, err := findModules(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, m := range modules {
-		names = append(names, m.name)
-	}
-	if len(names) != 2 || names[0] != "local/cluster" || names[1] != "network" {
-		t.Errorf("found %q", names)
-	}
-	if chosen, err := choose(modules, []string{"network"}); err != nil || len(chosen) != 1 || chosen[0].name != "network" {
-		t.Errorf("chose %v (%v)", chosen, err)
-	}
-	if _, err := choose(modules, []string{"networks"}); err == nil {
-		t.Error("chose a module that does not exist")
-	}
-	if _, err := findModules(filepath.Join(dir, "docs")); err == nil {
-		t.Error("found modules where there are none")
-	}
-}
-
-func TestCheckProviders_reportsADifference(t *testing.T) {
-	dir := t.TempDir()
-	requires := func(version string) string {
-		return "aws = {\n  source  = \"hashicorp/aws\"\n  version = \"" + version + "\"\n}\n"
-	}
-	write(t, dir, map[string]string{"a/versions.tf": requires(">= 6.9"), "b/versions.tf": requires(">= 6.9"), "local/main.tf": ""})
-	if err := checkProviders(dir); err != nil {
-		t.Error(err)
-	}
-	write(t, dir, map[string]string{"b/examples/one/main.tf": requires(">= 6.0")})
-	if err := checkProviders(dir); err == nil {
-		t.Error("two versions were accepted")
-	}
-}
-
-func TestCheckShared_reportsADifference(t *testing.T) {
-	dir := t.TempDir()
-	files := map[string]string{}
-	for _, shared := range sharedFiles {
-		files[shared.from+"/"+shared.file], files[shared.to+"/"+shared.file] = "same", "same"
-	}
-	write(t, dir, files)
-	if _, err := checkShared(dir); err != nil {
-		t.Errorf("equal files differ: %v", err)
-	}
-	write(t, dir, map[string]string{sharedFiles[0].to + "/" + sharedFiles[0].file: "other"})
-	if _, err := checkShared(dir); err == nil {
-		t.Error("different files are equal")
-	}
-}
-
 // An input that a root module does not pass on would be accepted without effect.
 func TestEKS_passesEveryInputToItsModules(t *testing.T) {
 	tests := []struct {
