@@ -55,8 +55,7 @@ func (w *Workdir) placeModule(ctx context.Context, request *terraform.Request) (
 	if err := placed.writer.AddRoot(placed.root); err != nil {
 		return nil, fmt.Errorf("archiving the module: %w", err)
 	}
-	_, err = placed.writer.AddTree(w.moduleDir(), archive.PackageDir)
-	return placed, err
+	return placed, placed.writer.AddTree(w.moduleDir(), archive.PackageDir)
 }
 
 // restoreContent places the pinned content of a module into its empty directory. It
@@ -95,7 +94,7 @@ func (w *Workdir) recordContent(request *terraform.Request, placed *placedModule
 		return nil, err
 	}
 	if nested {
-		if _, err := placed.writer.AddTree(modules, archive.ModulesDir); err != nil {
+		if err := placed.writer.AddTree(modules, archive.ModulesDir); err != nil {
 			return nil, err
 		}
 	}

@@ -57,9 +57,8 @@ func (c *Writer) AddRoot(root string) error {
 	return c.addFile(&tar.Header{Name: rootEntry, Mode: 0o600}, []byte(filepath.ToSlash(root)))
 }
 
-// AddTree adds a directory. It returns how many files it added.
-func (c *Writer) AddTree(from, to string) (int, error) {
-	count := 0
+// AddTree adds a directory.
+func (c *Writer) AddTree(from, to string) error {
 	err := filepath.WalkDir(from, func(name string, entry os.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -75,36 +74,32 @@ func (c *Writer) AddTree(from, to string) (int, error) {
 		case entry.IsDir():
 			return nil
 		case entry.Type()&os.ModeSymlink != 0:
-			return c.addLink(name, target, &count)
+			return c.addLink(name, target)
 		case !entry.Type().IsRegular():
 			return nil
 		}
-		count++
 		return c.addContent(name, target)
 	})
 	if err != nil {
-		return 0, fmt.Errorf("archiving the module: %w", err)
+		return fmt.Errorf("archiving the module: %w", err)
 	}
-	return count, nil
+	return nil
 }
 
 // addLink adds a symbolic link. The tool links to a module in a local directory, whose
 // content is added instead.
-func (c *Writer) addLink(name, target string, count *int) error {
+func (c *Writer) addLink(name, target string) error {
 	if info, err := os.Stat(name); err == nil && info.IsDir() && path.Dir(target) == ModulesDir {
 		resolved, err := filepath.EvalSymlinks(name)
 		if err != nil {
 			return err
 		}
-		added, err := c.AddTree(resolved, target)
-		*count += added
-		return err
+		return c.AddTree(resolved, target)
 	}
 	destination, err := os.Readlink(name)
 	if err != nil {
 		return err
 	}
-	*count++
 	header := &tar.Header{Typeflag: tar.TypeSymlink, Name: target, Linkname: destination}
 	c.sums = append(c.sums, sumOf(header, nil))
 	return c.tar.WriteHeader(header)
