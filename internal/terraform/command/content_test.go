@@ -143,7 +143,7 @@ func TestPrepare_keepsNoArchiveOfImmutableContent(t *testing.T) {
 			request.Module.Refetch = true
 			session, err = Prepare(context.Background(), w, request)
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(session.InitRan).To(BeFalse(), "nothing can have changed")
+			g.Expect(session.initRan).To(BeFalse(), "nothing can have changed")
 		})
 	}
 }

@@ -103,7 +103,7 @@ func Prepare(ctx context.Context, w *Workdir, request *terraform.Request) (*Sess
 	if !previous.fits(key, filepath.Join(w.Dir, previous.Root), request) || request.Module.Refetch && previous.mayChange() {
 		return w.prepareCold(ctx, request, key, previous)
 	}
-	return w.finish(request, previous, nil)
+	return w.finish(request, previous, false)
 }
 
 // prepareCold replaces the module, from the shared cache if possible.
@@ -124,7 +124,7 @@ func (w *Workdir) prepareCold(ctx context.Context, request *terraform.Request, k
 			if found, err := w.fromTemplate(key, request); err != nil {
 				return nil, err
 			} else if found != nil {
-				return w.finish(request, *found, nil)
+				return w.finish(request, *found, false)
 			}
 		}
 	}
@@ -147,7 +147,7 @@ func (w *Workdir) prepareCold(ctx context.Context, request *terraform.Request, k
 			return nil, err
 		}
 	}
-	return w.finish(request, prepared, session)
+	return w.finish(request, prepared, true)
 }
 
 // initialise runs the init of a new module.
@@ -178,13 +178,12 @@ func (w *Workdir) initialise(ctx context.Context, request *terraform.Request, ro
 	if err := session.Init(ctx, InitOptions{Args: initArgs(request), Backend: !isLocal}); err != nil {
 		return nil, err
 	}
-	session.InitRan, session.InitReason = true, "new or changed module"
 	return session, nil
 }
 
 // finish writes the files that are specific to this workspace and marks the
 // directory as prepared.
-func (w *Workdir) finish(request *terraform.Request, prepared marker, initialised *Session) (*Session, error) {
+func (w *Workdir) finish(request *terraform.Request, prepared marker, initialised bool) (*Session, error) {
 	root := filepath.Join(w.Dir, prepared.Root)
 	if err := w.place(request, root, prepared); err != nil {
 		return nil, err
@@ -194,8 +193,8 @@ func (w *Workdir) finish(request *terraform.Request, prepared marker, initialise
 		return nil, err
 	}
 	session.product, session.ownLock, session.Content = prepared.Product, prepared.OwnLock, prepared.Content
-	if initialised != nil {
-		session.InitRan, session.InitReason = true, initialised.InitReason
+	session.initRan = initialised
+	if initialised {
 		// The modules are fetched. Code of them may wait for the credentials of another
 		// download.
 		session.auth = nil

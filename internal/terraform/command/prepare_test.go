@@ -57,7 +57,7 @@ func TestPrepare_initialisesOnlyAfterChanges(t *testing.T) {
 		step.change(request)
 		session, err := Prepare(ctx, step.w, request)
 		g.Expect(err).NotTo(HaveOccurred(), step.name)
-		g.Expect(session.InitRan).To(Equal(step.initRan), step.name)
+		g.Expect(session.initRan).To(Equal(step.initRan), step.name)
 		_, err = session.Plan(ctx, PlanOptions{})
 		g.Expect(err).NotTo(HaveOccurred(), step.name)
 	}
@@ -128,21 +128,21 @@ func TestPrepare_fetchesRemoteModules(t *testing.T) {
 				w, _ := workdir(t, tool)
 				w.Cache = cache
 				session, applied := apply(t, w, request)
-				g.Expect(session.InitRan).To(BeTrue())
+				g.Expect(session.initRan).To(BeTrue())
 				g.Expect(string(applied.Outputs["n"].Value)).To(Equal(`"neighbour"`))
 				g.Expect(string(applied.Outputs["v"].Value)).To(Equal(`"from the request"`), "a value of the request overrides that of the module's file")
 				g.Expect(string(applied.Outputs["w"].Value)).To(Equal(`"from the file"`))
 
 				request.Variables = nil
 				session, applied = apply(t, w, request)
-				g.Expect(session.InitRan).To(BeFalse())
+				g.Expect(session.initRan).To(BeFalse())
 				g.Expect(string(applied.Outputs["v"].Value)).To(Equal(`"from the file"`))
 
 				other, _ := workdir(t, tool)
 				other.Dir += "-other"
 				other.Cache = cache
 				session, applied = apply(t, other, request)
-				g.Expect(session.InitRan).To(Equal(!test.shared))
+				g.Expect(session.initRan).To(Equal(!test.shared))
 				g.Expect(string(applied.Outputs["v"].Value)).To(Equal(`"from the file"`))
 			})
 		}

@@ -25,13 +25,12 @@ import (
 // use.
 type Session struct {
 	executor
-	// InitRan is set if an init was necessary. InitReason is the reason.
-	InitRan    bool
-	InitReason string
 	// Content is the fetched content of the module, or nil if nothing was fetched.
 	Content *terraform.ModuleContent
 
 	backend terraform.Backend
+	// initRan is set if an init was necessary.
+	initRan bool
 	// ownLock is set if the dependency lock file is a part of the module.
 	ownLock bool
 	// noLock is set if commands do not lock the state.
@@ -341,13 +340,6 @@ func (s *Session) ready(ctx context.Context, run func() error) error {
 	if err := reinit(ctx, failure.needsBackend); err != nil {
 		return err
 	}
-	s.InitRan, s.InitReason = true, initReason(failure)
+	s.initRan = true
 	return run()
-}
-
-func initReason(failure *Failure) string {
-	if failure.needsBackend {
-		return "the backend configuration changed"
-	}
-	return "modules or providers were missing"
 }

@@ -43,7 +43,7 @@ func TestSession_plansAppliesAndDestroys(t *testing.T) {
 
 		session, err := Prepare(ctx, w, request)
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(session.InitRan).To(BeTrue())
+		g.Expect(session.initRan).To(BeTrue())
 
 		plan, err := session.Plan(ctx, PlanOptions{Out: w.PlanFile()})
 		g.Expect(err).NotTo(HaveOccurred())

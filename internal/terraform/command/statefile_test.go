@@ -39,7 +39,7 @@ func TestStateFile_requiresNoInitOfItsOwn(t *testing.T) {
 			w.Cache = cache
 
 			session, result := apply(t, w, request)
-			g.Expect(session.InitRan).To(Equal(i == 0), "only the first workspace of a module runs an init")
+			g.Expect(session.initRan).To(Equal(i == 0), "only the first workspace of a module runs an init")
 			g.Expect(result.Resources).To(Equal(1))
 			state := parsed(g, session)
 			g.Expect(string(state.Outputs["a"].Value)).To(Equal(`"in the state"`))
@@ -47,13 +47,13 @@ func TestStateFile_requiresNoInitOfItsOwn(t *testing.T) {
 			// Destroying the same workspace needs no init either.
 			session, err := Prepare(context.Background(), w, request)
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(session.InitRan).To(BeFalse())
+			g.Expect(session.initRan).To(BeFalse())
 			plan, err := session.Plan(context.Background(), PlanOptions{Out: w.PlanFile(), Destroy: true})
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(plan.Summary.Destroy).To(Equal(1))
 			_, err = session.Apply(context.Background(), w.PlanFile(), nil)
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(session.InitRan).To(BeFalse())
+			g.Expect(session.initRan).To(BeFalse())
 			g.Expect(parsed(g, session).Serial).To(BeNumerically(">", state.Serial))
 			g.Expect(parsed(g, session).Lineage).To(Equal(state.Lineage))
 		}
@@ -100,13 +100,12 @@ func TestStateFile_initialisesIfTheRecordDoesNotMatch(t *testing.T) {
 		w, log := workdir(t, tool)
 		session, err := Prepare(ctx, w, kubernetesRequest(`resource "terraform_data" "a" {}`))
 		g.Expect(err).NotTo(HaveOccurred())
-		session.InitRan = false
+		session.initRan = false
 		record := `{"version":3,"backend":{"type":"local","config":{"path":"elsewhere.tfstate"},"hash":1}}`
 		g.Expect(writeFile(filepath.Join(session.Root, backendRecord), []byte(record))).To(Succeed())
 		_, err = session.Plan(ctx, PlanOptions{Out: w.PlanFile()})
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(session.InitRan).To(BeTrue())
-		g.Expect(session.InitReason).To(Equal("the backend configuration changed"))
+		g.Expect(session.initRan).To(BeTrue())
 		g.Expect(log.String()).To(ContainSubstring("is outdated, initialising it"))
 		_, err = session.Apply(ctx, w.PlanFile(), nil)
 		g.Expect(err).NotTo(HaveOccurred())
