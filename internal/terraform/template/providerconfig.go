@@ -2,6 +2,7 @@ package template
 
 import (
 	"fmt"
+	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/zclconf/go-cty/cty"
@@ -47,25 +48,27 @@ const MinPassphraseLength = 16
 
 func (r *resolver) encryption(request *terraform.Request) error {
 	e := r.ProviderConfig.Spec.StateEncryption
-	switch {
-	case e == nil:
+	if e == nil {
 		return nil
+	}
+	field, ref := "stateEncryption.passphraseSecretRef", e.PassphraseSecretRef
+	if e.ConfigurationSecretRef != nil {
+		field, ref = "stateEncryption.configurationSecretRef", e.ConfigurationSecretRef
+	}
+	text, err := r.key(field, keyRef{ref, true})
+	switch {
+	case err != nil:
+		return err
+	case !utf8.Valid(text):
+		// JSON would replace the bytes of a random key, and with them the key.
+		return problem(infrav1.InvalidVariableReason, "%s: the value is not valid UTF-8: encode a random key, for example with base64", field)
 	case e.ConfigurationSecretRef != nil:
-		text, err := r.key("stateEncryption.configurationSecretRef", keyRef{e.ConfigurationSecretRef, true})
-		if err != nil {
-			return err
-		}
 		request.Encryption = string(text)
 		return nil
+	case len(text) < MinPassphraseLength:
+		return problem(infrav1.InvalidVariableReason, "%s: the passphrase is shorter than %d characters", field, MinPassphraseLength)
 	}
-	passphrase, err := r.key("stateEncryption.passphraseSecretRef", keyRef{e.PassphraseSecretRef, true})
-	if err != nil {
-		return err
-	}
-	if len(passphrase) < MinPassphraseLength {
-		return problem(infrav1.InvalidVariableReason, "stateEncryption.passphraseSecretRef: the passphrase is shorter than %d characters", MinPassphraseLength)
-	}
-	request.Encryption = encryptionConfig(string(passphrase))
+	request.Encryption = encryptionConfig(string(text))
 	return nil
 }
 

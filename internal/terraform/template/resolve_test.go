@@ -389,6 +389,7 @@ func TestResolve_encryption(t *testing.T) {
 	g.Expect(configured.Request.Encryption).To(Equal("the whole configuration"))
 
 	t.Run("too short", rejection{"", encryptedWith("s3cr3t"), infrav1.InvalidVariableReason, []string{"stateEncryption.passphraseSecretRef", "16"}}.run)
+	t.Run("random bytes", rejection{"", encryptedWith(strings.Repeat("\xff", 32)), infrav1.InvalidVariableReason, []string{"stateEncryption.passphraseSecretRef", "UTF-8", "base64"}}.run)
 }
 
 // The name of the Secret decides what reads it: a workspace must not write the state or
