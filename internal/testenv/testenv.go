@@ -180,44 +180,7 @@ func (e *Environment) start(o *options) error {
 	if err != nil {
 		return err
 	}
-	stop, err := KillAtEnd(e.Dir)
-	if err != nil {
-		return err
-	}
-	e.stops = append(e.stops, stop)
-	e.api = &envtest.Environment{
-		Scheme:                   e.Scheme,
-		BinaryAssetsDirectory:    assets,
-		CRDDirectoryPaths:        []string{filepath.Join(root, "config", "crd", "bases")},
-		ErrorIfCRDPathMissing:    true,
-		ControlPlaneStartTimeout: 2 * time.Minute,
-		ControlPlaneStopTimeout:  time.Minute,
-	}
-	if e.api.ControlPlane.GetAPIServer().Path, err = e.withCollector(assets, "kube-apiserver"); err != nil {
-		return err
-	}
-	e.api.ControlPlane.Etcd = &envtest.Etcd{DataDir: filepath.Join(e.Dir, "data")}
-	if e.api.ControlPlane.Etcd.Path, err = e.withCollector(assets, "etcd"); err != nil {
-		return err
-	}
-	if o.crds != nil {
-		e.api.CRDDirectoryPaths = nil
-		if *o.crds != "" {
-			e.api.CRDDirectoryPaths = []string{*o.crds}
-		}
-	}
-	if o.webhooks {
-		e.api.WebhookInstallOptions.Paths = []string{filepath.Join(root, "config", "webhook", "manifests.yaml")}
-	}
-	if o.serviceAccounts {
-		e.api.ControlPlane.GetAPIServer().Configure().Disable("disable-admission-plugins")
-	}
-	if o.node {
-		if err := e.prepareNode(root); err != nil {
-			return err
-		}
-	}
-	if err := e.audit(); err != nil {
+	if err := e.configure(o, root, assets); err != nil {
 		return err
 	}
 	// A failed start may have started etcd.
@@ -257,6 +220,48 @@ func (e *Environment) start(o *options) error {
 		}
 	}
 	return nil
+}
+
+// configure sets the programs and the flags of the API server.
+func (e *Environment) configure(o *options, root, assets string) error {
+	stop, err := KillAtEnd(e.Dir)
+	if err != nil {
+		return err
+	}
+	e.stops = append(e.stops, stop)
+	e.api = &envtest.Environment{
+		Scheme:                   e.Scheme,
+		BinaryAssetsDirectory:    assets,
+		CRDDirectoryPaths:        []string{filepath.Join(root, "config", "crd", "bases")},
+		ErrorIfCRDPathMissing:    true,
+		ControlPlaneStartTimeout: 2 * time.Minute,
+		ControlPlaneStopTimeout:  time.Minute,
+	}
+	if e.api.ControlPlane.GetAPIServer().Path, err = e.withCollector(assets, "kube-apiserver"); err != nil {
+		return err
+	}
+	e.api.ControlPlane.Etcd = &envtest.Etcd{DataDir: filepath.Join(e.Dir, "data")}
+	if e.api.ControlPlane.Etcd.Path, err = e.withCollector(assets, "etcd"); err != nil {
+		return err
+	}
+	if o.crds != nil {
+		e.api.CRDDirectoryPaths = nil
+		if *o.crds != "" {
+			e.api.CRDDirectoryPaths = []string{*o.crds}
+		}
+	}
+	if o.webhooks {
+		e.api.WebhookInstallOptions.Paths = []string{filepath.Join(root, "config", "webhook", "manifests.yaml")}
+	}
+	if o.serviceAccounts {
+		e.api.ControlPlane.GetAPIServer().Configure().Disable("disable-admission-plugins")
+	}
+	if o.node {
+		if err := e.prepareNode(root); err != nil {
+			return err
+		}
+	}
+	return e.audit()
 }
 
 func (e *Environment) startManager(o *options) error {

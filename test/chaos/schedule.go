@@ -118,8 +118,15 @@ const (
 // partFaults returns the possible faults of parts.
 func (f form) partFaults() []weightedFault {
 	faults := []weightedFault{
-		{killManager, 4}, {stopManager, 2}, {slowAPIServer, 2}, {slowEtcd, 1}, {useCPU, 2}, {fillDisk, 1}, {expireProvider, 1},
-		{killLeader, 2}, {stopLeader, 2},
+		{killManager, 4},
+		{stopManager, 2},
+		{slowAPIServer, 2},
+		{slowEtcd, 1},
+		{useCPU, 2},
+		{fillDisk, 1},
+		{expireProvider, 1},
+		{killLeader, 2},
+		{stopLeader, 2},
 	}
 	if f.backend != backendKubernetes {
 		faults = append(faults, weightedFault{expireBackend, 2})

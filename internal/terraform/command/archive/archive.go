@@ -20,9 +20,9 @@ import (
 )
 
 const (
-	// PackageDir and ModulesDir are the directories of an archive: the fetched package
-	// of the root module, and the modules that the init fetched.
+	// PackageDir is the directory of an archive with the fetched package of the root module.
 	PackageDir = "package"
+	// ModulesDir is the directory of an archive with the modules that the init fetched.
 	ModulesDir = "modules"
 	// rootEntry is the entry of an archive with the path of the root module in its
 	// package.
