@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
@@ -147,4 +148,26 @@ func HasProblemOrRecovers(previous, current metav1.Condition) bool {
 // now.
 func IsNotInitiallyTrue(previous, current metav1.Condition) bool {
 	return previous.Status != "" || current.Status != metav1.ConditionTrue
+}
+
+// transition is a condition whose status or reason changed.
+type transition struct {
+	previous, current metav1.Condition
+}
+
+// transitions returns the differences between two sets of conditions, in the
+// order of the newer one. The previous value of a new condition has only its
+// type.
+func transitions(before, after []metav1.Condition) []transition {
+	var changed []transition
+	for _, current := range after {
+		previous := meta.FindStatusCondition(before, current.Type)
+		if previous == nil {
+			previous = &metav1.Condition{Type: current.Type}
+		}
+		if previous.Status != current.Status || previous.Reason != current.Reason {
+			changed = append(changed, transition{previous: *previous, current: current})
+		}
+	}
+	return changed
 }

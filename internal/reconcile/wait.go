@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -21,4 +22,16 @@ func WaitIfNotFound(err error, reason, object, hint string) error {
 		return fmt.Errorf("reading %s: %w", object, err)
 	}
 	return nil
+}
+
+// Backoff returns the wait before the next retry after a number of retries in a row:
+// the minimum, doubled for each of them, and at most the maximum.
+func Backoff(minimum, maximum time.Duration, retries int32) time.Duration {
+	wait := minimum
+	for range retries {
+		if wait *= 2; wait >= maximum {
+			return maximum
+		}
+	}
+	return min(wait, maximum)
 }
