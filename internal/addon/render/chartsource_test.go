@@ -59,8 +59,7 @@ func TestChartSource_hasTheSecretsOfAnOCIRegistry(t *testing.T) {
 	addon.Spec.Helm.Chart.ProxySecretRef = &infrav1.LocalReference{Name: "proxy"}
 	in := input(addon, nil)
 	in.ChartSecrets = secrets
-	r, err := Render(in)
-	g.Expect(err).NotTo(HaveOccurred())
+	r := rendered(g, in)
 	all := byName(g, r)
 	g.Expect(all["OCIRepository karpenter"].Object["spec"]).To(And(
 		HaveKeyWithValue("secretRef", map[string]any{"name": "karpenter-chart-pull"}),
@@ -82,8 +81,7 @@ func TestChartSource_hasTheSecretsOfAHelmRepository(t *testing.T) {
 	secrets["ca"] = map[string][]byte{"tls.crt": []byte(certificate), "tls.key": []byte("key")}
 	in := input(addon, nil)
 	in.ChartSecrets = secrets
-	r, err := Render(in)
-	g.Expect(err).NotTo(HaveOccurred())
+	r := rendered(g, in)
 	all := byName(g, r)
 	g.Expect(all["HelmRepository karpenter"].Object["spec"]).To(And(
 		HaveKeyWithValue("secretRef", map[string]any{"name": "karpenter-chart-login"}),
@@ -102,8 +100,7 @@ func TestChartSource_isReconciledWhenASecretChanges(t *testing.T) {
 		secrets["registry"]["password"] = []byte(password)
 		in := input(addon, nil)
 		in.ChartSecrets = secrets
-		r, err := Render(in)
-		g.Expect(err).NotTo(HaveOccurred())
+		r := rendered(g, in)
 		all := byName(g, r)
 		return all["HelmRepository karpenter"].GetAnnotations()[fluxRequestedAt], all["HelmRelease karpenter"].GetAnnotations()[fluxRequestedAt]
 	}
@@ -125,6 +122,8 @@ func TestChartSource_hasTheProviderOfTheRegistry(t *testing.T) {
 	}{
 		"public":                      {repository: "oci://public.ecr.aws/karpenter"},
 		"private registry of AWS":     {repository: ecr, want: "aws"},
+		"of AWS in China":             {repository: "oci://123456789012.dkr.ecr.cn-north-1.amazonaws.com.cn", want: "aws"},
+		"a name that begins like it":  {repository: "oci://123456789012.dkr.ecr.eu-central-1.amazonaws.com.example.com/x"},
 		"another name of the same":    {repository: "oci://registry.example.com/charts", provider: "aws", want: "aws"},
 		"another cloud":               {repository: "oci://example.azurecr.io/charts", provider: "azure", want: "azure"},
 		"generic overrides":           {repository: ecr, provider: "generic", want: "generic"},
@@ -139,8 +138,7 @@ func TestChartSource_hasTheProviderOfTheRegistry(t *testing.T) {
 			}
 			in := input(addon, nil)
 			in.ChartSecrets = secrets
-			r, err := Render(in)
-			g.Expect(err).NotTo(HaveOccurred())
+			r := rendered(g, in)
 			spec := byName(g, r)["OCIRepository karpenter"].Object["spec"].(map[string]any)
 			if test.want == nil {
 				g.Expect(spec).NotTo(HaveKey("provider"))

@@ -18,8 +18,7 @@ import (
 func releaseSpec(t *testing.T, addon *addonsv1.CAPTAddon) (map[string]any, map[string]*unstructured.Unstructured) {
 	t.Helper()
 	g := NewWithT(t)
-	r, err := Render(input(addon, map[string]string{"cluster_name": "a", "role": "b"}))
-	g.Expect(err).NotTo(HaveOccurred())
+	r := rendered(g, input(addon, map[string]string{"cluster_name": "a", "role": "b"}))
 	all := objects(g, r)
 	spec, found, err := unstructured.NestedMap(all["HelmRelease"].Object, "spec")
 	g.Expect(err).NotTo(HaveOccurred())
@@ -192,8 +191,7 @@ func TestRelease_resetsFailuresFromTheSecondRoundOn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			r, err := Render(test.in)
-			g.Expect(err).NotTo(HaveOccurred())
+			r := rendered(g, test.in)
 			annotations := objects(g, r)["HelmRelease"].GetAnnotations()
 			g.Expect(annotations).To(HaveKeyWithValue("reconcile.fluxcd.io/requestedAt", r.Release.Token))
 			if test.resets {

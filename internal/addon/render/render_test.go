@@ -43,6 +43,13 @@ func input(addon *addonsv1.CAPTAddon, connection map[string]string) Input {
 	return in
 }
 
+// rendered renders an add-on that is valid.
+func rendered(g Gomega, in Input) *Rendered {
+	r, err := Render(in)
+	g.Expect(err).NotTo(HaveOccurred())
+	return r
+}
+
 func objects(g Gomega, r *Rendered) map[string]*unstructured.Unstructured {
 	found := map[string]*unstructured.Unstructured{}
 	for _, text := range r.Data {
@@ -58,8 +65,7 @@ func objects(g Gomega, r *Rendered) map[string]*unstructured.Unstructured {
 func TestRender_rendersAHelmRelease(t *testing.T) {
 	g := NewWithT(t)
 	hard := "a,b=\"{c}\"\nnull"
-	r, err := Render(input(karpenter(), map[string]string{"cluster_name": hard, "role": "arn:aws:iam::1:role/k", "unused": "secret"}))
-	g.Expect(err).NotTo(HaveOccurred())
+	r := rendered(g, input(karpenter(), map[string]string{"cluster_name": hard, "role": "arn:aws:iam::1:role/k", "unused": "secret"}))
 	all := objects(g, r)
 	g.Expect(all).To(HaveLen(4))
 	g.Expect(all).To(HaveKey("Namespace"))
@@ -86,45 +92,12 @@ func TestRender_rendersAHelmRelease(t *testing.T) {
 	}
 }
 
-func TestRender_supportsHelmRepositories(t *testing.T) {
-	g := NewWithT(t)
-	addon := karpenter()
-	addon.Spec.Helm.Chart.Repository = "http://127.0.0.1:8080"
-	addon.Spec.Helm.Namespace = "kube-system"
-	r, err := Render(input(addon, map[string]string{"cluster_name": "a", "role": "b"}))
-	g.Expect(err).NotTo(HaveOccurred())
-	all := objects(g, r)
-	g.Expect(all).To(HaveKey("HelmRepository"))
-	g.Expect(all).NotTo(HaveKey("Namespace"), "kube-system does not belong to the add-on")
-	version, _, _ := unstructured.NestedString(all["HelmRelease"].Object, "spec", "chart", "spec", "version")
-	g.Expect(version).To(Equal("1.14.1"))
-}
-
-func TestRender_signsInToPrivateRegistriesOfAWS(t *testing.T) {
-	for repository, want := range map[string]string{
-		"oci://public.ecr.aws/karpenter":                                      "",
-		"oci://123456789012.dkr.ecr.eu-central-1.amazonaws.com/ecr/karpenter": "aws",
-		"oci://123456789012.dkr.ecr.cn-north-1.amazonaws.com.cn":              "aws",
-		"oci://123456789012.dkr.ecr.eu-central-1.amazonaws.com.example.com/x": "",
-	} {
-		g := NewWithT(t)
-		addon := karpenter()
-		addon.Spec.Helm.Chart.Repository = repository
-		r, err := Render(input(addon, map[string]string{"cluster_name": "a", "role": "b"}))
-		g.Expect(err).NotTo(HaveOccurred())
-		provider, _, _ := unstructured.NestedString(objects(g, r)["OCIRepository"].Object, "spec", "provider")
-		g.Expect(provider).To(Equal(want), repository)
-	}
-}
-
 // Flux records the token of the rendering that it reconciled.
 func TestRender_changesTheTokenWithEachInput(t *testing.T) {
 	g := NewWithT(t)
 	values := map[string]string{"cluster_name": "a", "role": "b"}
-	base, err := Render(input(karpenter(), values))
-	g.Expect(err).NotTo(HaveOccurred())
-	same, err := Render(input(karpenter(), values))
-	g.Expect(err).NotTo(HaveOccurred())
+	base := rendered(g, input(karpenter(), values))
+	same := rendered(g, input(karpenter(), values))
 	g.Expect(same.Hash).To(Equal(base.Hash))
 	g.Expect(same.Release.Token).To(Equal(base.Release.Token))
 
@@ -138,8 +111,7 @@ func TestRender_changesTheTokenWithEachInput(t *testing.T) {
 			return input(a, values)
 		},
 	} {
-		other, err := Render(in())
-		g.Expect(err).NotTo(HaveOccurred(), name)
+		other := rendered(g, in())
 		g.Expect(other.Hash).NotTo(Equal(base.Hash), name)
 		g.Expect(other.Release.Token).NotTo(Equal(base.Release.Token), name)
 	}
@@ -177,8 +149,7 @@ func TestRender_resolvesPlaceholdersInsideStrings(t *testing.T) {
 		Manifests:  []addonsv1.ManifestSource{{Name: "m", Inline: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '${CLUSTER_NAME}'}\ndata: {tag: '${tag}', plain: '$${tag}'}\n"}},
 	}}
 	evil := "x\"}\nkind: Secret\n---\n"
-	r, err := Render(input(addon, map[string]string{"tag": evil}))
-	g.Expect(err).NotTo(HaveOccurred())
+	r := rendered(g, input(addon, map[string]string{"tag": evil}))
 	g.Expect(r.Objects).To(HaveLen(1), "a value cannot become an object")
 	data, _, _ := unstructured.NestedStringMap(objects(g, r)["ConfigMap"].Object, "data")
 	g.Expect(data).To(Equal(map[string]string{"tag": evil, "plain": "${tag}"}))
@@ -192,8 +163,7 @@ func TestRender_resolvesJSONAsTheWholeField(t *testing.T) {
 		Manifests:  []addonsv1.ManifestSource{{Name: "m", Inline: "apiVersion: v1\nkind: Thing\nmetadata: {name: a}\nspec:\n  terms: \"${json:terms}\"\n  plain: ${terms}\n"}},
 	}}
 	const terms = `[{"id":"subnet-1","max":3},{"id":"subnet-2"}]`
-	r, err := Render(input(addon, map[string]string{"terms": terms}))
-	g.Expect(err).NotTo(HaveOccurred())
+	r := rendered(g, input(addon, map[string]string{"terms": terms}))
 	g.Expect(objects(g, r)["Thing"].Object["spec"]).To(Equal(map[string]any{
 		"terms": []any{map[string]any{"id": "subnet-1", "max": int64(3)}, map[string]any{"id": "subnet-2"}}, "plain": terms,
 	}))
@@ -280,8 +250,7 @@ func TestRender_readsReferencedManifestsAsTheyAre(t *testing.T) {
 		"b": []byte("apiVersion: v1\nkind: Secret\nmetadata: {name: b}\nstringData: {a: b}\n"),
 		"a": []byte("apiVersion: v1\nkind: Secret\nmetadata: {name: '${CLUSTER_NAME}', labels: {x: kept}}\ndata: {a: Yg==}\n"),
 	}}
-	r, err := Render(in)
-	g.Expect(err).NotTo(HaveOccurred())
+	r := rendered(g, in)
 	g.Expect(r.Data).To(HaveLen(1), "a source without objects has no text")
 	g.Expect(r.Data).To(HaveKey("m00-set.yaml"))
 	literal, other := identity("", "v1", "Secret", "", "${CLUSTER_NAME}"), identity("", "v1", "Secret", "", "b")
@@ -292,7 +261,7 @@ func TestRender_readsReferencedManifestsAsTheyAre(t *testing.T) {
 	g.Expect(string(r.Data["m00-set.yaml"])).To(ContainSubstring("x: kept"), "labels are kept")
 
 	in.Sources["set"]["c"] = []byte("hunter2: [")
-	_, err = Render(in)
+	_, err := Render(in)
 	g.Expect(err).To(MatchError("InvalidManifest: Add-on mine: manifests set, key c: document 1: the YAML is invalid, see line 1"))
 }
 
@@ -300,8 +269,7 @@ func TestRender_prefersTheObjectsOfManifests(t *testing.T) {
 	g := NewWithT(t)
 	addon := karpenter()
 	addon.Spec.Manifests = []addonsv1.ManifestSource{{Name: "m", Inline: "apiVersion: v1\nkind: Namespace\nmetadata: {name: karpenter, labels: {own: 'yes'}}\n"}}
-	r, err := Render(input(addon, map[string]string{"cluster_name": "a", "role": "b"}))
-	g.Expect(err).NotTo(HaveOccurred())
+	r := rendered(g, input(addon, map[string]string{"cluster_name": "a", "role": "b"}))
 	g.Expect(r.Objects).To(HaveLen(4), "one Namespace")
 	g.Expect(objects(g, r)["Namespace"].GetLabels()).To(HaveKeyWithValue("own", "yes"))
 }
