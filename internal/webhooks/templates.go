@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"reflect"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -15,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/kubernetes/object"
 )
 
 // defaults sets the defaults of a kind.
@@ -73,7 +73,7 @@ func immutableTemplate[T client.Object](content func(T) any) func(context.Contex
 		if req, err := admission.RequestFromContext(ctx); err == nil && topology.IsDryRunRequest(req, after) {
 			return nil
 		}
-		kind := reflect.TypeFor[T]().Elem().Name()
+		kind := object.Kind(after)
 		return field.ErrorList{field.Forbidden(field.NewPath("spec", "template"), fmt.Sprintf(
 			"the template of a %s cannot be changed: create a new %s with another name and reference it", kind, kind))}
 	}

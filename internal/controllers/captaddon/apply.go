@@ -9,13 +9,13 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	clusteraddonsv1 "sigs.k8s.io/cluster-api/api/addons/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	"github.com/appthrust/capt/internal/addon/render"
+	"github.com/appthrust/capt/internal/kubernetes/object"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
@@ -37,12 +37,12 @@ func (r *Reconciler) request(ctx context.Context, s *scope, in *installation, ro
 	}
 	secret := render.Secret(s.addon, in.name, rendered, round, s.now)
 	maps.Copy(secret.Annotations, annotations)
-	if err := r.apply(ctx, secret); err != nil {
+	if err := object.Apply(ctx, r.Client, secret, fieldManager); err != nil {
 		return err
 	}
 	resourceSet := render.ResourceSet(s.addon, in.name)
 	if in.resourceSet == nil {
-		if err := r.apply(ctx, resourceSet); err != nil {
+		if err := object.Apply(ctx, r.Client, resourceSet, fieldManager); err != nil {
 			return err
 		}
 		in.resourceSet = resourceSet
@@ -69,20 +69,6 @@ func (r *Reconciler) labelCluster(ctx context.Context, in *installation) error {
 	metav1.SetMetaDataLabel(&labelled.ObjectMeta, addonsv1.ClusterLabel, in.name)
 	if err := r.Client.Patch(ctx, labelled, client.MergeFrom(in.cluster)); err != nil {
 		return fmt.Errorf("labelling the Cluster: %w", err)
-	}
-	return nil
-}
-
-func (r *Reconciler) apply(ctx context.Context, obj client.Object) error {
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
-	if err != nil {
-		return fmt.Errorf("encoding %s: %w", obj.GetName(), err)
-	}
-	delete(content, "status")
-	body := &unstructured.Unstructured{Object: content}
-	unstructured.RemoveNestedField(body.Object, "metadata", "creationTimestamp")
-	if err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(body), client.FieldOwner(fieldManager), client.ForceOwnership); err != nil {
-		return fmt.Errorf("applying %s %s: %w", body.GetKind(), obj.GetName(), err)
 	}
 	return nil
 }

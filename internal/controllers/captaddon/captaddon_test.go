@@ -41,6 +41,14 @@ func newCluster(name string) *clusterv1.Cluster {
 	return c
 }
 
+// textOf returns the text of an error, or an empty string if there is none.
+func textOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
 // selected returns a selected installation with rendered content.
 func selected(name string) *installation {
 	return &installation{

@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	clusteraddonsv1 "sigs.k8s.io/cluster-api/api/addons/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -29,6 +28,8 @@ import (
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/grant"
+	"github.com/appthrust/capt/internal/kubernetes/dial"
+	"github.com/appthrust/capt/internal/kubernetes/object"
 	"github.com/appthrust/capt/internal/reconcile"
 )
 
@@ -57,12 +58,6 @@ type Charts interface {
 	CheckPath(ctx context.Context, namespace string, chart addonsv1.ChartSource, targetPath string) error
 }
 
-// Hosts decides from which hosts charts may come.
-type Hosts interface {
-	// CheckName returns an error if a host is not allowed.
-	CheckName(host string) error
-}
-
 // Reconciler installs add-ons.
 type Reconciler struct {
 	Client client.Client
@@ -79,7 +74,7 @@ type Reconciler struct {
 	// Charts, if set, checks the values of Helm releases.
 	Charts Charts
 	// ChartHosts, if set, limits the hosts of charts.
-	ChartHosts Hosts
+	ChartHosts *dial.Policy
 	// WatchFilter restricts the controller to objects with the label's value.
 	WatchFilter string
 	Recorder    events.EventRecorder
@@ -123,8 +118,8 @@ func (r *Reconciler) SetupWithManager(_ context.Context, mgr ctrl.Manager, optio
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.lentToCluster), builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		Watches(&clusteraddonsv1.ClusterResourceSetBinding{}, handler.EnqueueRequestsFromMapFunc(r.addonsOfBinding)).
 		Watches(&controlplanev1.CAPTControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.addonsOfControlPlane)).
-		WatchesRawSource(source.Kind(r.Metadata, client.Object(metadata("Secret")), handler.EnqueueRequestsFromMapFunc(r.addonsOfSource))).
-		WatchesRawSource(source.Kind(r.Metadata, client.Object(metadata("ConfigMap")), handler.EnqueueRequestsFromMapFunc(r.addonsOfSource))).
+		WatchesRawSource(source.Kind(r.Metadata, client.Object(object.Metadata(secretKind)), handler.EnqueueRequestsFromMapFunc(r.addonsOfSource))).
+		WatchesRawSource(source.Kind(r.Metadata, client.Object(object.Metadata(configMapKind)), handler.EnqueueRequestsFromMapFunc(r.addonsOfSource))).
 		WatchesRawSource(r.Clusters.GetClusterSource("captaddon", r.addonsOfCluster, clustercache.WatchForProbeFailure(probeFailure))).
 		WithOptions(options).
 		Named("captaddon").
@@ -135,6 +130,8 @@ func (r *Reconciler) SetupWithManager(_ context.Context, mgr ctrl.Manager, optio
 	r.watcher = built
 	return nil
 }
+
+var secretKind, configMapKind = corev1.SchemeGroupVersion.WithKind("Secret"), corev1.SchemeGroupVersion.WithKind("ConfigMap")
 
 // frame returns the steps of the controller.
 func (r *Reconciler) frame() *reconcile.Frame[*addonsv1.CAPTAddon, scope] {
@@ -158,10 +155,4 @@ func (r *Reconciler) frame() *reconcile.Frame[*addonsv1.CAPTAddon, scope] {
 		Idle:         deleteGauges,
 		OnTransition: reconcile.Announce[*addonsv1.CAPTAddon, scope](r.Recorder, transitionEvents),
 	}
-}
-
-func metadata(kind string) *metav1.PartialObjectMetadata {
-	obj := &metav1.PartialObjectMetadata{}
-	obj.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
-	return obj
 }

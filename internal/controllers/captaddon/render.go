@@ -7,11 +7,13 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	"github.com/appthrust/capt/internal/addon/render"
+	"github.com/appthrust/capt/internal/kubernetes/object"
 	"github.com/appthrust/capt/internal/reconcile"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
@@ -163,12 +165,12 @@ func (r *Reconciler) inputVersions(ctx context.Context, s *scope, in *installati
 		string(s.addon.UID), fmt.Sprint(s.addon.Generation), s.addon.Annotations[addonsv1.TriggerAnnotation],
 		cluster.KubernetesVersion, cluster.Workspace, fmt.Sprint(render.Round(in.secret)),
 	}
-	add := func(kind, namespace, name, reason string) error {
-		obj := metadata(kind)
+	add := func(kind schema.GroupVersionKind, namespace, name, reason string) error {
+		obj := object.Metadata(kind)
 		if err := r.Metadata.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, obj); err != nil {
-			return reconcile.WaitIfNotFound(err, reason, kind+" "+name, "")
+			return reconcile.WaitIfNotFound(err, reason, kind.Kind+" "+name, "")
 		}
-		versions = append(versions, kind, name, obj.ResourceVersion)
+		versions = append(versions, kind.Kind, name, obj.ResourceVersion)
 		return nil
 	}
 	if render.NeedsConnection(s.addon) {
@@ -176,7 +178,7 @@ func (r *Reconciler) inputVersions(ctx context.Context, s *scope, in *installati
 		if err != nil {
 			return "", err
 		}
-		if err := add("Secret", s.addon.Namespace, name, addonsv1.WaitingForConnectionSecretReason); err != nil {
+		if err := add(secretKind, s.addon.Namespace, name, addonsv1.WaitingForConnectionSecretReason); err != nil {
 			return "", err
 		}
 	}
@@ -184,16 +186,16 @@ func (r *Reconciler) inputVersions(ctx context.Context, s *scope, in *installati
 		var err error
 		switch {
 		case m.ConfigMapRef != nil:
-			err = add("ConfigMap", s.sources(), m.ConfigMapRef.Name, addonsv1.SourceNotFoundReason)
+			err = add(configMapKind, s.sources(), m.ConfigMapRef.Name, addonsv1.SourceNotFoundReason)
 		case m.SecretRef != nil:
-			err = add("Secret", s.sources(), m.SecretRef.Name, addonsv1.SourceNotFoundReason)
+			err = add(secretKind, s.sources(), m.SecretRef.Name, addonsv1.SourceNotFoundReason)
 		}
 		if err != nil {
 			return "", err
 		}
 	}
 	for _, name := range render.ChartSecretNames(s.addon) {
-		if err := add("Secret", s.sources(), name, addonsv1.SourceNotFoundReason); err != nil {
+		if err := add(secretKind, s.sources(), name, addonsv1.SourceNotFoundReason); err != nil {
 			return "", err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
 	clusteraddonsv1 "sigs.k8s.io/cluster-api/api/addons/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -191,14 +192,11 @@ func (in *installation) key(s *scope) client.ObjectKey {
 
 // initialized reports whether the control plane accepts requests.
 func (in *installation) initialized() bool {
-	done := in.cluster.Status.Initialization.ControlPlaneInitialized
-	return done != nil && *done
+	return ptr.Deref(in.cluster.Status.Initialization.ControlPlaneInitialized, false)
 }
 
 // paused reports whether the Cluster is paused.
-func (in *installation) paused() bool {
-	return in.cluster.Spec.Paused != nil && *in.cluster.Spec.Paused
-}
+func (in *installation) paused() bool { return ptr.Deref(in.cluster.Spec.Paused, false) }
 
 // connected reports whether Cluster API is connected to the cluster.
 func (in *installation) connected() bool {
@@ -206,9 +204,9 @@ func (in *installation) connected() bool {
 }
 
 // wasReady reports whether the last reconciliation found the add-on ready.
-func (in *installation) wasReady() bool { return in.previous.Ready != nil && *in.previous.Ready }
+func (in *installation) wasReady() bool { return ptr.Deref(in.previous.Ready, false) }
 
-func (in *installation) ready() bool { return in.current.Ready != nil && *in.current.Ready }
+func (in *installation) ready() bool { return ptr.Deref(in.current.Ready, false) }
 
 // maxMessage is the size of a message in the status of a cluster.
 const maxMessage = 1024

@@ -108,11 +108,7 @@ func TestCheckWorkspace(t *testing.T) {
 			in := selected("a")
 			test.change(in)
 			err := in.checkWorkspace()
-			if test.want == "" {
-				NewWithT(t).Expect(err).NotTo(HaveOccurred())
-				return
-			}
-			NewWithT(t).Expect(err).To(MatchError(test.want))
+			NewWithT(t).Expect(textOf(err)).To(Equal(test.want))
 		})
 	}
 }

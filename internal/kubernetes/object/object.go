@@ -1,18 +1,47 @@
-// Package object reads Kubernetes objects and the references between them.
+// Package object reads and applies Kubernetes objects, and follows the references between them.
 package object
 
 import (
+	"context"
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // Kind returns the kind of a typed object, which is the name of its type. TypeMeta
 // does not have it: a typed client leaves it empty.
 func Kind(obj client.Object) string { return reflect.TypeOf(obj).Elem().Name() }
+
+// Metadata returns an object of a kind of which only the metadata is read.
+func Metadata(gvk schema.GroupVersionKind) *metav1.PartialObjectMetadata {
+	obj := &metav1.PartialObjectMetadata{}
+	obj.SetGroupVersionKind(gvk)
+	return obj
+}
+
+// Apply applies an object without its status by server-side apply. The manager takes over fields
+// of others. The object needs its TypeMeta, and is not changed.
+func Apply(ctx context.Context, c client.Client, obj client.Object, manager string) error {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		return fmt.Errorf("encoding %s: %w", obj.GetName(), err)
+	}
+	delete(content, "status")
+	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
+	body := &unstructured.Unstructured{Object: content}
+	if err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(body), client.FieldOwner(manager), client.ForceOwnership); err != nil {
+		return fmt.Errorf("applying %s %s: %w", body.GetKind(), client.ObjectKeyFromObject(obj), err)
+	}
+	return nil
+}
 
 // ConfigMapData returns the text and binary data of a ConfigMap.
 func ConfigMapData(configMap *corev1.ConfigMap) map[string][]byte {
