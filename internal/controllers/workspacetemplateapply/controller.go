@@ -6,6 +6,7 @@ package workspacetemplateapply
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -32,10 +33,10 @@ import (
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/execution"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/history"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/lending"
-	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/outputs"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/sources"
 	"github.com/appthrust/capt/internal/kubernetes/flux"
+	"github.com/appthrust/capt/internal/kubernetes/object"
 	"github.com/appthrust/capt/internal/reconcile"
 	"github.com/appthrust/capt/internal/seal"
 	"github.com/appthrust/capt/internal/terraform"
@@ -108,7 +109,7 @@ type Reconciler struct {
 	recorder  *history.Recorder
 	resolver  *sources.Resolver
 	cleaner   *cleanup.Cleaner
-	publisher *outputs.Publisher
+	publisher *history.Publisher
 	lender    *lending.Reconciler
 }
 
@@ -125,7 +126,7 @@ func (r *Reconciler) build() *Reconciler {
 		NoClusterPolicies: r.NoClusterPolicies, Tracker: r.tracker,
 	}
 	r.cleaner = &cleanup.Cleaner{Numbers: r.numbers, Tracker: r.tracker, Counted: &r.counted}
-	r.publisher = &outputs.Publisher{Store: r.store}
+	r.publisher = &history.Publisher{Store: r.store}
 	r.lender = &lending.Reconciler{
 		Store: r.store, Resolver: r.resolver, Publisher: r.publisher, Cleaner: r.cleaner, Tracker: r.tracker, WatchFilter: r.WatchFilter, Recorder: r.Recorder, Now: r.Now,
 	}
@@ -144,10 +145,10 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	r.queue = queue.New(r.MaxRuns, r.Now, func(key queue.Key) { r.granted <- workspaceEvent(key.Namespace, key.Name) })
 	history.RegisterMetrics(r.queue)
 	r.build()
-	if err := r.index(ctx, mgr); err != nil {
-		return err
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Secret{}, runs.WorkspaceIndex, runs.WorkspaceOf); err != nil {
+		return fmt.Errorf("indexing Secrets by workspace: %w", err)
 	}
-	secret, configMap := sources.Metadata("Secret"), sources.Metadata("ConfigMap")
+	secret, configMap := object.Metadata(sources.SecretKind), object.Metadata(sources.ConfigMapKind)
 	setup := ctrl.NewControllerManagedBy(mgr).
 		For(&infrav1.WorkspaceTemplateApply{}).
 		Owns(&corev1.Secret{}).
@@ -207,41 +208,37 @@ func (f *router) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 
 // frame returns the steps of the controller.
 func (r *Reconciler) frame() *reconcile.Frame[*infrav1.WorkspaceTemplateApply, execution.Scope] {
+	first := []reconcile.Step[execution.Scope]{
+		{Run: r.restored},
+		{Run: r.history},
+		{Run: r.requirements},
+		{Run: r.shell},
+		{Run: r.approval},
+		{Run: r.pruneTransfers, RequeueAfter: func(s *execution.Scope) time.Duration { return s.TransfersExpire }},
+	}
 	return &reconcile.Frame[*infrav1.WorkspaceTemplateApply, execution.Scope]{
 		Client:      r.Client,
 		WatchFilter: r.WatchFilter,
 		Finalizer:   infrav1.WorkspaceTemplateApplyFinalizer,
 		Scope:       r.scope,
-		Steps: []reconcile.Step[execution.Scope]{
-			{Run: r.restored},
-			{Run: r.history},
-			{Run: r.requirements},
-			{Run: r.shell},
-			{Run: r.approval},
-			{Run: r.pruneTransfers, RequeueAfter: func(s *execution.Scope) time.Duration { return s.TransfersExpire }},
+		Steps: slices.Concat(first, []reconcile.Step[execution.Scope]{
 			{Run: r.prune, RequeueAfter: untilPruned},
 			{Condition: infrav1.DependenciesReadyCondition, Run: r.attendingRun(r.dependencies), Message: func(s *execution.Scope) string { return sources.DependenciesMessage(s.Resolved) }},
 			{Condition: infrav1.InputsValidCondition, Run: r.attendingRun(r.inputs)},
 			// Before the run that repairs the drift, which may wait or fail.
 			{Condition: infrav1.NoDriftCondition, Run: r.drift, Skip: neverApplied, Message: noDriftMessage, RequeueAfter: untilDriftCheck, Informational: true},
 			{Condition: infrav1.AppliedCondition, Run: r.run, Message: func(s *execution.Scope) string { return history.AppliedMessage(s.Apply) }},
-			{Condition: infrav1.OutputsWrittenCondition, Run: r.outputs, Message: func(s *execution.Scope) string { return outputs.Message(s.Apply) }},
-		},
-		Delete: []reconcile.Step[execution.Scope]{
-			{Run: r.restored},
-			{Run: r.history},
-			{Run: r.requirements},
-			{Run: r.shell},
-			{Run: r.approval},
-			{Run: r.pruneTransfers, RequeueAfter: func(s *execution.Scope) time.Duration { return s.TransfersExpire }},
+			{Condition: infrav1.OutputsWrittenCondition, Run: r.outputs, Message: func(s *execution.Scope) string { return history.OutputsMessage(s.Apply) }},
+		}),
+		Delete: slices.Concat(first, []reconcile.Step[execution.Scope]{
 			{Run: r.pruneDeleted},
 			{Condition: infrav1.DestroyedCondition, Run: r.destroy, Message: destroyedMessage},
 			{Run: r.cleanUp},
-		},
+		}),
 		Paused:       r.whilePaused,
 		Gone:         r.releaseGone,
 		Ended:        r.releaseSlot,
-		OnTransition: r.announce,
+		OnTransition: reconcile.Announce[*infrav1.WorkspaceTemplateApply, execution.Scope](r.Recorder, history.TransitionEvents),
 	}
 }
 
@@ -286,18 +283,6 @@ func (r *Reconciler) releaseGone(key client.ObjectKey) {
 // workspaceEvent returns an event that triggers the reconcile of a workspace.
 func workspaceEvent(namespace, name string) event.GenericEvent {
 	return event.GenericEvent{Object: &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}}
-}
-
-// announce records the event of a transition.
-func (r *Reconciler) announce(_ context.Context, _ *execution.Scope, apply *infrav1.WorkspaceTemplateApply, previous, current metav1.Condition) {
-	history.TransitionEvents.Record(r.Recorder, apply, previous, current)
-}
-
-func (r *Reconciler) index(ctx context.Context, mgr ctrl.Manager) error {
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Secret{}, runs.WorkspaceIndex, runs.WorkspaceOf); err != nil {
-		return fmt.Errorf("indexing Secrets by workspace: %w", err)
-	}
-	return nil
 }
 
 // RunExit returns the event for Reconciler.RunExits that triggers the reconcile of

@@ -7,11 +7,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/cleanup"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/decision"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
 	"github.com/appthrust/capt/internal/terraform"
-	"github.com/appthrust/capt/internal/terraform/record"
 )
 
 func TestRecordFailure_retriesInterruptionsWithBackoffAfterThreeAttempts(t *testing.T) {
@@ -43,85 +41,12 @@ func TestRecordFailure_retriesInterruptionsWithBackoffAfterThreeAttempts(t *test
 	}
 }
 
-func TestMayHaveChanged(t *testing.T) {
-	phases := func(names ...terraform.Phase) []terraform.PhaseTime {
-		var times []terraform.PhaseTime
-		for _, name := range names {
-			times = append(times, terraform.PhaseTime{Name: name})
-		}
-		return times
-	}
-	tests := []struct {
-		name   string
-		result terraform.Result
-		want   bool
-	}{
-		{"lost while applying", terraform.Result{Outcome: runs.OutcomeLost, Operation: terraform.OperationPlanAndApply}, true},
-		{"lost while planning", terraform.Result{Outcome: runs.OutcomeLost, Operation: terraform.OperationPlan}, false},
-		{"restored", terraform.Result{Outcome: terraform.OutcomeFailed, Operation: terraform.OperationRestoreState}, true},
-		{"snapshot missing", terraform.Result{Outcome: terraform.OutcomeFailed, Operation: terraform.OperationRestoreState, SnapshotMissing: true}, false},
-		{"no phase", terraform.Result{Outcome: terraform.OutcomeFailed, Operation: terraform.OperationPlanAndApply}, false},
-		{"planned", terraform.Result{Outcome: terraform.OutcomeFailed, Phases: phases(terraform.PhasePlanning)}, false},
-		{"applied", terraform.Result{Outcome: terraform.OutcomeFailed, Phases: phases(terraform.PhasePlanning, terraform.PhaseApplying)}, true},
-		{"destroyed", terraform.Result{Outcome: terraform.OutcomeFailed, Phases: phases(terraform.PhaseDestroying)}, true},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			NewWithT(t).Expect(runs.MayHaveChanged(&tt.result)).To(Equal(tt.want))
-		})
-	}
-}
-
-func TestIsRecorded(t *testing.T) {
-	history := []infrav1.RunRecord{{ID: "hello-r7"}, {ID: "hello-r5"}}
-	tests := []struct {
-		name    string
-		history []infrav1.RunRecord
-		number  int64
-		want    bool
-	}{
-		{"no history", nil, 1, false},
-		{"newer", history, 8, false},
-		{"recorded", history, 7, true},
-		{"the oldest", history, 5, true},
-		{"between", history, 6, false},
-		{"older", history, 4, true},
-		{"older than a run without a number", []infrav1.RunRecord{{ID: "odd"}}, 1, false},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			run := &runs.Run{ID: record.NewRunID("hello", tt.number), Number: tt.number}
-			NewWithT(t).Expect(runs.IsRecorded(tt.history, run)).To(Equal(tt.want))
-		})
-	}
-}
-
-func TestOutcomeOf(t *testing.T) {
-	tests := []struct {
-		outcome  terraform.Outcome
-		canceled bool
-		want     terraform.Outcome
-	}{
-		{terraform.OutcomeInterrupted, true, runs.OutcomeCanceled},
-		{terraform.OutcomeInterrupted, false, terraform.OutcomeInterrupted},
-		{runs.OutcomeLost, true, runs.OutcomeCanceled},
-		{runs.OutcomeLost, false, runs.OutcomeLost},
-		{terraform.OutcomeSucceeded, true, terraform.OutcomeSucceeded},
-		{terraform.OutcomeFailed, true, terraform.OutcomeFailed},
-	}
-	for _, tt := range tests {
-		NewWithT(t).Expect(runs.OutcomeOf(&terraform.Result{Outcome: tt.outcome}, tt.canceled)).To(Equal(tt.want))
-	}
-}
-
 func TestLimits_haveDefaults(t *testing.T) {
 	g := NewWithT(t)
 	apply := newScope("hello").Apply
 	g.Expect(runs.HistoryLimit(apply)).To(Equal(10))
-	g.Expect(cleanup.SnapshotLimit(apply)).To(Equal(5))
-	apply.Spec.HistoryLimit, apply.Spec.SnapshotLimit = new(int32(3)), new(int32(0))
+	apply.Spec.HistoryLimit = new(int32(3))
 	g.Expect(runs.HistoryLimit(apply)).To(Equal(3))
-	g.Expect(cleanup.SnapshotLimit(apply)).To(Equal(0))
 }
 
 func TestRecordSuccess_setsTheStateOfALineage(t *testing.T) {

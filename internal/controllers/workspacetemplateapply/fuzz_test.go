@@ -16,7 +16,7 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/config/crd"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/decision"
-	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/outputs"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/history"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/record"
 )
@@ -126,6 +126,6 @@ func report(t *testing.T, result, progress, state []byte, operation string) {
 	s.RecordResult(run, ended)
 	s.RecordModule(run, ended)
 	s.RecordState(run, ended)
-	s.Apply.Status.Outputs = outputs.StatusOutputs(ended.Outputs)
+	s.Apply.Status.Outputs = history.StatusOutputs(ended.Outputs)
 	checkStatus(t, &s.Apply.Status)
 }

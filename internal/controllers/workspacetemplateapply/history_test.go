@@ -617,23 +617,6 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-func TestJitter_isConstantAndSpread(t *testing.T) {
-	g := NewWithT(t)
-	var low, high int
-	for i := range 200 {
-		s := newScope(fmt.Sprintf("workspace-%d", i))
-		j := decision.Jitter(s.Apply)
-		g.Expect(j).To(And(BeNumerically(">=", -1), BeNumerically("<=", 1)))
-		g.Expect(decision.Jitter(s.Apply)).To(Equal(j))
-		if j < 0 {
-			low++
-		} else {
-			high++
-		}
-	}
-	g.Expect(low).To(BeNumerically("~", high, 60), "not evenly spread")
-}
-
 func TestRunMeta_describesTheRun(t *testing.T) {
 	g := NewWithT(t)
 	s := applied(g)

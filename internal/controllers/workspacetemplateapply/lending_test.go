@@ -12,8 +12,8 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/grant"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/execution"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/history"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/lending"
-	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/outputs"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/sources"
 	"github.com/appthrust/capt/internal/seal"
@@ -339,9 +339,9 @@ func TestOutputsSource_isRestored(t *testing.T) {
 	run := &runs.Run{Secret: c.runSecret("hello-r1")}
 	delete(run.Secret.Annotations, record.ObjectsAnnotation)
 	s := &sources.Resolved{Workspace: &runs.Workspace{Apply: newApply()}, Sources: template.Sources{Template: newTemplate()}, Inputs: &template.Inputs{Hash: run.Inputs()}}
-	c.Expect(outputs.SourceOf(s, run)).To(HaveValue(HaveField("TemplateRef", infrav1.ObjectReference{Namespace: "n", Name: "vpc"})))
+	c.Expect(history.SourceOf(s, run)).To(HaveValue(HaveField("TemplateRef", infrav1.ObjectReference{Namespace: "n", Name: "vpc"})))
 	s.Inputs.Hash = "other"
-	c.Expect(outputs.SourceOf(s, run)).To(BeNil(), "the next run may use something else")
+	c.Expect(history.SourceOf(s, run)).To(BeNil(), "the next run may use something else")
 	s.Apply.Status.OutputsSource = source
-	c.Expect(outputs.SourceOf(s, run)).To(Equal(source))
+	c.Expect(history.SourceOf(s, run)).To(Equal(source))
 }

@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/cleanup"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/execution"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
 	"github.com/appthrust/capt/internal/terraform"
@@ -113,23 +112,5 @@ func TestPinModule_keepsTheArtifactOfThePlan(t *testing.T) {
 		g.Expect(request.Module.Artifact).To(Equal(tc.want), name)
 		g.Expect(request.Module.Pin != nil).To(Equal(tc.pinned), name)
 		g.Expect(request.Module.Refetch).NotTo(Equal(tc.pinned), name)
-	}
-}
-
-func TestSurplusModules(t *testing.T) {
-	secret := func(name string) corev1.Secret { return corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}} }
-	workspace := terraform.WorkspaceRef{Name: "w", UID: "u"}
-	secrets := []corev1.Secret{secret("capt-module-w-1-0"), secret("capt-module-w-1-1"), secret("capt-module-w-2-0"), secret(record.ChunkName(record.ModuleName(workspace, "a"), 0))}
-	for name, tc := range map[string]struct {
-		module *infrav1.ModuleStatus
-		want   []corev1.Secret
-	}{
-		"nothing is used":        {nil, secrets},
-		"nothing stored is used": {&infrav1.ModuleStatus{Digest: "d"}, secrets},
-		"all parts of one":       {&infrav1.ModuleStatus{Archive: "module-w-1"}, secrets[2:]},
-		"a stored artifact":      {&infrav1.ModuleStatus{Archive: "module-w-1", Artifact: "a"}, secrets[2:]},
-		"only the artifact":      {&infrav1.ModuleStatus{Artifact: "a"}, secrets[:3]},
-	} {
-		NewWithT(t).Expect(cleanup.SurplusModules(workspace, secrets, tc.module)).To(Equal(tc.want), name)
 	}
 }

@@ -3,7 +3,6 @@ package workspacetemplateapply
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	"k8s.io/client-go/tools/events"
@@ -14,6 +13,7 @@ import (
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/execution"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/history"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
+	"github.com/appthrust/capt/internal/reconcile/fault"
 	"github.com/appthrust/capt/internal/terraform"
 )
 
@@ -26,64 +26,6 @@ const (
 	refreshing = `"refreshOnly":true`
 	planning   = `"planOnly":true`
 )
-
-func TestDecide_executesEachOneShotOperationOnce(t *testing.T) {
-	request := func(change ...func(*terraform.OneShot)) func(*decision.Situation) {
-		return func(s *decision.Situation) {
-			s.OneShot = &terraform.OneShot{ID: "1", UID: "u", Replace: []string{"a.b"}}
-			for _, c := range change {
-				c(s.OneShot)
-			}
-		}
-	}
-	hold := func(o *terraform.OneShot) { o.Hold = true }
-	planOnly := func(o *terraform.OneShot) { o.PlanOnly = true }
-	waiting := func(s *decision.Situation) {
-		s.Plan = &infrav1.PlanStatus{ID: planID, Inputs: runs.OneShotInputs(s.OneShot, s.Inputs), Waiting: new(true)}
-	}
-	blocked := func(s *decision.Situation) { s.Protect, s.Plan.Blocked = []string{"a.b"}, []string{"a.b"} }
-	for _, e := range []expectation{
-		{name: "up to date", situation: upToDate(request()), want: terraform.OperationPlanAndApply},
-		{name: "before a change", situation: upToDate(request(), changed), want: terraform.OperationPlanAndApply},
-		{name: "after a run that failed", situation: upToDate(request(), changed, failedForGood), want: terraform.OperationPlanAndApply},
-		{name: "instead of a plan of the inputs", situation: upToDate(request(), manual, waitingPlan, approved), want: terraform.OperationPlan},
-		{name: "after a state command", situation: upToDate(request(), func(s *decision.Situation) { s.Command = &terraform.StateCommand{ID: "2"} }), want: terraform.OperationStateCommand},
-		{name: "with approval", situation: upToDate(request(), manual), want: terraform.OperationPlan},
-		{name: "held", situation: upToDate(request(hold)), want: terraform.OperationPlan},
-		{name: "only planned", situation: upToDate(request(planOnly)), want: terraform.OperationPlan},
-		{name: "waits", situation: upToDate(request(hold), waiting, changed), reason: infrav1.WaitingForApprovalReason, contains: []string{planID, "--replace a.b --hold"}},
-		{name: "approved", situation: upToDate(request(hold), waiting, approved), want: terraform.OperationApply, plan: planID},
-		{name: "approved, but protected", situation: upToDate(request(hold), waiting, approved, blocked, changed), reason: infrav1.ProtectedResourceReason, stalled: true},
-		{name: "approved and released", situation: upToDate(request(hold), waiting, approved, blocked, release("a.b")), want: terraform.OperationApply, plan: planID},
-		{name: "approved, but other policies", situation: upToDate(request(hold), waiting, approved, func(s *decision.Situation) { s.Policies = "new" }), want: terraform.OperationPlan},
-	} {
-		e.oneShot = e.want != "" && e.want != terraform.OperationStateCommand
-		t.Run(e.name, e.run)
-	}
-	for _, e := range []expectation{
-		{name: "applied inputs stay applied while it waits", situation: upToDate(request(hold), waiting)},
-		{name: "applied inputs stay applied while it is protected", situation: upToDate(request(hold), waiting, approved, blocked)},
-		{name: "drift is checked while it waits", situation: upToDate(request(hold), waiting, func(s *decision.Situation) { s.DriftRequest = "now" }), want: terraform.OperationCheckDrift},
-	} {
-		t.Run(e.name, e.run)
-	}
-}
-
-func TestRefusal(t *testing.T) {
-	g := NewWithT(t)
-	s := upToDate()
-	g.Expect(s.Refusal()).To(BeEmpty())
-	s.OneShot = &terraform.OneShot{ID: "1", UID: "u", Replace: []string{"a.b"}, At: noon.Add(-23 * time.Hour)}
-	g.Expect(s.Refusal()).To(BeEmpty())
-	s.OneShot.At = noon.Add(-25 * time.Hour)
-	g.Expect(s.Refusal()).To(Equal("The request is from 2026-01-01T11:00:00Z and has expired"), "an old manifest was applied again")
-	s.OneShot = &terraform.OneShot{ID: "1", UID: "u", RefreshOnly: true}
-	g.Expect(s.Refusal()).To(BeEmpty())
-	s.AppliedInputs = "before"
-	g.Expect(s.Refusal()).To(HavePrefix("The inputs are not applied"), "no policy has decided about them")
-	s.OneShot.PlanOnly = true
-	g.Expect(s.Refusal()).To(BeEmpty())
-}
 
 func TestOneShot_isExecutedOnceEvenAfterOthers(t *testing.T) {
 	g := NewWithT(t)
@@ -192,7 +134,14 @@ func TestRecordResult_keepsACanceledOneShotOperationStopped(t *testing.T) {
 	endRun(g, s, run, terraform.Result{Outcome: terraform.OutcomeInterrupted, Class: terraform.ClassTransient, Phases: []terraform.PhaseTime{{Name: terraform.PhaseApplying}}})
 	recordAll(g, s)
 	g.Expect(s.Apply.Status.AppliedInputs).To(BeEmpty())
-	expectation{situation: s.Situation(), reason: infrav1.RunCanceledReason, stalled: true}.run(t)
+	expectCanceled(g, s)
+}
+
+func expectCanceled(g Gomega, s *execution.Scope) {
+	_, err := decision.Next(s.Situation())
+	stalled, ok := fault.AsStalled(err)
+	g.Expect(ok).To(BeTrue(), "%v", err)
+	g.Expect(stalled.Reason).To(Equal(infrav1.RunCanceledReason))
 }
 
 func TestRecordResult_keepsACanceledWorkspaceStoppedAfterATarget(t *testing.T) {
@@ -208,7 +157,7 @@ func TestRecordResult_keepsACanceledWorkspaceStoppedAfterATarget(t *testing.T) {
 			s.Apply.Annotations[infrav1.OneShotAnnotation] = once(targeting)
 			endRun(g, s, startRun(g, s, decision.Decision{Operation: terraform.OperationPlanAndApply, OneShot: true}), result)
 			recordAll(g, s)
-			expectation{situation: s.Situation(), reason: infrav1.RunCanceledReason, stalled: true}.run(t)
+			expectCanceled(g, s)
 		})
 	}
 }

@@ -32,7 +32,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/cleanup"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/decision"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/execution"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
@@ -438,7 +437,7 @@ func TestReconcile_appliesAndDestroys(t *testing.T) {
 	c.Expect(c.deleted()).To(BeTrue())
 	c.Expect(c.secrets()).To(ConsistOf("values"))
 	c.Expect(c.removed).To(ConsistOf("hello"))
-	c.Expect(c.reconciler.tracker.References).To(BeEmpty())
+	c.Expect(c.reconciler.tracker.MapTo("WorkspaceTemplate")(t.Context(), newTemplate())).To(BeEmpty(), "nothing refers to it")
 }
 
 func TestReconcile_retains(t *testing.T) {
@@ -1371,7 +1370,7 @@ func TestReconcile_waitsForItsOwner(t *testing.T) {
 	c.reconcile()
 	c.Expect(c.server.Delete(t.Context(), c.get())).To(Succeed())
 
-	c.Expect(c.reconcile().RequeueAfter).To(Equal(cleanup.OwnerCheckInterval))
+	c.Expect(c.reconcile().RequeueAfter).To(Equal(time.Minute))
 	c.Expect(c.expect(infrav1.DestroyedCondition, "False HeldByOwner")).To(HavePrefix("CAPTCluster demo uses this workspace"))
 	c.Expect(c.server.Delete(t.Context(), owner)).To(Succeed())
 	c.reconcile()

@@ -27,6 +27,8 @@ func always(result terraform.Result) func(terraform.Operation) terraform.Result 
 	return func(terraform.Operation) terraform.Result { return result }
 }
 
+const planID = "plan-0123456789abcdef"
+
 var (
 	aPlan   = &terraform.PlanSummary{ID: planID, Destroy: 1, Changes: []terraform.Change{{Address: "aws_vpc.new", Action: terraform.ActionReplace}}}
 	success = terraform.Result{Outcome: terraform.OutcomeSucceeded, State: terraform.StateInfo{Lineage: "l", Serial: 1, Resources: 1}, Plan: aPlan}

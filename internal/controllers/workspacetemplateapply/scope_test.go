@@ -2,7 +2,6 @@ package workspacetemplateapply
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -223,19 +222,6 @@ func TestRequest_listsTheHoldersOfEndedRuns(t *testing.T) {
 	g.Expect(request.GoneRuns).To(HaveLen(4))
 }
 
-func TestStateBackend(t *testing.T) {
-	for name, tt := range map[string]struct {
-		state *infrav1.StateStatus
-		want  string
-	}{
-		"none": {nil, ""}, "empty": {&infrav1.StateStatus{Backend: "s3"}, ""}, "unknown": {&infrav1.StateStatus{Resources: 1}, ""},
-		"without configuration": {&infrav1.StateStatus{Resources: 1, Backend: "local"}, "local"},
-		"with configuration":    {&infrav1.StateStatus{Resources: 1, Backend: "s3", Configuration: "11111111"}, "s3-11111111"},
-	} {
-		NewWithT(t).Expect(runs.StateBackend(tt.state)).To(Equal(tt.want), name)
-	}
-}
-
 func TestRunRecords_sortsTheNewestFirst(t *testing.T) {
 	g := NewWithT(t)
 	s := newScope("hello")
@@ -437,73 +423,6 @@ func TestSurplusRuns_keepsALostRunThatMayHaveChangedResources(t *testing.T) {
 	surplus := cleanup.SurplusRuns(s.Workspace)
 	g.Expect(surplus).To(HaveLen(1))
 	g.Expect(surplus[0].ID).To(Equal("hello-r3"))
-}
-
-func TestSurplusSnapshots(t *testing.T) {
-	g := NewWithT(t)
-	var secrets []corev1.Secret
-	for _, run := range []string{"hello-r2", "hello-r10", "hello-r9", "hello-r1"} {
-		for i := range 2 {
-			secrets = append(secrets, corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-				Name: record.ChunkName(record.SnapshotName(run, nil), i), Labels: map[string]string{infrav1.RunLabel: run},
-			}})
-		}
-	}
-	names := func(keep int) (all []string) {
-		for _, secret := range cleanup.SurplusSnapshots(secrets, keep) {
-			all = append(all, secret.Name)
-		}
-		return all
-	}
-	g.Expect(names(4)).To(BeEmpty())
-	g.Expect(names(9)).To(BeEmpty())
-	g.Expect(names(2)).To(ConsistOf(HavePrefix("capt-snapshot-hello-r1-"), HavePrefix("capt-snapshot-hello-r1-"), HavePrefix("capt-snapshot-hello-r2-"), HavePrefix("capt-snapshot-hello-r2-")))
-}
-
-func TestSurplusSnapshots_keepsTheNewest(t *testing.T) {
-	now := time.Now()
-	snapshot := func(run string, age time.Duration, content string) corev1.Secret {
-		return corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-			Name: record.ChunkName(record.SnapshotName(run, []byte(content)), 0), Labels: map[string]string{infrav1.RunLabel: run},
-			CreationTimestamp: metav1.NewTime(now.Add(-age)),
-		}}
-	}
-	// Snapshots of a retained workspace, and those of its successor.
-	secrets := []corev1.Secret{snapshot("hello-r50", time.Hour, "a"), snapshot("hello-r2", time.Hour, "b"), snapshot("hello-r2", time.Minute, "c"), snapshot("hello-r3", time.Second, "d")}
-	NewWithT(t).Expect(cleanup.SurplusSnapshots(secrets, 2)).To(ConsistOf(secrets[0], secrets[1]))
-}
-
-func TestSurplusPlans(t *testing.T) {
-	waiting, other := record.ChunkName(planID, 1), record.ChunkName("plan-fedcba9876543210", 0)
-	tests := []struct {
-		name string
-		plan *infrav1.PlanStatus
-		want []string
-	}{
-		{"no plan", nil, []string{waiting, other}},
-		{"the plan waits", &infrav1.PlanStatus{ID: planID, Waiting: new(true)}, []string{other}},
-		{"the plan does not wait any more", &infrav1.PlanStatus{ID: planID, Waiting: new(false)}, []string{waiting, other}},
-		{"the plan never waited", &infrav1.PlanStatus{ID: planID}, []string{waiting, other}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			secrets := []corev1.Secret{*newSecret(metav1.ObjectMeta{Name: waiting}), *newSecret(metav1.ObjectMeta{Name: other})}
-			NewWithT(t).Expect(secretNames(cleanup.SurplusPlans(secrets, tt.plan))).To(Equal(tt.want))
-		})
-	}
-}
-
-func TestSurplusPlans_keepsTheLatestChanges(t *testing.T) {
-	var secrets []corev1.Secret
-	for number, planID := range []string{"plan-0", "plan-1", "plan-2", "plan-3", "plan-4"} {
-		for chunk := range 2 {
-			secrets = append(secrets, *newSecret(metav1.ObjectMeta{
-				Name: record.ChunkName(record.ChangesName(planID), chunk), Labels: map[string]string{infrav1.RunLabel: "hello-r" + strconv.Itoa(8+number)},
-			}))
-		}
-	}
-	surplus := secretNames(cleanup.SurplusPlans(secrets, &infrav1.PlanStatus{ID: "plan-0"}))
-	NewWithT(t).Expect(surplus).To(Equal([]string{"capt-plan-1-changes-0", "capt-plan-1-changes-1"}), "those of the current plan, and of the three latest runs are kept")
 }
 
 func secretNames(secrets []corev1.Secret) (names []string) {

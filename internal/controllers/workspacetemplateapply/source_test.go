@@ -2,7 +2,6 @@ package workspacetemplateapply
 
 import (
 	"cmp"
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -10,17 +9,14 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/sources"
 	"github.com/appthrust/capt/internal/kubernetes/flux"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/record"
-	"github.com/appthrust/capt/internal/terraform/template"
 )
 
 func TestStoreArtifact(t *testing.T) {
@@ -71,27 +67,5 @@ func TestStoreArtifact(t *testing.T) {
 		c.Expect(artifact.Archive).To(BeEmpty(), "%s: the inputs do not change", title)
 		err := c.server.Get(t.Context(), client.ObjectKey{Namespace: "n", Name: record.ChunkName(name, 0)}, &corev1.Secret{})
 		c.Expect(err == nil).To(Equal(tc.stored), title)
-	}
-}
-
-func TestKeptModule(t *testing.T) {
-	module := terraform.Module{Source: terraform.SourceFlux, Artifact: &terraform.Artifact{Source: "Bucket/b"}}
-	missing := errors.New("the source does not exist")
-	for name, tc := range map[string]struct {
-		module *infrav1.ModuleStatus
-		want   error
-	}{
-		"nothing was planned":      {nil, missing},
-		"what was planned":         {&infrav1.ModuleStatus{Artifact: "sha256:1", Source: runs.ModuleSource(module)}, nil},
-		"another source":           {&infrav1.ModuleStatus{Artifact: "sha256:1", Source: "other"}, missing},
-		"a module of another kind": {&infrav1.ModuleStatus{Source: "other"}, missing},
-	} {
-		s := &sources.Resolved{Workspace: &runs.Workspace{Apply: &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Name: "w"}}}, SourceFault: missing, Inputs: &template.Inputs{Request: terraform.Request{Module: module}}}
-		s.Apply.Status.Module = tc.module
-		if tc.want == nil {
-			NewWithT(t).Expect(s.KeptModule()).To(Succeed(), name)
-			continue
-		}
-		NewWithT(t).Expect(s.KeptModule()).To(MatchError(tc.want), name)
 	}
 }

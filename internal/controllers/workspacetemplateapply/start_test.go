@@ -1,7 +1,6 @@
 package workspacetemplateapply
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/decision"
-	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/sources"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/record"
 )
@@ -64,23 +62,4 @@ func TestRequest_timeoutHasALimit(t *testing.T) {
 			g.Expect(request.Timeout).To(Equal(tc.want))
 		})
 	}
-}
-
-// A run reports what its module wants. Conditions and events show it.
-func TestInputs_redactWhatARunReported(t *testing.T) {
-	g := NewWithT(t)
-	s := newScope("hello")
-	s.Inputs.Request.Env = map[string]string{"API_KEY": "s3cr3t-of-the-team"}
-	s.Inputs.Request.SecretEnv = []string{"API_KEY"}
-	s.Apply.Status.Failure = &infrav1.FailureStatus{Message: "denied: s3cr3t-of-the-team"}
-	s.Apply.Status.History = []infrav1.RunRecord{{Summary: "key czNjcjN0LW9mLXRoZS10ZWFt"}}
-	s.RedactStatus()
-	g.Expect(s.Apply.Status.Failure.Message).To(Equal("denied: (sensitive value)"))
-	g.Expect(s.Apply.Status.History[0].Summary).To(Equal("key (sensitive value)"))
-
-	// A redactor of all these would exhaust the memory of the manager.
-	s.Inputs.Request.Env["API_KEY"] = strings.Repeat("s3cr3t", 1<<20)
-	s.RedactStatus()
-	g.Expect(s.Apply.Status.Failure.Message).To(Equal(sources.HiddenText))
-	g.Expect(s.Apply.Status.History[0].Summary).To(Equal(sources.HiddenText))
 }

@@ -105,14 +105,6 @@ func TestUsesKubernetes(t *testing.T) {
 	}
 }
 
-func TestInUse(t *testing.T) {
-	g := NewWithT(t)
-	g.Expect(runs.InUse(nil)).To(BeFalse())
-	g.Expect(runs.InUse(&infrav1.StateStatus{Backend: "s3", Lineage: "l"})).To(BeFalse())
-	g.Expect(runs.InUse(&infrav1.StateStatus{Resources: 1})).To(BeTrue())
-	g.Expect(runs.InUse(&infrav1.StateStatus{Confirmation: infrav1.StateUnconfirmed})).To(BeTrue())
-}
-
 func TestLostRun(t *testing.T) {
 	lost, failed, applied := terraform.Result{Outcome: runs.OutcomeLost}, terraform.Result{Outcome: terraform.OutcomeFailed}, terraform.Result{Outcome: terraform.OutcomeNoChanges}
 	for name, tt := range map[string]struct {
@@ -253,22 +245,6 @@ func resultOf(g Gomega, run *runs.Run) *terraform.Result {
 	result, err := record.Result(run.Secret)
 	g.Expect(err).NotTo(HaveOccurred())
 	return result
-}
-
-func TestLeftLock(t *testing.T) {
-	left, settled, failed := &terraform.Result{LockLeft: true, Outcome: terraform.OutcomeFailed}, &terraform.Result{Outcome: terraform.OutcomeSucceeded}, &terraform.Result{Outcome: terraform.OutcomeFailed}
-	for name, tt := range map[string]struct {
-		results []*terraform.Result
-		want    bool
-	}{
-		"no run":                     {nil, false},
-		"the last run":               {[]*terraform.Result{left, settled}, true},
-		"a run before a failed one":  {[]*terraform.Result{failed, left}, true},
-		"a run before a settled one": {[]*terraform.Result{settled, left}, false},
-		"a run that has not ended":   {[]*terraform.Result{nil, failed}, false},
-	} {
-		NewWithT(t).Expect(runs.LeftLock(tt.results)).To(Equal(tt.want), name)
-	}
 }
 
 func TestNeedsState(t *testing.T) {

@@ -22,23 +22,6 @@ import (
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
-func TestDecide_executesEachStateCommandOnce(t *testing.T) {
-	command := func(s *decision.Situation) {
-		s.Command = &terraform.StateCommand{ID: "2", Command: terraform.StateList}
-	}
-	for _, e := range []expectation{
-		{name: "up to date", situation: upToDate(command), want: terraform.OperationStateCommand},
-		{name: "before a change", situation: upToDate(command, changed), want: terraform.OperationStateCommand},
-		{name: "after a run that failed", situation: upToDate(command, changed, failedForGood), want: terraform.OperationStateCommand},
-		{name: "after a restore", situation: upToDate(command, func(s *decision.Situation) { s.Restore = "x" }), want: terraform.OperationRestoreState},
-		{name: "handled", situation: upToDate(command, func(s *decision.Situation) { s.HandledCommand = "2" })},
-		{name: "another one was handled", situation: upToDate(command, func(s *decision.Situation) { s.HandledCommand = "1" }), want: terraform.OperationStateCommand},
-		{name: "invalid", situation: upToDate(func(s *decision.Situation) { s.InvalidCommand = "It is invalid" }), reason: infrav1.InvalidStateCommandReason, stalled: true, contains: []string{"It is invalid"}},
-	} {
-		t.Run(e.name, e.run)
-	}
-}
-
 func TestRecordResult_ofAStateCommand(t *testing.T) {
 	failed := terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTerminal}
 	written := terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTerminal, Phases: []terraform.PhaseTime{{Name: terraform.PhaseWritingState}}}
@@ -116,15 +99,6 @@ func TestRecordResult_doesNotRepeatACommandAfterTheStatusIsLost(t *testing.T) {
 	recordAll(g, s)
 	g.Expect(s.Apply.Status.HandledStateCommand).To(Equal("1"))
 	g.Expect(decision.Next(s.Situation())).To(Equal(decision.NoRun))
-}
-
-func TestChangesNothing(t *testing.T) {
-	g := NewWithT(t)
-	g.Expect(runs.ChangesNothing(terraform.OperationCheckDrift, "hash")).To(BeTrue())
-	g.Expect(runs.ChangesNothing(terraform.OperationStateCommand, "state list 1")).To(BeTrue())
-	g.Expect(runs.ChangesNothing(terraform.OperationStateCommand, "state push 1")).To(BeFalse())
-	g.Expect(runs.ChangesNothing(terraform.OperationStateCommand, "")).To(BeFalse())
-	g.Expect(runs.ChangesNothing(terraform.OperationMoveState, "move 1")).To(BeFalse())
 }
 
 // transferred returns a state that a user pulled, at a time before noon.

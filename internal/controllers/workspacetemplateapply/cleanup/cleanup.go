@@ -32,7 +32,7 @@ func (r *Cleaner) CleanUp(ctx context.Context, s *runs.Workspace) error {
 	if err := r.forget(ctx, s); err != nil {
 		return err
 	}
-	deleted, released := Components(s.Apply.Spec.RetainWorkspaceOnDelete)
+	deleted, released := components(s.Apply.Spec.RetainWorkspaceOnDelete)
 	for _, component := range deleted {
 		if err := r.DeleteSecrets(ctx, s, component); err != nil {
 			return err
@@ -63,7 +63,7 @@ func (r *Cleaner) pruneSnapshots(ctx context.Context, s *runs.Workspace) error {
 	if err != nil {
 		return err
 	}
-	return r.DeleteAll(ctx, s, SurplusSnapshots(snapshots, SnapshotLimit(s.Apply)))
+	return r.DeleteAll(ctx, s, SurplusSnapshots(snapshots, snapshotLimit(s.Apply)))
 }
 
 // DeleteLock deletes the lock of the Kubernetes backend.
@@ -85,10 +85,10 @@ func (r *Cleaner) DeleteLock(ctx context.Context, s *runs.Workspace) error {
 	return nil
 }
 
-// Components returns the components whose Secrets are deleted with the
+// components returns the components whose Secrets are deleted with the
 // workspace, and those whose Secrets are released: snapshots, outputs and state
 // if the resources are retained.
-func Components(retain bool) (deleted, released []string) {
+func components(retain bool) (deleted, released []string) {
 	deleted = []string{record.ComponentRun, record.ComponentPlan, record.ComponentTransfer}
 	kept := []string{record.ComponentSnapshot, runs.ComponentConnection, record.ComponentState}
 	// Only a user can decide about a state that could not be saved.

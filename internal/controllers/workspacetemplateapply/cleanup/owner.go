@@ -15,12 +15,13 @@ import (
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/kubernetes/object"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
-// OwnerCheckInterval is how often a held workspace checks whether its owner was
+// ownerCheckInterval is how often a held workspace checks whether its owner was
 // deleted by force. Workspaces have no watch on their owners.
-const OwnerCheckInterval = time.Minute
+const ownerCheckInterval = time.Minute
 
 // WaitForOwner waits until the controller of the workspace removes the held
 // finalizer. The garbage collector does not know the order in which a cluster is
@@ -35,7 +36,7 @@ func WaitForOwner(ctx context.Context, reader client.Reader, apply *infrav1.Work
 			return fmt.Errorf("reading the owner: %w", err)
 		}
 		if found != nil {
-			return HeldFault(owner, found)
+			return heldFault(owner, found)
 		}
 	}
 	controllerutil.RemoveFinalizer(apply, infrav1.WorkspaceHeldFinalizer)
@@ -58,8 +59,7 @@ var ownerKinds = []schema.GroupKind{
 // kinds are not listed.
 func findOwner(ctx context.Context, reader client.Reader, namespace string, owner *metav1.OwnerReference) (*metav1.PartialObjectMetadata, error) {
 	kind := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind)
-	found := &metav1.PartialObjectMetadata{}
-	found.SetGroupVersionKind(kind)
+	found := object.Metadata(kind)
 	err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: owner.Name}, found)
 	switch {
 	case err == nil || !apierrors.IsNotFound(err):
@@ -91,18 +91,18 @@ func findOwnerByUID(ctx context.Context, reader client.Reader, namespace string,
 	}
 }
 
-// HeldFault waits while the owner exists. If an object of the same name has another UID, a
+// heldFault waits while the owner exists. If an object of the same name has another UID, a
 // user decides: the owner was deleted by force and created again, or a manager that was
 // suspended gave the workspace back to an owner that does not exist any more.
-func HeldFault(owner *metav1.OwnerReference, found *metav1.PartialObjectMetadata) error {
+func heldFault(owner *metav1.OwnerReference, found *metav1.PartialObjectMetadata) error {
 	switch {
 	case found.UID == owner.UID && found.Name != owner.Name && found.DeletionTimestamp.IsZero():
-		return fault.WaitFor(OwnerCheckInterval, infrav1.HeldByOwnerReason, "%s %s uses this workspace, whose owner reference has the name %s: correct it. The workspace is destroyed when its owner is deleted", owner.Kind, found.Name, owner.Name)
+		return fault.WaitFor(ownerCheckInterval, infrav1.HeldByOwnerReason, "%s %s uses this workspace, whose owner reference has the name %s: correct it. The workspace is destroyed when its owner is deleted", owner.Kind, found.Name, owner.Name)
 	case found.UID != owner.UID:
-		return fault.WaitFor(OwnerCheckInterval, infrav1.HeldByOwnerReason, "The owner of this workspace does not exist, but another %s %s does, which may use its resources: if it does not, remove the finalizer %s to destroy them", owner.Kind, owner.Name, infrav1.WorkspaceHeldFinalizer)
+		return fault.WaitFor(ownerCheckInterval, infrav1.HeldByOwnerReason, "The owner of this workspace does not exist, but another %s %s does, which may use its resources: if it does not, remove the finalizer %s to destroy them", owner.Kind, owner.Name, infrav1.WorkspaceHeldFinalizer)
 	case found.DeletionTimestamp.IsZero():
-		return fault.WaitFor(OwnerCheckInterval, infrav1.HeldByOwnerReason, "%s %s uses this workspace: the workspace is destroyed when its owner is deleted", owner.Kind, owner.Name)
+		return fault.WaitFor(ownerCheckInterval, infrav1.HeldByOwnerReason, "%s %s uses this workspace: the workspace is destroyed when its owner is deleted", owner.Kind, owner.Name)
 	default:
-		return fault.WaitFor(OwnerCheckInterval, infrav1.HeldByOwnerReason, "%s %s is being deleted and has not released this workspace yet", owner.Kind, owner.Name)
+		return fault.WaitFor(ownerCheckInterval, infrav1.HeldByOwnerReason, "%s %s is being deleted and has not released this workspace yet", owner.Kind, owner.Name)
 	}
 }

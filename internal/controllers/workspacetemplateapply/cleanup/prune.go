@@ -47,7 +47,7 @@ func (r *Cleaner) Prune(ctx context.Context, s *runs.Workspace) (unpruned bool, 
 	if err != nil {
 		return false, err
 	}
-	if err := r.DeleteAll(ctx, s, SurplusModules(s.Ref(), modules, s.Apply.Status.Module)); err != nil {
+	if err := r.DeleteAll(ctx, s, surplusModules(s.Ref(), modules, s.Apply.Status.Module)); err != nil {
 		return false, err
 	}
 	snapshots, err := r.Secrets(ctx, s, record.ComponentSnapshot)
@@ -57,7 +57,7 @@ func (r *Cleaner) Prune(ctx context.Context, s *runs.Workspace) (unpruned bool, 
 	if err := r.PruneMoved(ctx, s); err != nil {
 		return false, err
 	}
-	return IsUnpruned(s, snapshots), r.DeleteAll(ctx, s, SurplusSnapshots(snapshots, SnapshotLimit(s.Apply)))
+	return IsUnpruned(s, snapshots), r.DeleteAll(ctx, s, SurplusSnapshots(snapshots, snapshotLimit(s.Apply)))
 }
 
 const (
@@ -100,7 +100,7 @@ func (r *Cleaner) prunePlans(ctx context.Context, s *runs.Workspace) error {
 	if err != nil {
 		return err
 	}
-	return r.DeleteAll(ctx, s, SurplusPlans(plans, s.Apply.Status.Plan))
+	return r.DeleteAll(ctx, s, surplusPlans(plans, s.Apply.Status.Plan))
 }
 
 // pruneRuns deletes old runs. The destruction of a workspace may take many runs, too.
@@ -159,9 +159,9 @@ func latestLost(lost []*runs.Run) []*runs.Run {
 // nothing, must not delete the answer to what the last one did.
 const keptChanges = 3
 
-// SurplusPlans returns the Secrets of plans, except those of the plan that waits
+// surplusPlans returns the Secrets of plans, except those of the plan that waits
 // for approval, and the changes of the latest plans.
-func SurplusPlans(secrets []corev1.Secret, plan *infrav1.PlanStatus) []corev1.Secret {
+func surplusPlans(secrets []corev1.Secret, plan *infrav1.PlanStatus) []corev1.Secret {
 	kept := latestChanges(secrets)
 	return slices.DeleteFunc(slices.Clone(secrets), func(secret corev1.Secret) bool {
 		return slices.Contains(kept, record.ChunkedName(secret.Name)) ||
@@ -197,8 +197,8 @@ func runNumber(secret corev1.Secret) int64 {
 	return number
 }
 
-// SnapshotLimit returns the number of snapshots that are kept.
-func SnapshotLimit(apply *infrav1.WorkspaceTemplateApply) int {
+// snapshotLimit returns the number of snapshots that are kept.
+func snapshotLimit(apply *infrav1.WorkspaceTemplateApply) int {
 	if apply.Spec.SnapshotLimit != nil {
 		return int(*apply.Spec.SnapshotLimit)
 	}
@@ -228,9 +228,9 @@ func SurplusSnapshots(secrets []corev1.Secret, limit int) []corev1.Secret {
 	return surplus
 }
 
-// SurplusModules returns the Secrets of module content that no run uses any more. The
+// surplusModules returns the Secrets of module content that no run uses any more. The
 // artifact of a Flux source is used if the content is not stored.
-func SurplusModules(workspace terraform.WorkspaceRef, secrets []corev1.Secret, module *infrav1.ModuleStatus) []corev1.Secret {
+func surplusModules(workspace terraform.WorkspaceRef, secrets []corev1.Secret, module *infrav1.ModuleStatus) []corev1.Secret {
 	used := ""
 	if module != nil {
 		used = module.Archive

@@ -264,6 +264,19 @@ func (r *Reconciler) discard(ctx context.Context, run *runs.Run) error {
 
 // Withdraw ends a run that no runner has claimed, and that must not start any more.
 func (r *Reconciler) Withdraw(ctx context.Context, run *runs.Run, why string) error {
+	err := r.endUnclaimed(ctx, run, func(result *terraform.Result) {
+		result.Withdrawn = true
+		result.Diagnostics[0].Summary, result.Diagnostics[0].Detail = "The run was withdrawn before it started", why+"."
+	})
+	if err != nil {
+		return err
+	}
+	return fault.WaitFor(time.Second, infrav1.RunInterruptedReason, "Run %s is withdrawn before its start. %s", run.ID, why)
+}
+
+// endUnclaimed records the end of a run that no runner has claimed, with a result that change
+// completes.
+func (r *Reconciler) endUnclaimed(ctx context.Context, run *runs.Run, change func(*terraform.Result)) error {
 	live, err := r.LiveRun(ctx, run)
 	if err != nil {
 		return err
@@ -272,12 +285,9 @@ func (r *Reconciler) Withdraw(ctx context.Context, run *runs.Run, why string) er
 		return fault.WaitFor(time.Second, infrav1.RunInProgressReason, "Run %s has just started", run.ID)
 	}
 	result := runs.Lost(run, live.CreationTimestamp.Time, r.Now(), "")
-	result.Unclaimed, result.Withdrawn = true, true
-	result.Diagnostics[0].Summary, result.Diagnostics[0].Detail = "The run was withdrawn before it started", why+"."
-	if err := r.finish(ctx, run, live, result); err != nil {
-		return err
-	}
-	return fault.WaitFor(time.Second, infrav1.RunInterruptedReason, "Run %s is withdrawn before its start. %s", run.ID, why)
+	result.Unclaimed = true
+	change(result)
+	return r.finish(ctx, run, live, result)
 }
 
 // RecordLoss records the end of a run whose runner ended without a result.

@@ -115,17 +115,9 @@ func (r *Reconciler) Start(ctx context.Context, s *Scope, next decision.Decision
 		return err
 	}
 	history.ObserveQueued(since, s.Now)
-	if s.rescued, err = r.RescuedStates(ctx, s.Workspace); err != nil {
-		s.KeepsSlot = false
-		return err
-	}
 	number := s.NextNumber()
-	request, err := r.Request(ctx, s, next)
+	request, err := r.prepare(ctx, s, next)
 	if err != nil {
-		s.KeepsSlot = false
-		return err
-	}
-	if err := r.StoreArtifact(ctx, s.Artifact, request); err != nil {
 		s.KeepsSlot = false
 		return err
 	}
@@ -157,6 +149,17 @@ func (r *Reconciler) Start(ctx context.Context, s *Scope, next decision.Decision
 	s.StartState(request)
 	ctrl.LoggerFrom(ctx).Info("Starting run", "run", run.ID, "operation", next.Operation)
 	return launch(ctx, s, runner, run, request)
+}
+
+// prepare returns the request of the next run, and stores what it needs.
+func (r *Reconciler) prepare(ctx context.Context, s *Scope, next decision.Decision) (request *terraform.Request, err error) {
+	if s.rescued, err = r.RescuedStates(ctx, s.Workspace); err != nil {
+		return nil, err
+	}
+	if request, err = r.Request(ctx, s, next); err != nil {
+		return nil, err
+	}
+	return request, r.StoreArtifact(ctx, s.Artifact, request)
 }
 
 // launch starts the runner of a stored run.
@@ -206,17 +209,11 @@ func (r *Reconciler) startTimeout() time.Duration { return cmp.Or(r.StartTimeout
 
 // failStart ends a run that could not start. It is retried with backoff.
 func (r *Reconciler) failStart(ctx context.Context, run *runs.Run, why string) error {
-	live, err := r.LiveRun(ctx, run)
+	err := r.endUnclaimed(ctx, run, func(result *terraform.Result) {
+		result.Outcome = terraform.OutcomeFailed
+		result.Diagnostics[0].Summary, result.Diagnostics[0].Detail = "The run could not start", why
+	})
 	if err != nil {
-		return err
-	}
-	if record.Claimed(live) || record.Finished(live) {
-		return fault.WaitFor(time.Second, infrav1.RunInProgressReason, "Run %s has just started", run.ID)
-	}
-	result := runs.Lost(run, live.CreationTimestamp.Time, r.Now(), "")
-	result.Outcome, result.Unclaimed = terraform.OutcomeFailed, true
-	result.Diagnostics[0].Summary, result.Diagnostics[0].Detail = "The run could not start", why
-	if err := r.finish(ctx, run, live, result); err != nil {
 		return err
 	}
 	return fault.WaitFor(time.Second, infrav1.RetryingReason, "Run %s could not start. %s", run.ID, why)

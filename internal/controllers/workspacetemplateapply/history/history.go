@@ -1,5 +1,5 @@
 // Package history records in the status of a workspace, in events, metrics and traces what
-// its runs and its users did.
+// its runs and its users did, and publishes the outputs.
 package history
 
 import (

@@ -19,7 +19,6 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/cleanup"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/history"
-	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/outputs"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/sources"
 	"github.com/appthrust/capt/internal/reconcile"
@@ -40,7 +39,7 @@ type Borrower struct {
 type Reconciler struct {
 	*runs.Store
 	Resolver    *sources.Resolver
-	Publisher   *outputs.Publisher
+	Publisher   *history.Publisher
 	Cleaner     *cleanup.Cleaner
 	Tracker     *sources.Tracker
 	WatchFilter string
@@ -63,16 +62,14 @@ func (r *Reconciler) Frame() *reconcile.Frame[*infrav1.WorkspaceTemplateApply, B
 			{Run: r.approval},
 			{Condition: infrav1.NoDriftCondition, Run: lentCondition(infrav1.NoDriftCondition), Skip: driftNotReported, Informational: true},
 			{Condition: infrav1.AppliedCondition, Run: lentCondition(infrav1.AppliedCondition), Message: func(s *Borrower) string { return history.AppliedMessage(s.Apply) }},
-			{Condition: infrav1.OutputsWrittenCondition, Run: r.outputs, Message: func(s *Borrower) string { return outputs.Message(s.Apply) }},
+			{Condition: infrav1.OutputsWrittenCondition, Run: r.outputs, Message: func(s *Borrower) string { return history.OutputsMessage(s.Apply) }},
 		},
 		Delete: []reconcile.Step[Borrower]{
 			{Condition: infrav1.DestroyedCondition, Run: r.dismiss},
 			{Run: r.cleanUp},
 		},
-		Paused: r.pause,
-		OnTransition: func(_ context.Context, _ *Borrower, apply *infrav1.WorkspaceTemplateApply, previous, current metav1.Condition) {
-			history.TransitionEvents.Record(r.Recorder, apply, previous, current)
-		},
+		Paused:       r.pause,
+		OnTransition: reconcile.Announce[*infrav1.WorkspaceTemplateApply, Borrower](r.Recorder, history.TransitionEvents),
 	}
 }
 

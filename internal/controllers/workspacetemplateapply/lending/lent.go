@@ -9,14 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/sources"
+	"github.com/appthrust/capt/internal/kubernetes/object"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 	"github.com/appthrust/capt/internal/terraform/record"
 	"github.com/appthrust/capt/internal/terraform/template"
@@ -185,15 +184,8 @@ func approvedByLender(found *infrav1.WorkspaceTemplateApply) string {
 }
 
 func (r *Reconciler) applyLent(ctx context.Context, desired *infrav1.WorkspaceTemplateApply) (*infrav1.WorkspaceTemplateApply, error) {
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(desired)
-	if err != nil {
-		return nil, fmt.Errorf("encoding workspace %s: %w", desired.Name, err)
-	}
-	delete(content, "status")
-	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
-	body := &unstructured.Unstructured{Object: content}
-	if err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(body), client.FieldOwner(fieldManager), client.ForceOwnership); err != nil {
-		return nil, fmt.Errorf("applying workspace %s: %w", client.ObjectKeyFromObject(desired), err)
+	if err := object.Apply(ctx, r.Client, desired, fieldManager); err != nil {
+		return nil, err
 	}
 	applied := &infrav1.WorkspaceTemplateApply{}
 	if err := r.Reader.Get(ctx, client.ObjectKeyFromObject(desired), applied); err != nil {

@@ -38,11 +38,11 @@ func IsDestroyed(result *terraform.Result) bool {
 		(result.Outcome == terraform.OutcomeSucceeded || result.Outcome == terraform.OutcomeNoChanges)
 }
 
-// LastRunUnsettled reports whether the newest conclusive run left resources that
+// lastRunUnsettled reports whether the newest conclusive run left resources that
 // may be missing from the state. The results are those of all runs, the newest
 // first, with nil for a run that has not ended. Runs that failed are not
 // conclusive: they may have ended before they read the state.
-func LastRunUnsettled(results []*terraform.Result) bool {
+func lastRunUnsettled(results []*terraform.Result) bool {
 	for _, result := range results {
 		switch {
 		case result == nil || result.Outcome == OutcomeLost && MayHaveChanged(result):
@@ -76,9 +76,9 @@ const (
 	OutcomeLost terraform.Outcome = "Lost"
 )
 
-// IsRecorded reports whether a run is in the history, or older than the oldest
+// isRecorded reports whether a run is in the history, or older than the oldest
 // run in it.
-func IsRecorded(history []infrav1.RunRecord, run *Run) bool {
+func isRecorded(history []infrav1.RunRecord, run *Run) bool {
 	if slices.ContainsFunc(history, func(h infrav1.RunRecord) bool { return h.ID == run.ID }) {
 		return true
 	}
@@ -89,9 +89,9 @@ func IsRecorded(history []infrav1.RunRecord, run *Run) bool {
 	return err == nil && run.Number < oldest
 }
 
-// OutcomeOf returns the outcome of a run. A run that was stopped is canceled if
+// outcomeOf returns the outcome of a run. A run that was stopped is canceled if
 // the user asked for it.
-func OutcomeOf(result *terraform.Result, cancelRequested bool) terraform.Outcome {
+func outcomeOf(result *terraform.Result, cancelRequested bool) terraform.Outcome {
 	if cancelRequested && slices.Contains([]terraform.Outcome{terraform.OutcomeInterrupted, OutcomeLost}, result.Outcome) {
 		return OutcomeCanceled
 	}

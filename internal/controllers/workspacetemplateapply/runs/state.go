@@ -29,11 +29,11 @@ func (r *Store) Unsettled(ctx context.Context, s *Workspace, results []*terrafor
 	if client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("reading the lock: %w", err)
 	}
-	return err == nil && IsHeld(&lease) || LastRunUnsettled(results), nil
+	return err == nil && isHeld(&lease) || lastRunUnsettled(results), nil
 }
 
-// IsHeld reports whether a lock has a holder.
-func IsHeld(lease *coordinationv1.Lease) bool {
+// isHeld reports whether a lock has a holder.
+func isHeld(lease *coordinationv1.Lease) bool {
 	return lease.Spec.HolderIdentity != nil && *lease.Spec.HolderIdentity != ""
 }
 

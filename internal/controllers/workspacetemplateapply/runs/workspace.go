@@ -46,7 +46,7 @@ const defaultHistoryLimit = 10
 
 // IsNew reports whether a run has ended and its result is not in the status yet.
 func (s *Workspace) IsNew(run *Run) bool {
-	return record.Finished(run.Secret) && !IsRecorded(s.Apply.Status.History, run)
+	return record.Finished(run.Secret) && !isRecorded(s.Apply.Status.History, run)
 }
 
 // HistoryLimit returns the number of runs that are kept.
@@ -59,7 +59,7 @@ func HistoryLimit(apply *infrav1.WorkspaceTemplateApply) int {
 
 // Outcome returns the Outcome of a run of the workspace.
 func (s *Workspace) Outcome(run *Run, result *terraform.Result) terraform.Outcome {
-	return OutcomeOf(result, s.Apply.Annotations[infrav1.CancelRunAnnotation] == run.ID)
+	return outcomeOf(result, s.Apply.Annotations[infrav1.CancelRunAnnotation] == run.ID)
 }
 
 // SealPurpose is the purpose of the seal of a workspace that runs for another one.
@@ -182,10 +182,8 @@ type Workspace struct {
 func (s *Workspace) Name() client.ObjectKey { return client.ObjectKeyFromObject(s.Apply) }
 
 // Slot returns the key of the workspace in the queue.
-func (s *Workspace) Slot() queue.Key { return slotOf(s.Apply) }
-
-func slotOf(apply *infrav1.WorkspaceTemplateApply) queue.Key {
-	return queue.Key{Namespace: apply.Namespace, Name: apply.Name}
+func (s *Workspace) Slot() queue.Key {
+	return queue.Key{Namespace: s.Apply.Namespace, Name: s.Apply.Name}
 }
 
 // WithComponent returns the Secrets of a component of the workspace.

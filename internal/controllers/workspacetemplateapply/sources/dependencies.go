@@ -31,10 +31,10 @@ type Resolved struct {
 	// Sources and Inputs are set by the steps dependencies and inputs.
 	Sources template.Sources
 	Inputs  *template.Inputs
-	// Artifact is the artifact of the Flux source, and SourceFault why there is none if the
+	// Artifact is the artifact of the Flux source, and sourceFault why there is none if the
 	// workspace is being deleted. Both are nil for other modules.
 	Artifact    *ModuleArtifact
-	SourceFault error
+	sourceFault error
 	// DefaultAccount is the service account of pods whose provider config names none.
 	DefaultAccount string
 	// MoveFrom are the inputs with the backend that has the state, if it has to move.
@@ -68,7 +68,7 @@ func (r *Resolver) Dependencies(ctx context.Context, s *Resolved) error {
 		refs = append(refs, Reference{grantKind, client.ObjectKey{Namespace: s.Apply.Namespace}})
 	}
 	r.Tracker.Set(s.Name(), refs)
-	if err := CheckNames(s.Apply); err != nil {
+	if err := checkNames(s.Apply); err != nil {
 		return InputsFault(err)
 	}
 	if err := r.ReadTemplate(ctx, s); err != nil {
@@ -81,7 +81,7 @@ func (r *Resolver) Dependencies(ctx context.Context, s *Resolved) error {
 			return err
 		}
 	}
-	if key := s.ProviderConfigKey(); key != nil {
+	if key := s.providerConfigKey(); key != nil {
 		refs = append(refs, Reference{"WorkspaceProviderConfig", *key})
 		if shared := SharedConfigKey(&s.Sources); shared != nil {
 			refs = append(refs, Reference{"WorkspaceProviderConfig", *shared})
@@ -95,7 +95,7 @@ func (r *Resolver) Dependencies(ctx context.Context, s *Resolved) error {
 		return err
 	}
 	values := template.ReferencesOf(s.Sources)
-	r.Tracker.Set(s.Name(), append(refs, ValueReferences(s.Apply.Namespace, values)...))
+	r.Tracker.Set(s.Name(), append(refs, valueReferences(s.Apply.Namespace, values)...))
 	if err := r.ReadValues(ctx, &s.Sources, values); err != nil {
 		return err
 	}
@@ -115,9 +115,9 @@ func WaitsForOthers(apply *infrav1.WorkspaceTemplateApply) bool {
 	return apply.Status.AppliedAt.IsZero() && apply.DeletionTimestamp.IsZero()
 }
 
-// CheckNames returns a problem if the placeholders in the name of an object that a workspace
+// checkNames returns a problem if the placeholders in the name of an object that a workspace
 // waits for cannot be expanded: it would wait forever.
-func CheckNames(apply *infrav1.WorkspaceTemplateApply) error {
+func checkNames(apply *infrav1.WorkspaceTemplateApply) error {
 	if !WaitsForOthers(apply) {
 		return nil
 	}
@@ -147,9 +147,9 @@ func References(apply *infrav1.WorkspaceTemplateApply) []Reference {
 	return refs
 }
 
-// ValueReferences returns the references to the Secrets and ConfigMaps that
+// valueReferences returns the references to the Secrets and ConfigMaps that
 // contain values.
-func ValueReferences(namespace string, values template.References) []Reference {
+func valueReferences(namespace string, values template.References) []Reference {
 	var refs []Reference
 	for _, name := range values.Secrets {
 		refs = append(refs, Reference{"Secret", client.ObjectKey{Namespace: namespace, Name: name}})
@@ -191,9 +191,9 @@ func (r *Resolver) ReadTemplate(ctx context.Context, s *Resolved) error {
 	return reconcile.WaitIfNotFound(err, infrav1.WaitingForTemplateReason, "WorkspaceTemplate "+key.String(), "create it or change spec.templateRef")
 }
 
-// ProviderConfigKey returns the key of the provider config, which is in the
+// providerConfigKey returns the key of the provider config, which is in the
 // namespace of the workspace, or nil.
-func (s *Resolved) ProviderConfigKey() *client.ObjectKey {
+func (s *Resolved) providerConfigKey() *client.ObjectKey {
 	ref := s.Apply.ProviderConfig(s.Sources.Template)
 	if ref == nil {
 		return nil
@@ -280,7 +280,7 @@ func (r *Resolver) ReadValues(ctx context.Context, sources *template.Sources, va
 func (r *Resolver) WaitForSecrets(ctx context.Context, s *runs.Workspace) error {
 	for _, ref := range s.Apply.Spec.WaitForSecrets {
 		key := resolveSecret(s.Apply, ref)
-		err := r.Metadata.Get(ctx, key, Metadata("Secret"))
+		err := r.Metadata.Get(ctx, key, object.Metadata(SecretKind))
 		if err := reconcile.WaitIfNotFound(err, infrav1.WaitingForSecretReason, "Secret "+key.String(), ""); err != nil {
 			return err
 		}
@@ -304,7 +304,7 @@ func (r *Resolver) WaitForWorkspaces(ctx context.Context, s *runs.Workspace) err
 		}
 		return apply, nil
 	}
-	cycle, err := FindCycle(s.Apply, get)
+	cycle, err := findCycle(s.Apply, get)
 	if err != nil {
 		return err
 	}
@@ -317,16 +317,16 @@ func (r *Resolver) WaitForWorkspaces(ctx context.Context, s *runs.Workspace) err
 		if err != nil {
 			return err
 		}
-		if err := WorkspaceFault(key, other); err != nil {
+		if err := workspaceFault(key, other); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// WorkspaceFault waits until another workspace is applied and its outputs are
+// workspaceFault waits until another workspace is applied and its outputs are
 // written. The other workspace is nil if it does not exist.
-func WorkspaceFault(key client.ObjectKey, other *infrav1.WorkspaceTemplateApply) error {
+func workspaceFault(key client.ObjectKey, other *infrav1.WorkspaceTemplateApply) error {
 	switch {
 	case other == nil:
 		return fault.Wait(infrav1.WaitingForWorkspaceReason, "WorkspaceTemplateApply %s does not exist", key)
@@ -336,10 +336,10 @@ func WorkspaceFault(key client.ObjectKey, other *infrav1.WorkspaceTemplateApply)
 	return nil
 }
 
-// FindCycle follows waitForWorkspaces from a workspace. It returns the names on
+// findCycle follows waitForWorkspaces from a workspace. It returns the names on
 // the path back to the workspace, or nil if there is none. get returns nil for a
 // workspace that does not exist.
-func FindCycle(start *infrav1.WorkspaceTemplateApply, get func(client.ObjectKey) (*infrav1.WorkspaceTemplateApply, error)) ([]string, error) {
+func findCycle(start *infrav1.WorkspaceTemplateApply, get func(client.ObjectKey) (*infrav1.WorkspaceTemplateApply, error)) ([]string, error) {
 	startKey := client.ObjectKeyFromObject(start)
 	cycle, err := object.Cycle(startKey, func(key client.ObjectKey) ([]client.ObjectKey, error) {
 		apply := start

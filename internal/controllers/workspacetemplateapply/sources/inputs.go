@@ -20,13 +20,13 @@ func (r *Resolver) Inputs(s *Resolved) error {
 		return InputsFault(err)
 	}
 	s.Inputs = inputs
-	s.RedactStatus()
+	s.redactStatus()
 	return nil
 }
 
-// RedactStatus masks the secrets of the inputs in what a run reported. The runner has
+// redactStatus masks the secrets of the inputs in what a run reported. The runner has
 // masked them, but the run wrote the report.
-func (s *Resolved) RedactStatus() {
+func (s *Resolved) redactStatus() {
 	status := &s.Apply.Status
 	if status.Failure == nil && !s.StatusChanged {
 		return
@@ -41,7 +41,7 @@ func (s *Resolved) RedactStatus() {
 	for i := range status.History {
 		texts = append(texts, &status.History[i].Summary)
 	}
-	mask := func(string) string { return HiddenText }
+	mask := func(string) string { return hiddenText }
 	if s.Inputs.Request.SecretSize() <= maxRedacted {
 		mask = s.Inputs.Request.Redactor().Replace
 	}
@@ -56,8 +56,8 @@ func (s *Resolved) RedactStatus() {
 // needs more memory than the manager has.
 const maxRedacted = 32 << 10
 
-// HiddenText replaces the report of a run whose secrets are too large to be masked.
-const HiddenText = "(hidden, because the secrets of the run are too large to mask them here: see captctl logs)"
+// hiddenText replaces the report of a run whose secrets are too large to be masked.
+const hiddenText = "(hidden, because the secrets of the run are too large to mask them here: see captctl logs)"
 
 // InputsFault turns an error of the inputs into a fault: a problem stalls until
 // the inputs change, a missing key waits for its Secret or ConfigMap.

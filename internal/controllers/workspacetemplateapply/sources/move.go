@@ -19,7 +19,7 @@ func (s *Resolved) RequestedMove() *terraform.Move {
 	if err != nil || move.ID == s.Apply.Status.HandledMove {
 		return nil
 	}
-	if key := s.ProviderConfigKey(); key == nil && move.To != "" || key != nil && move.To != key.Name {
+	if key := s.providerConfigKey(); key == nil && move.To != "" || key != nil && move.To != key.Name {
 		return nil
 	}
 	return move

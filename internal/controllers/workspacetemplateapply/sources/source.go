@@ -7,7 +7,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -16,6 +15,7 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
 	"github.com/appthrust/capt/internal/kubernetes/flux"
+	"github.com/appthrust/capt/internal/kubernetes/object"
 	"github.com/appthrust/capt/internal/reconcile"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 	"github.com/appthrust/capt/internal/terraform"
@@ -49,7 +49,7 @@ func (s *Resolved) sourceReference() *Reference {
 func (r *Resolver) readSource(ctx context.Context, s *Resolved, ref Reference) error {
 	artifact, outdated, err := r.artifactOf(ctx, ref)
 	if fault.Is(err) && !s.Apply.DeletionTimestamp.IsZero() {
-		s.SourceFault = err
+		s.sourceFault = err
 		return nil
 	}
 	if err != nil {
@@ -99,8 +99,7 @@ func (t *Tracker) watchSources(kind string) error {
 	if t.watched[kind] {
 		return nil
 	}
-	obj := &metav1.PartialObjectMetadata{}
-	obj.SetGroupVersionKind(flux.GroupVersion.WithKind(kind))
+	obj := object.Metadata(flux.GroupVersion.WithKind(kind))
 	if err := t.Controller.Watch(source.Kind(t.Metadata, client.Object(obj), handler.EnqueueRequestsFromMapFunc(t.MapTo(kind)))); err != nil {
 		return fmt.Errorf("watching %s: %w", kind, err)
 	}
@@ -115,5 +114,5 @@ func (s *Resolved) KeptModule() error {
 	if module != nil && module.Artifact != "" && module.Source == runs.ModuleSource(s.Inputs.Request.Module) {
 		return nil
 	}
-	return s.SourceFault
+	return s.sourceFault
 }

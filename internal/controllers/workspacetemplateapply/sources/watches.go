@@ -18,12 +18,8 @@ import (
 	"github.com/appthrust/capt/internal/reconcile"
 )
 
-// Metadata returns an object of a core kind of which only the metadata is read.
-func Metadata(kind string) *metav1.PartialObjectMetadata {
-	obj := &metav1.PartialObjectMetadata{}
-	obj.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
-	return obj
-}
+// SecretKind and ConfigMapKind are kinds of which only the metadata is watched.
+var SecretKind, ConfigMapKind = corev1.SchemeGroupVersion.WithKind("Secret"), corev1.SchemeGroupVersion.WithKind("ConfigMap")
 
 // WorkspacesOfCluster returns the workspaces of a Cluster, which are paused with
 // it.
@@ -45,10 +41,10 @@ type Reference struct {
 // which an index does not see.
 type Tracker struct {
 	mu sync.Mutex
-	// Readers has the workspaces that read an object.
-	Readers map[Reference]map[client.ObjectKey]bool
-	// References has the objects that a workspace reads.
-	References map[client.ObjectKey][]Reference
+	// readers has the workspaces that read an object.
+	readers map[Reference]map[client.ObjectKey]bool
+	// references has the objects that a workspace reads.
+	references map[client.ObjectKey][]Reference
 
 	// Controller gets the watches of Flux sources when the first workspace has one. watched
 	// are their kinds, and metadata watches the metadata of all objects.
@@ -60,7 +56,7 @@ type Tracker struct {
 
 // NewTracker returns a Tracker without references.
 func NewTracker() *Tracker {
-	return &Tracker{Readers: map[Reference]map[client.ObjectKey]bool{}, References: map[client.ObjectKey][]Reference{}, watched: map[string]bool{}}
+	return &Tracker{readers: map[Reference]map[client.ObjectKey]bool{}, references: map[client.ObjectKey][]Reference{}, watched: map[string]bool{}}
 }
 
 // Set replaces the references of a workspace. It must be called before the
@@ -68,22 +64,22 @@ func NewTracker() *Tracker {
 func (t *Tracker) Set(workspace client.ObjectKey, refs []Reference) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, ref := range t.References[workspace] {
-		delete(t.Readers[ref], workspace)
-		if len(t.Readers[ref]) == 0 {
-			delete(t.Readers, ref)
+	for _, ref := range t.references[workspace] {
+		delete(t.readers[ref], workspace)
+		if len(t.readers[ref]) == 0 {
+			delete(t.readers, ref)
 		}
 	}
-	delete(t.References, workspace)
+	delete(t.references, workspace)
 	if len(refs) == 0 {
 		return
 	}
-	t.References[workspace] = refs
+	t.references[workspace] = refs
 	for _, ref := range refs {
-		if t.Readers[ref] == nil {
-			t.Readers[ref] = map[client.ObjectKey]bool{}
+		if t.readers[ref] == nil {
+			t.readers[ref] = map[client.ObjectKey]bool{}
 		}
-		t.Readers[ref][workspace] = true
+		t.readers[ref][workspace] = true
 	}
 }
 
@@ -94,7 +90,7 @@ func (t *Tracker) MapTo(kind string) handler.MapFunc {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		var requests []ctrl.Request
-		for workspace := range t.Readers[Reference{Kind: kind, Key: client.ObjectKeyFromObject(obj)}] {
+		for workspace := range t.readers[Reference{Kind: kind, Key: client.ObjectKeyFromObject(obj)}] {
 			requests = append(requests, ctrl.Request{NamespacedName: workspace})
 		}
 		return requests

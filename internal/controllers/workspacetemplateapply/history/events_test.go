@@ -1,4 +1,4 @@
-package workspacetemplateapply
+package history
 
 import (
 	"testing"
@@ -8,7 +8,6 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/history"
 )
 
 func TestTransitionEvents(t *testing.T) {
@@ -70,7 +69,7 @@ func TestTransitionEvents(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
-			event, ok := history.TransitionEvents.Event(
+			event, ok := TransitionEvents.Event(
 				metav1.Condition{Type: tt.condition, Status: tt.previous},
 				metav1.Condition{Type: tt.condition, Status: tt.current, Reason: tt.reason},
 			)

@@ -1,6 +1,7 @@
-package workspacetemplateapply
+package decision
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -8,19 +9,26 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/decision"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/template"
 )
 
-const planID = "plan-0123456789abcdef"
+const (
+	planID = "plan-0123456789abcdef"
+	inputs = "0123456789abcdef"
+)
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
 // upToDate returns the situation of a workspace whose inputs are applied.
-func upToDate(changes ...func(*decision.Situation)) decision.Situation {
-	s := decision.Situation{
-		Inputs: inputs, AppliedInputs: inputs, Policy: testPolicy(),
+func upToDate(changes ...func(*Situation)) Situation {
+	s := Situation{
+		Inputs: inputs, AppliedInputs: inputs, Policy: template.Policy{
+			Approval: infrav1.ApprovalAuto, DriftAction: infrav1.DriftOff, DriftInterval: time.Hour,
+			MinBackoff: 15 * time.Second, MaxBackoff: 10 * time.Minute,
+		},
 		StateBackend: "kubernetes", ConfiguredBackend: "kubernetes", LastApplied: noon.Add(-time.Minute), Now: noon,
 	}
 	for _, change := range changes {
@@ -29,42 +37,42 @@ func upToDate(changes ...func(*decision.Situation)) decision.Situation {
 	return s
 }
 
-func changed(s *decision.Situation) { s.AppliedInputs = "before" }
+func changed(s *Situation) { s.AppliedInputs = "before" }
 
-func manual(s *decision.Situation) { s.Policy.Approval = infrav1.ApprovalManual }
+func manual(s *Situation) { s.Policy.Approval = infrav1.ApprovalManual }
 
-func waitingPlan(s *decision.Situation) {
+func waitingPlan(s *Situation) {
 	s.Plan = &infrav1.PlanStatus{ID: planID, Inputs: inputs, Add: 1, Change: 2, Destroy: 3, Waiting: new(true)}
 }
 
-func blockedPlan(s *decision.Situation) {
+func blockedPlan(s *Situation) {
 	waitingPlan(s)
 	s.Protect = []string{"aws_vpc", "aws_eks_cluster.this"}
 	s.Plan.Blocked = []string{"module.net.aws_vpc.this", "aws_eks_cluster.this"}
 }
 
-func approved(s *decision.Situation) { s.ApprovedPlan = planID }
+func approved(s *Situation) { s.ApprovedPlan = planID }
 
-func release(addresses ...string) func(*decision.Situation) {
-	return func(s *decision.Situation) { s.Unprotected = addresses }
+func release(addresses ...string) func(*Situation) {
+	return func(s *Situation) { s.Unprotected = addresses }
 }
 
-func failed(reason string, attempts int32, next time.Duration) func(*decision.Situation) {
-	return func(s *decision.Situation) {
+func failed(reason string, attempts int32, next time.Duration) func(*Situation) {
+	return func(s *Situation) {
 		s.Failure = &infrav1.FailureStatus{Inputs: inputs, Reason: reason, Message: "it broke", Attempts: attempts, NextAt: metav1.NewTime(noon.Add(next))}
 	}
 }
 
-func failedForGood(s *decision.Situation) {
+func failedForGood(s *Situation) {
 	s.Failure = &infrav1.FailureStatus{Inputs: inputs, Reason: infrav1.RunFailedReason, Message: "it broke", Attempts: 1}
 }
 
-func limited(limit int32) func(*decision.Situation) {
-	return func(s *decision.Situation) { s.Policy.RetryLimit = &limit }
+func limited(limit int32) func(*Situation) {
+	return func(s *Situation) { s.Policy.RetryLimit = &limit }
 }
 
-func drift(action infrav1.DriftAction, checked time.Duration, resources ...string) func(*decision.Situation) {
-	return func(s *decision.Situation) {
+func drift(action infrav1.DriftAction, checked time.Duration, resources ...string) func(*Situation) {
+	return func(s *Situation) {
 		s.Policy.DriftAction = action
 		s.Drift = &infrav1.DriftStatus{CheckedAt: metav1.NewTime(noon.Add(-checked))}
 		for _, r := range resources {
@@ -73,12 +81,12 @@ func drift(action infrav1.DriftAction, checked time.Duration, resources ...strin
 	}
 }
 
-func requested(s *decision.Situation) { s.Request, s.HandledRequest = "new", "old" }
+func requested(s *Situation) { s.Request, s.HandledRequest = "new", "old" }
 
 // expectation is a situation with the expected decision.
 type expectation struct {
 	name      string
-	situation decision.Situation
+	situation Situation
 	want      terraform.Operation
 	plan      string
 	// reason is the reason of the expected fault, contains parts of its message.
@@ -92,15 +100,15 @@ type expectation struct {
 
 func (e expectation) run(t *testing.T) {
 	t.Helper()
-	e.verify(t, decision.Next)
+	e.verify(t, Next)
 }
 
 // verify compares the decision of a function with the expected one.
-func (e expectation) verify(t *testing.T, decide func(decision.Situation) (decision.Decision, error)) {
+func (e expectation) verify(t *testing.T, decide func(Situation) (Decision, error)) {
 	t.Helper()
 	g := NewWithT(t)
 	next, err := decide(e.situation)
-	g.Expect(next).To(Equal(decision.Decision{Operation: e.want, Plan: e.plan, OneShot: e.oneShot}))
+	g.Expect(next).To(Equal(Decision{Operation: e.want, Plan: e.plan, OneShot: e.oneShot}))
 	if e.reason == "" {
 		g.Expect(err).NotTo(HaveOccurred())
 		return
@@ -123,16 +131,16 @@ func (e expectation) verify(t *testing.T, decide func(decision.Situation) (decis
 func TestDecide_startsNoRunIfNothingChanged(t *testing.T) {
 	for _, e := range []expectation{
 		{name: "applied", situation: upToDate()},
-		{name: "an old failure of other inputs", situation: upToDate(failedForGood, func(s *decision.Situation) { s.Failure.Inputs = "before" })},
-		{name: "a failed restore that is no longer requested", situation: upToDate(failedForGood, func(s *decision.Situation) { s.Failure.Inputs = runs.RestoreInputs("x") })},
-		{name: "a plan for other inputs", situation: upToDate(waitingPlan, func(s *decision.Situation) { s.Plan.Inputs = "before" })},
-		{name: "the plan that was applied", situation: upToDate(waitingPlan, func(s *decision.Situation) { s.Plan.Waiting = nil })},
-		{name: "a rejected plan", situation: upToDate(manual, waitingPlan, func(s *decision.Situation) { s.RejectedPlan = planID })},
-		{name: "a blocked plan that was rejected", situation: upToDate(blockedPlan, func(s *decision.Situation) { s.RejectedPlan = planID })},
-		{name: "a request that was handled", situation: upToDate(func(s *decision.Situation) { s.Request, s.HandledRequest = "x", "x" })},
-		{name: "a handled request that was removed", situation: upToDate(func(s *decision.Situation) { s.HandledRequest = "x" })},
-		{name: "a snapshot that was restored", situation: upToDate(func(s *decision.Situation) { s.Restore, s.Restored = "x", "x" })},
-		{name: "a restored snapshot whose annotation was removed", situation: upToDate(func(s *decision.Situation) { s.Restored = "x" })},
+		{name: "an old failure of other inputs", situation: upToDate(failedForGood, func(s *Situation) { s.Failure.Inputs = "before" })},
+		{name: "a failed restore that is no longer requested", situation: upToDate(failedForGood, func(s *Situation) { s.Failure.Inputs = runs.RestoreInputs("x") })},
+		{name: "a plan for other inputs", situation: upToDate(waitingPlan, func(s *Situation) { s.Plan.Inputs = "before" })},
+		{name: "the plan that was applied", situation: upToDate(waitingPlan, func(s *Situation) { s.Plan.Waiting = nil })},
+		{name: "a rejected plan", situation: upToDate(manual, waitingPlan, func(s *Situation) { s.RejectedPlan = planID })},
+		{name: "a blocked plan that was rejected", situation: upToDate(blockedPlan, func(s *Situation) { s.RejectedPlan = planID })},
+		{name: "a request that was handled", situation: upToDate(func(s *Situation) { s.Request, s.HandledRequest = "x", "x" })},
+		{name: "a handled request that was removed", situation: upToDate(func(s *Situation) { s.HandledRequest = "x" })},
+		{name: "a snapshot that was restored", situation: upToDate(func(s *Situation) { s.Restore, s.Restored = "x", "x" })},
+		{name: "a restored snapshot whose annotation was removed", situation: upToDate(func(s *Situation) { s.Restored = "x" })},
 		{name: "drift that is only reported", situation: upToDate(drift(infrav1.DriftReport, time.Minute, "a.b"))},
 		{name: "drift with drift.action Off", situation: upToDate(drift(infrav1.DriftOff, 99*time.Hour, "a.b"))},
 	} {
@@ -142,10 +150,10 @@ func TestDecide_startsNoRunIfNothingChanged(t *testing.T) {
 
 func TestDecide_appliesChangedInputs(t *testing.T) {
 	for _, e := range []expectation{
-		{name: "never applied", situation: upToDate(func(s *decision.Situation) { s.AppliedInputs, s.LastApplied, s.StateBackend = "", time.Time{}, "" }), want: terraform.OperationPlanAndApply},
+		{name: "never applied", situation: upToDate(func(s *Situation) { s.AppliedInputs, s.LastApplied, s.StateBackend = "", time.Time{}, "" }), want: terraform.OperationPlanAndApply},
 		{name: "other inputs", situation: upToDate(changed), want: terraform.OperationPlanAndApply},
-		{name: "other inputs than those that failed", situation: upToDate(changed, failedForGood, func(s *decision.Situation) { s.Failure.Inputs = "others" }), want: terraform.OperationPlanAndApply},
-		{name: "other inputs than those of the blocked plan", situation: upToDate(changed, blockedPlan, func(s *decision.Situation) { s.Plan.Inputs = "others" }), want: terraform.OperationPlanAndApply},
+		{name: "other inputs than those that failed", situation: upToDate(changed, failedForGood, func(s *Situation) { s.Failure.Inputs = "others" }), want: terraform.OperationPlanAndApply},
+		{name: "other inputs than those of the blocked plan", situation: upToDate(changed, blockedPlan, func(s *Situation) { s.Plan.Inputs = "others" }), want: terraform.OperationPlanAndApply},
 		{name: "a plan that waited when approval became Auto", situation: upToDate(changed, waitingPlan), want: terraform.OperationPlanAndApply},
 		{name: "before a drift check", situation: upToDate(changed, drift(infrav1.DriftReport, 99*time.Hour)), want: terraform.OperationPlanAndApply},
 	} {
@@ -156,13 +164,13 @@ func TestDecide_appliesChangedInputs(t *testing.T) {
 func TestDecide_requestStartsOver(t *testing.T) {
 	for _, e := range []expectation{
 		{name: "up to date", situation: upToDate(requested), want: terraform.OperationPlanAndApply},
-		{name: "the first one", situation: upToDate(requested, func(s *decision.Situation) { s.HandledRequest = "" }), want: terraform.OperationPlanAndApply},
+		{name: "the first one", situation: upToDate(requested, func(s *Situation) { s.HandledRequest = "" }), want: terraform.OperationPlanAndApply},
 		{name: "after a terminal failure", situation: upToDate(changed, requested, failedForGood), want: terraform.OperationPlanAndApply},
 		{name: "beyond the retry limit", situation: upToDate(changed, requested, failed(infrav1.RetryingReason, 9, time.Hour), limited(1)), want: terraform.OperationPlanAndApply},
 		{name: "over a blocked plan", situation: upToDate(changed, requested, blockedPlan), want: terraform.OperationPlanAndApply},
 		{name: "manual", situation: upToDate(requested, manual), want: terraform.OperationPlan},
 		{name: "over a waiting plan", situation: upToDate(changed, requested, manual, waitingPlan), want: terraform.OperationPlan},
-		{name: "over a rejected plan", situation: upToDate(changed, requested, manual, waitingPlan, func(s *decision.Situation) { s.RejectedPlan = planID }), want: terraform.OperationPlan},
+		{name: "over a rejected plan", situation: upToDate(changed, requested, manual, waitingPlan, func(s *Situation) { s.RejectedPlan = planID }), want: terraform.OperationPlan},
 		{name: "over an approved plan", situation: upToDate(changed, requested, manual, waitingPlan, approved), want: terraform.OperationPlan},
 	} {
 		t.Run(e.name, e.run)
@@ -174,26 +182,26 @@ func TestDecide_manualApproval(t *testing.T) {
 		{name: "no plan", situation: upToDate(changed, manual), want: terraform.OperationPlan},
 		{
 			name: "a plan for other inputs", want: terraform.OperationPlan,
-			situation: upToDate(changed, manual, waitingPlan, approved, func(s *decision.Situation) { s.Plan.Inputs = "others" }),
+			situation: upToDate(changed, manual, waitingPlan, approved, func(s *Situation) { s.Plan.Inputs = "others" }),
 		},
 		{
 			name: "a plan that was already applied", want: terraform.OperationPlan,
-			situation: upToDate(changed, manual, waitingPlan, approved, func(s *decision.Situation) { s.Plan.Waiting = new(false) }),
+			situation: upToDate(changed, manual, waitingPlan, approved, func(s *Situation) { s.Plan.Waiting = new(false) }),
 		},
 		{
 			name: "a plan that is not approved", situation: upToDate(changed, manual, waitingPlan),
 			reason: infrav1.WaitingForApprovalReason, contains: []string{planID, "1 to add, 2 to change, 3 to destroy", "spec.approvedPlan"},
 		},
 		{
-			name: "approval of another plan", situation: upToDate(changed, manual, waitingPlan, func(s *decision.Situation) { s.ApprovedPlan = "plan-fedcba9876543210" }),
+			name: "approval of another plan", situation: upToDate(changed, manual, waitingPlan, func(s *Situation) { s.ApprovedPlan = "plan-fedcba9876543210" }),
 			reason: infrav1.WaitingForApprovalReason, contains: []string{planID},
 		},
 		{
-			name: "a rejected plan", situation: upToDate(changed, manual, waitingPlan, func(s *decision.Situation) { s.RejectedPlan = planID }),
+			name: "a rejected plan", situation: upToDate(changed, manual, waitingPlan, func(s *Situation) { s.RejectedPlan = planID }),
 			reason: infrav1.PlanRejectedReason, stalled: true, contains: []string{planID},
 		},
 		{
-			name: "rejection wins over approval", situation: upToDate(changed, manual, waitingPlan, approved, func(s *decision.Situation) { s.RejectedPlan = planID }),
+			name: "rejection wins over approval", situation: upToDate(changed, manual, waitingPlan, approved, func(s *Situation) { s.RejectedPlan = planID }),
 			reason: infrav1.PlanRejectedReason, stalled: true,
 		},
 		{name: "an approved plan", situation: upToDate(changed, manual, waitingPlan, approved), want: terraform.OperationApply, plan: planID},
@@ -243,19 +251,19 @@ func TestDecide_protection(t *testing.T) {
 			reason: infrav1.ProtectedResourceReason, stalled: true, contains: []string{"module.net.aws_vpc.this"},
 		},
 		{name: "all released", situation: upToDate(changed, blockedPlan, release("aws_eks_cluster.this", "module.net.aws_vpc.this")), want: terraform.OperationPlanAndApply},
-		{name: "no longer protected", situation: upToDate(changed, blockedPlan, func(s *decision.Situation) { s.Protect = nil }), want: terraform.OperationPlanAndApply},
+		{name: "no longer protected", situation: upToDate(changed, blockedPlan, func(s *Situation) { s.Protect = nil }), want: terraform.OperationPlanAndApply},
 		{
 			name: "a requested run for applied inputs", situation: upToDate(blockedPlan),
 			reason: infrav1.ProtectedResourceReason, stalled: true,
 		},
 		{
 			name: "released, but blocked again by the runner", want: "",
-			situation: upToDate(changed, blockedPlan, func(s *decision.Situation) { s.Protect = nil }, failed(infrav1.ProtectedResourceReason, 1, time.Minute)),
+			situation: upToDate(changed, blockedPlan, func(s *Situation) { s.Protect = nil }, failed(infrav1.ProtectedResourceReason, 1, time.Minute)),
 			reason:    infrav1.ProtectedResourceReason, after: time.Minute,
 		},
 		{
 			name: "blocked runs do not count as attempts", want: terraform.OperationPlanAndApply,
-			situation: upToDate(changed, blockedPlan, func(s *decision.Situation) { s.Protect = nil }, limited(0), failed(infrav1.ProtectedResourceReason, 2, 0)),
+			situation: upToDate(changed, blockedPlan, func(s *Situation) { s.Protect = nil }, limited(0), failed(infrav1.ProtectedResourceReason, 2, 0)),
 		},
 	} {
 		t.Run(e.name, e.run)
@@ -295,8 +303,8 @@ func TestDecide_retries(t *testing.T) {
 }
 
 func TestDecide_restoresFirst(t *testing.T) {
-	restore := func(s *decision.Situation) { s.Restore, s.Restored = "capt-snapshot-x-r3-0", "capt-snapshot-x-r1-0" }
-	failedRestore := func(s *decision.Situation) { failedForGood(s); s.Failure.Inputs = runs.RestoreInputs(s.Restore) }
+	restore := func(s *Situation) { s.Restore, s.Restored = "capt-snapshot-x-r3-0", "capt-snapshot-x-r1-0" }
+	failedRestore := func(s *Situation) { failedForGood(s); s.Failure.Inputs = runs.RestoreInputs(s.Restore) }
 	for _, e := range []expectation{
 		{name: "up to date", situation: upToDate(restore), want: terraform.OperationRestoreState},
 		{name: "before a change", situation: upToDate(restore, changed), want: terraform.OperationRestoreState},
@@ -306,7 +314,7 @@ func TestDecide_restoresFirst(t *testing.T) {
 		{name: "a missing snapshot is retried on request", situation: upToDate(restore, failedRestore, requested), want: terraform.OperationRestoreState},
 		{
 			name: "another snapshot than the missing one", want: terraform.OperationRestoreState,
-			situation: upToDate(restore, failedRestore, func(s *decision.Situation) { s.Restore = "capt-snapshot-x-r2-0" }),
+			situation: upToDate(restore, failedRestore, func(s *Situation) { s.Restore = "capt-snapshot-x-r2-0" }),
 		},
 	} {
 		t.Run(e.name, e.run)
@@ -314,21 +322,21 @@ func TestDecide_restoresFirst(t *testing.T) {
 }
 
 func TestDecide_rejectsRunsAfterABackendChange(t *testing.T) {
-	elsewhere := func(s *decision.Situation) { s.StateBackend, s.ConfiguredBackend = "s3-11111111", "s3-22222222" }
-	moving := func(s *decision.Situation) { s.Move = &terraform.Move{ID: "1"} }
-	failedMove := func(s *decision.Situation) { failedForGood(s); s.Failure.Inputs = runs.MoveInputs("1") }
+	elsewhere := func(s *Situation) { s.StateBackend, s.ConfiguredBackend = "s3-11111111", "s3-22222222" }
+	moving := func(s *Situation) { s.Move = &terraform.Move{ID: "1"} }
+	failedMove := func(s *Situation) { failedForGood(s); s.Failure.Inputs = runs.MoveInputs("1") }
 	for _, e := range []expectation{
 		{name: "a change", situation: upToDate(changed, elsewhere), reason: infrav1.BackendChangedReason, stalled: true, contains: []string{"s3-11111111", "s3-22222222", infrav1.BackendMovedAnnotation}},
 		{name: "a request", situation: upToDate(requested, elsewhere), reason: infrav1.BackendChangedReason, stalled: true},
-		{name: "a restore", situation: upToDate(elsewhere, func(s *decision.Situation) { s.Restore = "x" }), reason: infrav1.BackendChangedReason, stalled: true},
-		{name: "moved by the user", situation: upToDate(changed, elsewhere, func(s *decision.Situation) { s.MovedBackend = "s3-22222222" }), want: terraform.OperationPlanAndApply},
-		{name: "moved to a third backend", situation: upToDate(changed, elsewhere, func(s *decision.Situation) { s.MovedBackend = "s3-33333333" }), reason: infrav1.BackendChangedReason, stalled: true},
+		{name: "a restore", situation: upToDate(elsewhere, func(s *Situation) { s.Restore = "x" }), reason: infrav1.BackendChangedReason, stalled: true},
+		{name: "moved by the user", situation: upToDate(changed, elsewhere, func(s *Situation) { s.MovedBackend = "s3-22222222" }), want: terraform.OperationPlanAndApply},
+		{name: "moved to a third backend", situation: upToDate(changed, elsewhere, func(s *Situation) { s.MovedBackend = "s3-33333333" }), reason: infrav1.BackendChangedReason, stalled: true},
 		{name: "a requested move", situation: upToDate(changed, elsewhere, moving), want: terraform.OperationMoveState},
-		{name: "a requested move before a restore", situation: upToDate(elsewhere, moving, func(s *decision.Situation) { s.Restore = "x" }), want: terraform.OperationMoveState},
+		{name: "a requested move before a restore", situation: upToDate(elsewhere, moving, func(s *Situation) { s.Restore = "x" }), want: terraform.OperationMoveState},
 		{name: "a move that failed", situation: upToDate(elsewhere, moving, failedMove), reason: infrav1.RunFailedReason, stalled: true},
 		{name: "a move that failed, on request", situation: upToDate(elsewhere, moving, failedMove, requested), want: terraform.OperationMoveState},
-		{name: "another move after one that failed", situation: upToDate(elsewhere, failedMove, func(s *decision.Situation) { s.Move = &terraform.Move{ID: "2"} }), want: terraform.OperationMoveState},
-		{name: "an empty state", situation: upToDate(changed, elsewhere, func(s *decision.Situation) { s.StateBackend = "" }), want: terraform.OperationPlanAndApply},
+		{name: "another move after one that failed", situation: upToDate(elsewhere, failedMove, func(s *Situation) { s.Move = &terraform.Move{ID: "2"} }), want: terraform.OperationMoveState},
+		{name: "an empty state", situation: upToDate(changed, elsewhere, func(s *Situation) { s.StateBackend = "" }), want: terraform.OperationPlanAndApply},
 	} {
 		t.Run(e.name, e.run)
 	}
@@ -336,8 +344,8 @@ func TestDecide_rejectsRunsAfterABackendChange(t *testing.T) {
 
 // failedCheck is a daily check that failed some time ago, and is repeated after a wait or, if
 // that is 0, after the interval.
-func failedCheck(ago, wait time.Duration) func(*decision.Situation) {
-	return func(s *decision.Situation) {
+func failedCheck(ago, wait time.Duration) func(*Situation) {
+	return func(s *Situation) {
 		drift(infrav1.DriftReport, 48*time.Hour)(s)
 		s.LastApplied, s.Policy.DriftInterval = noon.Add(-72*time.Hour), 24*time.Hour
 		s.Drift.FailedAt, s.Drift.Failure = metav1.NewTime(noon.Add(-ago)), "no luck"
@@ -349,8 +357,8 @@ func failedCheck(ago, wait time.Duration) func(*decision.Situation) {
 
 // driftCheckRequest is a request for a drift check, and the one that was handled
 // last.
-func driftCheckRequest(request, handled string) func(*decision.Situation) {
-	return func(s *decision.Situation) {
+func driftCheckRequest(request, handled string) func(*Situation) {
+	return func(s *Situation) {
 		s.DriftRequest = request
 		if handled != "" {
 			s.Drift = &infrav1.DriftStatus{CheckedAt: metav1.NewTime(noon.Add(-time.Minute)), Request: handled}
@@ -363,14 +371,14 @@ func TestDecide_repairsDrift(t *testing.T) {
 	for _, e := range []expectation{
 		{name: "drifted", situation: upToDate(repair), want: terraform.OperationPlanAndApply},
 		{name: "nothing drifted", situation: upToDate(drift(infrav1.DriftRepair, time.Minute))},
-		{name: "never checked", situation: upToDate(func(s *decision.Situation) { s.Policy.DriftAction = infrav1.DriftRepair })},
+		{name: "never checked", situation: upToDate(func(s *Situation) { s.Policy.DriftAction = infrav1.DriftRepair })},
 		{name: "manual", situation: upToDate(repair, manual), want: terraform.OperationPlan},
 		{
 			name: "manual, after the previous plan was applied", want: terraform.OperationPlan,
-			situation: upToDate(repair, manual, waitingPlan, approved, func(s *decision.Situation) { s.Plan.Waiting = new(false) }),
+			situation: upToDate(repair, manual, waitingPlan, approved, func(s *Situation) { s.Plan.Waiting = new(false) }),
 		},
 		{name: "a repair that waits for approval", situation: upToDate(repair, manual, waitingPlan), reason: infrav1.WaitingForApprovalReason},
-		{name: "a rejected repair", situation: upToDate(repair, manual, waitingPlan, func(s *decision.Situation) { s.RejectedPlan = planID }), reason: infrav1.PlanRejectedReason, stalled: true},
+		{name: "a rejected repair", situation: upToDate(repair, manual, waitingPlan, func(s *Situation) { s.RejectedPlan = planID }), reason: infrav1.PlanRejectedReason, stalled: true},
 		{name: "a repair that would destroy protected resources", situation: upToDate(repair, blockedPlan), reason: infrav1.ProtectedResourceReason, stalled: true},
 		{name: "a repair that has just failed", situation: upToDate(repair, failed(infrav1.RetryingReason, 1, 15*time.Second)), reason: infrav1.RetryingReason, after: 15 * time.Second},
 		{name: "a repair that failed with a terminal error", situation: upToDate(repair, failedForGood), reason: infrav1.RunFailedReason, stalled: true},
@@ -380,8 +388,8 @@ func TestDecide_repairsDrift(t *testing.T) {
 }
 
 func TestDecide_checksDriftWhenDue(t *testing.T) {
-	checked := func(lastApplied, lastChecked time.Duration, jitter float64) func(*decision.Situation) {
-		return func(s *decision.Situation) {
+	checked := func(lastApplied, lastChecked time.Duration, jitter float64) func(*Situation) {
+		return func(s *Situation) {
 			drift(infrav1.DriftReport, lastChecked)(s)
 			if lastChecked == 0 {
 				s.Drift = nil
@@ -399,38 +407,80 @@ func TestDecide_checksDriftWhenDue(t *testing.T) {
 		{name: "later than others", situation: upToDate(checked(66*time.Minute, 0, 1)), want: terraform.OperationCheckDrift},
 		{name: "sooner than others", situation: upToDate(checked(54*time.Minute, 0, -1)), want: terraform.OperationCheckDrift},
 		{name: "soonest", situation: upToDate(checked(54*time.Minute-time.Second, 0, -1))},
-		{name: "off", situation: upToDate(checked(99*time.Hour, 0, 0), func(s *decision.Situation) { s.Policy.DriftAction = infrav1.DriftOff })},
-		{name: "unset", situation: upToDate(checked(99*time.Hour, 0, 0), func(s *decision.Situation) { s.Policy.DriftAction = "" })},
+		{name: "off", situation: upToDate(checked(99*time.Hour, 0, 0), func(s *Situation) { s.Policy.DriftAction = infrav1.DriftOff })},
+		{name: "unset", situation: upToDate(checked(99*time.Hour, 0, 0), func(s *Situation) { s.Policy.DriftAction = "" })},
 		{name: "soon after a check that failed", situation: upToDate(failedCheck(time.Minute, time.Minute)), want: terraform.OperationCheckDrift},
 		{name: "not sooner", situation: upToDate(failedCheck(time.Minute, 2*time.Minute))},
 		{name: "at most after the interval", situation: upToDate(failedCheck(24*time.Hour, 25*time.Hour)), want: terraform.OperationCheckDrift},
 		{name: "after the interval, if it failed often", situation: upToDate(failedCheck(24*time.Hour, 0)), want: terraform.OperationCheckDrift},
 		{name: "not before the interval, if it failed often", situation: upToDate(failedCheck(23*time.Hour, 0))},
-		{name: "not again for a failure before the last check", situation: upToDate(failedCheck(time.Hour, time.Minute), func(s *decision.Situation) { s.Drift.CheckedAt = metav1.NewTime(noon) })},
-		{name: "a canceled check has not failed", situation: upToDate(failedCheck(23*time.Hour, 0), func(s *decision.Situation) { s.Drift.Failure = "" })},
-		{name: "a day after a canceled check", situation: upToDate(failedCheck(24*time.Hour, 0), func(s *decision.Situation) { s.Drift.Failure = "" }), want: terraform.OperationCheckDrift},
+		{name: "not again for a failure before the last check", situation: upToDate(failedCheck(time.Hour, time.Minute), func(s *Situation) { s.Drift.CheckedAt = metav1.NewTime(noon) })},
+		{name: "a canceled check has not failed", situation: upToDate(failedCheck(23*time.Hour, 0), func(s *Situation) { s.Drift.Failure = "" })},
+		{name: "a day after a canceled check", situation: upToDate(failedCheck(24*time.Hour, 0), func(s *Situation) { s.Drift.Failure = "" }), want: terraform.OperationCheckDrift},
 		{name: "requested", situation: upToDate(driftCheckRequest("now", "")), want: terraform.OperationCheckDrift},
 		{name: "requested again", situation: upToDate(driftCheckRequest("again", "now")), want: terraform.OperationCheckDrift},
 		{name: "request handled", situation: upToDate(driftCheckRequest("now", "now"))},
-		{name: "requested before the first apply", situation: upToDate(driftCheckRequest("now", ""), func(s *decision.Situation) { s.LastApplied = time.Time{} })},
+		{name: "requested before the first apply", situation: upToDate(driftCheckRequest("now", ""), func(s *Situation) { s.LastApplied = time.Time{} })},
 		{name: "changed inputs are applied first", situation: upToDate(changed, driftCheckRequest("now", "")), want: terraform.OperationPlanAndApply},
-		{name: "never applied", situation: upToDate(checked(0, 0, 0), func(s *decision.Situation) { s.LastApplied = time.Time{} })},
+		{name: "never applied", situation: upToDate(checked(0, 0, 0), func(s *Situation) { s.LastApplied = time.Time{} })},
 	} {
 		t.Run(e.name, e.run)
 	}
 }
 
-func TestBackoff_growsToItsLimit(t *testing.T) {
+func TestBackoff_startsWithTheMinimum(t *testing.T) {
 	policy := template.Policy{MinBackoff: 15 * time.Second, MaxBackoff: 10 * time.Minute}
-	want := map[int32]time.Duration{
-		1: 15 * time.Second, 2: 30 * time.Second, 3: time.Minute, 4: 2 * time.Minute, 5: 4 * time.Minute, 6: 8 * time.Minute,
-		7: 10 * time.Minute, 8: 10 * time.Minute, 1 << 30: 10 * time.Minute,
+	for attempts, wait := range map[int32]time.Duration{1: 15 * time.Second, 2: 30 * time.Second, 7: 10 * time.Minute} {
+		NewWithT(t).Expect(Backoff(policy, attempts)).To(Equal(wait), "after %d", attempts)
 	}
-	for attempts, wait := range want {
-		NewWithT(t).Expect(decision.Backoff(policy, attempts)).To(Equal(wait), "after %d", attempts)
+}
+
+// The metrics report what attempt decides.
+func TestGaveUp_agreesWithTheDecision(t *testing.T) {
+	for _, reason := range []string{infrav1.RetryingReason, infrav1.LockHeldReason, infrav1.RunTimedOutReason, infrav1.RunInterruptedReason, infrav1.PlanStaleReason, infrav1.ProtectedResourceReason} {
+		for attempts := int32(1); attempts < 5; attempts++ {
+			for _, limit := range []*int32{nil, new(int32(0)), new(int32(2)), new(int32(3))} {
+				s := Situation{Now: noon}
+				failed(reason, attempts, 1)(&s)
+				s.Policy.RetryLimit = limit
+				_, err := s.Attempt(Decision{}, inputs)
+				_, stalled := fault.AsStalled(err)
+				NewWithT(t).Expect(GaveUp(s.Policy, s.Failure)).To(Equal(stalled), "%s after %d attempts: %v", reason, attempts, err)
+			}
+		}
 	}
-	even := template.Policy{MinBackoff: time.Minute, MaxBackoff: time.Minute}
-	for _, attempts := range []int32{1, 2, 99} {
-		NewWithT(t).Expect(decision.Backoff(even, attempts)).To(Equal(time.Minute))
+}
+
+func TestDecide_executesEachStateCommandOnce(t *testing.T) {
+	command := func(s *Situation) {
+		s.Command = &terraform.StateCommand{ID: "2", Command: terraform.StateList}
 	}
+	for _, e := range []expectation{
+		{name: "up to date", situation: upToDate(command), want: terraform.OperationStateCommand},
+		{name: "before a change", situation: upToDate(command, changed), want: terraform.OperationStateCommand},
+		{name: "after a run that failed", situation: upToDate(command, changed, failedForGood), want: terraform.OperationStateCommand},
+		{name: "after a restore", situation: upToDate(command, func(s *Situation) { s.Restore = "x" }), want: terraform.OperationRestoreState},
+		{name: "handled", situation: upToDate(command, func(s *Situation) { s.HandledCommand = "2" })},
+		{name: "another one was handled", situation: upToDate(command, func(s *Situation) { s.HandledCommand = "1" }), want: terraform.OperationStateCommand},
+		{name: "invalid", situation: upToDate(func(s *Situation) { s.InvalidCommand = "It is invalid" }), reason: infrav1.InvalidStateCommandReason, stalled: true, contains: []string{"It is invalid"}},
+	} {
+		t.Run(e.name, e.run)
+	}
+}
+
+func TestJitter_isConstantAndSpread(t *testing.T) {
+	g := NewWithT(t)
+	var low, high int
+	for i := range 200 {
+		apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: fmt.Sprintf("workspace-%d", i)}}
+		j := Jitter(apply)
+		g.Expect(j).To(And(BeNumerically(">=", -1), BeNumerically("<=", 1)))
+		g.Expect(Jitter(apply)).To(Equal(j))
+		if j < 0 {
+			low++
+		} else {
+			high++
+		}
+	}
+	g.Expect(low).To(BeNumerically("~", high, 60), "not evenly spread")
 }

@@ -1,4 +1,4 @@
-package workspacetemplateapply
+package cleanup
 
 import (
 	"context"
@@ -15,9 +15,6 @@ import (
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/cleanup"
-	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/execution"
-	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
 	"github.com/appthrust/capt/internal/kubernetes/scheme"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
@@ -51,11 +48,11 @@ func (r *pagedReader) List(ctx context.Context, list client.ObjectList, opts ...
 	return nil
 }
 
-func heldBy(apiVersion, kind string, uid types.UID) *execution.Scope {
-	return execution.NewScope(&runs.Workspace{Apply: &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{
+func heldBy(apiVersion, kind string, uid types.UID) *infrav1.WorkspaceTemplateApply {
+	return &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "team", Name: "vpc", Finalizers: []string{infrav1.WorkspaceHeldFinalizer},
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: "none", UID: uid, Controller: new(true)}},
-	}}})
+	}}
 }
 
 // The garbage collector deletes a workspace if no owner has the name in its reference.
@@ -78,11 +75,11 @@ func TestWaitForOwner_findsTheOwnerByItsUID(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			reader := &pagedReader{Reader: fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(c.objects...).Build()}
-			s := heldBy(c.apiVersion, c.kind, "u")
-			err := cleanup.WaitForOwner(t.Context(), reader, s.Apply)
+			apply := heldBy(c.apiVersion, c.kind, "u")
+			err := WaitForOwner(t.Context(), reader, apply)
 			_, waits := fault.AsWaiting(err)
 			g.Expect(waits).To(Equal(c.held), "%v", err)
-			g.Expect(controllerutil.ContainsFinalizer(s.Apply, infrav1.WorkspaceHeldFinalizer)).To(Equal(c.held))
+			g.Expect(controllerutil.ContainsFinalizer(apply, infrav1.WorkspaceHeldFinalizer)).To(Equal(c.held))
 			g.Expect(reader.lists).To(Equal(max(1, len(c.objects))))
 		})
 	}
@@ -93,9 +90,9 @@ func TestWaitForOwner_listsNoOtherKind(t *testing.T) {
 	g := NewWithT(t)
 	unrelated := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "real", UID: "u"}}
 	reader := &pagedReader{Reader: fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(unrelated).Build()}
-	s := heldBy("v1", "ConfigMap", "u")
-	g.Expect(cleanup.WaitForOwner(t.Context(), reader, s.Apply)).To(Succeed())
-	g.Expect(controllerutil.ContainsFinalizer(s.Apply, infrav1.WorkspaceHeldFinalizer)).To(BeFalse())
+	apply := heldBy("v1", "ConfigMap", "u")
+	g.Expect(WaitForOwner(t.Context(), reader, apply)).To(Succeed())
+	g.Expect(controllerutil.ContainsFinalizer(apply, infrav1.WorkspaceHeldFinalizer)).To(BeFalse())
 	g.Expect(reader.lists).To(BeZero())
 }
 
@@ -116,11 +113,11 @@ func TestHeldFault(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
-			err := cleanup.HeldFault(owner, &metav1.PartialObjectMetadata{ObjectMeta: tt.found})
+			err := heldFault(owner, &metav1.PartialObjectMetadata{ObjectMeta: tt.found})
 			waiting, ok := fault.AsWaiting(err)
 			g.Expect(ok).To(BeTrue())
 			g.Expect(waiting.Reason).To(Equal(infrav1.HeldByOwnerReason))
-			g.Expect(waiting.RetryAfter).To(Equal(cleanup.OwnerCheckInterval))
+			g.Expect(waiting.RetryAfter).To(Equal(ownerCheckInterval))
 			g.Expect(waiting.Message()).To(HavePrefix(tt.want))
 		})
 	}

@@ -1,5 +1,4 @@
-// Package outputs writes the outputs of workspaces into their status and connection Secrets.
-package outputs
+package history
 
 import (
 	"context"
@@ -135,7 +134,7 @@ func (r *Publisher) WriteConnection(ctx context.Context, s *sources.Resolved, da
 		// It would wait for the API server in memory.
 		return outputsTooLarge(s.Inputs.ConnectionSecret)
 	}
-	desired := ConnectionSecret(s, data)
+	desired := connectionSecret(s, data)
 	var found corev1.Secret
 	err := r.Client.Get(ctx, client.ObjectKeyFromObject(desired), &found)
 	if apierrors.IsNotFound(err) {
@@ -152,11 +151,11 @@ func (r *Publisher) WriteConnection(ctx context.Context, s *sources.Resolved, da
 	if err != nil {
 		return fmt.Errorf("reading the connection Secret: %w", err)
 	}
-	if !OwnsConnection(s.Apply, &found) {
+	if !ownsConnection(s.Apply, &found) {
 		return fault.Stall(infrav1.SecretConflictReason, "Secret %s exists and has another owner: delete it or choose another name in writeConnectionSecretToRef", found.Name)
 	}
-	updated := UpdatedConnection(&found, desired)
-	if EqualSecrets(&found, updated) {
+	updated := updatedConnection(&found, desired)
+	if equalSecrets(&found, updated) {
 		return nil
 	}
 	if err := r.Client.Update(ctx, updated); err != nil {
@@ -177,9 +176,9 @@ func outputsTooLarge(name string) error {
 	return fault.Stall(infrav1.OutputsTooLargeReason, "The outputs exceed the size of Secret %s (1 MiB): make them smaller, or remove writeConnectionSecretToRef", name)
 }
 
-// ConnectionSecret returns the desired connection Secret. It has the cluster
+// connectionSecret returns the desired connection Secret. It has the cluster
 // label of the workspace.
-func ConnectionSecret(s *sources.Resolved, data map[string][]byte) *corev1.Secret {
+func connectionSecret(s *sources.Resolved, data map[string][]byte) *corev1.Secret {
 	meta := record.Meta(s.Inputs.Request.Workspace, runs.ComponentConnection, "")
 	meta.Name = s.Inputs.ConnectionSecret
 	if cluster := s.Apply.Labels[clusterv1.ClusterNameLabel]; cluster != "" {
@@ -188,10 +187,10 @@ func ConnectionSecret(s *sources.Resolved, data map[string][]byte) *corev1.Secre
 	return &corev1.Secret{ObjectMeta: meta, Type: corev1.SecretTypeOpaque, Data: data}
 }
 
-// OwnsConnection reports whether a Secret is the connection Secret of the workspace: the
+// ownsConnection reports whether a Secret is the connection Secret of the workspace: the
 // workspace controls it, or it has no controller and the label of a workspace of this
 // name, as a retained Secret does. The state, for example, has such a label too.
-func OwnsConnection(apply *infrav1.WorkspaceTemplateApply, secret *corev1.Secret) bool {
+func ownsConnection(apply *infrav1.WorkspaceTemplateApply, secret *corev1.Secret) bool {
 	if secret.Labels[infrav1.ComponentLabel] != runs.ComponentConnection || secret.Type != "" && secret.Type != corev1.SecretTypeOpaque {
 		return false
 	}
@@ -201,9 +200,9 @@ func OwnsConnection(apply *infrav1.WorkspaceTemplateApply, secret *corev1.Secret
 	return secret.Labels[infrav1.WorkspaceLabel] == record.LabelValue(apply.Name)
 }
 
-// UpdatedConnection returns a Secret with the data, labels and owner of the
+// updatedConnection returns a Secret with the data, labels and owner of the
 // desired one. Other labels are kept.
-func UpdatedConnection(found, desired *corev1.Secret) *corev1.Secret {
+func updatedConnection(found, desired *corev1.Secret) *corev1.Secret {
 	updated := found.DeepCopy()
 	updated.Data, updated.OwnerReferences = desired.Data, desired.OwnerReferences
 	if updated.Labels == nil {
@@ -213,14 +212,14 @@ func UpdatedConnection(found, desired *corev1.Secret) *corev1.Secret {
 	return updated
 }
 
-// EqualSecrets reports whether two Secrets have the same data, labels and owners.
-func EqualSecrets(a, b *corev1.Secret) bool {
+// equalSecrets reports whether two Secrets have the same data, labels and owners.
+func equalSecrets(a, b *corev1.Secret) bool {
 	return maps.EqualFunc(a.Data, b.Data, slices.Equal[[]byte]) && maps.Equal(a.Labels, b.Labels) &&
 		slices.EqualFunc(a.OwnerReferences, b.OwnerReferences, func(x, y metav1.OwnerReference) bool { return x.UID == y.UID })
 }
 
-// Message describes where the outputs are.
-func Message(apply *infrav1.WorkspaceTemplateApply) string {
+// OutputsMessage describes where the outputs are.
+func OutputsMessage(apply *infrav1.WorkspaceTemplateApply) string {
 	if apply.Status.ConnectionSecretName == "" {
 		return ""
 	}
