@@ -32,9 +32,7 @@ func TestIsConflict(t *testing.T) {
 		{name: "not found", err: agg(errNotFound)},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			NewWithT(t).Expect(isConflict(tt.err)).To(Equal(tt.want))
-		})
+		NewWithT(t).Expect(isConflict(tt.err)).To(Equal(tt.want), tt.name)
 	}
 }
 

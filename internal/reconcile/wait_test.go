@@ -51,8 +51,6 @@ func TestBackoff(t *testing.T) {
 		{"minimum above the maximum", time.Hour, time.Minute, 0, time.Minute},
 		{"minimum equal to the maximum", time.Minute, time.Minute, 3, time.Minute},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			NewWithT(t).Expect(Backoff(test.minimum, test.maximum, test.retries)).To(Equal(test.want))
-		})
+		NewWithT(t).Expect(Backoff(test.minimum, test.maximum, test.retries)).To(Equal(test.want), test.name)
 	}
 }

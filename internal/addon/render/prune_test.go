@@ -24,9 +24,7 @@ func TestDropped_returnsObjectsThatAreNotInTheNewContent(t *testing.T) {
 		"another version":   {[]Object{identity("g", "v1beta1", "K", "a", "x")}, []Object{identity("g", "v1", "K", "a", "x")}, nil},
 		"duplicate":         {[]Object{one, one}, nil, []Object{one}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			NewWithT(t).Expect(Dropped(c.before, c.after)).To(Equal(c.dropped))
-		})
+		NewWithT(t).Expect(Dropped(c.before, c.after)).To(Equal(c.dropped), name)
 	}
 }
 

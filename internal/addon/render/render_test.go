@@ -234,9 +234,7 @@ func TestNeedsConnection(t *testing.T) {
 		"values":      {addonsv1.CAPTAddonSpec{Helm: &addonsv1.HelmRelease{ValuesFrom: []addonsv1.OutputValue{{}}}}, true},
 		"chart alone": {addonsv1.CAPTAddonSpec{Helm: &addonsv1.HelmRelease{}}, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			NewWithT(t).Expect(NeedsConnection(&addonsv1.CAPTAddon{Spec: test.spec})).To(Equal(test.want))
-		})
+		NewWithT(t).Expect(NeedsConnection(&addonsv1.CAPTAddon{Spec: test.spec})).To(Equal(test.want), name)
 	}
 }
 

@@ -38,9 +38,7 @@ func TestDroppedObjects(t *testing.T) {
 		"both":              {pending, []render.Object{configMap("back")}, []render.Object{configMap("old"), configMap("pending")}},
 		"edited annotation": {"[{", nil, []render.Object{configMap("old")}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			NewWithT(t).Expect(droppedObjects(renderedSecret(test.prune), test.current)).To(Equal(test.want))
-		})
+		NewWithT(t).Expect(droppedObjects(renderedSecret(test.prune), test.current)).To(Equal(test.want), name)
 	}
 }
 

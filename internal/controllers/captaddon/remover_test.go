@@ -184,9 +184,7 @@ func TestIsInUse(t *testing.T) {
 		"ConfigMap":       {&corev1.ConfigMap{ObjectMeta: in("ns")}, false},
 		"elsewhere":       {&corev1.Secret{ObjectMeta: in("other")}, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			NewWithT(t).Expect(isInUse(t.Context(), workloadCluster(t, test.obj), "ns")).To(Equal(test.want))
-		})
+		NewWithT(t).Expect(isInUse(t.Context(), workloadCluster(t, test.obj), "ns")).To(Equal(test.want), name)
 	}
 }
 

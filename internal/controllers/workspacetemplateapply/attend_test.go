@@ -249,8 +249,7 @@ func TestPodSettings(t *testing.T) {
 		},
 	}))
 
-	request, err := s.Request(decision.Decision{Operation: terraform.OperationDestroy})
-	g.Expect(err).NotTo(HaveOccurred())
+	request := requestOf(g, s, decision.Decision{Operation: terraform.OperationDestroy})
 	g.Expect(request.Pod).To(Equal(s.PodSettings()), "a manager that starts the run after a restart does not know the inputs")
 }
 

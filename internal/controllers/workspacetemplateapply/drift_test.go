@@ -143,9 +143,7 @@ func TestDriftCheckMessage(t *testing.T) {
 		{"not yet, with an empty status", &infrav1.DriftStatus{}, template.Policy{DriftAction: infrav1.DriftRepair}, "Not checked yet"},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			NewWithT(t).Expect(driftCheckMessage(tt.drift, tt.policy)).To(Equal(tt.want))
-		})
+		NewWithT(t).Expect(driftCheckMessage(tt.drift, tt.policy)).To(Equal(tt.want), tt.name)
 	}
 }
 
@@ -161,8 +159,7 @@ func failChecks(g Gomega, s *execution.Scope, hours int, result terraform.Result
 		}
 		s.Now = due
 		starts = append(starts, due.Sub(begin).Round(time.Minute))
-		addRun(g, s, terraform.OperationCheckDrift, result)
-		recordAll(g, s)
+		recordRun(g, s, terraform.OperationCheckDrift, result)
 		g.Expect(len(starts)).To(BeNumerically("<", 50), "%v", starts)
 	}
 }
@@ -175,8 +172,7 @@ func dueDaily(g Gomega, position func(float64) bool) *execution.Scope {
 		if !position(decision.Jitter(s.Apply)) {
 			continue
 		}
-		addRun(g, s, terraform.OperationPlanAndApply, success)
-		recordAll(g, s)
+		recordRun(g, s, terraform.OperationPlanAndApply, success)
 		s.Inputs.Policy.DriftAction, s.Inputs.Policy.DriftInterval = infrav1.DriftReport, 24*time.Hour
 		s.Now, _ = s.Situation().NextDriftCheck()
 		return s
@@ -219,8 +215,7 @@ func TestRecordResult_repeatsFailedDriftChecksAFewTimes(t *testing.T) {
 	g := NewWithT(t)
 	s := dueDaily(g, middle)
 	for range history.SoonChecks {
-		addRun(g, s, terraform.OperationCheckDrift, transient)
-		recordAll(g, s)
+		recordRun(g, s, terraform.OperationCheckDrift, transient)
 		g.Expect(decision.DriftUnknown(s.Inputs.Policy, s.Apply.Status.Drift)).To(BeFalse(), "it is checked again soon")
 	}
 }
@@ -229,8 +224,7 @@ func TestRecordResult_repeatsFailedDriftChecksAFewTimes(t *testing.T) {
 func TestRecordResult_canceledRepetitionIsMadeLater(t *testing.T) {
 	g := NewWithT(t)
 	s := dueDaily(g, func(float64) bool { return true })
-	addRun(g, s, terraform.OperationCheckDrift, terraform.Result{Outcome: runs.OutcomeLost})
-	recordAll(g, s)
+	recordRun(g, s, terraform.OperationCheckDrift, terraform.Result{Outcome: runs.OutcomeLost})
 	s.Now = s.Apply.Status.Drift.NextAt.Time
 	run := addRun(g, s, terraform.OperationCheckDrift, terraform.Result{Outcome: terraform.OutcomeInterrupted})
 	s.Apply.Annotations[infrav1.CancelRunAnnotation] = run.ID
@@ -246,8 +240,7 @@ func TestDriftChecks_withEarlierCRDs(t *testing.T) {
 	g := NewWithT(t)
 	s := dueDaily(g, func(float64) bool { return true })
 	for range 3 {
-		addRun(g, s, terraform.OperationCheckDrift, terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTransient})
-		recordAll(g, s)
+		recordRun(g, s, terraform.OperationCheckDrift, terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTransient})
 		s.Apply.Status.Drift.Failures, s.Apply.Status.Drift.NextAt = 0, metav1.Time{}
 		g.Expect(decision.DriftUnknown(s.Inputs.Policy, s.Apply.Status.Drift)).To(BeTrue())
 		due, _ := s.Situation().NextDriftCheck()

@@ -28,8 +28,7 @@ func TestRecordFailure_retriesInterruptionsWithBackoffAfterThreeAttempts(t *test
 		g := NewWithT(t)
 		s := newScope("hello")
 		s.Apply.Status.Failure = tt.previous
-		addRun(g, s, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeInterrupted})
-		recordAll(g, s)
+		recordRun(g, s, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeInterrupted})
 
 		f := s.Apply.Status.Failure
 		g.Expect(f.Attempts).To(Equal(tt.attempts))
@@ -52,13 +51,11 @@ func TestLimits_haveDefaults(t *testing.T) {
 func TestRecordSuccess_setsTheStateOfALineage(t *testing.T) {
 	g := NewWithT(t)
 	s := newScope("hello")
-	addRun(g, s, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeNoChanges})
-	recordAll(g, s)
+	recordRun(g, s, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeNoChanges})
 	g.Expect(s.Apply.Status.State).To(BeNil(), "the run had no state")
 	g.Expect(s.Apply.Status.Drift).To(BeNil())
 
-	addRun(g, s, terraform.OperationPlanAndApply, success)
-	recordAll(g, s)
+	recordRun(g, s, terraform.OperationPlanAndApply, success)
 	g.Expect(s.Apply.Status.State).To(Equal(&infrav1.StateStatus{
 		Backend: "kubernetes", SecretName: "tfstate-default-hello-ws", Lineage: "l", Serial: 1, Resources: 1, Confirmation: infrav1.StateConfirmed,
 	}))

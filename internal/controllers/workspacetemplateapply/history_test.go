@@ -28,8 +28,7 @@ func diagnostics(summary string) terraform.Diagnostics {
 // applied returns a workspace whose first run succeeded.
 func applied(g Gomega) *execution.Scope {
 	s := newScope("hello")
-	addRun(g, s, terraform.OperationPlanAndApply, success)
-	recordAll(g, s)
+	recordRun(g, s, terraform.OperationPlanAndApply, success)
 	s.Now = s.Now.Add(time.Minute)
 	return s
 }
@@ -164,9 +163,7 @@ func TestRecordResult_failure(t *testing.T) {
 			s := applied(g)
 			s.Inputs.Hash = "second"
 			s.Apply.Annotations[infrav1.RestoreSnapshotAnnotation] = "the-snapshot"
-			addRun(g, s, tt.operation, tt.result)
-
-			recordAll(g, s)
+			recordRun(g, s, tt.operation, tt.result)
 
 			f := s.Apply.Status.Failure
 			g.Expect(f).NotTo(BeNil())
@@ -197,8 +194,7 @@ func TestRecordResult_failedDriftCheckIsNotAFailure(t *testing.T) {
 		s := applied(g)
 		before := infrav1.ResourceChange{Address: "a.b", Action: "update"}
 		s.Apply.Status.Drift = &infrav1.DriftStatus{Resources: []infrav1.ResourceChange{before}}
-		addRun(g, s, terraform.OperationCheckDrift, terraform.Result{Outcome: outcome, Class: terraform.ClassTerminal})
-		recordAll(g, s)
+		recordRun(g, s, terraform.OperationCheckDrift, terraform.Result{Outcome: outcome, Class: terraform.ClassTerminal})
 		g.Expect(s.Apply.Status.Failure).To(BeNil())
 		g.Expect(s.Apply.Status.AppliedInputs).To(Equal(inputs))
 		g.Expect(s.Apply.Status.Drift.CheckedAt.IsZero()).To(BeTrue(), "nothing was compared")
@@ -247,18 +243,15 @@ func TestRecordResult_countsConsecutiveAttempts(t *testing.T) {
 	s := newScope("hello")
 	failed := terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTransient}
 	for want := int32(1); want <= 3; want++ {
-		addRun(g, s, terraform.OperationPlanAndApply, failed)
-		recordAll(g, s)
+		recordRun(g, s, terraform.OperationPlanAndApply, failed)
 		g.Expect(s.Apply.Status.Failure.Attempts).To(Equal(want))
 		g.Expect(s.Apply.Status.Failure.NextAt.Time).To(Equal(s.Now.Add(decision.Backoff(s.Policy, want))))
 	}
 	s.Inputs.Hash = "second"
-	addRun(g, s, terraform.OperationPlanAndApply, failed)
-	recordAll(g, s)
+	recordRun(g, s, terraform.OperationPlanAndApply, failed)
 	g.Expect(s.Apply.Status.Failure.Attempts).To(BeEquivalentTo(1), "other inputs start at one")
 	addRun(g, s, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeNoChanges})
-	addRun(g, s, terraform.OperationPlanAndApply, failed)
-	recordAll(g, s)
+	recordRun(g, s, terraform.OperationPlanAndApply, failed)
 	g.Expect(s.Apply.Status.Failure.Attempts).To(BeEquivalentTo(1), "a success resets the count")
 }
 
@@ -281,9 +274,7 @@ func TestRecordResult_canceled(t *testing.T) {
 			g := NewWithT(t)
 			s := newScope("hello")
 			s.Apply.Annotations[infrav1.CancelRunAnnotation] = tt.cancel
-			addRun(g, s, terraform.OperationPlanAndApply, terraform.Result{Outcome: tt.outcome, Class: terraform.ClassTransient})
-
-			recordAll(g, s)
+			recordRun(g, s, terraform.OperationPlanAndApply, terraform.Result{Outcome: tt.outcome, Class: terraform.ClassTransient})
 
 			g.Expect(s.Apply.Status.History[0].Outcome).To(Equal(tt.want))
 			g.Expect(s.Apply.Status.Failure.Reason).To(Equal(tt.reason))
@@ -310,12 +301,10 @@ func TestRecordResult_savedPlanWaitsUntilApplied(t *testing.T) {
 		t.Run(string(tt.outcome), func(t *testing.T) {
 			g := NewWithT(t)
 			s := newScope("hello")
-			addRun(g, s, terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomePlanned, Plan: aPlan})
-			recordAll(g, s)
+			recordRun(g, s, terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomePlanned, Plan: aPlan})
 			g.Expect(*s.Apply.Status.Plan.Waiting).To(BeTrue())
 
-			addRun(g, s, terraform.OperationApply, terraform.Result{Outcome: tt.outcome, Blocked: tt.blocked})
-			recordAll(g, s)
+			recordRun(g, s, terraform.OperationApply, terraform.Result{Outcome: tt.outcome, Blocked: tt.blocked})
 
 			g.Expect(s.Apply.Status.Plan.ID).To(Equal(planID))
 			g.Expect(*s.Apply.Status.Plan.Waiting).To(Equal(tt.waiting))
@@ -342,8 +331,7 @@ func TestRecordResult_failedRequestReplacesAWaitingPlan(t *testing.T) {
 			s := newScope("hello")
 			s.Policy.Approval = infrav1.ApprovalManual
 			s.Inputs.Policy = s.Policy
-			addRun(g, s, terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomePlanned, Plan: &terraform.PlanSummary{ID: "plan-hello-r1", Add: 1}})
-			recordAll(g, s)
+			recordRun(g, s, terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomePlanned, Plan: &terraform.PlanSummary{ID: "plan-hello-r1", Add: 1}})
 			s.Apply.Annotations[infrav1.RunRequestedAnnotation] = "now"
 			g.Expect(decision.Next(s.Situation())).To(Equal(decision.Decision{Operation: terraform.OperationPlan}))
 			run := addRun(g, s, terraform.OperationPlan, test.result)
@@ -383,11 +371,9 @@ func TestRecordResult_sameBlockTwiceIsAFailure(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
 			s := newScope("hello")
-			addRun(g, s, terraform.OperationPlanAndApply, blocked("a.b"))
-			recordAll(g, s)
+			recordRun(g, s, terraform.OperationPlanAndApply, blocked("a.b"))
 			g.Expect(s.Apply.Status.Failure).To(BeNil())
-			addRun(g, s, tt.second, tt.result)
-			recordAll(g, s)
+			recordRun(g, s, tt.second, tt.result)
 			if !tt.failed {
 				g.Expect(s.Apply.Status.Failure).To(BeNil())
 				return
@@ -412,8 +398,7 @@ func TestRecordResult_handlesTheRequestOfTheRun(t *testing.T) {
 
 	delete(s.Apply.Annotations, infrav1.RunRequestedAnnotation)
 	g.Expect(s.Situation().Requested()).To(BeFalse())
-	addRun(g, s, terraform.OperationPlanAndApply, success)
-	recordAll(g, s)
+	recordRun(g, s, terraform.OperationPlanAndApply, success)
 	g.Expect(s.Apply.Status.HandledRequest).To(Equal("first"))
 }
 
@@ -438,11 +423,9 @@ func TestRecordResult_doesNotRestoreAgainAfterTheStatusIsLost(t *testing.T) {
 	s := applied(g)
 	s.Apply.Annotations[infrav1.RestoreSnapshotAnnotation] = "x"
 	s.Apply.Annotations[infrav1.RunRequestedAnnotation] = "y"
-	addRun(g, s, terraform.OperationRestoreState, success)
-	recordAll(g, s)
+	recordRun(g, s, terraform.OperationRestoreState, success)
 	for range 12 {
-		addRun(g, s, terraform.OperationPlanAndApply, success)
-		recordAll(g, s)
+		recordRun(g, s, terraform.OperationPlanAndApply, success)
 	}
 	surplus := cleanup.SurplusRuns(s.Workspace)
 	s.Runs = s.Runs[:len(s.Runs)-len(surplus)]
@@ -457,8 +440,7 @@ func TestRecordResult_limitsAnnotations(t *testing.T) {
 	s := applied(g)
 	s.Apply.Annotations[infrav1.RunRequestedAnnotation] = strings.Repeat("grüße ", 200)
 	s.Apply.Annotations[infrav1.RestoreSnapshotAnnotation] = strings.Repeat("no-such-snapshot-ß", 100)
-	addRun(g, s, terraform.OperationRestoreState, terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTerminal, SnapshotMissing: true})
-	recordAll(g, s)
+	recordRun(g, s, terraform.OperationRestoreState, terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTerminal, SnapshotMissing: true})
 
 	status := stored(g, s.Apply.Status)
 	g.Expect(len(status.HandledRequest)).To(BeNumerically("<=", 256))
@@ -468,8 +450,7 @@ func TestRecordResult_limitsAnnotations(t *testing.T) {
 	_, err := decision.Next(s.Situation())
 	g.Expect(err).To(MatchError(ContainSubstring(infrav1.SnapshotNotFoundReason)))
 
-	addRun(g, s, terraform.OperationRestoreState, success)
-	recordAll(g, s)
+	recordRun(g, s, terraform.OperationRestoreState, success)
 	g.Expect(len(s.Apply.Status.HandledRestore)).To(BeNumerically("<=", 253))
 	s.Apply.Status = stored(g, s.Apply.Status)
 	g.Expect(s.Situation().Restored).To(Equal(s.Situation().Restore))
@@ -488,8 +469,7 @@ func mixedHistory(g Gomega) *execution.Scope {
 	s := newScope("hello")
 	step := func(operation terraform.Operation, result terraform.Result) {
 		s.Now = s.Now.Add(time.Minute)
-		addRun(g, s, operation, result)
-		recordAll(g, s)
+		recordRun(g, s, operation, result)
 	}
 	step(terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTransient, Diagnostics: diagnostics("no")})
 	step(terraform.OperationPlanAndApply, success)
@@ -537,8 +517,7 @@ func TestHistory_doesNotRecordTrimmedRunsAgain(t *testing.T) {
 			s.Apply.Spec.HistoryLimit = new(limit)
 			for i := range 12 {
 				s.Inputs.Hash = fmt.Sprint(i)
-				addRun(g, s, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeNoChanges})
-				recordAll(g, s)
+				recordRun(g, s, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeNoChanges})
 			}
 			g.Expect(s.Apply.Status.History).To(HaveLen(int(limit)))
 			g.Expect(s.Apply.Status.History[0].ID).To(Equal("hello-r12"))
@@ -574,11 +553,9 @@ func TestRecordResult_limitsListsAndTexts(t *testing.T) {
 	}
 	s := newScope("hello")
 	addRun(g, s, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeBlocked, Blocked: blocked, Plan: &terraform.PlanSummary{ID: planID, Destroy: 250, Changes: all}})
-	addRun(g, s, terraform.OperationCheckDrift, terraform.Result{Outcome: terraform.OutcomeSucceeded, Drift: all})
-	recordAll(g, s)
+	recordRun(g, s, terraform.OperationCheckDrift, terraform.Result{Outcome: terraform.OutcomeSucceeded, Drift: all})
 	plan := s.Apply.Status.Plan
-	addRun(g, s, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeFailed, Diagnostics: diagnostics(strings.Repeat("ß", 10_000))})
-	recordAll(g, s)
+	recordRun(g, s, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeFailed, Diagnostics: diagnostics(strings.Repeat("ß", 10_000))})
 
 	status := s.Apply.Status
 	status.Plan = plan
@@ -626,8 +603,7 @@ func TestRunMeta_describesTheRun(t *testing.T) {
 		terraform.OperationDestroy: runs.DestroyInputs, terraform.OperationRestoreState: "restore x",
 	}
 	for operation, want := range tests {
-		request, err := s.Request(decision.Decision{Operation: operation})
-		g.Expect(err).NotTo(HaveOccurred())
+		request := requestOf(g, s, decision.Decision{Operation: operation})
 		run := &runs.Run{Secret: newSecret(s.RunMeta(request, infrav1.ExecutorJob))}
 		g.Expect(run.Inputs()).To(Equal(want))
 		g.Expect(run.Operation()).To(Equal(operation))

@@ -169,8 +169,7 @@ func TestRecordResult_doesNotRepeatAOneShotOperationAfterTheStatusIsLost(t *test
 	endRun(g, s, startRun(g, s, decision.Decision{Operation: terraform.OperationPlanAndApply, OneShot: true}), success)
 	recordAll(g, s)
 	for range 12 {
-		addRun(g, s, terraform.OperationPlanAndApply, success)
-		recordAll(g, s)
+		recordRun(g, s, terraform.OperationPlanAndApply, success)
 	}
 	s.Runs = s.Runs[:len(s.Runs)-len(cleanup.SurplusRuns(s.Workspace))]
 	s.Apply.Status = infrav1.WorkspaceTemplateApplyStatus{}
@@ -242,17 +241,13 @@ func TestRequest_ofAOneShotOperation(t *testing.T) {
 	g := NewWithT(t)
 	s := applied(g)
 	s.Apply.Annotations[infrav1.OneShotAnnotation] = once(targeting)
-	request, err := s.Request(decision.Decision{Operation: terraform.OperationPlanAndApply, OneShot: true})
-	g.Expect(err).NotTo(HaveOccurred())
+	request := requestOf(g, s, decision.Decision{Operation: terraform.OperationPlanAndApply, OneShot: true})
 	g.Expect(request.OneShot).To(HaveValue(HaveField("Target", []string{"a.b"})))
 	s.Apply.Annotations[infrav1.AllowDestroyAnnotation] = "a.b"
-	request, err = s.Request(decision.Decision{Operation: terraform.OperationPlanAndApply, OneShot: true})
-	g.Expect(err).NotTo(HaveOccurred())
+	request = requestOf(g, s, decision.Decision{Operation: terraform.OperationPlanAndApply, OneShot: true})
 	g.Expect(request.Unprotected).To(BeEmpty(), "the resource was released for an earlier plan")
-	request, err = s.Request(decision.Decision{Operation: terraform.OperationApply, Plan: planID, OneShot: true})
-	g.Expect(err).NotTo(HaveOccurred())
+	request = requestOf(g, s, decision.Decision{Operation: terraform.OperationApply, Plan: planID, OneShot: true})
 	g.Expect(request.Unprotected).To(Equal([]string{"a.b"}), "the plan is approved")
-	request, err = s.Request(decision.Decision{Operation: terraform.OperationPlanAndApply})
-	g.Expect(err).NotTo(HaveOccurred())
+	request = requestOf(g, s, decision.Decision{Operation: terraform.OperationPlanAndApply})
 	g.Expect(request.OneShot).To(BeNil())
 }

@@ -263,8 +263,7 @@ func TestRecordViolations_limitsWhatARunReports(t *testing.T) {
 	for range 100 {
 		result.Violations = append(result.Violations, terraform.PolicyViolation{Kind: "K", Policy: "p", Rule: "r", Action: terraform.PolicyWarn, Message: string(make([]byte, 4000)) + "x"})
 	}
-	addRun(g, s, terraform.OperationPlanAndApply, result)
-	recordAll(g, s)
+	recordRun(g, s, terraform.OperationPlanAndApply, result)
 	plan := s.Apply.Status.Plan
 	g.Expect(plan.PolicyAction).To(Equal(infrav1.PolicyDeny), "a denied plan is never applied")
 	g.Expect(plan.Violations).To(HaveLen(history.MaxViolations))

@@ -57,8 +57,7 @@ func TestResults_ofAllRunsNeedLittleMemory(t *testing.T) {
 		run.Secret.Data = s.Runs[0].Secret.Data
 	}
 	before := live()
-	request, err := s.Request(decision.Decision{Operation: terraform.OperationPlanAndApply})
-	g.Expect(err).NotTo(HaveOccurred())
+	request := requestOf(g, s, decision.Decision{Operation: terraform.OperationPlanAndApply})
 	g.Expect(request.LockFile).To(HaveLen(256<<10), "the lock file of the newest run is used")
 	g.Expect(s.Results()).To(HaveLen(10))
 	g.Expect(s.LostRun()).To(BeNil())
@@ -73,8 +72,7 @@ func TestRequest_omitsAHugeLockFile(t *testing.T) {
 	s := newScope("hello")
 	addRun(g, s, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeSucceeded, LockFile: []byte("small")})
 	addRun(g, s, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeSucceeded, LockFile: make([]byte, 1<<20)})
-	request, err := s.Request(decision.Decision{Operation: terraform.OperationPlanAndApply})
-	g.Expect(err).NotTo(HaveOccurred())
+	request := requestOf(g, s, decision.Decision{Operation: terraform.OperationPlanAndApply})
 	g.Expect(string(request.LockFile)).To(Equal("small"))
 }
 

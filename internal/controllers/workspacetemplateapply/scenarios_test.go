@@ -144,8 +144,7 @@ func TestDecide_backsOffInEveryScenario(t *testing.T) {
 						if limit >= 0 {
 							policy.RetryLimit = &limit
 						}
-						addRun(g, s, terraform.OperationPlanAndApply, success)
-						recordAll(g, s)
+						recordRun(g, s, terraform.OperationPlanAndApply, success)
 						scenario.prepare(s)
 
 						runs := simulateHour(g, s, scenario.answer)
@@ -191,8 +190,7 @@ func TestDecide_appliesPreviousInputsAfterAPartialApply(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
 			s := newScope("hello")
-			addRun(g, s, terraform.OperationPlanAndApply, success)
-			recordAll(g, s)
+			recordRun(g, s, terraform.OperationPlanAndApply, success)
 			s.Inputs.Hash = "second"
 			addRun(g, s, terraform.OperationPlanAndApply, tt.result)
 			for i, result := range tt.then {

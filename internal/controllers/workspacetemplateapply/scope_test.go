@@ -67,8 +67,7 @@ func TestNames_ofLongWorkspacesDoNotCollide(t *testing.T) {
 	for _, name := range names {
 		g := NewWithT(t)
 		s := newScope(name)
-		request, err := s.Request(decision.Decision{Operation: terraform.OperationPlanAndApply})
-		g.Expect(err).NotTo(HaveOccurred())
+		request := requestOf(g, s, decision.Decision{Operation: terraform.OperationPlanAndApply})
 		request.Module = terraform.Module{Source: terraform.SourceInline, Format: terraform.FormatHCL}
 		g.Expect(request.Validate()).To(Succeed(), name)
 		secret, err := record.NewRun(request, s.RunMeta(request, infrav1.ExecutorProcess))
@@ -100,8 +99,7 @@ func TestRequest_followsTheDecision(t *testing.T) {
 	s.Apply.Annotations[infrav1.ForceUnlockAnnotation] = "a-lock"
 	s.Apply.Annotations[infrav1.RestoreSnapshotAnnotation] = "capt-snapshot-hello-r1-0"
 
-	request, err := s.Request(decision.Decision{Operation: terraform.OperationApply, Plan: planID})
-	g.Expect(err).NotTo(HaveOccurred())
+	request := requestOf(g, s, decision.Decision{Operation: terraform.OperationApply, Plan: planID})
 	g.Expect(request.RunID).To(Equal("hello-r2"))
 	g.Expect(request.Plan).To(Equal(&terraform.PlanRef{ID: planID}))
 	g.Expect(request.Protect).To(ConsistOf("aws_vpc"))
@@ -111,8 +109,7 @@ func TestRequest_followsTheDecision(t *testing.T) {
 	g.Expect(request.GoneRuns).To(ConsistOf("hello-r1"))
 	g.Expect(request.State.Resources).To(BeNumerically(">", 0))
 
-	request, err = s.Request(decision.Decision{Operation: terraform.OperationDestroy})
-	g.Expect(err).NotTo(HaveOccurred())
+	request = requestOf(g, s, decision.Decision{Operation: terraform.OperationDestroy})
 	g.Expect(request.Protect).To(BeEmpty(), "deleting the workspace overrides protection")
 	g.Expect(s.Inputs.Request.Protect).To(ConsistOf("aws_vpc"), "the inputs are unchanged")
 }
@@ -137,8 +134,7 @@ func TestRequest_refetchesTheModuleOnRequest(t *testing.T) {
 			s := newScope("hello")
 			s.Apply.Annotations[infrav1.RunRequestedAnnotation] = tt.requested
 			s.Apply.Status.HandledRequest = tt.handled
-			request, err := s.Request(decision.Decision{Operation: tt.operation})
-			g.Expect(err).NotTo(HaveOccurred())
+			request := requestOf(g, s, decision.Decision{Operation: tt.operation})
 			g.Expect(request.Module.Refetch).To(Equal(tt.want))
 		})
 	}
@@ -150,8 +146,7 @@ func TestRequest_usesTheNewestLockFile(t *testing.T) {
 	addRun(g, s, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeSucceeded, LockFile: []byte("old")})
 	addRun(g, s, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeSucceeded, LockFile: []byte("new")})
 	addRun(g, s, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeFailed})
-	request, err := s.Request(decision.Decision{Operation: terraform.OperationPlanAndApply})
-	g.Expect(err).NotTo(HaveOccurred())
+	request := requestOf(g, s, decision.Decision{Operation: terraform.OperationPlanAndApply})
 	g.Expect(string(request.LockFile)).To(Equal("new"))
 	g.Expect(request.GoneRuns).To(Equal([]string{"hello-r3", "hello-r2", "hello-r1"}))
 }
@@ -196,8 +191,7 @@ func TestRequest_hasTheKnownStateOfItsBackend(t *testing.T) {
 		g := NewWithT(t)
 		s := newScope("hello")
 		s.Apply.Status.State, s.Apply.Annotations = tt.state, tt.annotations
-		request, err := s.Request(decision.Decision{Operation: terraform.OperationPlanAndApply})
-		g.Expect(err).NotTo(HaveOccurred())
+		request := requestOf(g, s, decision.Decision{Operation: terraform.OperationPlanAndApply})
 		g.Expect(request.State).To(Equal(tt.want), name)
 		g.Expect(request.Plan).To(BeNil())
 	}
@@ -211,9 +205,7 @@ func TestRequest_listsTheHoldersOfEndedRuns(t *testing.T) {
 	claim(g, addRun(g, s, terraform.OperationPlanAndApply, terraform.Result{Outcome: runs.OutcomeLost, FinishedAt: noon.Add(time.Hour)}), record.Identity{Host: "lost"})
 	claim(g, startRun(g, s, decision.Decision{Operation: terraform.OperationPlanAndApply}), record.Identity{Host: "running"})
 
-	request, err := s.Request(decision.Decision{Operation: terraform.OperationPlanAndApply})
-
-	g.Expect(err).NotTo(HaveOccurred())
+	request := requestOf(g, s, decision.Decision{Operation: terraform.OperationPlanAndApply})
 	g.Expect(request.GoneHolders).To(Equal([]terraform.Holder{
 		{Host: "lost", Since: noon.Add(-execution.ClockSkew), Until: noon.Add(time.Hour + execution.ClockSkew)},
 		{Host: "failed", Since: noon, Until: noon},
@@ -264,8 +256,7 @@ func TestRunRecords_countsOnlyRunsThatTheManagerCreated(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			s := newScope("hello")
-			addRun(g, s, terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomePlanned})
-			recordAll(g, s)
+			recordRun(g, s, terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomePlanned})
 			run := addRun(g, s, terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomePlanned})
 			g.Expect(runs.Records(testKey, s.Apply, []corev1.Secret{*run.Secret})).To(HaveLen(1))
 			change(run.Secret)

@@ -57,8 +57,7 @@ func TestRequest_timeoutHasALimit(t *testing.T) {
 			g := NewWithT(t)
 			s := newScope("hello")
 			s.MaxTimeout, s.Inputs.Request.Timeout = tc.limit, tc.timeout
-			request, err := s.Request(decision.Decision{Operation: terraform.OperationPlan})
-			g.Expect(err).NotTo(HaveOccurred())
+			request := requestOf(g, s, decision.Decision{Operation: terraform.OperationPlan})
 			g.Expect(request.Timeout).To(Equal(tc.want))
 		})
 	}

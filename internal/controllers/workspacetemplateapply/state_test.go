@@ -69,8 +69,7 @@ func TestRecordState_restoresALostStatus(t *testing.T) {
 	g := NewWithT(t)
 	s := newScope("hello")
 	s.Apply.Status.State = &infrav1.StateStatus{Backend: "s3", Configuration: "c", Lineage: "l", Serial: 5, Resources: 9, Confirmation: infrav1.StateConfirmed}
-	request, err := s.Request(decision.Decision{Operation: terraform.OperationPlanAndApply})
-	g.Expect(err).NotTo(HaveOccurred())
+	request := requestOf(g, s, decision.Decision{Operation: terraform.OperationPlanAndApply})
 	known := s.Apply.Status.State
 	run := &runs.Run{ID: "hello-r9", Number: 9, Secret: newSecret(s.RunMeta(request, infrav1.ExecutorJob))}
 

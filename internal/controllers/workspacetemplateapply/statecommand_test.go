@@ -44,8 +44,7 @@ func TestRecordResult_ofAStateCommand(t *testing.T) {
 			s := applied(g)
 			s.Apply.Annotations[infrav1.StateCommandAnnotation] = tt.command
 			s.Apply.Annotations[infrav1.RunRequestedAnnotation] = "later"
-			addRun(g, s, terraform.OperationStateCommand, tt.result)
-			recordAll(g, s)
+			recordRun(g, s, terraform.OperationStateCommand, tt.result)
 			g.Expect(s.Apply.Status.HandledStateCommand).To(Equal("1"), "it is not repeated")
 			g.Expect(s.Apply.Status.Failure).To(BeNil(), "the workspace has not failed")
 			g.Expect(s.Apply.Status.AppliedInputs == "").To(Equal(tt.plansAgain))
@@ -87,11 +86,9 @@ func TestRecordResult_doesNotRepeatACommandAfterTheStatusIsLost(t *testing.T) {
 	g := NewWithT(t)
 	s := applied(g)
 	s.Apply.Annotations[infrav1.StateCommandAnnotation] = `{"id":"1","uid":"u","command":"rm","args":["a.b"]}`
-	addRun(g, s, terraform.OperationStateCommand, success)
-	recordAll(g, s)
+	recordRun(g, s, terraform.OperationStateCommand, success)
 	for range 12 {
-		addRun(g, s, terraform.OperationPlanAndApply, success)
-		recordAll(g, s)
+		recordRun(g, s, terraform.OperationPlanAndApply, success)
 	}
 	surplus := cleanup.SurplusRuns(s.Workspace)
 	s.Runs = s.Runs[:len(s.Runs)-len(surplus)]

@@ -42,8 +42,7 @@ func newScope(name string) *execution.Scope {
 
 // startRun records a new run as the controller does.
 func startRun(g Gomega, s *execution.Scope, next decision.Decision) *runs.Run {
-	request, err := s.Request(next)
-	g.Expect(err).NotTo(HaveOccurred())
+	request := requestOf(g, s, next)
 	secret, err := record.NewRun(request, s.RunMeta(request, infrav1.ExecutorProcess))
 	g.Expect(err).NotTo(HaveOccurred())
 	secret.CreationTimestamp = metav1.NewTime(s.Now)
@@ -84,6 +83,19 @@ func recordAll(g Gomega, s *execution.Scope) {
 		s.RecordResult(run, result)
 		s.RecordState(run, result)
 	}
+}
+
+// recordRun records a run that has ended, and its result in the status.
+func recordRun(g Gomega, s *execution.Scope, operation terraform.Operation, result terraform.Result) {
+	addRun(g, s, operation, result)
+	recordAll(g, s)
+}
+
+// requestOf returns the request of the next run.
+func requestOf(g Gomega, s *execution.Scope, next decision.Decision) *terraform.Request {
+	request, err := s.Request(next)
+	g.Expect(err).NotTo(HaveOccurred())
+	return request
 }
 
 // mergeInto applies a merge patch that only adds to a Secret.

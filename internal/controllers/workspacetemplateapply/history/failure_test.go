@@ -79,8 +79,6 @@ func TestSameBlock(t *testing.T) {
 		{"no resources", plan("i"), plan("i"), false},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			NewWithT(t).Expect(sameBlock(tt.previous, tt.current)).To(Equal(tt.want))
-		})
+		NewWithT(t).Expect(sameBlock(tt.previous, tt.current)).To(Equal(tt.want), tt.name)
 	}
 }

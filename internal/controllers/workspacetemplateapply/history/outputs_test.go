@@ -147,9 +147,7 @@ func TestOwnsConnection(t *testing.T) {
 		{"owned, but not controlled", metav1.ObjectMeta{OwnerReferences: owner("u", false), Labels: connection}, false},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			NewWithT(t).Expect(ownsConnection(apply, &corev1.Secret{ObjectMeta: tt.meta})).To(Equal(tt.want))
-		})
+		NewWithT(t).Expect(ownsConnection(apply, &corev1.Secret{ObjectMeta: tt.meta})).To(Equal(tt.want), tt.name)
 	}
 	token := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{OwnerReferences: owner("u", true), Labels: connection}}
 	token.Type = corev1.SecretTypeServiceAccountToken

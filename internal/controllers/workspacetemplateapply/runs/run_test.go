@@ -27,9 +27,7 @@ func TestIsDestroyed(t *testing.T) {
 		{"no changes", &terraform.Result{Operation: terraform.OperationPlan, Outcome: terraform.OutcomeNoChanges}, false},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			NewWithT(t).Expect(IsDestroyed(tt.result)).To(Equal(tt.want))
-		})
+		NewWithT(t).Expect(IsDestroyed(tt.result)).To(Equal(tt.want), tt.name)
 	}
 }
 
@@ -71,9 +69,7 @@ func TestLastRunUnsettled(t *testing.T) {
 		{"only failures", []*terraform.Result{failed, interrupted}, false},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			NewWithT(t).Expect(lastRunUnsettled(tt.results)).To(Equal(tt.want))
-		})
+		NewWithT(t).Expect(lastRunUnsettled(tt.results)).To(Equal(tt.want), tt.name)
 	}
 }
 
@@ -100,9 +96,7 @@ func TestMayHaveChanged(t *testing.T) {
 		{"destroyed", terraform.Result{Outcome: terraform.OutcomeFailed, Phases: phases(terraform.PhaseDestroying)}, true},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			NewWithT(t).Expect(MayHaveChanged(&tt.result)).To(Equal(tt.want))
-		})
+		NewWithT(t).Expect(MayHaveChanged(&tt.result)).To(Equal(tt.want), tt.name)
 	}
 }
 
