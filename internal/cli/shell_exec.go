@@ -44,7 +44,7 @@ func (o *Options) execShell(ctx context.Context, session *command.Session, reque
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(o.Err, "%s is %s (%s)\n", tool.Product.Name(), tool, session.ToolPath())
+	fmt.Fprintf(o.Err, "%s is %s (%s)\n", tool.Program(), tool, session.ToolPath())
 	env = append(env, "CAPT_SHELL="+id, "CAPT_WORKSPACE="+request.Workspace.Namespace+"/"+request.Workspace.Name)
 	path, err := lookPath(args[0], env)
 	if err != nil {

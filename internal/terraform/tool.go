@@ -29,6 +29,14 @@ func (t Tool) String() string {
 	return ToolRequirement(t).String()
 }
 
+// Program returns the name of the program under which users know the product.
+func (t Tool) Program() string {
+	if t.Product == ProductTerraform {
+		return "terraform"
+	}
+	return "tofu"
+}
+
 // Since returns the requirement for this product in this version or a newer one, or nil if
 // nothing is known.
 func (t Tool) Since() *ToolRequirement {

@@ -14,7 +14,6 @@ import (
 
 	"github.com/appthrust/capt/internal/host"
 	"github.com/appthrust/capt/internal/terraform"
-	"github.com/appthrust/capt/internal/terraform/command/binary"
 )
 
 const (
@@ -33,7 +32,7 @@ type marker struct {
 	// Root is the path of the root module, relative to the directory.
 	Root string `json:"root"`
 	// Product is the tool that ran the init.
-	Product binary.Product `json:"product"`
+	Product string `json:"product"`
 	// OwnLock is set if the dependency lock file is a part of the module.
 	OwnLock bool `json:"ownLock,omitempty"`
 	// Content is the fetched content of the module, or nil if nothing was fetched.

@@ -14,7 +14,6 @@ import (
 	"github.com/hashicorp/hcl/v2/hclwrite"
 
 	"github.com/appthrust/capt/internal/terraform"
-	"github.com/appthrust/capt/internal/terraform/command/binary"
 	"github.com/appthrust/capt/internal/terraform/command/events"
 )
 
@@ -143,7 +142,7 @@ func (s *Session) lockPlugins(ctx context.Context) (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	if version.Product == binary.OpenTofu {
+	if version.Product == terraform.ProductOpenTofu {
 		return func() {}, nil
 	}
 	return lockFile(ctx, filepath.Join(s.plugins, ".lock"))

@@ -137,7 +137,7 @@ func (w *Workdir) prepareCold(ctx context.Context, request *terraform.Request, k
 	if err != nil {
 		return nil, err
 	}
-	prepared.Product, prepared.OwnLock = session.product, session.ownLock
+	prepared.Product, prepared.OwnLock = session.used.Product, session.ownLock
 	if prepared.Content, err = w.recordContent(request, content); err != nil {
 		return nil, err
 	}
@@ -192,7 +192,7 @@ func (w *Workdir) finish(request *terraform.Request, prepared marker, initialise
 	if err != nil {
 		return nil, err
 	}
-	session.product, session.ownLock, session.Content = prepared.Product, prepared.OwnLock, prepared.Content
+	session.used.Product, session.ownLock, session.Content = prepared.Product, prepared.OwnLock, prepared.Content
 	session.initRan = initialised
 	if initialised {
 		// The modules are fetched. Code of them may wait for the credentials of another

@@ -104,7 +104,7 @@ func TestProviders_areNeitherDownloadedNorCopied(t *testing.T) {
 	eachTool(t, func(t *testing.T, tool *binary.Tool) {
 		g := NewWithT(t)
 		host := openTofuHost
-		if version, err := tool.Version(t.Context()); err == nil && version.Product == binary.Terraform {
+		if version, err := tool.Version(t.Context()); err == nil && version.Product == terraform.ProductTerraform {
 			host = "registry.terraform.io"
 		}
 		providers := t.TempDir()

@@ -47,10 +47,9 @@ type executor struct {
 	// LockLeft is set if a command succeeded and could not release the lock of the backend.
 	LockLeft bool
 
-	tool    *binary.Tool
-	product binary.Product
-	// version is the version that the tool printed, or empty.
-	version string
+	tool *binary.Tool
+	// used is the tool that commands ran, as far as they printed it.
+	used    terraform.Tool
 	env     []string
 	grace   time.Duration
 	log     *runLog
@@ -176,9 +175,9 @@ func (s *executor) handleLine(result *output, line []byte, handle func(events.Ev
 	case event.Type == events.TypeDiagnostic && event.Diagnostic != nil:
 		result.diagnostics = append(result.diagnostics, event.Diagnostic.Convert())
 	case event.Type == events.TypeVersion && event.Tofu != "":
-		s.product, s.version = binary.OpenTofu, event.Tofu
+		s.used = terraform.Tool{Product: terraform.ProductOpenTofu, Version: event.Tofu}
 	case event.Type == events.TypeVersion && event.Terraform != "":
-		s.product, s.version = binary.Terraform, event.Terraform
+		s.used = terraform.Tool{Product: terraform.ProductTerraform, Version: event.Terraform}
 	}
 	handle(event)
 	if s.onEvent != nil {
@@ -297,7 +296,7 @@ func (s *Session) lockArgs() []string {
 // StopProviders or an apply.
 func (s *executor) ServeProviders(ctx context.Context) {
 	s.StopProviders()
-	if s.product != binary.OpenTofu {
+	if s.used.Product != terraform.ProductOpenTofu {
 		return
 	}
 	args := []string{"plan"}

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/appthrust/capt/internal/terraform"
-	"github.com/appthrust/capt/internal/terraform/command/binary"
 )
 
 // ToolPath returns the path of the tool.
@@ -17,7 +16,7 @@ func (s *executor) ToolPath() string { return s.tool.Path }
 
 // Used returns the tool that the commands of the session ran, as far as they printed it.
 func (s *executor) Used() terraform.Tool {
-	return terraform.Tool{Product: string(s.product), Version: s.version}
+	return s.used
 }
 
 // ShellEnvironment returns the environment in which a user runs the tool by hand, and which
@@ -25,17 +24,17 @@ func (s *executor) Used() terraform.Tool {
 // directory of PATH has the tool under its usual name: the directory of the tool may have
 // another version of that name. The name of the other product refuses to run, because it
 // would change the state into one of its own.
-func (s *Session) ShellEnvironment(ctx context.Context) ([]string, binary.Version, error) {
+func (s *Session) ShellEnvironment(ctx context.Context) ([]string, terraform.Tool, error) {
 	version, err := s.tool.Version(ctx)
 	if err != nil {
-		return nil, binary.Version{}, err
+		return nil, terraform.Tool{}, err
 	}
 	programs := filepath.Join(s.RunDir, "bin")
 	if err := os.MkdirAll(programs, 0o700); err != nil {
-		return nil, binary.Version{}, fmt.Errorf("creating the directory of the tool: %w", err)
+		return nil, terraform.Tool{}, fmt.Errorf("creating the directory of the tool: %w", err)
 	}
 	if err := placeTool(programs, s.tool.Path, version); err != nil {
-		return nil, binary.Version{}, err
+		return nil, terraform.Tool{}, err
 	}
 	env := slices.DeleteFunc(slices.Clone(s.env), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
@@ -54,12 +53,12 @@ func (s *Session) ShellEnvironment(ctx context.Context) ([]string, binary.Versio
 }
 
 // placeTool links the tool in a directory, beside a program that refuses to be the other one.
-func placeTool(dir, path string, version binary.Version) error {
-	other := binary.Terraform
-	if version.Product == binary.Terraform {
-		other = binary.OpenTofu
+func placeTool(dir, path string, version terraform.Tool) error {
+	other := terraform.Tool{Product: terraform.ProductTerraform}
+	if version.Product == other.Product {
+		other.Product = terraform.ProductOpenTofu
 	}
-	link, refusal := filepath.Join(dir, version.Product.Name()), filepath.Join(dir, other.Name())
+	link, refusal := filepath.Join(dir, version.Program()), filepath.Join(dir, other.Program())
 	for _, old := range []string{link, refusal} {
 		if err := os.RemoveAll(old); err != nil {
 			return fmt.Errorf("replacing the link to the tool: %w", err)
@@ -68,7 +67,7 @@ func placeTool(dir, path string, version binary.Version) error {
 	if err := os.Symlink(path, link); err != nil {
 		return fmt.Errorf("linking the tool: %w", err)
 	}
-	script := fmt.Sprintf("#!/bin/sh\necho 'This shell is for %s: use %s, or open the shell with --terraform-binary PATH for %s' >&2\nexit 1\n", version, version.Product.Name(), other)
+	script := fmt.Sprintf("#!/bin/sh\necho 'This shell is for %s: use %s, or open the shell with --terraform-binary PATH for %s' >&2\nexit 1\n", version, version.Program(), other)
 	if err := os.WriteFile(refusal, []byte(script), 0o700); err != nil {
 		return fmt.Errorf("writing %s: %w", refusal, err)
 	}

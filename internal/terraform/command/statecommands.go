@@ -10,7 +10,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/appthrust/capt/internal/terraform"
-	"github.com/appthrust/capt/internal/terraform/command/binary"
 	"github.com/appthrust/capt/internal/terraform/statefile"
 )
 
@@ -68,8 +67,8 @@ func (s *Session) StateList(ctx context.Context, addresses []string) (string, er
 func (s *Session) StateShow(ctx context.Context, address string, sensitive bool) (string, error) {
 	args := []string{"state", "show", "-no-color"}
 	if sensitive {
-		if s.product == binary.Terraform {
-			return "", fmt.Errorf("%s cannot print sensitive values as text: use -o json", s.product)
+		if s.used.Product == terraform.ProductTerraform {
+			return "", fmt.Errorf("%s cannot print sensitive values as text: use -o json", s.used.Product)
 		}
 		args = append(args, "-show-sensitive")
 	}

@@ -42,7 +42,7 @@ func Select(ctx context.Context, path string, requirement *terraform.ToolRequire
 	}
 	failure := &NotAvailableError{Requirement: *requirement}
 	var best *Tool
-	var chosen, preferred Version
+	var chosen, preferred terraform.Tool
 	for _, candidate := range candidates(configured) {
 		tool := &Tool{Path: candidate}
 		found, err := tool.Version(ctx)
@@ -53,14 +53,14 @@ func Select(ctx context.Context, path string, requirement *terraform.ToolRequire
 			continue
 		}
 		failure.Available = append(failure.Available, fmt.Sprintf("%s (%s)", found, candidate))
-		meets := requirement.Meets(string(found.Product), found.Number)
+		meets := requirement.Meets(found.Product, found.Version)
 		if configured != nil && candidate == configured.Path {
 			if meets {
 				return tool, nil
 			}
 			preferred = found
 		}
-		if meets && (best == nil || found.isBetter(chosen, preferred.Product)) {
+		if meets && (best == nil || isBetter(found, chosen, preferred.Product)) {
 			best, chosen = tool, found
 		}
 	}
@@ -86,11 +86,11 @@ func candidates(configured *Tool) []string {
 
 // isBetter reports whether a tool is to be used instead of another one: because of its
 // product, which is OpenTofu if none is preferred, or because it is newer.
-func (v Version) isBetter(other Version, preferred Product) bool {
-	if v.Product != other.Product {
-		return v.Product == cmp.Or(preferred, OpenTofu)
+func isBetter(tool, other terraform.Tool, preferred string) bool {
+	if tool.Product != other.Product {
+		return tool.Product == cmp.Or(preferred, terraform.ProductOpenTofu)
 	}
-	return terraform.CompareToolVersions(v.Number, other.Number) > 0
+	return terraform.CompareToolVersions(tool.Version, other.Version) > 0
 }
 
 // toolsIn returns the programs of a directory that may be tools.

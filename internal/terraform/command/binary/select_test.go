@@ -36,7 +36,7 @@ func TestSelect_usesTheToolThatMeetsTheRequirement(t *testing.T) {
 	version, err := (&Tool{Path: commandtest.Tofu(t)}).Version(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
 
-	for _, constraint := range []string{"", version.Number, "~> 1.6", ">= 1.6, < 2"} {
+	for _, constraint := range []string{"", version.Version, "~> 1.6", ">= 1.6, < 2"} {
 		tool, err := Select(t.Context(), "", &terraform.ToolRequirement{Product: "OpenTofu", Version: constraint})
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(filepath.Base(tool.Path)).To(Equal("tofu-1"))
@@ -50,7 +50,7 @@ func TestSelect_usesTheToolThatMeetsTheRequirement(t *testing.T) {
 	_, err = Select(t.Context(), "", &terraform.ToolRequirement{Product: "OpenTofu", Version: "~> 0.12.0"})
 	var missing *NotAvailableError
 	g.Expect(err).To(BeAssignableToTypeOf(missing))
-	g.Expect(err).To(MatchError(And(ContainSubstring("requires OpenTofu ~> 0.12.0"), ContainSubstring("OpenTofu "+version.Number+" ("+filepath.Join(dir, "tofu-1")))))
+	g.Expect(err).To(MatchError(And(ContainSubstring("requires OpenTofu ~> 0.12.0"), ContainSubstring("OpenTofu "+version.Version+" ("+filepath.Join(dir, "tofu-1")))))
 	g.Expect(strings.Count(err.Error(), "tofu-9.9.9")).To(BeZero(), "a program that does not run is not available")
 
 	tool, err := Select(t.Context(), filepath.Join(dir, "tofu-1"), nil)

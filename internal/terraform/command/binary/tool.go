@@ -12,40 +12,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strings"
 
 	"github.com/appthrust/capt/internal/terraform"
 )
 
 // Env is the environment variable with the path of the binary.
 const Env = "CAPT_TERRAFORM_BINARY"
-
-// Product is the product that a binary belongs to.
-type Product string
-
-// The supported products.
-const (
-	OpenTofu  Product = terraform.ProductOpenTofu
-	Terraform Product = terraform.ProductTerraform
-)
-
-// Name returns the name of the program under which users know the product.
-func (p Product) Name() string {
-	if p == Terraform {
-		return "terraform"
-	}
-	return "tofu"
-}
-
-// Version is the product and version of a binary.
-type Version struct {
-	Product Product
-	// Number is the version without a leading v, such as 1.12.6.
-	Number string
-}
-
-// String returns the version for messages, such as OpenTofu 1.12.6.
-func (v Version) String() string { return string(v.Product) + " " + v.Number }
 
 // Tool is a binary of OpenTofu or Terraform.
 type Tool struct {
@@ -76,19 +48,19 @@ func Find(path string) (*Tool, error) {
 var versionLine = regexp.MustCompile(`(OpenTofu|Terraform) v(\S+)`)
 
 // Version runs the binary and returns its product and version.
-func (t *Tool) Version(ctx context.Context) (Version, error) {
+func (t *Tool) Version(ctx context.Context) (terraform.Tool, error) {
 	cmd := exec.CommandContext(ctx, t.Path, "version")
 	// An empty configuration prevents a warning about a missing one.
 	cmd.Env = append(os.Environ(), "TF_CLI_CONFIG_FILE="+os.DevNull, "CHECKPOINT_DISABLE=1", "TF_CLI_ARGS=", "TF_LOG=")
 	out, err := cmd.Output()
 	if err != nil {
-		return Version{}, fmt.Errorf("getting the version of %s: %w", t.Path, err)
+		return terraform.Tool{}, fmt.Errorf("getting the version of %s: %w", t.Path, err)
 	}
 	match := versionLine.FindStringSubmatch(string(out))
 	if match == nil {
-		return Version{}, fmt.Errorf("getting the version of %s: it is neither OpenTofu nor Terraform", t.Path)
+		return terraform.Tool{}, fmt.Errorf("getting the version of %s: it is neither OpenTofu nor Terraform", t.Path)
 	}
-	return Version{Product: Product(match[1]), Number: strings.TrimSpace(match[2])}, nil
+	return terraform.Tool{Product: match[1], Version: match[2]}, nil
 }
 
 // Fingerprint identifies the binary without running it.
