@@ -200,7 +200,7 @@ func TestSession_reportsTheHolderOfTheLock(t *testing.T) {
 		w, log := workdir(t, tool)
 		request := inline(`resource "terraform_data" "a" {
   provisioner "local-exec" {
-    command = "sleep 600"
+    command = "exec sleep 600"
   }
 }`)
 		session := planned(ctx, t, w, request)
