@@ -8,6 +8,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -127,14 +128,12 @@ func TestSnapshots_areReadAFewAtATime(t *testing.T) {
 func TestTrigger_appliesAnAddonAgain(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	addon := &addonsv1.CAPTAddon{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "flux"}}
-	addon.Spec.ClusterSelector.MatchLabels = map[string]string{"a": "b"}
-	addon.Spec.Manifests = []addonsv1.ManifestSource{{Name: "m", Inline: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"}}
+	createAddon(t, namespace, "flux")
 	p := start(t, Options{Config: env.Config, Namespace: namespace, OnlyNamespace: true})
-	p.Expect(env.Client.Create(t.Context(), addon)).To(Succeed())
 	status, body := p.send(http.MethodPost, "/api/v1/addons/"+namespace+"/flux/trigger", "{}")
 	p.Expect(status).To(Equal(http.StatusOK), body)
-	p.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(addon), addon)).To(Succeed())
+	addon := &addonsv1.CAPTAddon{}
+	p.Expect(env.Client.Get(t.Context(), key{Namespace: namespace, Name: "flux"}, addon)).To(Succeed())
 	p.Expect(addon.Annotations).To(HaveKey(addonsv1.TriggerAnnotation))
 	s := p.stream("/api/v1/stream?view=addon/" + namespace + "/flux")
 	p.Eventually(s.all).Should(ContainSubstring(`"name":"flux"`))
@@ -165,15 +164,23 @@ func TestPlan_streamsChangesWithValues(t *testing.T) {
 	p.Expect(third.End).To(Equal(&PlanEnd{Details: true}))
 }
 
+// createRun creates the record of the run net-r1 of the workspace net.
+func createRun(t *testing.T, apply *infrav1.WorkspaceTemplateApply) *corev1.Secret {
+	t.Helper()
+	g := NewWithT(t)
+	request := &terraform.Request{RunID: "net-r1", Workspace: terraform.WorkspaceRef{Namespace: apply.Namespace, Name: "net", UID: string(apply.UID)}}
+	secret, err := record.NewRun(request, record.Meta(request.Workspace, record.ComponentRun, "net-r1"))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(env.Client.Create(t.Context(), secret)).To(Succeed())
+	return secret
+}
+
 func TestLog_followsARun(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
 	apply := createPlan(t, namespace)
 	p := start(t, Options{Config: env.Config, Namespace: namespace}, func(s *Server) { s.pingInterval = time.Hour })
-	request := &terraform.Request{RunID: "net-r1", Workspace: terraform.WorkspaceRef{Namespace: namespace, Name: "net", UID: string(apply.UID)}}
-	secret, err := record.NewRun(request, record.Meta(request.Workspace, record.ComponentRun, "net-r1"))
-	p.Expect(err).NotTo(HaveOccurred())
-	p.Expect(env.Client.Create(t.Context(), secret)).To(Succeed())
+	secret := createRun(t, apply)
 	patch := func(log string, finish bool) {
 		content, err := record.ProgressPatch(terraform.Progress{}, []byte(log))
 		if finish {
@@ -197,13 +204,32 @@ func TestStreams_areNeverSilent(t *testing.T) {
 	namespace := env.Namespace(t)
 	apply := createPlan(t, namespace)
 	p := start(t, Options{Config: env.Config, Namespace: namespace, OnlyNamespace: true}, func(s *Server) { s.pingInterval = 10 * time.Millisecond })
-	request := &terraform.Request{RunID: "net-r1", Workspace: terraform.WorkspaceRef{Namespace: namespace, Name: "net", UID: string(apply.UID)}}
-	secret, err := record.NewRun(request, record.Meta(request.Workspace, record.ComponentRun, "net-r1"))
-	p.Expect(err).NotTo(HaveOccurred())
-	p.Expect(env.Client.Create(t.Context(), secret)).To(Succeed())
+	createRun(t, apply)
 	for _, path := range []string{"stream?view=fleet", "workspaces/" + namespace + "/net/log"} {
 		s := p.stream("/api/v1/" + path)
 		p.Eventually(s.all).Should(ContainSubstring("ping null\nping null"), path)
 		s.cancel()
 	}
+}
+
+func TestLog_isRefusedWhileTooManyAreOpen(t *testing.T) {
+	t.Parallel()
+	namespace := env.Namespace(t)
+	createPlan(t, namespace)
+	p := start(t, Options{Config: env.Config, Namespace: namespace})
+	user, path := p.server.local.user, "/api/v1/workspaces/"+namespace+"/net/log"
+	p.Expect(user.logs.TryAcquire(maxUserLogs)).To(BeTrue())
+	status, body := p.send(http.MethodGet, path, "")
+	p.Expect(status).To(Equal(http.StatusTooManyRequests), body)
+	p.Expect(body).To(ContainSubstring("You have too many logs open: close one in another tab"))
+	user.logs.Release(maxUserLogs)
+	p.Expect(p.server.logs.TryAcquire(maxLogs)).To(BeTrue())
+	status, body = p.send(http.MethodGet, path, "")
+	p.Expect(status).To(Equal(http.StatusTooManyRequests), body)
+	p.Expect(body).To(ContainSubstring("Too many users have logs open"))
+	p.server.logs.Release(maxLogs)
+	status, body = p.send(http.MethodGet, path, "")
+	p.Expect(status).NotTo(Equal(http.StatusTooManyRequests), body)
+	p.Expect(user.logs.TryAcquire(maxUserLogs)).To(BeTrue(), "a log that ends makes room")
+	p.Expect(p.server.logs.TryAcquire(maxLogs)).To(BeTrue(), "a log that ends makes room")
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/cookiejar"
@@ -62,11 +61,7 @@ func startCluster(t *testing.T, options ClusterOptions) *site {
 func (s *site) logins() *logins { return s.server.access.(*cluster).logins }
 
 // visitor is a browser of a user.
-type visitor struct {
-	*site
-	client *http.Client
-	key    string
-}
+type visitor struct{ browser }
 
 func (s *site) visitor() *visitor {
 	jar, err := cookiejar.New(nil)
@@ -74,67 +69,18 @@ func (s *site) visitor() *visitor {
 	client := *s.client
 	client.Jar = jar
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &visitor{site: s, client: &client}
-}
-
-func (v *visitor) request(method, path, body string) *http.Request {
-	v.t.Helper()
-	r, err := http.NewRequestWithContext(v.t.Context(), method, v.base+path, strings.NewReader(body))
-	v.Expect(err).NotTo(HaveOccurred())
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Origin", v.base)
-	if v.key != "" {
-		r.Header.Set(csrfHeader, v.key)
-	}
-	return r
-}
-
-// answer is what a visitor receives.
-type answer struct {
-	StatusCode int
-	Header     http.Header
-	Cookies    []*http.Cookie
-}
-
-func (v *visitor) send(method, path, body string, changes ...func(*http.Request)) (*answer, string) {
-	v.t.Helper()
-	r := v.request(method, path, body)
-	for _, change := range changes {
-		change(r)
-	}
-	response, err := v.client.Do(r)
-	v.Expect(err).NotTo(HaveOccurred())
-	defer response.Body.Close()
-	content, err := io.ReadAll(response.Body)
-	v.Expect(err).NotTo(HaveOccurred())
-	return &answer{response.StatusCode, response.Header, response.Cookies()}, string(content)
+	return &visitor{browser{WithT: s.WithT, t: s.t, base: s.base, client: &client, setKey: func(h http.Header, key string) { h.Set(csrfHeader, key) }}}
 }
 
 // login logs in with a token.
 func (v *visitor) login(token string) Login {
 	v.t.Helper()
-	response, body := v.send(http.MethodPost, sessionPath, `{"token":"`+token+`"}`)
+	response, body := v.ask(http.MethodPost, sessionPath, `{"token":"`+token+`"}`)
 	v.Expect(response.StatusCode).To(Equal(http.StatusOK), body)
 	var login Login
 	v.Expect(json.Unmarshal([]byte(body), &login)).To(Succeed())
 	v.key = login.Key
 	return login
-}
-
-// stream opens a stream and returns what arrives, and a channel that is closed with it.
-func (v *visitor) stream(view string) (*received, <-chan struct{}) {
-	v.t.Helper()
-	ctx, cancel := context.WithCancel(v.t.Context())
-	v.t.Cleanup(cancel)
-	response, err := v.client.Do(v.request(http.MethodGet, "/api/v1/stream?view="+view, "").WithContext(ctx)) //nolint:bodyclose // The goroutine closes it.
-	v.Expect(err).NotTo(HaveOccurred())
-	v.Expect(response.StatusCode).To(Equal(http.StatusOK))
-	s, ended := &received{cancel: cancel}, make(chan struct{})
-	go func() {
-		defer close(ended)
-		s.read(response.Body)
-	}()
-	return s, ended
 }
 
 // tokenOf creates a service account with rules in a namespace, and returns a token of it.
@@ -163,23 +109,23 @@ func TestCluster_actsAsTheUserOfTheToken(t *testing.T) {
 		s.Expect(session.owner).To(Equal("system:serviceaccount:"+a), "service accounts of a namespace count as one user")
 	}
 	ben.login(tokenOf(t, b, "ben", readAll))
-	annas, _ := anna.stream("fleet")
-	bens, _ := ben.stream("fleet")
+	annas := anna.stream("/api/v1/stream?view=fleet")
+	bens := ben.stream("/api/v1/stream?view=fleet")
 	s.Eventually(annas.rows).Should(HaveKey(a + "/first"))
 	s.Eventually(bens.rows).Should(HaveKey(b + "/secret"))
 	s.Expect(annas.all()).NotTo(ContainSubstring("secret"))
 	s.Expect(annas.denied()).To(ContainElement(HaveField("Kind", "CAPTAddon")))
 
 	// A page that is loaded again finds its session, and another user has none.
-	_, body := anna.send(http.MethodGet, sessionPath, "")
+	_, body := anna.ask(http.MethodGet, sessionPath, "")
 	s.Expect(body).To(ContainSubstring(anna.key))
-	_, body = s.visitor().send(http.MethodGet, sessionPath, "")
+	_, body = s.visitor().ask(http.MethodGet, sessionPath, "")
 	s.Expect(body).To(MatchJSON(`{"token":true}`))
 
 	apply := createPlan(t, a)
-	response, body := anna.send(http.MethodPost, "/api/v1/workspaces/"+a+"/"+apply.Name+"/approve", `{"plan":"`+planID+`"}`)
+	response, body := anna.ask(http.MethodPost, "/api/v1/workspaces/"+a+"/"+apply.Name+"/approve", `{"plan":"`+planID+`"}`)
 	s.Expect(response.StatusCode).To(Equal(http.StatusForbidden), body)
-	response, body = ben.send(http.MethodGet, "/api/v1/workspaces/"+a+"/"+apply.Name+"/plan", "")
+	response, body = ben.ask(http.MethodGet, "/api/v1/workspaces/"+a+"/"+apply.Name+"/plan", "")
 	s.Expect(response.StatusCode).To(Equal(http.StatusForbidden), body)
 }
 
@@ -192,7 +138,7 @@ func TestCluster_usersFindTheirNamespaces(t *testing.T) {
 	s := startCluster(t, ClusterOptions{Config: env.Config, Namespaces: []string{other}})
 	carla := s.visitor()
 	carla.login(token)
-	rows, _ := carla.stream("fleet")
+	rows := carla.stream("/api/v1/stream?view=fleet")
 	s.Eventually(rows.rows).Should(HaveKey(other + "/demo"))
 }
 
@@ -204,11 +150,11 @@ func TestCluster_refusesAttacks(t *testing.T) {
 	anna := s.visitor()
 
 	for _, wrong := range []string{"", "wrong", token + "x", "a b", strings.Repeat("x", maxToken+1), `a\r\nb`} {
-		response, _ := anna.send(http.MethodPost, sessionPath, `{"token":"`+wrong+`"}`)
+		response, _ := anna.ask(http.MethodPost, sessionPath, `{"token":"`+wrong+`"}`)
 		s.Expect(response.StatusCode).To(Equal(http.StatusUnauthorized), "%.20s", wrong)
 		s.Expect(response.Header).NotTo(HaveKey("Set-Cookie"))
 	}
-	response, body := anna.send(http.MethodPost, sessionPath, `{"token":"`+token+`"}`)
+	response, body := anna.ask(http.MethodPost, sessionPath, `{"token":"`+token+`"}`)
 	s.Expect(response.StatusCode).To(Equal(http.StatusOK), body)
 	s.Expect(body).NotTo(ContainSubstring(token))
 	cookie := response.Header.Get("Set-Cookie")
@@ -221,7 +167,7 @@ func TestCluster_refusesAttacks(t *testing.T) {
 	anna.key = login.Key
 
 	path := "/api/v1/workspaces/" + namespace + "/none/plan"
-	response, _ = anna.send(http.MethodGet, path, "")
+	response, _ = anna.ask(http.MethodGet, path, "")
 	s.Expect(response.StatusCode).To(Equal(http.StatusNotFound), "the session works")
 	set := func(name, value string) func(*http.Request) {
 		return func(r *http.Request) { r.Header.Set(name, value) }
@@ -240,19 +186,19 @@ func TestCluster_refusesAttacks(t *testing.T) {
 		"the origin without TLS":  {http.StatusForbidden, set("Origin", strings.Replace(s.base, "https", "http", 1))},
 		"impersonation by header": {http.StatusNotFound, set("Impersonate-User", "admin")},
 	} {
-		response, body := anna.send(http.MethodGet, path, "", test.attack)
+		response, body := anna.ask(http.MethodGet, path, "", test.attack)
 		s.Expect(response.StatusCode).To(Equal(test.status), "%s: %s", name, body)
 	}
 	for name, attack := range map[string]func(*http.Request){
 		"another site": set("Sec-Fetch-Site", "cross-site"), "form": set("Content-Type", "application/x-www-form-urlencoded"),
 	} {
-		response, _ := anna.send(http.MethodPost, sessionPath, `{"token":"`+token+`"}`, attack)
+		response, _ := anna.ask(http.MethodPost, sessionPath, `{"token":"`+token+`"}`, attack)
 		s.Expect(response.StatusCode).To(BeElementOf(http.StatusForbidden, http.StatusUnsupportedMediaType), "login by %s", name)
 	}
 	// The key does not replace the cookie.
 	stranger := s.visitor()
 	stranger.key = anna.key
-	response, _ = stranger.send(http.MethodGet, path, "")
+	response, _ = stranger.ask(http.MethodGet, path, "")
 	s.Expect(response.StatusCode).To(Equal(http.StatusUnauthorized))
 }
 
@@ -264,26 +210,25 @@ func TestCluster_streamsEndWithTheSession(t *testing.T) {
 	first, second := s.visitor(), s.visitor()
 	first.login(token)
 	second.login(token)
-	_, firstEnded := first.stream("fleet")
-	stream, secondEnded := second.stream("fleet")
-	s.Eventually(stream.all).Should(ContainSubstring("synced"))
+	one, two := first.stream("/api/v1/stream?view=fleet"), second.stream("/api/v1/stream?view=fleet")
+	s.Eventually(two.all).Should(ContainSubstring("synced"))
 
-	response, _ := first.send(http.MethodDelete, sessionPath, "", func(r *http.Request) { r.Header.Set(csrfHeader, "x") })
+	response, _ := first.ask(http.MethodDelete, sessionPath, "", func(r *http.Request) { r.Header.Set(csrfHeader, "x") })
 	s.Expect(response.StatusCode).To(Equal(http.StatusForbidden), "another site cannot log a user out")
-	response, _ = first.send(http.MethodDelete, sessionPath, "")
+	response, _ = first.ask(http.MethodDelete, sessionPath, "")
 	s.Expect(response.StatusCode).To(Equal(http.StatusOK))
-	s.Eventually(firstEnded).Should(BeClosed())
-	response, _ = first.send(http.MethodGet, "/api/v1/stream?view=fleet", "")
+	s.Eventually(one.ended).Should(BeClosed())
+	response, _ = first.ask(http.MethodGet, "/api/v1/stream?view=fleet", "")
 	s.Expect(response.StatusCode).To(Equal(http.StatusUnauthorized))
-	s.Expect(secondEnded).NotTo(BeClosed())
+	s.Expect(two.ended).NotTo(BeClosed())
 
 	// The management cluster rejects the token, because its account is deleted.
 	s.Expect(env.Client.Delete(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "anna"}})).To(Succeed())
 	s.Eventually(func() int {
-		response, _ := second.send(http.MethodGet, "/api/v1/workspaces/"+namespace+"/none/can", "")
+		response, _ := second.ask(http.MethodGet, "/api/v1/workspaces/"+namespace+"/none/can", "")
 		return response.StatusCode
 	}).Should(Equal(http.StatusUnauthorized))
-	s.Eventually(secondEnded).Should(BeClosed())
+	s.Eventually(two.ended).Should(BeClosed())
 	s.Expect(s.logins().sessions).To(BeEmpty(), "the watches end")
 }
 

@@ -82,7 +82,7 @@ func TestCluster_aLoginReplacesTheSessionOfTheBrowser(t *testing.T) {
 	anna.loginAt(p, "/")
 	s.Expect(s.logins().sessions).To(HaveLen(1))
 	// Browsers do not send the cookie of the session when the provider leads back.
-	response, _ := anna.send(http.MethodGet, loginPath, "", withoutOrigin)
+	response, _ := anna.ask(http.MethodGet, loginPath, "", withoutOrigin)
 	back := anna.authorize(p, response.Header.Get("Location"))
 	address, err := url.Parse(s.base)
 	s.Expect(err).NotTo(HaveOccurred())
@@ -91,7 +91,7 @@ func TestCluster_aLoginReplacesTheSessionOfTheBrowser(t *testing.T) {
 			anna.client.Jar.SetCookies(address, []*http.Cookie{{Name: sessionCookie, Path: "/", MaxAge: -1, Secure: true}})
 		}
 	}
-	anna.send(http.MethodGet, back, "", withoutOrigin)
+	anna.ask(http.MethodGet, back, "", withoutOrigin)
 	s.Expect(s.logins().sessions).To(HaveLen(1))
 }
 
@@ -101,16 +101,16 @@ func TestOIDC_startedLoginsDoNotBlockOthers(t *testing.T) {
 	p := newProvider(t)
 	s := startCluster(t, ClusterOptions{Config: trusting(t, p), OIDC: &OIDC{Issuer: p.URL, ClientID: "capt", Client: p.Client()}})
 	anna := s.visitor()
-	response, _ := anna.send(http.MethodGet, loginPath+"?to=/events", "", withoutOrigin)
+	response, _ := anna.ask(http.MethodGet, loginPath+"?to=/events", "", withoutOrigin)
 	back := anna.authorize(p, response.Header.Get("Location"))
 	other := s.visitor()
 	for range 1100 {
-		response, _ := other.send(http.MethodGet, loginPath, "", withoutOrigin)
+		response, _ := other.ask(http.MethodGet, loginPath, "", withoutOrigin)
 		s.Expect(response.Header.Get("Location")).To(HavePrefix(p.URL))
 	}
-	response, _ = anna.send(http.MethodGet, callbackPath+"?state=x", "", withoutOrigin)
+	response, _ = anna.ask(http.MethodGet, callbackPath+"?state=x", "", withoutOrigin)
 	s.Expect(response.Header.Get("Location")).To(Equal("/#login=failed"))
-	response, _ = anna.send(http.MethodGet, back, "", withoutOrigin)
+	response, _ = anna.ask(http.MethodGet, back, "", withoutOrigin)
 	s.Expect(response.Header.Get("Location")).To(Equal("/events"), "a link of another site does not end the login")
 }
 

@@ -158,10 +158,10 @@ func trusting(t *testing.T, p *provider) *rest.Config {
 // loginAt follows the redirects of a login, from the page to the provider and back.
 func (v *visitor) loginAt(p *provider, to string) *answer {
 	v.t.Helper()
-	response, body := v.send(http.MethodGet, loginPath+"?to="+url.QueryEscape(to), "", withoutOrigin)
+	response, body := v.ask(http.MethodGet, loginPath+"?to="+url.QueryEscape(to), "", withoutOrigin)
 	v.Expect(response.StatusCode).To(Equal(http.StatusFound), body)
 	back := v.authorize(p, response.Header.Get("Location"))
-	response, body = v.send(http.MethodGet, back, "", withoutOrigin)
+	response, body = v.ask(http.MethodGet, back, "", withoutOrigin)
 	v.Expect(response.StatusCode).To(Equal(http.StatusFound), body)
 	return response
 }
@@ -195,16 +195,16 @@ func TestOIDC_logsInWithTheTokenOfTheProvider(t *testing.T) {
 		OIDC: &OIDC{Issuer: p.URL, ClientID: "capt", Name: "Example", Scopes: []string{"email"}, Client: p.Client()},
 	})
 	anna := s.visitor()
-	_, body := anna.send(http.MethodGet, sessionPath, "")
+	_, body := anna.ask(http.MethodGet, sessionPath, "")
 	s.Expect(body).To(MatchJSON(`{"token":true,"provider":"Example"}`))
 	response := anna.loginAt(p, "/clusters/"+namespace+"/demo?x=1")
 	s.Expect(response.Header.Get("Location")).To(Equal("/clusters/" + namespace + "/demo?x=1"))
-	_, body = anna.send(http.MethodGet, sessionPath, "")
+	_, body = anna.ask(http.MethodGet, sessionPath, "")
 	var login Login
 	s.Expect(json.Unmarshal([]byte(body), &login)).To(Succeed())
 	s.Expect(login.User).To(Equal("anna@example.com"))
 	anna.key = login.Key
-	rows, _ := anna.stream("fleet")
+	rows := anna.stream("/api/v1/stream?view=fleet")
 	s.Eventually(rows.rows).Should(HaveKey(namespace + "/demo"))
 
 	// The page does not lead elsewhere.
@@ -219,13 +219,13 @@ func TestOIDC_refusesAttacks(t *testing.T) {
 	p := newProvider(t)
 	s := startCluster(t, ClusterOptions{Config: trusting(t, p), OIDC: &OIDC{Issuer: p.URL, ClientID: "capt", Client: p.Client()}})
 	start := func(v *visitor) string {
-		response, _ := v.send(http.MethodGet, loginPath, "", withoutOrigin)
+		response, _ := v.ask(http.MethodGet, loginPath, "", withoutOrigin)
 		cookie := response.Header.Get("Set-Cookie")
 		s.Expect(cookie).To(And(HavePrefix("__Host-capt-login="), ContainSubstring("HttpOnly"), ContainSubstring("Secure"), ContainSubstring("SameSite=Lax")))
 		return v.authorize(p, response.Header.Get("Location"))
 	}
 	refused := func(v *visitor, path, why string) {
-		response, _ := v.send(http.MethodGet, path, "", withoutOrigin)
+		response, _ := v.ask(http.MethodGet, path, "", withoutOrigin)
 		s.Expect(response.Header.Get("Location")).To(HavePrefix("/#login="), why)
 		for _, cookie := range response.Cookies {
 			s.Expect(cookie.Name).NotTo(Equal(sessionCookie), why)
@@ -250,6 +250,6 @@ func TestOIDC_refusesAttacks(t *testing.T) {
 		refused(anna, start(anna), name)
 	}
 	p.change = func(claims map[string]any) { claims["email"] = "" }
-	response, _ := anna.send(http.MethodGet, start(anna), "", withoutOrigin)
+	response, _ := anna.ask(http.MethodGet, start(anna), "", withoutOrigin)
 	s.Expect(response.Header.Get("Location")).To(Equal("/#login=refused"), "the management cluster does not know the user")
 }

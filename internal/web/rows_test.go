@@ -1,6 +1,7 @@
 package web
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -177,4 +179,74 @@ func TestTypes_areThoseOfThePage(t *testing.T) {
 		}
 		g.Expect(have).To(Equal(want), typeName)
 	}
+}
+
+// Lists are in the order of names.
+func TestEventLog_keepsTheLatest(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	start := time.Now().Truncate(time.Second)
+	event := func(i int, count int32) Event {
+		return Event{ID: fmt.Sprint(i), Count: count, Last: metav1.NewTime(start.Add(time.Duration(i) * time.Second))}
+	}
+	var log eventLog
+	for i := maxEvents + 100; i > 0; i-- {
+		g.Expect(log.add(event(i, 1))).To(Equal(i > 100), "event %d", i)
+	}
+	g.Expect(log.entries).To(HaveLen(maxEvents))
+	g.Expect(log.entries[0].ID).To(Equal("101"))
+	g.Expect(log.entries[maxEvents-1].ID).To(Equal(fmt.Sprint(maxEvents + 100)))
+
+	view := &eventsView{}
+	sent := func() []Event {
+		events := view.events(&objects{events: log}, nil, false)
+		if len(events) == 0 {
+			return nil
+		}
+		return events[0].data.([]Event)
+	}
+	g.Expect(sent()).To(HaveLen(maxEvents))
+	g.Expect(log.add(event(50, 1))).To(BeFalse(), "an event that was forgotten")
+	g.Expect(log.add(event(200, 1))).To(BeFalse(), "an event that is known")
+	again := event(maxEvents+200, 2)
+	again.ID = "200"
+	g.Expect(log.add(again)).To(BeTrue())
+	g.Expect(log.entries[maxEvents-1].ID).To(Equal("200"))
+	g.Expect(sent()).To(ConsistOf(again), "only what is new")
+	g.Expect(sent()).To(BeEmpty())
+}
+
+func TestTrim_keepsWhatViewsShow(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	meta := metav1.ObjectMeta{Namespace: "a", Name: "n", UID: "u", ResourceVersion: "1", Labels: map[string]string{"a": "b"}, Annotations: map[string]string{corev1.LastAppliedConfigAnnotation: "{}"}}
+	apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: meta}
+	apply.Spec.TemplateRef.Name, apply.Spec.RequiredOutputs = "vpc", []string{"x"}
+	apply.Status.Runs = 3
+	trim(apply)
+	g.Expect(apply.Annotations).To(BeEmpty())
+	g.Expect(apply.Labels).To(HaveLen(1))
+	g.Expect(apply.Spec).To(Equal(infrav1.WorkspaceTemplateApplySpec{TemplateRef: apply.Spec.TemplateRef}))
+	g.Expect(apply.Status.Runs).To(Equal(int64(3)))
+
+	addon := &addonsv1.CAPTAddon{ObjectMeta: meta}
+	addon.Spec.Manifests = []addonsv1.ManifestSource{{Name: "m", Inline: "large"}}
+	addon.Spec.Helm = &addonsv1.HelmRelease{Namespace: "n"}
+	addon.Spec.Helm.Chart.Name = "chart"
+	trim(addon)
+	g.Expect(addon.Spec.Manifests).To(BeEmpty())
+	g.Expect(addon.Spec.Helm.Chart.Name).To(Equal("chart"))
+
+	own := &corev1.Event{ObjectMeta: meta, InvolvedObject: corev1.ObjectReference{APIVersion: infrav1.GroupVersion.String(), Kind: "CAPTCluster", Name: "n", UID: "x"}, Reason: "R", Message: "M", Count: 2, Action: "Act"}
+	want, found := newEvent(own.DeepCopy())
+	g.Expect(found).To(BeTrue())
+	trim(own)
+	got, found := newEvent(own)
+	g.Expect(found).To(BeTrue())
+	g.Expect(got).To(Equal(want))
+	g.Expect(own.Action).To(BeEmpty())
+	foreign := &corev1.Event{ObjectMeta: meta, InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Pod"}, Message: "large"}
+	trim(foreign)
+	g.Expect(foreign.Message).To(BeEmpty())
+	g.Expect(foreign.UID).To(Equal(types.UID("u")))
 }

@@ -28,19 +28,68 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Run(m, &env))
 }
 
-// page is a running server and the key of a session.
-type page struct {
+// browser sends requests to a server.
+type browser struct {
 	*WithT
 	t      *testing.T
-	server *Server
 	base   string
+	client *http.Client
+	// key is that of the session, and setKey adds it to a request.
 	key    string
+	setKey func(h http.Header, key string)
+}
+
+func (b *browser) request(method, path, body string) *http.Request {
+	b.t.Helper()
+	r, err := http.NewRequestWithContext(b.t.Context(), method, b.base+path, strings.NewReader(body))
+	b.Expect(err).NotTo(HaveOccurred())
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Origin", b.base)
+	if b.key != "" {
+		b.setKey(r.Header, b.key)
+	}
+	return r
+}
+
+// answer is what a browser receives.
+type answer struct {
+	StatusCode int
+	Header     http.Header
+	Cookies    []*http.Cookie
+}
+
+// ask sends a request and returns the answer and its body.
+func (b *browser) ask(method, path, body string, changes ...func(*http.Request)) (*answer, string) {
+	b.t.Helper()
+	r := b.request(method, path, body)
+	for _, change := range changes {
+		change(r)
+	}
+	response, err := b.client.Do(r)
+	b.Expect(err).NotTo(HaveOccurred())
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
+	b.Expect(err).NotTo(HaveOccurred())
+	return &answer{response.StatusCode, response.Header, response.Cookies()}, string(content)
+}
+
+// page is the browser of one user, with the server on his machine.
+type page struct {
+	browser
+	server *Server
+}
+
+// send sends a request and returns the status and the body of the answer.
+func (p *page) send(method, path, body string, changes ...func(*http.Request)) (int, string) {
+	p.t.Helper()
+	response, content := p.ask(method, path, body, changes...)
+	return response.StatusCode, content
 }
 
 // start serves the page with the identity of a configuration.
 func start(t *testing.T, options Options, changes ...func(*Server)) *page {
 	t.Helper()
-	p := &page{WithT: NewWithT(t), t: t}
+	p := &page{browser: browser{WithT: NewWithT(t), t: t, client: http.DefaultClient, setKey: func(h http.Header, key string) { h.Set("Authorization", "Bearer "+key) }}}
 	var err error
 	p.server, err = New(options)
 	p.Expect(err).NotTo(HaveOccurred())
@@ -71,32 +120,6 @@ func (p *page) open(link string) string {
 	var answer struct{ Key string }
 	p.Expect(json.Unmarshal([]byte(body), &answer)).To(Succeed())
 	return answer.Key
-}
-
-func (p *page) request(method, path, body string) *http.Request {
-	p.t.Helper()
-	r, err := http.NewRequestWithContext(p.t.Context(), method, p.base+path, strings.NewReader(body))
-	p.Expect(err).NotTo(HaveOccurred())
-	r.Header.Set("Content-Type", "application/json")
-	if p.key != "" {
-		r.Header.Set("Authorization", "Bearer "+p.key)
-	}
-	return r
-}
-
-// send sends a request and returns the answer.
-func (p *page) send(method, path, body string, changes ...func(*http.Request)) (int, string) {
-	p.t.Helper()
-	r := p.request(method, path, body)
-	for _, change := range changes {
-		change(r)
-	}
-	response, err := http.DefaultClient.Do(r)
-	p.Expect(err).NotTo(HaveOccurred())
-	defer response.Body.Close()
-	content, err := io.ReadAll(response.Body)
-	p.Expect(err).NotTo(HaveOccurred())
-	return response.StatusCode, string(content)
 }
 
 // routes are all routes of the server.
@@ -213,4 +236,40 @@ func TestListen_refusesOtherAddresses(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	defer listener.Close()
 	g.Expect(server.Listen(listener)).To(MatchError(ContainSubstring("is not a loopback address")))
+}
+
+func TestLink_worksOnce(t *testing.T) {
+	t.Parallel()
+	p := start(t, Options{Config: env.Config, Namespace: "default"})
+	_, token, _ := strings.Cut(p.server.Link(time.Minute), "#token=")
+	body := `{"token":"` + token + `"}`
+	status, _ := p.send(http.MethodPost, sessionPath, body)
+	p.Expect(status).To(Equal(http.StatusOK))
+	status, answer := p.send(http.MethodPost, sessionPath, body)
+	p.Expect(status).To(Equal(http.StatusUnauthorized))
+	p.Expect(answer).To(ContainSubstring("The link was used before or has expired"))
+}
+
+func TestSessions_expire(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	now := time.Now()
+	s := newSessions()
+	s.now = func() time.Time { return now }
+	late := s.newLink(time.Minute)
+	key, ok := s.open(s.newLink(time.Minute))
+	g.Expect(ok).To(BeTrue())
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody)
+	g.Expect(err).NotTo(HaveOccurred())
+	r.Header.Set("Authorization", "Bearer "+key)
+	g.Expect(s.valid(r)).To(BeTrue())
+	now = now.Add(2 * time.Minute)
+	_, ok = s.open(late)
+	g.Expect(ok).To(BeFalse())
+	now = now.Add(sessionIdle - 3*time.Minute)
+	g.Expect(s.valid(r)).To(BeTrue(), "in use")
+	now = now.Add(sessionIdle + time.Second)
+	g.Expect(s.valid(r)).To(BeFalse())
+	now = now.Add(-sessionIdle)
+	g.Expect(s.valid(r)).To(BeFalse(), "an ended session stays ended")
 }

@@ -28,23 +28,26 @@ type received struct {
 	mu     sync.Mutex
 	events []string
 	cancel context.CancelFunc
+	// ended is closed when the stream has ended.
+	ended chan struct{}
 }
 
 // stream opens a stream in the background.
-func (p *page) stream(path string) *received {
-	p.t.Helper()
-	ctx, cancel := context.WithCancel(p.t.Context())
-	response, err := http.DefaultClient.Do(p.request(http.MethodGet, path, "").WithContext(ctx)) //nolint:bodyclose // The goroutine closes it.
-	p.Expect(err).NotTo(HaveOccurred())
-	p.Expect(response.StatusCode).To(Equal(http.StatusOK))
-	s := &received{cancel: cancel}
+func (b *browser) stream(path string) *received {
+	b.t.Helper()
+	ctx, cancel := context.WithCancel(b.t.Context())
+	b.t.Cleanup(cancel)
+	response, err := b.client.Do(b.request(http.MethodGet, path, "").WithContext(ctx)) //nolint:bodyclose // The goroutine closes it.
+	b.Expect(err).NotTo(HaveOccurred())
+	b.Expect(response.StatusCode).To(Equal(http.StatusOK))
+	s := &received{cancel: cancel, ended: make(chan struct{})}
 	go s.read(response.Body)
-	p.t.Cleanup(cancel)
 	return s
 }
 
 // read collects events until the stream ends.
 func (s *received) read(body io.ReadCloser) {
+	defer close(s.ended)
 	defer body.Close()
 	lines := bufio.NewScanner(body)
 	lines.Buffer(nil, 16<<20)
