@@ -21,8 +21,9 @@ const deletionPath = "/delete-infrastructure-cluster-x-k8s-io-v1beta1-workspacet
 
 // deleters records who deletes a workspace, so that this user cannot approve the destruction of
 // its resources alone. An admission response cannot change an object that is deleted, and no
-// user can write its status. The API server calls the webhook again if the object has changed
-// since the call, so the record is that of the deletion that takes place.
+// user can write its status. The API server may call the webhook with an outdated object from its
+// cache, on which it then deletes nothing, and calls it again with the current one. So the record
+// is written only to the version that the call is about.
 type deleters struct{ client client.Client }
 
 // Handle records the user of a deletion.
@@ -35,12 +36,15 @@ func (d deleters) Handle(ctx context.Context, req admission.Request) admission.R
 	if req.DryRun != nil && *req.DryRun || !apply.DeletionTimestamp.IsZero() || apply.Status.DeletedBy == user {
 		return admission.Allowed("")
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": apply.UID}, "status": map[string]any{"deletedBy": user}})
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": apply.UID, "resourceVersion": apply.ResourceVersion},
+		"status":   map[string]any{"deletedBy": user},
+	})
 	if err == nil {
 		err = d.client.Status().Patch(ctx, apply, client.RawPatch(types.MergePatchType, patch))
 	}
 	switch {
-	case err == nil, apierrors.IsNotFound(err):
+	case err == nil, apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		return admission.Allowed("")
 	case apierrors.IsForbidden(err):
 		// The manager of another namespace has no workspaces here.

@@ -24,18 +24,20 @@ func TestDeleters_recordTheFirstUser(t *testing.T) {
 	resource := infrav1.GroupVersion.WithResource("workspacetemplateapplies").GroupResource()
 	for name, tt := range map[string]struct {
 		change  func(*infrav1.WorkspaceTemplateApply)
+		stale   bool
 		dryRun  bool
 		fail    error
 		allowed bool
 		want    string
 	}{
-		"a deletion":                              {allowed: true, want: "ada"},
-		"a dry run":                               {dryRun: true, allowed: true},
-		"a deletion that was refused before":      {change: func(a *infrav1.WorkspaceTemplateApply) { a.Status.DeletedBy = "bob" }, allowed: true, want: "ada"},
-		"a second deletion":                       {change: func(a *infrav1.WorkspaceTemplateApply) { a.Status.DeletedBy, a.DeletionTimestamp = "bob", &now }, allowed: true, want: "bob"},
-		"a workspace that is gone":                {fail: apierrors.NewNotFound(resource, "a"), allowed: true},
-		"a namespace that the manager leaves out": {fail: apierrors.NewForbidden(resource, "a", nil), allowed: true},
-		"an error":                                {fail: apierrors.NewInternalError(context.Canceled)},
+		"a deletion":                         {allowed: true, want: "ada"},
+		"a dry run":                          {dryRun: true, allowed: true},
+		"a deletion that was refused before": {change: func(a *infrav1.WorkspaceTemplateApply) { a.Status.DeletedBy = "bob" }, allowed: true, want: "ada"},
+		"a second deletion":                  {change: func(a *infrav1.WorkspaceTemplateApply) { a.Status.DeletedBy, a.DeletionTimestamp = "bob", &now }, allowed: true, want: "bob"},
+		"a second deletion that the API server's cache has not seen": {change: func(a *infrav1.WorkspaceTemplateApply) { a.Status.DeletedBy, a.DeletionTimestamp = "bob", &now }, stale: true, allowed: true, want: "bob"},
+		"a workspace that is gone":                                   {fail: apierrors.NewNotFound(resource, "a"), allowed: true},
+		"a namespace that the manager leaves out":                    {fail: apierrors.NewForbidden(resource, "a", nil), allowed: true},
+		"an error": {fail: apierrors.NewInternalError(context.Canceled)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -52,7 +54,12 @@ func TestDeleters_recordTheFirstUser(t *testing.T) {
 					}
 					return c.SubResource(sub).Patch(ctx, obj, patch, opts...)
 				}}).Build()
-			raw, err := json.Marshal(apply)
+			old := &infrav1.WorkspaceTemplateApply{}
+			g.Expect(server.Get(t.Context(), client.ObjectKeyFromObject(apply), old)).To(Succeed())
+			if tt.stale {
+				old.ResourceVersion, old.Status.DeletedBy, old.DeletionTimestamp = "1", "", nil
+			}
+			raw, err := json.Marshal(old)
 			g.Expect(err).NotTo(HaveOccurred())
 			response := deleters{client: server}.Handle(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 				Operation: admissionv1.Delete, OldObject: runtime.RawExtension{Raw: raw}, DryRun: &tt.dryRun,

@@ -74,6 +74,7 @@ func TestPolicy_deniesThenRequiresApproval(t *testing.T) {
 	// It counts for the next plan only.
 	runs = a.Status.Runs
 	w.changePolicy(guard, func(p *infrav1.WorkspacePolicy) { p.Spec.Rules[0].Action = infrav1.PolicyDeny })
+	w.reconsider("hello", infrav1.AppliedCondition)
 	w.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables["size"] = infrav1.StringValue("3") })
 	w.waitReason("hello", infrav1.AppliedCondition, infrav1.PolicyDeniedReason)
 	w.Expect(w.get("hello").Status.Runs).To(Equal(runs+1), "the change of the policy started no run")
