@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -39,6 +40,9 @@ func (r *renderer) topology(ctx context.Context, cluster *clusterv1.Cluster) (*t
 	}
 	defaulted := cluster.DeepCopy()
 	if err := defaultVariables(defaulted, class); err != nil {
+		return nil, err
+	}
+	if err := checkWorkerClasses(&defaulted.Spec.Topology.Workers, class); err != nil {
 		return nil, err
 	}
 	blueprint, missing, err := r.blueprint(withStatus(class))
@@ -102,6 +106,36 @@ func defaultVariables(cluster *clusterv1.Cluster, class *clusterv1.ClusterClass)
 			cluster.Spec.Topology.Variables = append(cluster.Spec.Topology.Variables, clusterv1.ClusterVariable{Name: v.Name, Value: *value})
 		case required:
 			return fmt.Errorf("ClusterClass %s requires variable %s: set it in spec.topology.variables", class.Name, v.Name)
+		}
+	}
+	return nil
+}
+
+// checkWorkerClasses returns an error for workers of a class that the ClusterClass does not have.
+// The generator finds them too, but needs all templates.
+func checkWorkerClasses(workers *clusterv1.WorkersTopology, class *clusterv1.ClusterClass) error {
+	var deployments, pools []string
+	for _, d := range class.Spec.Workers.MachineDeployments {
+		deployments = append(deployments, d.Class)
+	}
+	for _, p := range class.Spec.Workers.MachinePools {
+		pools = append(pools, p.Class)
+	}
+	check := func(kind, name string, known []string) error {
+		if slices.Contains(known, name) {
+			return nil
+		}
+		hint := cmp.Or(message.Suggestion(name, known), ": it has "+cmp.Or(strings.Join(known, ", "), "none"))
+		return fmt.Errorf("ClusterClass %s has no %s class %s%s", class.Name, kind, name, hint)
+	}
+	for _, d := range workers.MachineDeployments {
+		if err := check("machine deployment", d.Class, deployments); err != nil {
+			return err
+		}
+	}
+	for _, p := range workers.MachinePools {
+		if err := check("machine pool", p.Class, pools); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -211,9 +211,13 @@ func TestCheck_checksClustersAgainstTheirClass(t *testing.T) {
 	tests := map[string]struct{ change, to, message string }{
 		"a missing variable": {"    - name: region\n      value: us-west-2\n", "", "ClusterClass eks requires variable region"},
 		"an unknown one":     {"    - name: region\n      value", "    - {name: regoin, value: x}\n    - name: region\n      value", `ClusterClass eks has no variable regoin: did you mean "region"?`},
-		"an unknown class of workers": {
+		"an unknown class of machine pools": {
 			"    version: v1.35.0", "    version: v1.35.0\n    workers: {machinePools: [{class: a, name: b}]}",
-			"MachinePool class a not found in",
+			"ClusterClass eks has no machine pool class a: it has node-group",
+		},
+		"an unknown class of machine deployments": {
+			"    version: v1.35.0", "    version: v1.35.0\n    workers: {machineDeployments: [{class: nod, name: b}]}",
+			`ClusterClass eks has no machine deployment class nod: did you mean "node"?`,
 		},
 	}
 	for name, test := range tests {
@@ -221,8 +225,13 @@ func TestCheck_checksClustersAgainstTheirClass(t *testing.T) {
 			g := NewWithT(t)
 			changed := strings.Replace(given, test.change, test.to, 1)
 			g.Expect(changed).NotTo(Equal(given))
-			g.Expect(check(t, changed, validate.Options{})).To(ContainElement(And(
-				HaveField("Path", "spec"), HaveField("Message", ContainSubstring(test.message)), HaveField("Severity", validate.Error))))
+			classOnly, _, found := strings.Cut(changed, "\nkind: CAPTClusterTemplate\n")
+			g.Expect(found).To(BeTrue())
+			classOnly = classOnly[:strings.LastIndex(classOnly, "---")]
+			for _, text := range []string{changed, classOnly} {
+				g.Expect(check(t, text, validate.Options{})).To(ContainElement(And(
+					HaveField("Path", "spec"), HaveField("Message", ContainSubstring(test.message)), HaveField("Severity", validate.Error))))
+			}
 		})
 	}
 }
