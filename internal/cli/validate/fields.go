@@ -94,10 +94,13 @@ func (o *Object) decodingFinding(err error) Finding {
 	return o.fail(RuleSchema, mismatch.Field, "%s", withQuotes(fmt.Sprintf("must be of type %s: %q", name, mismatch.Value)))
 }
 
+// unquoted matches the messages for a number or a boolean where a string is required.
+var unquoted = regexp.MustCompile(`must be of type string: "(number|integer|boolean|bool)"$`)
+
 // withQuotes adds how to fix a number or a boolean where a string is required: YAML reads 1.35,
 // 123 and true as such.
 func withQuotes(message string) string {
-	if strings.Contains(message, "must be of type string") {
+	if unquoted.MatchString(message) {
 		return message + ": write it in quotes"
 	}
 	return message

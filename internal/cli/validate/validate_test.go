@@ -327,6 +327,18 @@ func TestCheck_reportsWhatNeedsQuotes(t *testing.T) {
 		"a region": {captCluster + "metadata: {name: a}\nspec: {region: 1}\n", []string{
 			`error: CAPTCluster a: spec.region: Invalid value: "integer": spec.region in body must be of type string: "integer": write it in quotes`,
 		}},
+		"a boolean of CAPT": {captCluster + "metadata: {name: a}\nspec: {region: true}\n", []string{
+			`spec.region in body must be of type string: "boolean": write it in quotes`,
+		}},
+		"a list": {captCluster + "metadata: {name: a}\nspec: {region: [a]}\n", []string{
+			`spec.region in body must be of type string: "array"` + "\n",
+		}},
+		"an object": {captCluster + "metadata: {name: a}\nspec: {region: {a: b}}\n", []string{
+			`spec.region in body must be of type string: "object"` + "\n",
+		}},
+		"a list in a Cluster": {cluster + "metadata: {name: a}\nspec:\n  topology:\n    classRef: {name: c}\n    version: [a]\n", []string{
+			`spec.topology.version: must be of type string: "array"` + "\n",
+		}},
 		"a number in quotes": {cluster + "metadata: {name: a}\nspec:\n  topology:\n    classRef: {name: c}\n    version: v1.36.0\n    controlPlane: {replicas: \"3\"}\n", []string{
 			`given.yaml:8: error: Cluster a: spec.topology.controlPlane.replicas: must be of type integer: "string"`,
 		}},
@@ -336,13 +348,12 @@ func TestCheck_reportsWhatNeedsQuotes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			var errors []string
+			var all string
 			for _, f := range check(t, tc.text, validate.Options{}) {
 				if f.Severity == validate.Error {
-					errors = append(errors, f.String())
+					all += f.String() + "\n"
 				}
 			}
-			all := strings.Join(errors, "\n")
 			for _, want := range tc.want {
 				g.Expect(all).To(ContainSubstring(want))
 			}
