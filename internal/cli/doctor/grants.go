@@ -4,6 +4,7 @@ import (
 	"context"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
@@ -27,8 +28,13 @@ func (d *Doctor) grants(ctx context.Context) ([]Result, error) {
 	return orOK(problems, "all references to other namespaces are granted"), nil
 }
 
-// grantProblem returns a result for an object that waits for a grant, else nil.
+// grantProblem returns a result for an object that waits for a grant, else nil. The conditions
+// of Clusters and Machines repeat those of the objects of CAPT.
 func grantProblem(obj client.Object) *Result {
+	switch obj.(type) {
+	case *clusterv1.Cluster, *clusterv1.Machine:
+		return nil
+	}
 	_, isWorkspace := obj.(*infrav1.WorkspaceTemplateApply)
 	for _, c := range describe.ConditionsOf(obj) {
 		if c.Reason != infrav1.NotGrantedReason || c.Status == metav1.ConditionTrue || c.Type == infrav1.ReadyCondition && isWorkspace {

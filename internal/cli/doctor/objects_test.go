@@ -8,6 +8,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
@@ -85,6 +86,10 @@ func TestGrantProblem_isReportedOnce(t *testing.T) {
 	problem := grantProblem(apply)
 	g.Expect(problem.Object).To(Equal("WorkspaceTemplateApply team/net"))
 	g.Expect(problem.Message).To(Equal(infrav1.DependenciesReadyCondition))
+
+	mirrored := []metav1.Condition{{Type: clusterv1.ClusterInfrastructureReadyCondition, Status: "False", Reason: infrav1.NotGrantedReason}}
+	g.Expect(grantProblem(&clusterv1.Cluster{Status: clusterv1.ClusterStatus{Conditions: mirrored}})).To(BeNil())
+	g.Expect(grantProblem(&clusterv1.Machine{Status: clusterv1.MachineStatus{Conditions: mirrored}})).To(BeNil())
 }
 
 func TestWebhook_isOurs(t *testing.T) {
