@@ -211,7 +211,7 @@ func (w *harness) waitReady(name string) *infrav1.WorkspaceTemplateApply {
 		ready := objecttest.Condition(a, infrav1.ReadyCondition)
 		g.Expect(objecttest.Text(ready)).To(HavePrefix("True"))
 		g.Expect(ready.ObservedGeneration).To(Equal(a.Generation))
-	}, testTimeout, 50*time.Millisecond).Should(Succeed())
+	}, testTimeout).Should(Succeed())
 	return a
 }
 
@@ -223,7 +223,7 @@ func (w *harness) waitLineage(name string) string {
 	w.Eventually(func() string {
 		lineage = w.get(name).Annotations[infrav1.StateLineageAnnotation]
 		return lineage
-	}, testTimeout, 50*time.Millisecond).ShouldNot(BeEmpty())
+	}, testTimeout).ShouldNot(BeEmpty())
 	return lineage
 }
 
@@ -234,7 +234,7 @@ func (w *harness) waitReason(name, kind, reason string) metav1.Condition {
 	w.Eventually(func(g Gomega) {
 		c = objecttest.Condition(w.get(name), kind)
 		g.Expect(objecttest.Text(c)).To(HavePrefix("False " + reason))
-	}, testTimeout, 50*time.Millisecond).Should(Succeed())
+	}, testTimeout).Should(Succeed())
 	return c
 }
 
@@ -246,7 +246,7 @@ func (w *harness) reconsider(name, kind string) {
 	w.Eventually(func(g Gomega) {
 		a := w.get(name)
 		g.Expect(objecttest.Condition(a, kind).ObservedGeneration).To(Equal(a.Generation))
-	}, testTimeout, 50*time.Millisecond).Should(Succeed())
+	}, testTimeout).Should(Succeed())
 }
 
 func (w *harness) delete(name string) {
@@ -261,7 +261,7 @@ func (w *harness) waitDeleted(name string) {
 		err := env.Client.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, a)
 		c := objecttest.Condition(a, infrav1.DestroyedCondition)
 		g.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%s %s: %s", c.Status, c.Reason, c.Message)
-	}, testTimeout, 50*time.Millisecond).Should(Succeed())
+	}, testTimeout).Should(Succeed())
 }
 
 // destroy deletes a workspace and waits until it is gone.

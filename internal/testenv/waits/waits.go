@@ -12,8 +12,8 @@ import (
 // not wait for it.
 const Timeout = 5 * time.Minute
 
-// interval is how often an expectation is checked.
-const interval = 50 * time.Millisecond
+// interval is how often an expectation is checked. Each check asks the API server.
+const interval = 200 * time.Millisecond
 
 func init() {
 	gomega.SetDefaultEventuallyTimeout(Timeout)
