@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -40,10 +41,11 @@ func grantProblem(obj client.Object) *Result {
 		if c.Reason != infrav1.NotGrantedReason || c.Status == metav1.ConditionTrue || c.Type == infrav1.ReadyCondition && isWorkspace {
 			continue
 		}
-		return &Result{
-			Status: Fail, Object: objectName(object.Kind(obj), obj), Message: c.Message,
-			Fix: "create the CAPTReferenceGrant in the namespace that the message names; see docs/catalogue.md",
+		fix := "see docs/catalogue.md"
+		if strings.Contains(c.Message, "CAPTReferenceGrant") {
+			fix = "create the CAPTReferenceGrant in the namespace that the message names; " + fix
 		}
+		return &Result{Status: Fail, Object: objectName(object.Kind(obj), obj), Message: c.Message, Fix: fix}
 	}
 	return nil
 }

@@ -9,9 +9,13 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cluster/grant"
+	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
 func messages(results []Result) []string {
@@ -90,6 +94,41 @@ func TestGrantProblem_isReportedOnce(t *testing.T) {
 	mirrored := []metav1.Condition{{Type: clusterv1.ClusterInfrastructureReadyCondition, Status: "False", Reason: infrav1.NotGrantedReason}}
 	g.Expect(grantProblem(&clusterv1.Cluster{Status: clusterv1.ClusterStatus{Conditions: mirrored}})).To(BeNil())
 	g.Expect(grantProblem(&clusterv1.Machine{Status: clusterv1.MachineStatus{Conditions: mirrored}})).To(BeNil())
+}
+
+func TestGrantProblem_fixIsThatOfTheMessage(t *testing.T) {
+	platform := client.ObjectKey{Namespace: "platform", Name: "vpc"}
+	checker := &grant.Checker{Client: fake.NewClientBuilder().WithScheme(Scheme()).Build()}
+	for name, tc := range map[string]struct {
+		err error
+		fix string
+	}{
+		"a grant is missing": {
+			checker.Check(t.Context(), "team", infrav1.GrantedWorkspaceTemplate, platform),
+			"create the CAPTReferenceGrant in the namespace that the message names; see docs/catalogue.md",
+		},
+		"no grant helps": {
+			(&grant.Checker{Denied: true}).Check(t.Context(), "team", infrav1.GrantedWorkspaceTemplate, platform),
+			"see docs/catalogue.md",
+		},
+		"the provider config refuses templates": {
+			grant.CheckTemplate(&infrav1.WorkspaceProviderConfig{ObjectMeta: named("aws")}, platform),
+			"see docs/catalogue.md",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			condition := metav1.Condition{Type: infrav1.DependenciesReadyCondition, Status: "False"}
+			if waiting, ok := fault.AsWaiting(tc.err); ok {
+				condition.Reason, condition.Message = waiting.Reason, waiting.Message()
+			} else if stalled, ok := fault.AsStalled(tc.err); ok {
+				condition.Reason, condition.Message = stalled.Reason, stalled.Message()
+			}
+			apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: named("net")}
+			apply.Status.Conditions = []metav1.Condition{condition}
+			g.Expect(grantProblem(apply)).To(Equal(&Result{Status: Fail, Object: "WorkspaceTemplateApply team/net", Message: condition.Message, Fix: tc.fix}))
+		})
+	}
 }
 
 func TestWebhook_isOurs(t *testing.T) {
