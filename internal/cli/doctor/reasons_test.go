@@ -101,7 +101,7 @@ func TestFailureFixes_haveEveryReasonThatWaitsForAUser(t *testing.T) {
 	const workspaces = "internal/controllers/workspacetemplateapply"
 	for _, dir := range []string{
 		workspaces, workspaces + "/decision", workspaces + "/execution", workspaces + "/history", workspaces + "/lending",
-		workspaces + "/outputs", workspaces + "/runs", workspaces + "/sources", "internal/terraform/template",
+		workspaces + "/runs", workspaces + "/sources", "internal/terraform/template",
 	} {
 		for _, file := range parseSources(t, dir) {
 			ast.Inspect(file, func(node ast.Node) bool {
