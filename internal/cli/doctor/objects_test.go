@@ -1,11 +1,15 @@
 package doctor
 
 import (
+	"bytes"
+	"compress/gzip"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -14,8 +18,10 @@ import (
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/client/operate"
 	"github.com/appthrust/capt/internal/cluster/grant"
 	"github.com/appthrust/capt/internal/reconcile/fault"
+	"github.com/appthrust/capt/internal/terraform/record"
 )
 
 func messages(results []Result) []string {
@@ -128,6 +134,83 @@ func TestGrantProblem_fixIsThatOfTheMessage(t *testing.T) {
 			apply.Status.Conditions = []metav1.Condition{condition}
 			g.Expect(grantProblem(apply)).To(Equal(&Result{Status: Fail, Object: "WorkspaceTemplateApply team/net", Message: condition.Message, Fix: tc.fix}))
 		})
+	}
+}
+
+func TestOwners_isLeftover(t *testing.T) {
+	o := owners{label: infrav1.WorkspaceLabel, names: map[client.ObjectKey]bool{}}
+	o.add(&infrav1.WorkspaceTemplateApply{ObjectMeta: named("net")})
+	for name, tc := range map[string]struct {
+		namespace, workspace string
+		deleted              *metav1.Time
+		want                 bool
+	}{
+		"the workspace exists":                {"team", "net", nil, false},
+		"the workspace was deleted":           {"team", "old", nil, true},
+		"another namespace":                   {"other", "net", nil, true},
+		"the Secret is being deleted as well": {"team", "old", new(ago(0)), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: tc.namespace, DeletionTimestamp: tc.deleted, Labels: map[string]string{infrav1.WorkspaceLabel: tc.workspace}}}
+			NewWithT(t).Expect(o.isLeftover(secret)).To(Equal(tc.want))
+		})
+	}
+}
+
+// A state that cannot be read may have resources: no fix deletes it.
+func TestSecretLeftover(t *testing.T) {
+	const remove = "kubectl delete secret -n team s"
+	for name, tc := range map[string]struct {
+		component, state string
+		want, fix        string
+	}{
+		"a state with resources": {record.ComponentState, `{"resources": [{}]}`, "warn: state of the deleted workspace net, which still has resources", "create WorkspaceTemplateApply net again to manage them; or, to abandon them, " + remove},
+		"an empty state":         {record.ComponentState, `{"resources": []}`, "warn: state of the deleted workspace net, without resources", remove},
+		"an unreadable state":    {record.ComponentState, `no state`, "warn: state of the deleted workspace net, unreadable: ", "kubectl describe secret -n team s"},
+		"a rescued state":        {record.ComponentRescue, "", "fail: state of the deleted workspace net that a run could not save and that was never restored", "create WorkspaceTemplateApply net again, which restores it"},
+		"a run":                  {record.ComponentRun, "", "warn: run of the deleted workspace net", remove},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			var zipped bytes.Buffer
+			w := gzip.NewWriter(&zipped)
+			_, err := w.Write([]byte(tc.state))
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(w.Close()).To(Succeed())
+			secret := &corev1.Secret{ObjectMeta: named("s"), Data: map[string][]byte{"tfstate": zipped.Bytes()}}
+			secret.Labels = map[string]string{infrav1.WorkspaceLabel: "net", infrav1.ComponentLabel: tc.component}
+			result := secretLeftover(secret)
+			g.Expect(messages([]Result{result})).To(HaveExactElements(HavePrefix(tc.want)))
+			g.Expect(result.Fix).To(Equal(tc.fix))
+		})
+	}
+}
+
+func TestUnknownHolder(t *testing.T) {
+	for name, tc := range map[string]struct {
+		lock   operate.Lock
+		want   string
+		status Status
+	}{
+		"a run":           {operate.Lock{ID: "net-r1", Who: "capt/team/net-r1@host"}, "state is locked by run net-r1, which does not exist any more", Fail},
+		"a user":          {operate.Lock{ID: "1", Who: "ada@laptop", Created: "today"}, "state is locked by ada@laptop since today, not by a run", Warn},
+		"an unknown user": {operate.Lock{ID: "1"}, "state is locked by an unknown user, not by a run", Warn},
+	} {
+		t.Run(name, func(t *testing.T) {
+			message, status := unknownHolder(&tc.lock)
+			NewWithT(t).Expect(message).To(Equal(tc.want))
+			NewWithT(t).Expect(status).To(Equal(tc.status))
+		})
+	}
+}
+
+func TestUnlockCommand(t *testing.T) {
+	for want, labels := range map[string]map[string]string{
+		"captctl unlock -n team net":       {infrav1.WorkspaceLabel: "net"},
+		"captctl unlock -n team WORKSPACE": nil,
+	} {
+		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "lock", Labels: labels}}
+		NewWithT(t).Expect(unlockCommand(lease)).To(Equal(want))
 	}
 }
 
