@@ -17,8 +17,8 @@ type leftState struct {
 	command.UnsavedState
 	// name is the name under which it is stored in Secrets, if it is.
 	name string
-	// workspace is the UID of the workspace that left it, and own is set if the workspace of
-	// the run may continue it in any case.
+	// workspace is the UID of the workspace that left it, or empty if it is unknown, and own is
+	// set if the workspace of the run may continue it in any case.
 	workspace string
 	own       bool
 }
@@ -37,7 +37,8 @@ func (run *execution) mayHaveLeft(state leftState) bool {
 	if lineage := run.request.State.Lineage; lineage != "" {
 		return lineage == left.Lineage
 	}
-	return state.workspace == run.request.Workspace.UID
+	// A power loss may have left no owner in the working directory.
+	return state.workspace == "" || state.workspace == run.request.Workspace.UID
 }
 
 // rescuer stores states that their backend does not accept in other Secrets, and finds those

@@ -257,7 +257,6 @@ func TestOpenState_savesWhatAKilledRunnerLeft(t *testing.T) {
 			run := onFile(t, r)
 			g.Expect(run.session.WriteState([]byte(tt.base))).To(Succeed())
 			write(g, run, tt.left)
-			g.Expect(r.workdir.SetOwner(run.request.Workspace.UID)).To(Succeed())
 			run.request.State.Unconfirmed = tt.base == ""
 
 			g.Expect(r.inSecret.openState(t.Context(), run)).To(Succeed())
