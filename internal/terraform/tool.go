@@ -91,10 +91,15 @@ func (r ToolRequirement) Meets(product, version string) bool {
 	return !slices.ContainsFunc(constraints, func(c constraint) bool { return !c.allows(found) })
 }
 
-// toolVersion returns a version such as 1.10.6 or 1.11.0-rc1 in the form of package semver,
+var leadingZeros = regexp.MustCompile(`(^|[.-])0+(\d)`)
+
+// toolVersion returns a version such as 1.10.6 or 1.11-rc1 in the form of package semver,
 // or an empty string if it is not valid.
 func toolVersion(text string) string {
-	return semver.Canonical("v" + strings.TrimPrefix(strings.TrimSpace(text), "v"))
+	text = leadingZeros.ReplaceAllString(strings.TrimPrefix(strings.TrimSpace(text), "v"), "$1$2")
+	end := strings.IndexAny(text+"-", "-+")
+	missing := max(2-strings.Count(text[:end], "."), 0)
+	return semver.Canonical("v" + text[:end] + strings.Repeat(".0", missing) + text[end:])
 }
 
 // CompareToolVersions returns -1, 0 or 1. A prerelease is before its release, and a version that
