@@ -35,7 +35,8 @@ var errClaimed = errors.New("the run is already claimed")
 func (s *runSecret) claim(ctx context.Context) (*terraform.Request, error) {
 	for {
 		var secret *corev1.Secret
-		err := retry(ctx, startupTimeout, "reading the run", apierrors.IsNotFound, func(ctx context.Context) (err error) {
+		// Nothing is lost if the runner ends now.
+		err := retry(withUser(ctx, user{giveUp: ctx.Done()}), startupTimeout, "reading the run", apierrors.IsNotFound, func(ctx context.Context) (err error) {
 			secret, err = s.kube.secret(ctx, s.namespace, record.SecretName(s.id))
 			return err
 		})

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -86,6 +87,19 @@ func TestClaim_doesNotWaitForADeletedRun(t *testing.T) {
 	a, r := newAPI(t)
 	_, err := r.secret.claim(t.Context())
 	g.Expect(err).To(MatchError(ContainSubstring("reading the run")))
+	g.Expect(a.count(http.MethodGet)).To(Equal(1))
+}
+
+func TestClaim_endsWithItsContext(t *testing.T) {
+	g := NewWithT(t)
+	a, r := newAPI(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	a.intercept = func(string, string, []byte) *metav1.Status {
+		cancel()
+		return status(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)
+	}
+	_, err := r.secret.claim(ctx)
+	g.Expect(err).To(MatchError(ContainSubstring("reading the run: interrupted")))
 	g.Expect(a.count(http.MethodGet)).To(Equal(1))
 }
 
