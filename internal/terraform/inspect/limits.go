@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -49,14 +50,40 @@ func count(name string, content []byte) int {
 	return countHCL(content)
 }
 
-// countHCL counts the words and other characters of HCL, also those of strings and comments.
+// plain matches the beginning of a comment line, or a string, in which nothing is evaluated, and
+// quoted a string whose templates contain no other string.
+var (
+	plain  = regexp.MustCompile(`^[ \t]*(#|//)([^$%\r\n\x{FFFD}]|[$%][^$%{\r\n\x{FFFD}])*|"(` + literal + `)*[$%]?"`)
+	quoted = regexp.MustCompile(`"(` + literal + `|[$%]\{[^"{}#/\r\n\x{FFFD}]*\})*[$%]?"`)
+)
+
+// literal matches a character in a string. Of a character that is not valid, the lexer makes a token.
+const literal = `\\[^$%\r\n\x{FFFD}]|[^"\\$%\r\n\x{FFFD}]|[$%][^"\\$%{\r\n\x{FFFD}]`
+
+// countHCL counts the words and other characters of HCL, and comment lines and strings as two.
+// From a line on that may end within a string or a comment, it counts the words of everything.
 func countHCL(text []byte) int {
+	count, isOpen := 0, false
+	for line := range bytes.Lines(text) {
+		if !isOpen {
+			rest := quoted.ReplaceAll(plain.ReplaceAll(line, []byte("#")), nil)
+			isOpen = bytes.ContainsRune(rest, '"') || bytes.Contains(rest, []byte("/*"))
+		}
+		if !isOpen && !bytes.Contains(line, []byte("${")) && !bytes.Contains(line, []byte("%{")) {
+			line = plain.ReplaceAll(line, []byte(`""`))
+		}
+		count += countWords(line)
+	}
+	return count
+}
+
+func countWords(text []byte) int {
 	count, inWord := 0, false
 	for len(text) > 0 {
 		r, size := utf8.DecodeRune(text)
 		text = text[size:]
 		isWord := r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r)
-		if isWord && !inWord || !isWord && r != ' ' && r != '\t' && r != '\r' {
+		if isWord && !inWord || !isWord && r != ' ' && r != '\t' {
 			count++
 		}
 		inWord = isWord

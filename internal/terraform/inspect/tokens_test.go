@@ -26,10 +26,17 @@ func TestCount_countsEveryToken(t *testing.T) {
 		"words":                         strings.Repeat("a ", 1000) + "\n",
 		"numbers and words":             "a = [" + strings.Repeat("1 a ", 500) + "]\n",
 		"a string that does not end":    "a = \"\nb = [" + wide + "]\n",
+		"after a string of two lines":   "a = \"\n\" [" + wide + "]\n",
+		"after a template of two lines": "a = \"${\n1}\" == [" + wide + "]\n",
+		"after a string in a template":  "a = \"${\"\n\" == [" + wide + "]\n",
+		"carriage returns":              "a = \"" + strings.Repeat("\r", 1000) + "\"\n",
 		"characters that are not valid": "a = " + strings.Repeat("\xff", 1000),
+		"such characters in a string":   "a = \"" + strings.Repeat("\xff", 1000) + "\"\n",
 	} {
 		lexed, _ := hclsyntax.LexConfig([]byte(text), "main.tf", hcl.InitialPos)
 		t.Log(name, len(lexed))
 		NewWithT(t).Expect(countHCL([]byte(text))).To(BeNumerically(">=", len(lexed)*9/10), name)
 	}
+	long := "# " + strings.Repeat("a, ", 1000) + "\na = \"" + strings.Repeat("b, ", 1000) + "\"\n"
+	NewWithT(t).Expect(countHCL([]byte(long))).To(BeNumerically("<", 10), "comments and strings are not expressions")
 }
