@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
@@ -92,7 +91,7 @@ func (h *harness) waitAddon(addon, cluster, prefix string) {
 	h.Eventually(func() string {
 		s := h.addonStatus(addon, cluster)
 		return strings.TrimSpace(s.Reason + " " + s.Message)
-	}, testTimeout, 100*time.Millisecond).Should(HavePrefix(prefix))
+	}, testTimeout).Should(HavePrefix(prefix))
 }
 
 // An add-on is applied to its clusters in the order of dependencies. Its changes are

@@ -196,7 +196,7 @@ func waitCondition[T objecttest.Object](h *harness, name string, obj T, kind, pr
 		c = objecttest.Condition(obj, kind)
 		g.Expect(objecttest.Text(c)).To(HavePrefix(prefix))
 		g.Expect(c.ObservedGeneration).To(Equal(obj.GetGeneration()))
-	}, testTimeout, 100*time.Millisecond).Should(Succeed())
+	}, testTimeout).Should(Succeed())
 	return c
 }
 
@@ -207,7 +207,7 @@ func (h *harness) waitAvailable(name string) *clusterv1.Cluster {
 	h.Eventually(func(g Gomega) {
 		g.Expect(h.env.Client.Get(h.ctx, client.ObjectKey{Namespace: h.namespace, Name: name}, cluster)).To(Succeed())
 		g.Expect(objecttest.Text(objecttest.Condition(cluster, clusterv1.AvailableCondition))).To(HavePrefix("True"))
-	}, testTimeout, 100*time.Millisecond).Should(Succeed())
+	}, testTimeout).Should(Succeed())
 	return cluster
 }
 
@@ -220,7 +220,7 @@ func (h *harness) waitReady(name string) *clusterv1.Cluster {
 	h.Eventually(func(g Gomega) {
 		initialized := h.cluster(name).Status.Initialization.ControlPlaneInitialized
 		g.Expect(initialized).To(HaveValue(BeTrue()))
-	}, testTimeout, 100*time.Millisecond).Should(Succeed())
+	}, testTimeout).Should(Succeed())
 	return h.cluster(name)
 }
 
@@ -241,7 +241,7 @@ func (h *harness) waitDeleted(obj objecttest.Object) {
 	h.Eventually(func(g Gomega) {
 		err := h.env.Client.Get(h.ctx, client.ObjectKeyFromObject(obj), obj)
 		g.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%T %s: %v", obj, obj.GetName(), obj.GetConditions())
-	}, testTimeout, 100*time.Millisecond).Should(Succeed())
+	}, testTimeout).Should(Succeed())
 }
 
 func (h *harness) delete(obj client.Object, options ...client.DeleteOption) {

@@ -86,6 +86,7 @@ func TestQueue(t *testing.T) {
 		t.Run(name, func(t *testing.T) { play(t, tt.limits, groups, tt.script) })
 	}
 }
+
 func TestQueue_doesNotStarveOtherNamespaces(t *testing.T) {
 	g := NewWithT(t)
 	var granted []queue.Key

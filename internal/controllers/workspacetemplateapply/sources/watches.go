@@ -18,8 +18,12 @@ import (
 	"github.com/appthrust/capt/internal/reconcile"
 )
 
-// SecretKind and ConfigMapKind are kinds of which only the metadata is watched.
-var SecretKind, ConfigMapKind = corev1.SchemeGroupVersion.WithKind("Secret"), corev1.SchemeGroupVersion.WithKind("ConfigMap")
+var (
+	// SecretKind is a kind of which only the metadata is watched.
+	SecretKind = corev1.SchemeGroupVersion.WithKind("Secret")
+	// ConfigMapKind is a kind of which only the metadata is watched.
+	ConfigMapKind = corev1.SchemeGroupVersion.WithKind("ConfigMap")
+)
 
 // WorkspacesOfCluster returns the workspaces of a Cluster, which are paused with
 // it.
