@@ -61,6 +61,17 @@ func TestMissing(t *testing.T) { t.Skip("the tool is not installed") }
 	}
 }
 
+func TestGoTest_showsTheOutputOfATestThatEndedTheProgram(t *testing.T) {
+	dir := write(t, `
+func TestPanics(t *testing.T) { panic("the end of the program") }
+`)
+	var out bytes.Buffer
+	r := newReport(&out, false)
+	if err := goTest(t.Context(), dir, []string{"./..."}, r); err == nil || !strings.Contains(out.String(), "the end of the program") {
+		t.Errorf("got %v and:\n%s", err, &out)
+	}
+}
+
 func TestGoTest_interruptsTheTests(t *testing.T) {
 	dir := write(t, `
 func TestSlow(t *testing.T) { time.Sleep(time.Hour) }
@@ -71,6 +82,29 @@ func TestSlow(t *testing.T) { time.Sleep(time.Hour) }
 	began := time.Now()
 	if err := goTest(ctx, dir, []string{"./..."}, r); err == nil || time.Since(began) > stopTime {
 		t.Errorf("got %v after %s", err, time.Since(began))
+	}
+}
+
+func TestGoTest_showsErrorsOfTheCompiler(t *testing.T) {
+	dir := write(t, `func TestNothing(t *testing.T) { undefined() }`)
+	var out bytes.Buffer
+	if err := goTest(t.Context(), dir, []string{"./..."}, newReport(&out, false)); err == nil || !strings.Contains(out.String(), "undefined: undefined") {
+		t.Errorf("got %v and:\n%s", err, &out)
+	}
+}
+
+func TestProgress_namesTheTestsThatRun(t *testing.T) {
+	var out bytes.Buffer
+	r := newReport(&out, false)
+	r.began = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	r.now = func() time.Time { return r.began.Add(time.Minute) }
+	r.running[name{"example.com/a", "TestSlow"}] = r.began.Add(20 * time.Second)
+	r.running[name{"example.com/a", "TestSlow/part"}] = r.began.Add(20 * time.Second)
+	r.add(event{Action: "run", Package: "example.com/a", Test: "TestParallel"})
+	r.add(event{Action: "pause", Package: "example.com/a", Test: "TestParallel"})
+	r.progress()
+	if want := "... 1m0s, 0 packages done, running: a TestSlow (40s)\n"; out.String() != want {
+		t.Errorf("got %q, want %q", out.String(), want)
 	}
 }
 

@@ -19,6 +19,9 @@ const (
 	attemptTimeout = 20 * time.Second
 )
 
+// errTimeout means that a wait has reached its deadline.
+var errTimeout = errors.New("timed out")
+
 // await calls try until it succeeds or settleTimeout has passed.
 func await(ctx context.Context, try func(context.Context) error) error {
 	return poll(ctx, settleTimeout, try)
@@ -36,7 +39,7 @@ func poll(ctx context.Context, timeout time.Duration, try func(context.Context) 
 			return nil
 		}
 		if time.Since(started) > timeout {
-			return fmt.Errorf("timed out after %s: %w", timeout, err)
+			return fmt.Errorf("%w after %s: %w", errTimeout, timeout, err)
 		}
 		if !sleep(ctx, pollInterval) {
 			return errors.Join(ctx.Err(), err)

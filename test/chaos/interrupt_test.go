@@ -5,12 +5,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
+	"github.com/prometheus/procfs"
 
 	"github.com/appthrust/capt/internal/testenv"
 )
@@ -69,5 +71,21 @@ func TestInterrupt_removesTheEnvironment(t *testing.T) {
 	g.Expect(text.String()).To(ContainSubstring("Interrupted: removing the environment"))
 	g.Expect(os.ReadDir(temp)).To(BeEmpty(), text.String())
 	// A supervisor exits when all of its processes have stopped.
-	g.Eventually(func() []string { return testenv.ProcessesOf(temp) }, testTimeout).Should(BeEmpty())
+	g.Eventually(func() ([]string, error) { return processesIn(temp) }, testTimeout).Should(BeEmpty())
+}
+
+// processesIn returns the command lines of processes that contain a directory.
+func processesIn(dir string) ([]string, error) {
+	all, err := procfs.AllProcs()
+	if err != nil {
+		return nil, err
+	}
+	var found []string
+	for _, proc := range all {
+		args, err := proc.CmdLine()
+		if line := strings.Join(args, " "); err == nil && strings.Contains(line, dir) {
+			found = append(found, line)
+		}
+	}
+	return found, nil
 }

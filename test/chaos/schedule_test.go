@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -126,5 +127,25 @@ func TestNewSchedule_hasEveryOperationAndFault(t *testing.T) {
 		g.Expect(changing).To(HaveLen(2))
 		g.Expect(faults).To(HaveLen(len(f.partFaults()) + len(f.runFaults()) + len(backendFaults)))
 		g.Expect(overlapping).To(BeNumerically(">", manySeeds/10), "some injections overlap")
+	}
+}
+
+func TestForm_choosesPossibleFaults(t *testing.T) {
+	t.Parallel()
+	has := func(from []weightedFault, f fault) bool {
+		return slices.ContainsFunc(from, func(w weightedFault) bool { return w.fault == f })
+	}
+	for _, f := range forms() {
+		g := NewWithT(t)
+		g.Expect(has(f.partFaults(), expireBackend)).To(Equal(f.backend != backendKubernetes))
+		for _, onNode := range []fault{loseNode, stopKubelet, stopContainerd} {
+			g.Expect(has(f.partFaults(), onNode)).To(Equal(f.executor == executorJob))
+		}
+		for _, supervised := range []fault{killAPIServer, killEtcd, killSupervisor} {
+			g.Expect(has(f.partFaults(), supervised)).To(Equal(f.executor == executorProcess), "nothing restarts it on a node")
+		}
+		for _, inPod := range []fault{deletePod, killContainer, killShim} {
+			g.Expect(has(f.runFaults(), inPod)).To(Equal(f.executor == executorJob))
+		}
 	}
 }

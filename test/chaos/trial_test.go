@@ -1,14 +1,72 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/terraform/record"
 )
+
+func TestTrial_continuesWithoutAWorkspaceThatDidNotSettle(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	tr := &trial{schedule: schedule{Seed: 7}, actors: map[string]*actor{}}
+	a := &actor{trial: tr, scenario: scenario{Name: "w0"}, exists: true}
+	tr.actors["w0"] = a
+	observed := &infrav1.WorkspaceTemplateApply{Status: infrav1.WorkspaceTemplateApplyStatus{Conditions: []metav1.Condition{
+		{Type: infrav1.ReadyCondition, Status: metav1.ConditionFalse, Reason: infrav1.LockHeldReason, Message: "Held by w0-r1"},
+	}}}
+	a.blame(t.Context(), fmt.Errorf("%w: %w", errTimeout, ready(observed)))
+	g.Expect(tr.violations).To(HaveLen(1))
+	g.Expect(tr.violations[0].Seed).To(Equal(uint64(7)))
+	g.Expect(tr.violations[0].Text).To(And(HavePrefix("did not settle: timed out"), ContainSubstring("Ready=False LockHeld: Held by w0-r1")))
+	// The workspace is not waited for again.
+	tr.settle(t.Context())
+	tr.finish(t.Context())
+	g.Expect(tr.violations).To(HaveLen(1))
+	g.Expect(tr.runs(t.Context())).To(BeEmpty())
+}
+
+func TestTrial_doesNotBlameAnInterruptedWorkspace(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	tr := &trial{}
+	a := &actor{trial: tr, scenario: scenario{Name: "w0"}}
+	a.blame(ctx, context.Canceled)
+	g.Expect(tr.violations).To(BeEmpty())
+	g.Expect(a.stuck).To(BeFalse())
+}
+
+func TestReport_listsFaultsThatWereNotInjected(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	f := form{executor: executorJob, backend: backendS3}
+	r := newReport(options{form: f, seed: 9})
+	g.Expect(r.Faults).To(HaveLen(len(f.partFaults()) + len(f.runFaults()) + len(backendFaults)))
+	tr := &trial{schedule: schedule{Seed: 9}, counts: counts{faults: map[fault]int{loseNode: 2}, missed: map[fault]int{fillDisk: 1}}}
+	r.add(tr)
+	g.Expect(r.Faults).To(And(HaveKeyWithValue(loseNode, 2), HaveKeyWithValue(fillDisk, 0)))
+	g.Expect(r.Missed).To(HaveKeyWithValue(fillDisk, 1))
+	g.Expect(r.Seeds).To(Equal([]uint64{9}))
+}
+
+func TestReport_requiresEachFaultInManySchedules(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	r := &report{Schedules: enoughSchedules, Faults: map[fault]int{killManager: 3, loseNode: 0, fillDisk: 0}}
+	g.Expect(r.missing(false)).To(MatchError(And(ContainSubstring("lose-node"), Not(ContainSubstring("full-disk")))))
+	g.Expect(r.missing(true)).To(MatchError(ContainSubstring("full-disk, lose-node")))
+	r.Schedules--
+	g.Expect(r.missing(true)).To(Succeed())
+}
 
 // TestHolderWasDeleted checks that a lock is broken only if the record of its own run
 // was deleted.
@@ -71,6 +129,39 @@ func TestAdopt_isNotDoneBeforeTheStateIsKnown(t *testing.T) {
 	known := &infrav1.WorkspaceTemplateApply{Status: infrav1.WorkspaceTemplateApplyStatus{State: &infrav1.StateStatus{Lineage: "l"}}}
 	g.Expect(a.adopt(t.Context(), known)).To(Succeed())
 	g.Expect(a.mayAdopt(known)).To(BeFalse())
+}
+
+func TestWindows(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	var w windows
+	g.Expect(w.recent(fillDisk)).To(BeFalse())
+	end := w.begin(fillDisk)
+	g.Expect(w.recent(expireBackend, fillDisk)).To(BeTrue())
+	end()
+	g.Expect(w.recent(fillDisk)).To(BeTrue(), "a run may fail after it")
+	w.ended[fillDisk] = time.Now().Add(-2 * aftermath)
+	g.Expect(w.recent(fillDisk)).To(BeFalse())
+}
+
+func TestConflicts_areToolsOfOneWorkspace(t *testing.T) {
+	tool := func(workspace string, parent int) process { return process{workspace: workspace, parent: parent} }
+	for name, tc := range map[string]struct {
+		tools []process
+		want  int
+	}{
+		"other workspaces":      {[]process{tool("ns/w0", 1), tool("ns/w1", 2)}, 0},
+		"two commands of a run": {[]process{tool("ns/w0", 1), tool("ns/w0", 1)}, 1},
+		"two runs":              {[]process{tool("ns/w0", 1), tool("ns/w0", 2)}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found := 0
+			for range (processList{tools: tc.tools}).conflicts() {
+				found++
+			}
+			NewWithT(t).Expect(found).To(Equal(tc.want))
+		})
+	}
 }
 
 func TestSurplusPlans_keepsTheLatestChanges(t *testing.T) {
