@@ -111,7 +111,9 @@ type Options struct {
 // Config holds the region, the endpoints and the identity that requests are sent
 // with. Printing it shows no secret.
 type Config struct {
-	sdk       sdkaws.Config
+	// sdk is a function because fmt prints the fields of nested structs, some verbs also behind
+	// pointers: ConfigSources has the credentials in the environment of the manager.
+	sdk       func() sdkaws.Config
 	signer    *signer
 	endpoints endpoints
 }
@@ -137,7 +139,7 @@ func Load(ctx context.Context, c Credentials, o Options) (Config, error) {
 	if len(c.endpoints) > 0 && o.Policy != nil {
 		sdk.HTTPClient = restrictedClient(o.Policy)
 	}
-	cfg := Config{sdk: sdk, endpoints: c.endpoints}
+	cfg := Config{sdk: func() sdkaws.Config { return sdk }, endpoints: c.endpoints}
 	provider, err := cfg.first(c)
 	if err != nil {
 		return Config{}, err
@@ -196,7 +198,7 @@ func (c *Config) first(given Credentials) (sdkaws.CredentialsProvider, error) {
 	case given.webIdentityRole != "" || given.tokenFile != "":
 		return c.ownWebIdentity(given)
 	}
-	return c.sdk.Credentials, nil
+	return c.sdk().Credentials, nil
 }
 
 // ownWebIdentity signs with the token of the manager's own service account. It
@@ -215,7 +217,7 @@ func (c *Config) ownWebIdentity(given Credentials) (sdkaws.CredentialsProvider, 
 	if role == "" {
 		return nil, invalid("%s is set without %s: add it to the credentials", identityFileEnv, roleARNEnv)
 	}
-	return webIdentity(sts.NewFromConfig(c.sdk), role, given.sessionName, stscreds.IdentityTokenFile(file)), nil
+	return webIdentity(sts.NewFromConfig(c.sdk()), role, given.sessionName, stscreds.IdentityTokenFile(file)), nil
 }
 
 func webIdentity(client *sts.Client, role, session string, token stscreds.IdentityTokenRetriever) sdkaws.CredentialsProvider {
@@ -237,36 +239,38 @@ func (c *Config) sign(provider sdkaws.CredentialsProvider, explain func(error) e
 		cache = sdkaws.NewCredentialsCache(provider)
 	}
 	c.signer = &signer{cache: cache, explain: explain}
-	c.sdk.Credentials = c.signer
+	sdk := c.sdk()
+	sdk.Credentials = c.signer
+	c.sdk = func() sdkaws.Config { return sdk }
 }
 
 // Region returns the region that requests go to.
-func (c Config) Region() string { return c.sdk.Region }
+func (c Config) Region() string { return c.sdk().Region }
 
 func (c Config) sts(change ...func(*sts.Options)) *sts.Client {
-	return sts.NewFromConfig(c.sdk, append([]func(*sts.Options){
+	return sts.NewFromConfig(c.sdk(), append([]func(*sts.Options){
 		func(o *sts.Options) { o.BaseEndpoint = cmp.Or(c.endpoints.of(stsService), o.BaseEndpoint) },
 	}, change...)...)
 }
 
 func (c Config) iam() *iam.Client {
-	return iam.NewFromConfig(c.sdk, func(o *iam.Options) { o.BaseEndpoint = cmp.Or(c.endpoints.of(iamService), o.BaseEndpoint) })
+	return iam.NewFromConfig(c.sdk(), func(o *iam.Options) { o.BaseEndpoint = cmp.Or(c.endpoints.of(iamService), o.BaseEndpoint) })
 }
 
 func (c Config) ec2() *ec2.Client {
-	return ec2.NewFromConfig(c.sdk, func(o *ec2.Options) { o.BaseEndpoint = cmp.Or(c.endpoints.of(ec2Service), o.BaseEndpoint) })
+	return ec2.NewFromConfig(c.sdk(), func(o *ec2.Options) { o.BaseEndpoint = cmp.Or(c.endpoints.of(ec2Service), o.BaseEndpoint) })
 }
 
 func (c Config) eks() *eks.Client {
-	return eks.NewFromConfig(c.sdk, func(o *eks.Options) { o.BaseEndpoint = cmp.Or(c.endpoints.of(eksService), o.BaseEndpoint) })
+	return eks.NewFromConfig(c.sdk(), func(o *eks.Options) { o.BaseEndpoint = cmp.Or(c.endpoints.of(eksService), o.BaseEndpoint) })
 }
 
 func (c Config) elb() *elb.Client {
-	return elb.NewFromConfig(c.sdk, func(o *elb.Options) { o.BaseEndpoint = cmp.Or(c.endpoints.of(elbService), o.BaseEndpoint) })
+	return elb.NewFromConfig(c.sdk(), func(o *elb.Options) { o.BaseEndpoint = cmp.Or(c.endpoints.of(elbService), o.BaseEndpoint) })
 }
 
 func (c Config) elbV2() *elasticloadbalancingv2.Client {
-	return elasticloadbalancingv2.NewFromConfig(c.sdk, func(o *elasticloadbalancingv2.Options) {
+	return elasticloadbalancingv2.NewFromConfig(c.sdk(), func(o *elasticloadbalancingv2.Options) {
 		o.BaseEndpoint = cmp.Or(c.endpoints.of(elbV2Service), o.BaseEndpoint)
 	})
 }

@@ -122,6 +122,8 @@ type holder struct {
 }
 
 func TestSecrets_areNeverPrinted(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", keyID)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "hunter2-of-the-manager")
 	env := given(keys(), "AWS_SESSION_TOKEN", session, "AWS_REGION", "eu-west-1")
 	credentials, err := aws.FromEnv(env, nil)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
