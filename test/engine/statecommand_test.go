@@ -315,6 +315,21 @@ func (w *harness) succeed(args ...string) string {
 	return done.out
 }
 
+// expectEncryptedSnapshot removes the only resource from an encrypted state, and restores it.
+func (w *harness) expectEncryptedSnapshot(address string) {
+	w.t.Helper()
+	removed := w.succeed("state", "rm", "hello", address, "--yes", "--wait")
+	snapshot := regexp.MustCompile(`capt-snapshot-\S+`).FindString(removed)
+	w.Expect(snapshot).NotTo(BeEmpty(), removed)
+	text, err := record.Join([]*corev1.Secret{w.secret(snapshot)})
+	w.Expect(err).NotTo(HaveOccurred())
+	w.Expect(string(text)).To(And(ContainSubstring("encrypted_data"), Not(ContainSubstring("hunter2"))))
+	w.succeed("state", "restore", "hello", snapshot, "--yes", "--wait")
+	a := w.waitReady("hello")
+	w.Expect(a.Status.History[0].Outcome).To(BeEquivalentTo("NoChanges"))
+	w.Expect(a.Status.State.Resources).To(BeEquivalentTo(1))
+}
+
 // TestStateMove_ofAnEncryptedState has the other backends.
 func TestStateCommands_ofAnEncryptedState(t *testing.T) {
 	h := newHarness(t)
@@ -345,16 +360,7 @@ func TestStateCommands_ofAnEncryptedState(t *testing.T) {
 	h.Expect(a.Status.History[0].Outcome).To(BeEquivalentTo("NoChanges"))
 	h.Expect(stored()).To(And(ContainSubstring("encrypted_data"), Not(ContainSubstring("hunter2"))))
 
-	removed := h.succeed("state", "rm", "hello", "terraform_data.renamed", "--yes", "--wait")
-	snapshot := regexp.MustCompile(`capt-snapshot-\S+`).FindString(removed)
-	h.Expect(snapshot).NotTo(BeEmpty(), removed)
-	text, err := record.Join([]*corev1.Secret{h.secret(snapshot)})
-	h.Expect(err).NotTo(HaveOccurred())
-	h.Expect(string(text)).To(And(ContainSubstring("encrypted_data"), Not(ContainSubstring("hunter2"))))
-	h.succeed("state", "restore", "hello", snapshot, "--yes", "--wait")
-	a = h.waitReady("hello")
-	h.Expect(a.Status.History[0].Outcome).To(BeEquivalentTo("NoChanges"))
-	h.Expect(a.Status.State.Resources).To(BeEquivalentTo(1))
+	h.expectEncryptedSnapshot("terraform_data.renamed")
 	h.destroy("hello")
 }
 
@@ -374,6 +380,9 @@ func TestStateMove_ofAnEncryptedState(t *testing.T) {
 		h.Expect(a.Status.History[0].Outcome).To(BeEquivalentTo("NoChanges"))
 		h.Expect(a.Status.State.Lineage).To(Equal(lineage))
 		h.Expect(a.Status.State.Resources).To(BeEquivalentTo(1))
+		if move.to == "there" {
+			h.expectEncryptedSnapshot("terraform_data.key")
+		}
 		if move.key != "" {
 			h.Expect(strings.Contains(string(server.State(move.key)), "hunter2")).To(Equal(move.to == "elsewhere"))
 		}
