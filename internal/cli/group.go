@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -81,6 +82,13 @@ func (o *Options) wrapErrors(cmd *cobra.Command) {
 			}
 			return nil
 		}
+	}
+	// Cobra would return the errors of flags that exclude or require each other as they are.
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		if err := cmp.Or(cmd.ValidateRequiredFlags(), cmd.ValidateFlagGroups()); err != nil {
+			return wrongArguments(cmd, err)
+		}
+		return nil
 	}
 	if run := cmd.RunE; run != nil {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error { return o.explain(run(cmd, args)) }

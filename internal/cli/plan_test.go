@@ -39,6 +39,17 @@ func samplePlan() *operate.Plan {
 	}
 }
 
+func TestPlan_refusesFlagsThatExcludeEachOther(t *testing.T) {
+	for _, flags := range [][]string{{"--run", "net-r1", "--dir", "."}, {"--json", "-o", "yaml"}} {
+		g := NewWithT(t)
+		root := New(Streams{In: &bytes.Buffer{}, Out: &bytes.Buffer{}, Err: &bytes.Buffer{}})
+		root.SetArgs(append([]string{"plan", "net"}, flags...))
+		err := root.ExecuteContext(t.Context())
+		g.Expect(err).To(MatchError(And(ContainSubstring("none of the others can be"), HaveSuffix("see captctl plan --help"))))
+		g.Expect(Code(err)).To(Equal(2))
+	}
+}
+
 func TestPrintPlan_saysThatValuesAreHidden(t *testing.T) {
 	g := NewWithT(t)
 	forbidden := func(func(change.Entry) error) (bool, error) { return false, operate.ErrNoSecrets }
