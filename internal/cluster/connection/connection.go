@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -20,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/appthrust/capt/internal/cluster/workload"
+	"github.com/appthrust/capt/internal/kubernetes/object"
 )
 
 const (
@@ -66,8 +66,7 @@ func (c *Cache) read(ctx context.Context, cluster client.ObjectKey) (*kubeconfig
 // isCurrent reports whether a connection has the cluster's kubeconfig. Without that Secret
 // there is no other one.
 func (c *Cache) isCurrent(ctx context.Context, cluster client.ObjectKey, opened *connection) bool {
-	found := &metav1.PartialObjectMetadata{}
-	found.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	found := object.Metadata(corev1.SchemeGroupVersion.WithKind("Secret"))
 	err := c.options.Metadata.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: secret.Name(cluster.Name, secret.Kubeconfig)}, found)
 	return err != nil || found.ResourceVersion == opened.version
 }
@@ -200,8 +199,7 @@ func (p Pod) runsIn(ctx context.Context, c client.Reader) (bool, error) {
 		return false, nil
 	}
 	// The cluster may answer with anything, and no more of it is read.
-	pod := &metav1.PartialObjectMetadata{}
-	pod.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
+	pod := object.Metadata(corev1.SchemeGroupVersion.WithKind("Pod"))
 	err := c.Get(ctx, client.ObjectKey{Namespace: p.Namespace, Name: p.Name}, pod)
 	if apierrors.IsNotFound(err) {
 		return false, nil

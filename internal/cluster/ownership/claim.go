@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/appthrust/capt/internal/kubernetes/object"
 )
 
 // Claimer finds the objects of an owner. It adopts those that match and have no
@@ -152,8 +154,8 @@ func (c *Claimer[T]) Confirm(ctx context.Context) error {
 	if c.confirmed {
 		return nil
 	}
-	live, gvk := &metav1.PartialObjectMetadata{}, schema.FromAPIVersionAndKind(c.Reference.APIVersion, c.Reference.Kind)
-	live.SetGroupVersionKind(gvk)
+	gvk := schema.FromAPIVersionAndKind(c.Reference.APIVersion, c.Reference.Kind)
+	live := object.Metadata(gvk)
 	key := client.ObjectKey{Namespace: c.Owner.GetNamespace(), Name: c.Owner.GetName()}
 	if err := c.APIReader.Get(ctx, key, live); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading %s %s: %w", gvk.Kind, key.Name, err)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -19,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/kubernetes/object"
 	"github.com/appthrust/capt/internal/reconcile"
 	"github.com/appthrust/capt/internal/terraform/usage"
 )
@@ -50,8 +50,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	if err := index(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	secret := &metav1.PartialObjectMetadata{}
-	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	secret := object.Metadata(corev1.SchemeGroupVersion.WithKind("Secret"))
 	err := ctrl.NewControllerManagedBy(mgr).
 		For(&infrav1.WorkspaceProviderConfig{}, builder.WithPredicates(reconcile.SpecOrMetadataChanged())).
 		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.deletingInNamespace), builder.WithPredicates(reconcile.StopsUsing(usage.ConfigChanged))).
