@@ -84,9 +84,11 @@ func (w *harness) release(point string) {
 	w.Expect(os.RemoveAll(filepath.Join(w.control, "reached-"+point))).To(Succeed())
 }
 
-// killRunner kills the runner of a workspace's newest run.
+// killRunner kills the runner of a workspace's newest run, and waits until it is dead: its
+// tool ends with it.
 func (w *harness) killRunner(name string) {
 	w.t.Helper()
+	var runner int
 	w.Eventually(func(g Gomega) {
 		runs := w.get(name).Status.Runs
 		g.Expect(runs).NotTo(BeZero())
@@ -94,7 +96,9 @@ func (w *harness) killRunner(name string) {
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(identity).NotTo(BeNil())
 		g.Expect(syscall.Kill(identity.PID, syscall.SIGKILL)).To(Succeed())
+		runner = identity.PID
 	}, testTimeout).Should(Succeed())
+	w.Eventually(func() error { return syscall.Kill(runner, 0) }, testTimeout, 20*time.Millisecond).Should(MatchError(syscall.ESRCH))
 }
 
 // directories returns the number of existing directories.
