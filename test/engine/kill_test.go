@@ -39,7 +39,8 @@ done
 exec TOFU "$@"
 `
 
-// several creates four directories, and then waits while the file hold exists.
+// several creates four directories, and then waits while the file hold exists. An interrupted
+// tool kills its provisioners, and repeats one that had done its work.
 const several = `
 variable "dir" { type = string }
 resource "terraform_data" "thing" {
@@ -48,7 +49,7 @@ resource "terraform_data" "thing" {
   provisioner "local-exec" { command = "mkdir -p ${self.input}; while [ -e ${var.dir}/hold ]; do sleep 0.1; done" }
   provisioner "local-exec" {
     when    = destroy
-    command = "rmdir ${self.input}"
+    command = "[ ! -d ${self.input} ] || rmdir ${self.input}"
   }
 }
 output "count" { value = length(terraform_data.thing) }
@@ -84,11 +85,9 @@ func (w *harness) release(point string) {
 	w.Expect(os.RemoveAll(filepath.Join(w.control, "reached-"+point))).To(Succeed())
 }
 
-// killRunner kills the runner of a workspace's newest run, and waits until it is dead: its
-// tool ends with it.
+// killRunner kills the runner of a workspace's newest run.
 func (w *harness) killRunner(name string) {
 	w.t.Helper()
-	var runner int
 	w.Eventually(func(g Gomega) {
 		runs := w.get(name).Status.Runs
 		g.Expect(runs).NotTo(BeZero())
@@ -96,9 +95,7 @@ func (w *harness) killRunner(name string) {
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(identity).NotTo(BeNil())
 		g.Expect(syscall.Kill(identity.PID, syscall.SIGKILL)).To(Succeed())
-		runner = identity.PID
 	}, testTimeout).Should(Succeed())
-	w.Eventually(func() error { return syscall.Kill(runner, 0) }, testTimeout, 20*time.Millisecond).Should(MatchError(syscall.ESRCH))
 }
 
 // directories returns the number of existing directories.
@@ -191,10 +188,10 @@ const lingering = `
 variable "dir" { type = string }
 resource "terraform_data" "thing" {
   input = "${var.dir}/thing-0"
-  provisioner "local-exec" { command = "mkdir ${self.input}" }
+  provisioner "local-exec" { command = "mkdir -p ${self.input}" }
   provisioner "local-exec" {
     when    = destroy
-    command = "rmdir ${self.input}"
+    command = "[ ! -d ${self.input} ] || rmdir ${self.input}"
   }
 }
 resource "terraform_data" "slow" {
@@ -219,8 +216,6 @@ func TestKill_ofTheFirstRunThenDelete(t *testing.T) {
 			w.Eventually(w.directories, testTimeout, 10*time.Millisecond).Should(Equal(1))
 			disrupt(w)
 			w.delete("hello")
-			w.waitReason("hello", infrav1.DestroyedCondition, "")
-			w.remove("hold")
 			w.waitDeleted("hello")
 			w.Expect(w.directories()).To(BeZero(), "created resources are destroyed")
 			w.Expect(w.secrets()).To(BeEmpty())
@@ -236,8 +231,6 @@ func TestKill_ofARunThenRetain_savesTheState(t *testing.T) {
 	w.Eventually(w.directories, testTimeout, 10*time.Millisecond).Should(Equal(1))
 	w.killRunner("hello")
 	w.delete("hello")
-	w.waitReason("hello", infrav1.DestroyedCondition, "")
-	w.remove("hold")
 	w.waitDeleted("hello")
 	w.Expect(w.addresses("hello")).To(ContainElement("terraform_data.thing"), "the next workspace, wherever it runs, knows the resource")
 	w.Expect(filepath.Join(w.WorkDir, "workspaces", w.namespace, "hello")).NotTo(BeADirectory())
