@@ -20,7 +20,7 @@ func words(values ...string) []types.String {
 
 func TestValues_laterTakePrecedence(t *testing.T) {
 	m := model{
-		Values: words("a: 1\nb: {c: x, d: y}\n", "b: {c: z}\n"),
+		Values: words("a: 1\nb: {c: x, d: w}\n", "b: {c: z}\n"),
 		Set: []assignment{
 			{Name: types.StringValue("a"), Value: types.StringValue("2"), Type: types.StringValue("auto")},
 			{Name: types.StringValue("s"), Value: types.StringValue("2"), Type: types.StringValue("string")},
@@ -33,7 +33,7 @@ func TestValues_laterTakePrecedence(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]any{
-		"a": int64(2), "s": "2", "l": "x,y={z}", "b": map[string]any{"c": "z", "d": "y"},
+		"a": int64(2), "s": "2", "l": "x,y={z}", "b": map[string]any{"c": "z", "d": "w"},
 		"n": map[string]any{"e.f/g": "h"},
 	}
 	if !reflect.DeepEqual(got, want) {
