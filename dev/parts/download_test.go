@@ -80,7 +80,7 @@ func TestProvide_compilesWhatCannotBeDownloaded(t *testing.T) {
 		"not a program":      {serve: content(noProgram), pinned: noProgram, requests: 1, reasons: []string{doesNotRun}},
 		"of another version": {serve: content(oldProgram), pinned: oldProgram, requests: 1, reasons: []string{doesNotRun}},
 		"on an absent host":  {requests: 0, reasons: []string{"connection refused"}},
-		"on a slow host": {requests: 1, timeout: 200 * time.Millisecond, reasons: []string{"Client.Timeout"}, serve: func(w http.ResponseWriter, request *http.Request) {
+		"on a slow host": {requests: 1, timeout: 2 * time.Second, reasons: []string{"Client.Timeout"}, serve: func(w http.ResponseWriter, request *http.Request) {
 			truncated(w, request)
 			w.(http.Flusher).Flush()
 			<-request.Context().Done()

@@ -54,7 +54,7 @@ func TestAddonStatus_showsEachCluster(t *testing.T) {
 	h.Expect(a.out).To(MatchRegexp(`(?m)^karpenter +1\.14\.1 +1/2 +karpenter\.sh/enabled=true +flux +SomeClustersNotReady +b is not ready$`))
 	a = h.run("addon", "status", "karpenter", "--cluster", "b")
 	h.Expect(a.code).To(Equal(0), a.err)
-	h.Expect(a.out).To(MatchRegexp(`(?m)^b +WaitingForDependency +\ds +2x +flux is not ready$`))
+	h.Expect(a.out).To(MatchRegexp(`(?m)^b +WaitingForDependency +\d+s +2x +flux is not ready$`))
 	h.Expect(a.out).NotTo(MatchRegexp(`(?m)^a +Ready`))
 	a = h.run("addon", "status", "karpenter", "-o", "json")
 	var status struct {

@@ -45,7 +45,7 @@ func TestDescribe_showsTheTreeOfACluster(t *testing.T) {
 	a := h.run("describe", "cluster", "demo")
 	h.Expect(a.code).To(Equal(0), a.err)
 	h.Expect(a.out).To(MatchRegexp(`(?m)^Cluster/demo +\? NotReported`))
-	h.Expect(a.out).To(MatchRegexp(`(?m)^├─CAPTCluster/demo +… WaitingForWorkspace +\ds +VPCReady: not ready$`))
+	h.Expect(a.out).To(MatchRegexp(`(?m)^├─CAPTCluster/demo +… WaitingForWorkspace +\d+s +VPCReady: not ready$`))
 	h.Expect(a.out).To(MatchRegexp(`(?m)^│ └─Workspace/demo-net +\? NotReported`))
 	h.Expect(a.out).To(MatchRegexp(`(?m)^│   └─Run/demo-net-r1 +… Applying +██░░░░░░░░ 1/4$`))
 	h.Expect(a.out).NotTo(ContainSubstring("\x1b"), "no colours without a terminal")

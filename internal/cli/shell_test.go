@@ -229,6 +229,6 @@ func TestHistory_showsShells(t *testing.T) {
 	})
 	a := h.run("history", "net")
 	h.Expect(a.code).To(Equal(0), a.err)
-	h.Expect(a.out).To(MatchRegexp(`(?s)net-r2.*shell-2 +Shell +Closed +60m +30m0s +ada on ada@laptop: incident 17\n.*net-r1.*shell-1 +Shell +Closed +5h +1h0m0s +a user\n`))
+	h.Expect(a.out).To(MatchRegexp(`(?s)net-r2.*shell-2 +Shell +Closed +6\dm +30m0s +ada on ada@laptop: incident 17\n.*net-r1.*shell-1 +Shell +Closed +5h\w* +1h0m0s +a user\n`))
 	h.Expect(h.run("history", "net", "-o", "json").out).To(ContainSubstring(`"id": "shell-1"`))
 }

@@ -28,6 +28,7 @@ func (e *Environment) startControllerManager(assets string) error {
 		"--root-ca-file="+ca,
 		"--use-service-account-credentials=false",
 		"--leader-elect=false",
+		"--node-monitor-grace-period=1h", // No kubelet renews the nodes of tests.
 		"--bind-address=127.0.0.1",
 		"--secure-port="+port,
 		"--cert-dir="+e.Dir,

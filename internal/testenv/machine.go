@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/prometheus/procfs"
@@ -19,11 +20,20 @@ import (
 // the port before the program of a test listens on it would keep it from starting.
 const firstPort, lastPort = 20000, 32767
 
+// reserved are sockets of UDP with the numbers of the ports that this process was given, so
+// that no other one is given them before a program listens.
+var reserved sync.Map
+
 // FreeAddress returns a local address with a port that no process uses.
 func FreeAddress() (string, error) {
 	for {
 		number := firstPort + rand.IntN(lastPort-firstPort+1)
-		l, err := net.Listen("tcp", ":"+strconv.Itoa(number))
+		reservation, err := net.ListenPacket("udp", ":"+strconv.Itoa(number))
+		var l net.Listener
+		if err == nil {
+			reserved.Store(number, reservation)
+			l, err = net.Listen("tcp", ":"+strconv.Itoa(number))
+		}
 		switch {
 		case errors.Is(err, syscall.EADDRINUSE):
 			continue

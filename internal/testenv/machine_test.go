@@ -39,7 +39,8 @@ func TestProcessesOf(t *testing.T) {
 			stdin, err := cmd.StdinPipe()
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(cmd.Start()).To(Succeed())
-			g.Expect(testenv.ProcessesOf(text)).To(ConsistOf(HavePrefix(strconv.Itoa(cmd.Process.Pid) + " /bin/sh -c read line")))
+			// Its arguments and environment appear a moment after its start.
+			g.Eventually(testenv.ProcessesOf).WithArguments(text).Should(ConsistOf(HavePrefix(strconv.Itoa(cmd.Process.Pid) + " /bin/sh -c read line")))
 			g.Expect(stdin.Close()).To(Succeed())
 			_ = cmd.Wait()
 			g.Expect(testenv.ProcessesOf(text)).To(BeEmpty())

@@ -234,6 +234,7 @@ func (e *Environment) configure(o *options, root, assets string) error {
 		BinaryAssetsDirectory:    assets,
 		CRDDirectoryPaths:        []string{filepath.Join(root, "config", "crd", "bases")},
 		ErrorIfCRDPathMissing:    true,
+		CRDInstallOptions:        envtest.CRDInstallOptions{MaxTime: waits.Timeout},
 		ControlPlaneStartTimeout: 2 * time.Minute,
 		ControlPlaneStopTimeout:  time.Minute,
 	}
@@ -268,12 +269,11 @@ func (e *Environment) startManager(o *options) error {
 	if len(o.setup) == 0 {
 		return nil
 	}
-	skipNameValidation := true
 	mo := ctrl.Options{
 		Scheme:  e.Scheme,
 		Metrics: metricsserver.Options{BindAddress: "0"},
 	}
-	mo.Controller.SkipNameValidation = &skipNameValidation
+	mo.Controller.SkipNameValidation, mo.Controller.UsePriorityQueue = new(true), new(false)
 	if o.webhooks {
 		w := e.api.WebhookInstallOptions
 		mo.WebhookServer = webhook.NewServer(webhook.Options{Host: w.LocalServingHost, Port: w.LocalServingPort, CertDir: w.LocalServingCertDir})

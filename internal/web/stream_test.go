@@ -222,7 +222,7 @@ func TestCluster_streamsTreeAndEvents(t *testing.T) {
 // A client that does not read costs one entry for each object, and catches up.
 func TestStream_slowReaderCatchesUp(t *testing.T) {
 	t.Parallel()
-	p := start(t, Options{Config: env.Config, Namespace: "none", OnlyNamespace: true})
+	p := start(t, Options{Config: env.Config, Namespace: "none", OnlyNamespace: true}, func(s *Server) { s.writeTimeout = waits.Timeout })
 	objects := p.server.local.user.watch.objects
 	connection, err := net.Dial("tcp4", strings.TrimPrefix(p.base, "http://"))
 	p.Expect(err).NotTo(HaveOccurred())

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -93,8 +94,10 @@ func TestCatalogue_needsOneObject(t *testing.T) {
 	t.Log("a withdrawn grant stops new runs, and destroys nothing")
 	granted := get(platform, "catalogue", &infrav1.CAPTReferenceGrant{})
 	platform.delete(granted)
+	waitCondition(team, network, &infrav1.WorkspaceTemplateApply{}, infrav1.DependenciesReadyCondition, "False NotGranted")
 	change(team, network, &infrav1.WorkspaceTemplateApply{}, func(a *infrav1.WorkspaceTemplateApply) {
 		a.Annotations[infrav1.RunRequestedAnnotation] = "now"
+		a.Spec.Timeout = &metav1.Duration{Duration: time.Hour}
 	})
 	waitCondition(team, network, &infrav1.WorkspaceTemplateApply{}, infrav1.DependenciesReadyCondition, "False NotGranted")
 	waitCondition(team, "baseline", &addonsv1.CAPTAddon{}, infrav1.ReadyCondition, "False NotGranted")

@@ -13,7 +13,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -27,6 +26,7 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/testenv"
 	"github.com/appthrust/capt/internal/testenv/objecttest"
+	"github.com/appthrust/capt/internal/testenv/waits"
 	"github.com/appthrust/capt/internal/webhooks"
 )
 
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 }
 
 // testTimeout is how long an operation may take on a busy machine.
-const testTimeout = 3 * time.Minute
+const testTimeout = waits.Timeout
 
 // diagnostics has the address of the manager's metrics for each environment.
 var diagnostics sync.Map

@@ -11,7 +11,6 @@ import (
 
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/testenv/objecttest"
 )
 
 func TestCluster_becomesAvailableAndLeavesNothingBehind(t *testing.T) {
@@ -104,5 +103,5 @@ func TestCluster_reportsAFieldThatTheTemplateDoesNotDeclare(t *testing.T) {
 	})
 	c = waitCondition(h, "demo", &controlplanev1.CAPTControlPlane{}, controlplanev1.WorkspaceReadyCondition, "False FieldNotTaken")
 	h.Expect(c.Message).To(ContainSubstring("spec.controlPlaneConfig.endpointAccess.private (variable endpoint_private_access)"))
-	h.Expect(objecttest.Text(objecttest.Condition(h.controlPlane("demo"), controlplanev1.AvailableCondition))).To(HavePrefix("True"), "the cluster stays available")
+	waitCondition(h, "demo", &controlplanev1.CAPTControlPlane{}, controlplanev1.AvailableCondition, "True")
 }

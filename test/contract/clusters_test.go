@@ -86,6 +86,7 @@ var lifecycle = scenario[clusterHistory]{run: func(h *harness) clusterHistory {
 
 	setModule(h, "control-plane", controlPlaneModule+broken)
 	waitCondition(h, "demo", emptyControlPlane(), infrav1.ReadyCondition, "False WorkspaceFailed")
+	waitCondition(h, "demo", emptyControlPlane(), controlplanev1.AvailableCondition, "True")
 	l.brokenControlPlane = h.snapshotCluster("demo")
 
 	setModule(h, "vpc", vpcModule+broken)
@@ -94,6 +95,8 @@ var lifecycle = scenario[clusterHistory]{run: func(h *harness) clusterHistory {
 		mirror := objecttest.Condition(get(h, "demo", emptyCluster()), clusterv1.ClusterInfrastructureReadyCondition)
 		g.Expect(objecttest.Text(mirror)).To(HavePrefix("False WorkspaceFailed"))
 	}, testTimeout, pollInterval).Should(Succeed(), "Cluster API mirrors Ready")
+	waitCondition(h, "demo", emptyControlPlane(), controlplanev1.AvailableCondition, "True")
+	waitCondition(h, "demo", emptyCluster(), clusterv1.ClusterControlPlaneAvailableCondition, "True")
 	l.brokenVPC = h.snapshotCluster("demo")
 
 	setModule(h, "vpc", vpcModule)

@@ -23,7 +23,9 @@ type objectsByKind map[schema.GroupVersionKind]objecttest.Object
 // labels are on all of them.
 func (h *harness) createObjects(cluster *clusterv1.Cluster, labels, annotations map[string]string) objectsByKind {
 	cluster.Labels = labels
-	h.create(cluster)
+	if cluster.UID == "" {
+		h.create(cluster)
+	}
 	created := objectsByKind{}
 	for _, s := range subjects {
 		obj, ok := s.sample(cluster.Name).(objecttest.Object)
@@ -135,9 +137,14 @@ var paused = scenario[pauses]{run: func(h *harness) pauses {
 	h.create(h.templates()...)
 	stopped := newCluster("stopped")
 	stopped.Spec.Paused = new(true)
+	noted := newCluster("noted")
+	h.create(stopped, noted)
+	// The manager knows the Clusters, since it knows a later one.
+	earlier := newHarness(h.Gomega, h.env)
+	earlier.waitResumed(earlier.createObjects(newCluster("earlier"), nil, nil))
 	p := pauses{harness: h}
 	byCluster := h.createObjects(stopped, nil, nil)
-	byAnnotation := h.createObjects(newCluster("noted"), nil, map[string]string{clusterv1.PausedAnnotation: ""})
+	byAnnotation := h.createObjects(noted, nil, map[string]string{clusterv1.PausedAnnotation: ""})
 	p.byCluster, p.byAnnotation = h.waitPaused(byCluster), h.waitPaused(byAnnotation)
 	// The controllers reconcile objects that are created later. They wait for templates.
 	later := newHarness(h.Gomega, h.env)

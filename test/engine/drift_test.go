@@ -87,6 +87,7 @@ func TestProtection_holdsWhatARefreshDoesNotFind(t *testing.T) {
 
 	// Policies see it as well.
 	w.policy("guard", infrav1.PolicyRule{Name: "found", Action: infrav1.PolicyRequireApproval, Expression: `resource.reason == "not_found"`, Message: "It was not found"})
+	w.reconsider("hello", infrav1.AppliedCondition)
 	w.Expect(os.Remove(filepath.Join(w.dir, "f"))).To(Succeed())
 	w.annotate("hello", infrav1.RunRequestedAnnotation, "2")
 	w.waitReason("hello", infrav1.AppliedCondition, infrav1.WaitingForApprovalReason)

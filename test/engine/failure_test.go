@@ -82,7 +82,7 @@ resource "absent_thing" "x" {}
 `)
 	w.template("no-argument", `resource "terraform_data" "x" { colour = "red" }`)
 	w.apply("no-argument", "no-argument")
-	w.apply("no-provider", "no-provider")
+	w.apply("no-provider", "no-provider", func(s *infrav1.WorkspaceTemplateApplySpec) { s.Retry.Limit = new(int32) })
 
 	c := w.waitReason("no-argument", infrav1.AppliedCondition, infrav1.RunFailedReason)
 	w.Expect(c.Message).To(ContainSubstring("main.tf:1"))
@@ -136,7 +136,7 @@ func TestRun_timesOut(t *testing.T) {
 	w := newHarness(t)
 	w.template("slow", slow)
 	w.apply("hello", "slow", variables(map[string]string{"dir": w.dir}), func(s *infrav1.WorkspaceTemplateApplySpec) {
-		s.Timeout = &metav1.Duration{Duration: 3 * time.Second}
+		s.Timeout, s.Retry.Limit = &metav1.Duration{Duration: 3 * time.Second}, new(int32)
 	})
 	w.waitReason("hello", infrav1.AppliedCondition, infrav1.RunTimedOutReason)
 }

@@ -195,7 +195,8 @@ resource "terraform_data" "thing" {
   }
 }
 resource "terraform_data" "slow" {
-  provisioner "local-exec" { command = "while [ -e ${var.dir}/hold ]; do sleep 0.1; done" }
+  depends_on = [terraform_data.thing]
+  provisioner "local-exec" { command = "touch ${var.dir}/started; while [ -e ${var.dir}/hold ]; do sleep 0.1; done" }
 }
 `
 
@@ -213,7 +214,7 @@ func TestKill_ofTheFirstRunThenDelete(t *testing.T) {
 			w.template("lingering", lingering)
 			w.touch("hold")
 			w.apply("hello", "lingering", variables(map[string]string{"dir": w.dir}))
-			w.Eventually(w.directories, testTimeout, 10*time.Millisecond).Should(Equal(1))
+			w.Eventually(filepath.Join(w.dir, "started"), testTimeout).Should(BeAnExistingFile())
 			disrupt(w)
 			w.delete("hello")
 			w.waitDeleted("hello")
@@ -228,7 +229,7 @@ func TestKill_ofARunThenRetain_savesTheState(t *testing.T) {
 	w.template("lingering", lingering)
 	w.touch("hold")
 	w.apply("hello", "lingering", variables(map[string]string{"dir": w.dir}), func(s *infrav1.WorkspaceTemplateApplySpec) { s.RetainWorkspaceOnDelete = true })
-	w.Eventually(w.directories, testTimeout, 10*time.Millisecond).Should(Equal(1))
+	w.Eventually(filepath.Join(w.dir, "started"), testTimeout).Should(BeAnExistingFile())
 	w.killRunner("hello")
 	w.delete("hello")
 	w.waitDeleted("hello")

@@ -175,6 +175,7 @@ func TestRun_protectsWhatARefreshRemovesFromTheState(t *testing.T) {
 	w.Expect(denied.code).To(Equal(1), denied.out)
 	w.Expect(denied.err).To(ContainSubstring("a policy denies the plan"))
 	w.changePolicy(guard, func(p *infrav1.WorkspacePolicy) { p.Spec.Rules[0].Action = infrav1.PolicyWarn })
+	w.reconsider("hello", infrav1.AppliedCondition)
 	blocked := w.captctl("run", "hello", "--refresh-only", "--yes")
 	w.Expect(blocked.code).To(Equal(1), blocked.out)
 	w.Expect(blocked.err).To(ContainSubstring("protected resources"))

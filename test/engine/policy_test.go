@@ -90,8 +90,9 @@ func TestPolicy_decidesAboutAPlanThatWaits(t *testing.T) {
 	plan := w.get("hello").Status.Plan
 	w.Expect(plan.Violations).To(BeEmpty())
 	guard := w.policy("guard", infrav1.PolicyRule{Name: "no-databases", Action: infrav1.PolicyDeny, Expression: `resource.name == "db"`, Message: "No databases."})
-	w.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.ApprovedPlan = plan.ID })
 	denied := w.waitReason("hello", infrav1.AppliedCondition, infrav1.PolicyDeniedReason)
+	w.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.ApprovedPlan = plan.ID })
+	w.reconsider("hello", infrav1.AppliedCondition)
 	w.Expect(denied.Message).To(ContainSubstring("WorkspacePolicy guard, rule no-databases"))
 	w.Expect(filepath.Join(w.dir, "size")).NotTo(BeAnExistingFile(), "nothing is applied")
 	w.Expect(w.captctl("approve", "hello", "--plan", w.get("hello").Status.Plan.ID).err).To(ContainSubstring("a policy denies plan"))
@@ -110,8 +111,9 @@ func TestPolicy_seesThatAPlanIsPartial(t *testing.T) {
 	w.template("database", database)
 	w.apply("hello", "database", manual, variables(map[string]string{"dir": w.dir, "size": "1"}))
 	w.waitReason("hello", infrav1.AppliedCondition, infrav1.WaitingForApprovalReason)
+	plan := w.get("hello").Status.Plan.ID
 	w.policy("whole", infrav1.PolicyRule{Name: "no-parts", Match: infrav1.PolicyMatchPlan, Action: infrav1.PolicyDeny, Expression: `plan.partial`, Message: "Plan everything."})
-	w.waitReason("hello", infrav1.AppliedCondition, infrav1.WaitingForApprovalReason)
+	w.waitReplaced("hello", plan, infrav1.AppliedCondition)
 	denied := w.captctl("run", "hello", "--target", "terraform_data.db")
 	w.Expect(denied.out + denied.err).To(ContainSubstring("Plan everything"))
 	w.Expect(w.get("hello").Status.History[0]).To(HaveField("Outcome", BeEquivalentTo("Denied")))
@@ -179,6 +181,8 @@ func TestPolicy_ofTheClusterWarns(t *testing.T) {
 	t.Cleanup(func() {
 		NewWithT(t).Expect(client.IgnoreNotFound(env.Client.Delete(context.Background(), p))).To(Succeed())
 	})
+	w.apply("hello", "secret", variables(map[string]string{"password": "canary-29a7c1"}))
+	w.waitReason("hello", infrav1.DependenciesReadyCondition, infrav1.WaitingForTemplateReason)
 	w.template("secret", `
 variable "password" {
   type      = string
@@ -186,7 +190,6 @@ variable "password" {
 }
 resource "terraform_data" "db" { input = var.password }
 `)
-	w.apply("hello", "secret", variables(map[string]string{"password": "canary-29a7c1"}))
 	a := w.waitReady("hello")
 	w.Expect(a.Status.Plan.Violations).To(HaveLen(2))
 	w.Expect(a.Status.Plan.Violations[0].Message).To(HavePrefix("The rule cannot be evaluated: no such key: output"), "an unknown value is not there")

@@ -51,7 +51,6 @@ func TestRestored_createsNothingWithoutItsState(t *testing.T) {
 
 			server.SetState("key", nil)
 			h.moveAlone("hello")
-			h.waitReason("hello", infrav1.ReadyCondition, infrav1.WaitingForSecretReason)
 			missing := h.waitReason("hello", infrav1.AppliedCondition, infrav1.StateMissingReason)
 			h.Expect(missing.Message).To(HaveSuffix("none/" + lineage))
 			h.Expect(h.directories()).To(Equal(4))

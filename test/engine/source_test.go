@@ -30,7 +30,7 @@ func installKinds(w *harness) {
 	w.t.Helper()
 	dir, err := testenv.PartModuleDir("flux", "github.com/fluxcd/source-controller")
 	w.Expect(err).NotTo(HaveOccurred())
-	w.Expect(envtest.InstallCRDs(env.Config, envtest.CRDInstallOptions{Paths: []string{filepath.Join(dir, "config", "crd", "bases")}})).Error().NotTo(HaveOccurred())
+	w.Expect(envtest.InstallCRDs(env.Config, envtest.CRDInstallOptions{MaxTime: testTimeout, Paths: []string{filepath.Join(dir, "config", "crd", "bases")}})).Error().NotTo(HaveOccurred())
 }
 
 // source creates a source of Flux.

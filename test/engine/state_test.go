@@ -366,6 +366,7 @@ func TestState_afterAFailedFirstRunIsDestroyedWhereItIs(t *testing.T) {
 	objecttest.New(t, env.Client).Update(config, func() {
 		config.Spec.Backend = &infrav1.BackendConfig{Type: "http", Configuration: server.Configuration("key")}
 	})
+	w.reconsider("hello", infrav1.AppliedCondition)
 	w.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables["dir"] = infrav1.StringValue(w.dir) })
 	w.waitReady("hello")
 	w.Expect(w.directories()).To(Equal(4))

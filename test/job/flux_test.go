@@ -45,7 +45,7 @@ func TestManager_runsJobsWithTheModuleOfAFluxSource(t *testing.T) {
 	content = h.artifact(module)
 	dir, err := testenv.PartModuleDir("flux", "github.com/fluxcd/source-controller")
 	h.Expect(err).NotTo(HaveOccurred())
-	h.Expect(envtest.InstallCRDs(h.env.Config, envtest.CRDInstallOptions{Paths: []string{filepath.Join(dir, "config", "crd", "bases")}})).Error().NotTo(HaveOccurred())
+	h.Expect(envtest.InstallCRDs(h.env.Config, envtest.CRDInstallOptions{MaxTime: testTimeout, Paths: []string{filepath.Join(dir, "config", "crd", "bases")}})).Error().NotTo(HaveOccurred())
 
 	source := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "GitRepository", "metadata": map[string]any{"name": "infra"},

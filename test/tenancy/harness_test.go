@@ -3,6 +3,7 @@ package tenancy
 import (
 	"context"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -66,7 +67,8 @@ func install(e *testenv.Environment) error {
 		return err
 	}
 	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, testTimeout, true, func(ctx context.Context) (bool, error) {
-		return apierrors.IsForbidden(c.Create(ctx, probe.DeepCopy(), client.DryRunAll)), nil
+		err := c.Create(ctx, probe.DeepCopy(), client.DryRunAll)
+		return err != nil && strings.Contains(err.Error(), "ValidatingAdmissionPolicy"), nil
 	})
 }
 

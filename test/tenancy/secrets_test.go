@@ -109,6 +109,7 @@ func TestSecretWriter_cannotPretendToBeARun(t *testing.T) {
 	for name, component := range map[string]string{"capt-run-a-r1": "run", "tfstate-default-a-ws": "state"} {
 		s := secret(ns, name, component, infrav1.RunLabel, "a-r1")
 		allowed(t, "the manager creates "+name, func() error { return manager.Create(t.Context(), s) })
+		allowed(t, "reading "+name, func() error { return account.Get(t.Context(), client.ObjectKeyFromObject(s), s) })
 		refused(t, name, patched(account, s, func(s *corev1.Secret) { s.Data["result"] = []byte("x") }))
 	}
 }

@@ -217,8 +217,10 @@ func TestDeployment_replacesOnlyDeletedMachinesWithOnDelete(t *testing.T) {
 	g.Expect(env.Client.Delete(t.Context(), deleted)).To(Succeed())
 	g.Eventually(func() []string { return sizes(t, d.Namespace) }).Should(Equal([]string{"1: 2 m7g.large", "2: 1 m7g.xlarge"}))
 	g.Eventually(func() []*infrav1.CAPTMachine { return alive(t, d.Namespace) }).Should(HaveLen(3))
+	tester(t).WaitFor(d, "the new machine should count", func(g Gomega) {
+		g.Expect(d.Status.UpdatedReplicas).To(HaveValue(BeEquivalentTo(1)))
+	})
 	tester(t).WaitForCondition(d, infrav1.ProgressingCondition, metav1.ConditionTrue, infrav1.WaitingForDeletionReason)
-	g.Expect(d.Status.UpdatedReplicas).To(HaveValue(BeEquivalentTo(1)))
 
 	update(t, d, func(d *infrav1.CAPTMachineDeployment) { d.Spec.Replicas = new(int32(5)) })
 	g.Eventually(func() []string { return sizes(t, d.Namespace) }).Should(Equal([]string{"1: 2 m7g.large", "2: 3 m7g.xlarge"}), "new machines should be up to date")

@@ -185,7 +185,7 @@ func TestClusterModule(t *testing.T) {
 
 	g.Expect(os.RemoveAll(cluster.Dir)).To(Succeed())
 	w.destroy(t)
-	g.Expect(testenv.ProcessesOf(cluster.Dir)).To(BeEmpty())
+	g.Eventually(testenv.ProcessesOf).WithArguments(cluster.Dir).Should(BeEmpty())
 	expectNoKeys(t, w, first["kubeconfig"].(string))
 }
 

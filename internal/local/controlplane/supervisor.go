@@ -31,7 +31,7 @@ const (
 	// lockTimeout is how long the processes of the previous supervisor may take to
 	// exit.
 	lockTimeout  = 15 * time.Second
-	probeTimeout = 2 * time.Second
+	probeTimeout = 15 * time.Second
 )
 
 // errRemoved means that the directory was removed or replaced by another.

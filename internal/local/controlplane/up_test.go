@@ -20,6 +20,7 @@ import (
 	clientcmdv1 "k8s.io/client-go/tools/clientcmd/api/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/appthrust/capt/internal/host"
 	"github.com/appthrust/capt/internal/testenv"
 	"github.com/appthrust/capt/internal/testenv/waits"
 )
@@ -48,6 +49,8 @@ func TestUp_isIdempotent(t *testing.T) {
 		g := NewWithT(t)
 		g.Expect(cluster.Stop(t.Context())).To(Succeed())
 		g.Expect(testenv.ProcessesOf(cluster.Dir)).To(BeEmpty())
+		// A process that another test starts has the lock until it executes its program.
+		g.Eventually(host.IsLocked).WithArguments(layout(cluster.Dir).supervisorLock()).Should(BeFalse())
 		stopped, err := cluster.Status(t.Context())
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(stopped.Exists).To(BeTrue())

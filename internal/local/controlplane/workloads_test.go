@@ -228,6 +228,6 @@ func TestWorkloads_runWhileTheirDeploymentsWantPods(t *testing.T) {
 		last := running()["helm-controller"]
 		g.Expect(cluster.Stop(t.Context())).To(Succeed())
 		g.Expect(last.alive()).To(BeFalse())
-		g.Expect(running()).To(BeEmpty())
+		g.Eventually(running).Should(BeEmpty())
 	})
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/procfs"
@@ -24,11 +23,11 @@ import (
 	"github.com/appthrust/capt/internal/local/controlplane"
 	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/testenv"
-	_ "github.com/appthrust/capt/internal/testenv/waits"
+	"github.com/appthrust/capt/internal/testenv/waits"
 )
 
 // testTimeout is long because other tests keep the machine busy.
-const testTimeout = 3 * time.Minute
+const testTimeout = waits.Timeout
 
 // newEnvironment returns an environment that is removed at the end of the test.
 func newEnvironment(t *testing.T, name string) *Environment {

@@ -463,7 +463,9 @@ func TestPod_meetsTheRestrictedPodSecurityStandard(t *testing.T) {
 
 	unrestricted := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "unrestricted"}, Spec: *spec.DeepCopy()}
 	unrestricted.Spec.Containers[0].SecurityContext = nil
-	f.Expect(apierrors.IsForbidden(env.Client.Create(f.ctx, unrestricted))).To(BeTrue(), "the standard is enforced")
+	f.Eventually(func() bool {
+		return apierrors.IsForbidden(env.Client.Create(f.ctx, unrestricted.DeepCopy(), client.DryRunAll))
+	}).Should(BeTrue(), "the standard is enforced")
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "restricted"}, Spec: spec}
 	f.Expect(env.Client.Create(f.ctx, pod)).To(Succeed())
 	f.Expect(*spec.Containers[0].SecurityContext.ReadOnlyRootFilesystem).To(BeTrue())

@@ -12,6 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/appthrust/capt/internal/terraform"
@@ -117,7 +118,7 @@ func explainsAnImageThatCannotBePulled(t *testing.T, cluster *testenv.Environmen
 	f.Expect(f.executor.Observe(f.ctx, run)).To(Equal(terraform.LivenessRunning), "the image may still become available")
 	f.Expect(f.executor.Stop(f.ctx, run)).To(Succeed())
 	f.Expect(record.Finished(f.secret(run))).To(BeTrue())
-	f.Eventually(func() error { return client.IgnoreNotFound(f.get(&batchv1.Job{}, "capt-run-image-r1")) }).Should(Succeed())
+	f.Eventually(func() error { return f.get(&batchv1.Job{}, "capt-run-image-r1") }).Should(MatchError(apierrors.IsNotFound, "is not found"))
 }
 
 func explainsAMissingServiceAccount(t *testing.T, cluster *testenv.Environment) {
