@@ -28,10 +28,18 @@ import (
 // installKinds installs the kinds of Flux's sources.
 func installKinds(w *harness) {
 	w.t.Helper()
-	dir, err := testenv.PartModuleDir("flux", "github.com/fluxcd/source-controller")
-	w.Expect(err).NotTo(HaveOccurred())
-	w.Expect(envtest.InstallCRDs(env.Config, envtest.CRDInstallOptions{MaxTime: testTimeout, Paths: []string{filepath.Join(dir, "config", "crd", "bases")}})).Error().NotTo(HaveOccurred())
+	w.Expect(fluxKinds()).To(Succeed())
 }
+
+// fluxKinds installs them once for all tests.
+var fluxKinds = sync.OnceValue(func() error {
+	dir, err := testenv.PartModuleDir("flux", "github.com/fluxcd/source-controller")
+	if err != nil {
+		return err
+	}
+	_, err = envtest.InstallCRDs(env.Config, envtest.CRDInstallOptions{MaxTime: testTimeout, Paths: []string{filepath.Join(dir, "config", "crd", "bases")}})
+	return err
+})
 
 // source creates a source of Flux.
 func (w *harness) source(kind, name, spec string) {
