@@ -1,7 +1,10 @@
 package engine
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,7 +19,6 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/terraform/record"
-	"github.com/appthrust/capt/internal/terraform/runnertest"
 	"github.com/appthrust/capt/internal/testenv/objecttest"
 	"github.com/appthrust/capt/internal/testenv/statetest"
 )
@@ -296,7 +298,7 @@ output "x" { value = 1 }`
 // deriving it from a passphrase takes most of the time of each command.
 func (w *harness) encrypted(name, key string, backend *infrav1.BackendConfig) func(*infrav1.WorkspaceSpec) {
 	w.t.Helper()
-	configuration := runnertest.Encryption(key)
+	configuration := encryption(key)
 	w.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name}, StringData: map[string]string{"hcl": configuration}})
 	w.create(&infrav1.WorkspaceProviderConfig{
 		ObjectMeta: w.meta(name),
@@ -540,4 +542,20 @@ func TestStateCommands_needOnlyTheDocumentedPermissions(t *testing.T) {
 			}, testTimeout).Should(Succeed())
 		}
 	}
+}
+
+// encryption returns an encryption configuration of OpenTofu. A program returns the key, which
+// the name determines: deriving one from a passphrase takes most of the time of a command.
+func encryption(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	key := base64.StdEncoding.EncodeToString(sum[:])
+	program := fmt.Sprintf(`echo '{"magic":"OpenTofu-External-Key-Provider","version":1}'
+cat > /dev/null
+echo '{"keys":{"encryption_key":"%[1]s","decryption_key":"%[1]s"},"meta":{"external_data":{}}}'`, key)
+	return fmt.Sprintf(`
+key_provider "external" "key" { command = ["sh", "-c", %q] }
+method "aes_gcm" "method" { keys = key_provider.external.key }
+state { method = method.aes_gcm.method }
+plan { method = method.aes_gcm.method }
+`, program)
 }
