@@ -127,7 +127,10 @@ func (f *fixture) checksDriftRestoresAndDestroys() {
 }
 
 const passphrase = `
-key_provider "pbkdf2" "key" { passphrase = "correct horse battery staple" }
+key_provider "pbkdf2" "key" {
+  passphrase = "correct horse battery staple"
+  iterations = 200000 # The fewest that OpenTofu accepts.
+}
 method "aes_gcm" "method" { keys = key_provider.pbkdf2.key }
 state { method = method.aes_gcm.method }
 plan { method = method.aes_gcm.method }
