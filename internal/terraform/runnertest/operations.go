@@ -126,7 +126,7 @@ func (f *fixture) checksDriftRestoresAndDestroys() {
 	f.expectUnlocked()
 }
 
-const passphrase = `
+const encryption = `
 key_provider "pbkdf2" "key" {
   passphrase = "correct horse battery staple"
   iterations = 200000 # The fewest that OpenTofu accepts.
@@ -140,7 +140,7 @@ func (f *fixture) encryptsTheState() {
 	module := resource("first", "", "a confidential value", "created first")
 	for _, outcome := range []terraform.Outcome{terraform.OutcomeSucceeded, terraform.OutcomeNoChanges} {
 		request := f.request(terraform.OperationPlanAndApply, module)
-		request.Encryption = passphrase // The image of the runner has no shell.
+		request.Encryption = encryption // The image of the runner has no shell.
 		result := f.finish(request)
 		f.Expect(result.Outcome).To(gomega.Equal(outcome), result.Diagnostics.Short())
 		f.Expect(string(result.Outputs["first"].Value)).To(gomega.Equal(`"a confidential value"`))
