@@ -103,14 +103,23 @@ func (e *Environment) grantRoles(ctx context.Context) error {
 			{Verb: "list", Resource: "secrets"},
 			{Verb: "create", Group: "authentication.k8s.io", Resource: "tokenreviews"},
 		} {
-			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: ManagerUser, ResourceAttributes: &attributes}}
-			if err := e.Client.Create(ctx, review); err != nil {
+			if err := e.Allows(ctx, ManagerUser, attributes); err != nil {
 				return err
-			}
-			if !review.Status.Allowed {
-				return fmt.Errorf("the manager may not %s %s", attributes.Verb, attributes.Resource)
 			}
 		}
 		return nil
 	})
+}
+
+// Allows returns an error if a user has no permission. The API server learns about a new role a
+// moment after it was created.
+func (e *Environment) Allows(ctx context.Context, user string, attributes authorizationv1.ResourceAttributes) error {
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: &attributes}}
+	if err := e.Client.Create(ctx, review); err != nil {
+		return err
+	}
+	if !review.Status.Allowed {
+		return fmt.Errorf("%s may not %s %s", user, attributes.Verb, attributes.Resource)
+	}
+	return nil
 }

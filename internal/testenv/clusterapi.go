@@ -7,10 +7,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/appthrust/capt/internal/testenv/waits"
 )
 
 // installClusterAPI installs Cluster API's CRDs. If run is set, it also runs the
@@ -25,8 +26,7 @@ func (e *Environment) installClusterAPI(root, assets string, run bool) error {
 		Scheme:             e.Scheme,
 		Paths:              []string{filepath.Join(config, "crd", "bases")},
 		ErrorIfPathMissing: true,
-		// The default of 10 seconds is too short while tests are compiled.
-		MaxTime: 2 * time.Minute,
+		MaxTime:            waits.Timeout,
 	}
 	if !run {
 		// Without conversion webhooks only the storage version can be served.
@@ -103,4 +103,14 @@ func serveStorageVersionOnly(crd *apiextensionsv1.CustomResourceDefinition) {
 	for i := range crd.Spec.Versions {
 		crd.Spec.Versions[i].Served = crd.Spec.Versions[i].Storage
 	}
+}
+
+// InstallFluxKinds installs the kinds of Flux's sources.
+func (e *Environment) InstallFluxKinds() error {
+	dir, err := partModuleDir("flux", "github.com/fluxcd/source-controller")
+	if err != nil {
+		return err
+	}
+	_, err = envtest.InstallCRDs(e.Config, envtest.CRDInstallOptions{MaxTime: waits.Timeout, Paths: []string{filepath.Join(dir, "config", "crd", "bases")}})
+	return err
 }

@@ -92,9 +92,9 @@ func ModuleDir(module string) (string, error) {
 	return moduleDir(root, module)
 }
 
-// PartModuleDir returns the source directory of a module from which a program of `make
+// partModuleDir returns the source directory of a module from which a program of `make
 // parts` is built. dir is the directory of the program's module in dev/bin.
-func PartModuleDir(dir, module string) (string, error) {
+func partModuleDir(dir, module string) (string, error) {
 	root, err := Root()
 	if err != nil {
 		return "", err

@@ -108,8 +108,8 @@ func TestEKS_renewsTokensAndKeepsTheConnection(t *testing.T) {
 	h.Eventually(func(g Gomega) {
 		c := h.controlPlane("demo")
 		renewals[c.Status.Kubeconfig.RenewedAt.Time] = true
+		h.Expect(time.Now()).To(BeTemporally("<", c.Status.Kubeconfig.ExpiresAt.Time), "the token in the Secret is always valid")
 		g.Expect(len(renewals)).To(BeNumerically(">=", 3), "the token is renewed several times")
-		g.Expect(time.Now()).To(BeTemporally("<", c.Status.Kubeconfig.ExpiresAt.Time), "the token in the Secret is valid")
 		g.Expect(objecttest.Text(objecttest.Condition(c, infrav1.ReadyCondition))).To(HavePrefix("True"))
 		g.Expect(objecttest.Text(objecttest.Condition(h.cluster("demo"), clusterv1.ClusterRemoteConnectionProbeCondition))).To(HavePrefix("True"))
 	}, testTimeout, time.Second).Should(Succeed())

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -17,11 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/testenv"
 	"github.com/appthrust/capt/internal/testenv/objecttest"
 )
 
@@ -32,14 +29,7 @@ func installKinds(w *harness) {
 }
 
 // fluxKinds installs them once for all tests.
-var fluxKinds = sync.OnceValue(func() error {
-	dir, err := testenv.PartModuleDir("flux", "github.com/fluxcd/source-controller")
-	if err != nil {
-		return err
-	}
-	_, err = envtest.InstallCRDs(env.Config, envtest.CRDInstallOptions{MaxTime: testTimeout, Paths: []string{filepath.Join(dir, "config", "crd", "bases")}})
-	return err
-})
+var fluxKinds = sync.OnceValue(func() error { return env.InstallFluxKinds() })
 
 // source creates a source of Flux.
 func (w *harness) source(kind, name, spec string) {

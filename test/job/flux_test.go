@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -16,10 +15,8 @@ import (
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/testenv"
 )
 
 // artifact returns the archive of a module, as source-controller stores it.
@@ -43,9 +40,7 @@ func TestManager_runsJobsWithTheModuleOfAFluxSource(t *testing.T) {
 	t.Cleanup(server.Close)
 	h := newHarness(t, "--artifact-hosts="+strings.TrimPrefix(server.URL, "http://"))
 	content = h.artifact(module)
-	dir, err := testenv.PartModuleDir("flux", "github.com/fluxcd/source-controller")
-	h.Expect(err).NotTo(HaveOccurred())
-	h.Expect(envtest.InstallCRDs(h.env.Config, envtest.CRDInstallOptions{MaxTime: testTimeout, Paths: []string{filepath.Join(dir, "config", "crd", "bases")}})).Error().NotTo(HaveOccurred())
+	h.Expect(h.env.InstallFluxKinds()).To(Succeed())
 
 	source := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "GitRepository", "metadata": map[string]any{"name": "infra"},

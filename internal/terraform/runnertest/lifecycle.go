@@ -119,13 +119,14 @@ func (f *fixture) stopsGracefully() {
 
 func (f *fixture) timesOut() {
 	request := f.request(terraform.OperationPlanAndApply, gatedModule()...)
+	// The run must create the first resource within this time.
 	request.Timeout = 10 * time.Second
 	run := f.start(request)
 	result := f.result(run)
 	f.Expect(result.Outcome).To(gomega.Equal(terraform.OutcomeTimedOut), result.Diagnostics.Short())
 	f.expectLiveness(run, terraform.LivenessGone)
 	f.expectUnlocked()
-	f.resume() // A slow tool may have been killed while it created the first resource.
+	f.converge()
 }
 
 // recoversFromKilledRunner kills a runner during an apply. The tool saves its
