@@ -127,7 +127,9 @@ func chartTemplate(object *resource.Resource) ([]byte, error) {
 			text = slices.Concat([]byte("{{- if not ("+namespaceFlag+") }}\n"), text, []byte("{{- end }}\n"))
 		}
 	case "ValidatingAdmissionPolicyBinding":
-		text = bytes.Replace(text, []byte("  validationActions:\n  - Warn\n  - Audit\n"), []byte("  validationActions:\n  {{- if .Values.approval.enforce }}\n  - Deny\n  {{- else }}\n  - Warn\n  - Audit\n  {{- end }}\n"), 1)
+		if object.GetName() == "capt-approval" {
+			text = bytes.Replace(text, []byte("  - Deny\n"), []byte("  {{- if .Values.approval.enforce }}\n  - Deny\n  {{- else }}\n  - Warn\n  - Audit\n  {{- end }}\n"), 1)
+		}
 	case "ServiceMonitor", "PrometheusRule":
 		// The Prometheus operator selects them by labels.
 		text = bytes.Replace(text, []byte(tokenFile), []byte(authorization), 1)

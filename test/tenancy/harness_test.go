@@ -35,8 +35,8 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Run(m, &env, testenv.WithWebhooks(webhooks.Setup), testenv.WithStarted(install)))
 }
 
-// install installs the roles and policies of config/default, with approval enforced, and
-// waits until they are in force.
+// install installs the roles and policies of config/default, and waits until they are in
+// force.
 func install(e *testenv.Environment) error {
 	objects, err := testenv.Kustomize("config/default")
 	if err != nil {
@@ -45,12 +45,7 @@ func install(e *testenv.Environment) error {
 	var rules []*unstructured.Unstructured
 	for _, obj := range objects {
 		switch obj.GetKind() {
-		case "ValidatingAdmissionPolicyBinding":
-			if err := unstructured.SetNestedStringSlice(obj.Object, []string{"Deny"}, "spec", "validationActions"); err != nil {
-				return err
-			}
-			rules = append(rules, obj)
-		case "ValidatingAdmissionPolicy", "Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding":
+		case "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding":
 			rules = append(rules, obj)
 		}
 	}

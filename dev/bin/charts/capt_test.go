@@ -355,6 +355,27 @@ func TestCAPT_setsEveryFlag(t *testing.T) {
 	}
 }
 
+func TestCAPT_enforcesApprovalUnlessAsked(t *testing.T) {
+	for want, values := range map[string]map[string]any{"Deny": nil, "Warn Audit": {"approval": map[string]any{"enforce": false}}} {
+		objects, err := renderCAPT(t, values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for id, object := range objects {
+			if object["kind"] != "ValidatingAdmissionPolicyBinding" {
+				continue
+			}
+			want := want
+			if id != "ValidatingAdmissionPolicyBinding capt-approval" {
+				want = "Deny"
+			}
+			if have := strings.Trim(fmt.Sprint(at(object, "spec", "validationActions")), "[]"); have != want {
+				t.Errorf("%s with %v: the actions are %s", id, values, have)
+			}
+		}
+	}
+}
+
 func TestCAPT_rejectsUnknownValues(t *testing.T) {
 	for _, values := range []map[string]any{
 		{"replica": 3},
