@@ -1,18 +1,15 @@
 package tenancy
 
 import (
-	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/terraform/record"
 )
 
 // reserved are Secrets of CAPT, by name and component.
@@ -232,21 +229,6 @@ func changesOnlyData(t *testing.T, run client.Client, ns, own, state string) {
 		g.Expect(run.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: state}, s)).To(Succeed())
 		refused(t, what, patched(run, s, change))
 	}
-}
-
-func TestRun_storesNothingForALongNameThatBeginsWithItsOwn(t *testing.T) {
-	ns := env.Namespace(t)
-	victim := "the-workspace-of-a-victim-with-a-name-that-is-too-long"
-	id := record.NewRunID(victim, 1)
-	attacker := strings.TrimSuffix(id, "-r1")
-	NewWithT(t).Expect(record.NewRunID(attacker, 1)).To(Equal(id), "the IDs of both are the same")
-	rules := []rbacv1.PolicyRule{secretRule([]string{"create"})}
-	stored := func(workspace, name string) *corev1.Secret {
-		return secret(ns, name, "rescue", infrav1.RunLabel, id, infrav1.WorkspaceLabel, workspace)
-	}
-	run := withRules(t, ns, "system:serviceaccount:"+ns+":capt-run-"+id, append(rules, captRule("store", id, "workspace:"+attacker))...)
-	allowed(t, "its own state", func() error { return run.Create(t.Context(), stored(attacker, "capt-rescue-own-0")) })
-	refused(t, "the state of another", run.Create(t.Context(), stored(victim, "capt-rescue-forged-0")))
 }
 
 func TestTransfer_ofStatesNeedsAnApprover(t *testing.T) {

@@ -50,7 +50,7 @@ func Meta(workspace terraform.WorkspaceRef, component, runID string) metav1.Obje
 func StateMeta(request *terraform.Request) metav1.ObjectMeta {
 	meta := Meta(request.Workspace, ComponentState, "")
 	maps.Copy(meta.Labels, request.Backend.StateLabels())
-	meta.Annotations = map[string]string{"encoding": "gzip", nameAnnotation: request.Workspace.Name}
+	meta.Annotations = map[string]string{"encoding": "gzip"}
 	return meta
 }
 
@@ -99,16 +99,9 @@ func BelongsTo(obj metav1.Object, workspace terraform.WorkspaceRef, component st
 	return IsOf(obj, workspace.Name) && obj.GetLabels()[componentLabel] == component
 }
 
-// nameAnnotation has the whole name of the workspace of a state.
-const nameAnnotation = "capt.appthrust.io/workspace-name"
-
 // BelongsToAnother reports whether an object is of another workspace. One that names no
-// workspace, such as a state that a user restored, is not. Labels, and the names of states, have
-// only 32 bits of the hash of a long name, so a user can find a name with the same ones.
+// workspace, such as a state that a user restored, is not.
 func BelongsToAnother(obj metav1.Object, workspace terraform.WorkspaceRef) bool {
-	if name := obj.GetAnnotations()[nameAnnotation]; name != "" && name != workspace.Name {
-		return true
-	}
 	name := obj.GetLabels()[workspaceLabel]
 	return name != "" && name != LabelValue(workspace.Name)
 }

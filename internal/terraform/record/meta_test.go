@@ -126,7 +126,7 @@ func TestIsOf_trustsTheRunAndNotTheWorkspace(t *testing.T) {
 		"another workspace":              {"a", "b", "a-r1", false},
 		"a long name":                    {long, long, record.NewRunID(long, 7), true},
 		"another long name":              {long, long, record.NewRunID(long+"b", 7), false},
-		"a name longer than a label":     {long + long, record.LabelValue(long + long), record.NewRunID(long+long, 7), true},
+		"a name longer than a label":     {long + long, long + long, record.NewRunID(long+long, 7), true},
 		"another run with another digit": {"a", "a", "a-r01", false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"strings"
 	"time"
 
@@ -127,15 +128,28 @@ func SecretName(runID string) string { return "capt-run-" + runID }
 // LabelValue returns a valid label value for an object name of any length.
 func LabelValue(name string) string { return Shorten(name, 63) }
 
-// Shorten returns name if it has at most limit bytes. Otherwise it returns a
-// prefix of name with a hash of the whole name, in at most limit bytes.
+// hashDigits is the length of the hash in a shortened name. Users choose the names of
+// workspaces, so nobody must find another name with the same hash: it has 80 bits.
+const hashDigits = 20
+
+var shortened = regexp.MustCompile(fmt.Sprintf("-[0-9a-f]{%d}$", hashDigits))
+
+// Shorten returns name if it has at most limit bytes. Otherwise it returns a prefix of name
+// with a hash of the whole name, in at most limit bytes. So it does with a name that looks
+// shortened: different names stay different.
 func Shorten(name string, limit int) string {
-	if len(name) <= limit {
+	if len(name) <= limit && !shortened.MatchString(name) {
 		return name
 	}
+	return WithHash(name, limit)
+}
+
+// WithHash returns a prefix of name with a hash of the whole name, in at most limit bytes.
+func WithHash(name string, limit int) string {
 	sum := sha256.Sum256([]byte(name))
+	prefix := name[:min(len(name), limit-hashDigits-1)]
 	// The prefix must not end in a dot, a dash or an incomplete character.
-	return strings.TrimRight(strings.ToValidUTF8(name[:limit-9], ""), ".-") + "-" + hex.EncodeToString(sum[:4])
+	return strings.TrimRight(strings.ToValidUTF8(prefix, ""), ".-") + "-" + hex.EncodeToString(sum[:hashDigits/2])
 }
 
 // maxRequest is the size of a compressed request. The Secret also has to hold what the

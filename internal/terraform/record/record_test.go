@@ -254,7 +254,7 @@ func TestLabelValue_isUniquePerName(t *testing.T) {
 	long := strings.Repeat("a", 199)
 	NewWithT(t).Expect(record.LabelValue("hello")).To(Equal("hello"))
 	NewWithT(t).Expect(record.LabelValue(long[:63])).To(Equal(long[:63]), "short names are unchanged")
-	NewWithT(t).Expect(record.LabelValue(long[:50]+"-.-."+long)).To(MatchRegexp("^a{50}-[0-9a-f]{8}$"), "the prefix does not end in a dot or a dash")
+	NewWithT(t).Expect(record.LabelValue(long[:38]+"-.-."+long)).To(MatchRegexp("^a{38}-[0-9a-f]{20}$"), "the prefix does not end in a dot or a dash")
 
 	seen := map[string]string{}
 	for _, name := range []string{long + "a", long + "b", long, long[:64], long[:63], long[:63] + ".", "x" + long, long[:54] + "." + long[:100], long[:54] + "-" + long[:100]} {
@@ -267,15 +267,27 @@ func TestLabelValue_isUniquePerName(t *testing.T) {
 	}
 }
 
+// Names of Secrets, Leases and accounts are shortened names of workspaces, which a user chooses.
+func TestShorten_givesNoNameThatAUserCanChoose(t *testing.T) {
+	g := NewWithT(t)
+	for _, limit := range []int{45, 63} {
+		short := record.Shorten(strings.Repeat("long-", 14), limit)
+		g.Expect(record.Shorten(short, limit)).NotTo(Equal(short), "a workspace with that name")
+		g.Expect(record.Shorten(short, 253)).NotTo(Equal(short), "whatever the limit")
+		hash := short[strings.LastIndex(short, "-")+1:]
+		g.Expect(len(hash)*4).To(BeNumerically(">=", 80), "bits of the hash, so that nobody finds another name with it")
+	}
+}
+
 func TestShorten_isValidForEachLimit(t *testing.T) {
 	g := NewWithT(t)
 	name := strings.Repeat("ab.c-d", 33)
-	for limit := 12; limit <= 63; limit++ {
+	for limit := 24; limit <= 63; limit++ {
 		short := record.Shorten(name, limit)
 		g.Expect(len(short)).To(BeNumerically("<=", limit))
 		g.Expect(validation.IsDNS1123Subdomain(short)).To(BeEmpty(), short)
 	}
-	for limit := 12; limit <= 40; limit++ {
+	for limit := 24; limit <= 40; limit++ {
 		g.Expect([]byte(record.Shorten(strings.Repeat("grüße ", 20), limit))).To(Satisfy(validUTF8), "no incomplete character")
 	}
 }

@@ -2,6 +2,7 @@ package template_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -124,5 +125,9 @@ func TestStateSuffix_isValidAndDoesNotEndInANumber(t *testing.T) {
 		g.Expect(len(suffix)).To(BeNumerically("<=", 63))
 		g.Expect(seen).NotTo(HaveKey(suffix), "%s and %s", name, seen[suffix])
 		seen[suffix] = name
+
+		// A user may choose the shortened name of another workspace.
+		choice := strings.TrimSuffix(suffix, "-ws")
+		g.Expect(choice == name || template.StateSuffix(choice) != suffix).To(BeTrue(), "%s and %s", name, choice)
 	}
 }

@@ -191,14 +191,13 @@ func (s Sources) checkLending() error {
 // StateSuffix returns the suffix of the names of the state's Secret and lock. It
 // never ends in a number, because Terraform reserves such suffixes.
 func StateSuffix(name string) string {
-	const end = "-ws"
+	const end, limit = "-ws", 60
 	if strings.Contains(name, ".") {
 		// A suffix must not contain dots. The hash keeps the suffixes of "a.b" and
 		// "a-b" different.
-		sum := sha256.Sum256([]byte(name))
-		name = strings.ReplaceAll(name, ".", "-") + "-" + hex.EncodeToString(sum[:4])
+		return strings.ReplaceAll(record.WithHash(name, limit), ".", "-") + end
 	}
-	return record.Shorten(name, 63-len(end)) + end
+	return record.Shorten(name, limit) + end
 }
 
 func args(in []infrav1.Argument) []string {
