@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 
 	"sigs.k8s.io/kustomize/api/resource"
@@ -54,6 +55,9 @@ const (
 	authorization = "  - honorLabels: true\n    {{- with .Values.monitoring.authorization }}\n    authorization:\n      {{- toYaml . | nindent 6 }}\n" +
 		"    {{- else }}\n    bearerTokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token\n    {{- end }}\n"
 )
+
+// aggregated is the label of a role that may be a part of one of Kubernetes' roles.
+var aggregated = regexp.MustCompile(`/aggregate-to-(view|edit): "(?:true|false)"`)
 
 // writeChart writes the generated templates of charts/capt.
 func writeChart(root string) error {
@@ -118,6 +122,8 @@ func chartTemplate(object *resource.Resource) ([]byte, error) {
 	}
 	text = bytes.ReplaceAll(text, []byte("{{"), []byte(`{{ "{{" }}`))
 	switch object.GetKind() {
+	case "ClusterRole":
+		text = aggregated.ReplaceAll(text, []byte("/aggregate-to-$1: \"{{ .Values.rbac.aggregate.$1 }}\""))
 	case "CustomResourceDefinition":
 		// Helm deletes objects of a release that is uninstalled, and with the CRDs
 		// everything of their kinds.

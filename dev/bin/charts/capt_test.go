@@ -260,6 +260,37 @@ func TestCAPT_readsClusterPoliciesIfAsked(t *testing.T) {
 	}
 }
 
+// Users of Kubernetes' roles get more only if an administrator asks for it.
+func TestCAPT_aggregatesRolesIfAsked(t *testing.T) {
+	for _, test := range []struct {
+		aggregate  map[string]any
+		view, edit string
+	}{
+		{nil, "true", "false"},
+		{map[string]any{"edit": true}, "true", "true"},
+		{map[string]any{"view": false}, "false", "false"},
+	} {
+		objects, err := renderCAPT(t, map[string]any{"rbac": map[string]any{"aggregate": test.aggregate}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		const label = "rbac.authorization.k8s.io/aggregate-to-"
+		want := map[string]string{"ClusterRole capt-viewer " + label + "view": test.view, "ClusterRole capt-editor " + label + "edit": test.edit}
+		have := map[string]string{}
+		for id, object := range objects {
+			labels, _ := at(object, "metadata", "labels").(map[string]any)
+			for name, value := range labels {
+				if strings.HasPrefix(name, label) {
+					have[id+" "+name] = fmt.Sprint(value)
+				}
+			}
+		}
+		if !reflect.DeepEqual(have, want) {
+			t.Errorf("%v: got %v, want %v", test.aggregate, have, want)
+		}
+	}
+}
+
 func compare(t *testing.T, have, want map[string]manifest) {
 	t.Helper()
 	for id := range have {
