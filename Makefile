@@ -436,6 +436,10 @@ build-installer: ## Write the files of release VERSION=X.Y.Z (default: that of t
 	@$(MAKE) --no-print-directory build-captctl
 	@$(RELEASE) seal
 
+.PHONY: dist-sums
+dist-sums: ## Print the checksums of all files in dist/, with those of the images, to compare builds of a release.
+	@cd dist && find . -type f ! -name '*.sigstore.json' -exec sha256sum {} + | LC_ALL=C sort -k 2
+
 .PHONY: push-chart
 push-chart: check-release ## Push the chart of VERSION=X.Y.Z in dist/ to oci://$(REGISTRY)/charts, unless DRY_RUN=1.
 	@test -f "dist/capt-$$VERSION.tgz" || { echo "dist/capt-$$VERSION.tgz is missing: run make build-installer VERSION=$$VERSION"; exit 1; }
