@@ -41,7 +41,7 @@ func cacheOptions(o *Options) cache.Options {
 	utilruntime.Must(err)
 	options := cache.Options{
 		SyncPeriod:       &o.SyncPeriod,
-		DefaultTransform: cache.TransformStripManagedFields(),
+		DefaultTransform: strip,
 		ByObject: map[client.Object]cache.ByObject{
 			&corev1.Secret{}: {Label: labels.NewSelector().Add(*hasComponent), Transform: trim},
 			&batchv1.Job{}:   {Label: labels.NewSelector().Add(*hasComponent)},
@@ -51,6 +51,16 @@ func cacheOptions(o *Options) cache.Options {
 		options.DefaultNamespaces = map[string]cache.Config{o.Namespace: {}}
 	}
 	return options
+}
+
+// strip removes the metadata that no controller reads, and that repeats the object. Controllers
+// patch what they cache, so it stays in the API server.
+func strip(in any) (any, error) {
+	if obj, ok := in.(client.Object); ok {
+		obj.SetManagedFields(nil)
+		delete(obj.GetAnnotations(), corev1.LastAppliedConfigAnnotation)
+	}
+	return in, nil
 }
 
 // trim removes the parts of CAPT's own Secrets that no controller reads.

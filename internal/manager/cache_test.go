@@ -155,3 +155,15 @@ func TestCaches_holdOnlyWhatControllersRead(t *testing.T) {
 		g.Expect(apierrors.IsNotFound(objects.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "run"}, run))).To(BeTrue(), "no object refers to a run")
 	})
 }
+
+// kubectl apply stores each object a second time, and a controller must not remove that.
+func TestStrip_removesWhatRepeatsTheObject(t *testing.T) {
+	g := NewWithT(t)
+	template := &infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{
+		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl"}},
+		Annotations:   map[string]string{corev1.LastAppliedConfigAnnotation: "{}", "mine": "kept"},
+	}}
+	kept, err := strip(template)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(kept).To(HaveField("ObjectMeta", Equal(metav1.ObjectMeta{Annotations: map[string]string{"mine": "kept"}})))
+}
