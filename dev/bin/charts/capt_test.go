@@ -266,7 +266,7 @@ func TestCAPT_aggregatesRolesIfAsked(t *testing.T) {
 		aggregate  map[string]any
 		view, edit string
 	}{
-		{nil, "true", "false"},
+		{map[string]any{}, "true", "false"},
 		{map[string]any{"edit": true}, "true", "true"},
 		{map[string]any{"view": false}, "false", "false"},
 	} {
