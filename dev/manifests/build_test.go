@@ -186,7 +186,7 @@ func TestProviders_haveOnlyTheirOwnPermissions(t *testing.T) {
 				}
 			}
 		}
-		for _, resource := range []string{"jobs", "roles", "serviceaccounts", "leases"} {
+		for _, resource := range []string{"jobs", "roles", "serviceaccounts", "leases", "networkpolicies"} {
 			if resources[resource] != (p.name == "infrastructure") {
 				t.Errorf("%s provider: permission for %s is %t", p.name, resource, resources[resource])
 			}

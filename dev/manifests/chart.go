@@ -30,15 +30,17 @@ var chartFiles = map[string]string{
 	"ServiceMonitor":                   "monitoring.yaml",
 	"PrometheusRule":                   "monitoring.yaml",
 	"ConfigMap":                        "monitoring.yaml",
+	"NetworkPolicy":                    "networkpolicies.yaml",
 }
 
 // conditions are the values on which a template depends.
 var conditions = map[string]string{
-	"crds.yaml":         ".Values.crds.enabled",
-	"policies.yaml":     ".Values.policies.enabled",
-	"certificates.yaml": ".Values.certManager.enabled",
-	"monitoring.yaml":   ".Values.monitoring.enabled",
-	namespacedFile:      namespaceFlag,
+	"crds.yaml":            ".Values.crds.enabled",
+	"policies.yaml":        ".Values.policies.enabled",
+	"networkpolicies.yaml": ".Values.networkPolicies.manager",
+	"certificates.yaml":    ".Values.certManager.enabled",
+	"monitoring.yaml":      ".Values.monitoring.enabled",
+	namespacedFile:         namespaceFlag,
 }
 
 const (
@@ -135,6 +137,14 @@ func chartTemplate(object *resource.Resource) ([]byte, error) {
 	case "ValidatingAdmissionPolicyBinding":
 		if object.GetName() == "capt-approval" {
 			text = bytes.Replace(text, []byte("  - Deny\n"), []byte("  {{- if .Values.approval.enforce }}\n  - Deny\n  {{- else }}\n  - Warn\n  - Audit\n  {{- end }}\n"), 1)
+		}
+	case "NetworkPolicy":
+		for port, value := range map[string]string{
+			"9443": `index .Values.flags "webhook-port"`,
+			"8443": `last (splitList ":" (index .Values.flags "diagnostics-address"))`,
+			"9440": `last (splitList ":" (index .Values.flags "health-addr"))`,
+		} {
+			text = bytes.ReplaceAll(text, []byte("port: "+port), []byte("port: {{ "+value+" }}"))
 		}
 	case "ServiceMonitor", "PrometheusRule":
 		// The Prometheus operator selects them by labels.

@@ -144,7 +144,7 @@ func (o *EngineOptions) runners(mgr ctrl.Manager, grace time.Duration, exits cha
 		runners[infrav1.ExecutorProcess] = executor
 	}
 	runners[infrav1.ExecutorJob] = job.New(job.Options{
-		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Image: o.RunnerImage, Env: proxies(),
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Image: o.RunnerImage, Env: proxies(), NetworkPolicy: o.RunNetworkPolicy,
 	})
 	return runners, nil
 }

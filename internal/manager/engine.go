@@ -43,6 +43,8 @@ type EngineOptions struct {
 	Runner string
 	// RunnerImage is the image of the job executor's pods.
 	RunnerImage string
+	// RunNetworkPolicy limits the network of the job executor's pods.
+	RunNetworkPolicy bool
 	// SealKey is the Secret with the key that authenticates the Secrets of runs, as
 	// NAMESPACE/NAME.
 	SealKey string
@@ -76,6 +78,7 @@ func (o *EngineOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Binary, "terraform-binary", "", "OpenTofu or Terraform program. Defaults to the environment variable CAPT_TERRAFORM_BINARY, then to tofu and terraform on PATH.")
 	fs.StringVar(&o.Runner, "runner-binary", "", "Runner program of the process executor. Defaults to the program runner in the manager's directory.")
 	fs.StringVar(&o.RunnerImage, "runner-image", "", "Image of the job executor's pods.")
+	fs.BoolVar(&o.RunNetworkPolicy, "run-network-policy", true, "Apply the NetworkPolicy capt-runs in each namespace before a run of the job executor: modules reach no metadata service of a cloud and no webhooks, and nothing reaches their pods.")
 	fs.StringVar(&o.SealKey, "seal-key-secret", "", "Secret with the key that authenticates the Secrets of runs, as NAMESPACE/NAME. It is created if it does not exist. Defaults to capt-seal-key in the manager's namespace, or in kube-system outside a cluster.")
 	fs.StringSliceVar(&o.Limits.Images, "allowed-runner-images", nil, "Images that WorkspaceProviderConfigs may use for runs, apart from --runner-image; * and ? match any characters. Empty allows all images.")
 	fs.StringSliceVar(&o.Limits.ServiceAccounts, "allowed-service-accounts", nil, "Service accounts that WorkspaceProviderConfigs may use for runs; * and ? match any characters. Empty allows all service accounts.")

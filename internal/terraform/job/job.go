@@ -41,6 +41,8 @@ type Options struct {
 	// Env is added to the runner's environment, for example the proxy settings
 	// of the cluster.
 	Env []corev1.EnvVar
+	// NetworkPolicy limits the network of the pods in each namespace with runs.
+	NetworkPolicy bool
 }
 
 // Executor creates a Job for each run.
@@ -90,6 +92,11 @@ func (e *Executor) start(ctx context.Context, run terraform.Run, request *terraf
 	job, err := e.job(run, request)
 	if err != nil {
 		return nil, err
+	}
+	if e.NetworkPolicy {
+		if err := e.isolate(ctx, run.Namespace); err != nil {
+			return nil, err
+		}
 	}
 	if err := e.granter().Grant(ctx, run, request); err != nil {
 		return nil, err
