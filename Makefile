@@ -353,7 +353,7 @@ CLUSTERS ?= 200
 WORKSPACES ?= 1000
 .PHONY: scale
 scale: parts-test build ## Create 200 clusters and 1,000 workspaces at once, count the writes of the idle manager, restart it, and check that its working set stays below the memory limit of the manifests; CLUSTERS and WORKSPACES change the numbers; results go to out/scale.json.
-	CAPT_FLEET=$(CLUSTERS) CAPT_FLEET_WORKSPACES=$(WORKSPACES) CAPT_SCALE_OUT=$(CURDIR)/out/scale.json go test $(TEST_FLAGS) -count=1 -v -timeout 90m ./test/fleet
+	CAPT_FLEET=$(CLUSTERS) CAPT_FLEET_WORKSPACES=$(WORKSPACES) CAPT_LARGE_OBJECTS=500 CAPT_SCALE_OUT=$(CURDIR)/out/scale.json go test $(TEST_FLAGS) -count=1 -v -timeout 90m ./test/fleet
 
 .PHONY: bench
 bench: parts-test build ## Compare the engine with running the binary directly, with small modules and, if there is Python 3, with the AWS provider on an emulator, and measure a restart and the idle manager; numbers go to out/bench.json. As root with containerd, runc and the CNI plugins, a run as a Job too.

@@ -28,20 +28,21 @@ const (
 func largeObject(namespace string, i int) client.Object {
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("large-%03d", i)}
 	line := strings.Repeat("x", 1000)
+	lines := (largeSize - 4096) / (len(line) + len("    \n"))
 	switch i % 3 {
 	case 0:
-		large := template(meta.Name, vpcModule+strings.Repeat("# "+line+"\n", largeSize/len(line)), nil)
+		large := template(meta.Name, vpcModule+strings.Repeat("# "+line+"\n", lines), nil)
 		large.Namespace = namespace
 		return large
 	case 1:
 		manifest := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: large, namespace: default}\ndata:\n  text: |\n"
 		return &addonsv1.CAPTAddon{ObjectMeta: meta, Spec: addonsv1.CAPTAddonSpec{
 			ClusterSelector: metav1.LabelSelector{MatchLabels: map[string]string{"fleet": "true"}},
-			Manifests:       []addonsv1.ManifestSource{{Name: "large", Inline: manifest + strings.Repeat("    "+line+"\n", largeSize/len(line))}},
+			Manifests:       []addonsv1.ManifestSource{{Name: "large", Inline: manifest + strings.Repeat("    "+line+"\n", lines)}},
 		}}
 	default:
 		// Neither may have more: the rest is in annotations.
-		half := strings.Repeat(line, largeSize/2/len(line)-2)
+		half := strings.Repeat(line, lines/2)
 		meta.Annotations = map[string]string{"example.com/note": half}
 		return &bootstrapv1.CAPTBootstrapConfig{ObjectMeta: meta, Spec: bootstrapv1.CAPTBootstrapConfigSpec{UserData: half}}
 	}
@@ -54,9 +55,6 @@ func TestFleet_reconcilesBesideLargeObjectsOfATenant(t *testing.T) {
 	in := install(t, env)
 	count := number(t, "CAPT_LARGE_OBJECTS", largeObjects)
 	tenant, other := env.Namespace(t), env.Namespace(t)
-	vpc := template("vpc", vpcModule, nil)
-	vpc.Namespace = other
-	g.Expect(env.Client.Create(t.Context(), vpc)).To(Succeed())
 	// There are no nodes, so the Job of a run does not start.
 	reconciles := func(name string) {
 		t.Helper()
@@ -67,6 +65,9 @@ func TestFleet_reconcilesBesideLargeObjectsOfATenant(t *testing.T) {
 	}
 
 	manager := in.start(t, "--runner-image=runner:test")
+	vpc := template("vpc", vpcModule, nil)
+	vpc.Namespace = other
+	g.Expect(env.Client.Create(t.Context(), vpc)).To(Succeed())
 	reconciles("before")
 	empty := manager.memory(t)
 	for i := range count {
