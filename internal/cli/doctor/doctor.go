@@ -93,6 +93,7 @@ func (d *Doctor) checks() []check {
 		{"crds", d.crds},
 		{"manager", d.manager},
 		{"webhooks", d.webhooks},
+		{"admission", d.admission},
 		{"credentials", d.credentials},
 		{"grants", d.grants},
 		{"policies", d.policies},

@@ -1,0 +1,87 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/appthrust/capt/config/policy"
+)
+
+// approvalPolicy is the policy that an administrator may let warn only.
+const approvalPolicy = "capt-approval"
+
+// admission reports admission policies of CAPT that are missing, or do not refuse what
+// violates them.
+func (d *Doctor) admission(ctx context.Context) ([]Result, error) {
+	names, err := policy.Names()
+	if err != nil {
+		return nil, err
+	}
+	var policies admissionregistrationv1.ValidatingAdmissionPolicyList
+	if err := d.Client.List(ctx, &policies); err != nil {
+		return nil, fmt.Errorf("listing ValidatingAdmissionPolicies: %w", err)
+	}
+	var bindings admissionregistrationv1.ValidatingAdmissionPolicyBindingList
+	if err := d.Client.List(ctx, &bindings); err != nil {
+		return nil, fmt.Errorf("listing ValidatingAdmissionPolicyBindings: %w", err)
+	}
+	var problems []Result
+	missing := 0
+	for _, name := range names {
+		i := slices.IndexFunc(policies.Items, func(p admissionregistrationv1.ValidatingAdmissionPolicy) bool { return p.Name == name })
+		if i < 0 {
+			missing++
+			problems = append(problems, Result{Status: Fail, Object: "ValidatingAdmissionPolicy " + name, Message: "does not exist: nothing enforces its rules", Fix: reinstall})
+			continue
+		}
+		if ptr.Deref(policies.Items[i].Spec.FailurePolicy, admissionregistrationv1.Fail) != admissionregistrationv1.Fail {
+			problems = append(problems, Result{
+				Status: Fail, Object: "ValidatingAdmissionPolicy " + name, Message: "failurePolicy is Ignore: a rule that cannot be evaluated allows the request",
+				Fix: "kubectl patch validatingadmissionpolicy " + name + ` --type=merge -p '{"spec":{"failurePolicy":"Fail"}}'`,
+			})
+		}
+		if problem := bindingProblem(name, bindings.Items); problem != nil {
+			problems = append(problems, *problem)
+		}
+	}
+	if missing == len(names) {
+		return []Result{{Status: Warn, Message: "there are no admission policies of CAPT: no Secret is reserved, and every editor approves", Fix: reinstall}}, nil
+	}
+	return orOK(problems, "all admission policies are enforced"), nil
+}
+
+// reinstall restores what an administrator, or an incomplete installation, has left out.
+const reinstall = "set policies.enabled=true of the chart, or apply the manifests of this version again; see docs/security.md"
+
+// bindingProblem returns the problem if no binding of a policy refuses all that violates it.
+func bindingProblem(name string, bindings []admissionregistrationv1.ValidatingAdmissionPolicyBinding) *Result {
+	var own []admissionregistrationv1.ValidatingAdmissionPolicyBinding
+	for _, b := range bindings {
+		if b.Spec.PolicyName != name {
+			continue
+		}
+		if slices.Contains(b.Spec.ValidationActions, admissionregistrationv1.Deny) && b.Spec.MatchResources == nil {
+			return nil
+		}
+		own = append(own, b)
+	}
+	if len(own) == 0 {
+		return &Result{Status: Fail, Object: "ValidatingAdmissionPolicy " + name, Message: "has no binding: nothing enforces its rules", Fix: reinstall}
+	}
+	b := own[0]
+	result := &Result{
+		Status: Fail, Object: "ValidatingAdmissionPolicyBinding " + b.Name,
+		Message: fmt.Sprintf("validationActions are %v: what violates %s is not refused", b.Spec.ValidationActions, name),
+		Fix:     "kubectl patch validatingadmissionpolicybinding " + b.Name + ` --type=merge -p '{"spec":{"validationActions":["Deny"],"matchResources":null}}'`,
+	}
+	if b.Spec.MatchResources != nil {
+		result.Message = "matchResources exempts some objects from " + name
+	} else if name == approvalPolicy {
+		result.Status, result.Fix = Warn, "set approval.enforce=true of the chart, unless one person decides; see docs/security.md"
+	}
+	return result
+}
