@@ -33,6 +33,10 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&WorkspacePolicy{}, &WorkspacePolicyList{},
 		&ClusterWorkspacePolicy{}, &ClusterWorkspacePolicyList{},
 		&WorkspaceNotification{}, &WorkspaceNotificationList{},
+		&WorkspaceApproval{}, &WorkspaceApprovalList{},
+		&WorkspaceOperation{}, &WorkspaceOperationList{},
+		&WorkspacePlan{}, &WorkspacePlanList{},
+		&WorkspaceRun{}, &WorkspaceRunList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

@@ -525,3 +525,45 @@ const (
 	// StateUnconfirmed means that a run may have changed the state since then.
 	StateUnconfirmed StateConfirmation = "Unconfirmed"
 )
+
+// WorkspaceRunSpec is a finished run of a workspace.
+type WorkspaceRunSpec struct {
+	// workspace is the name of the WorkspaceTemplateApply in this namespace.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=200
+	Workspace string `json:"workspace"`
+
+	RunRecord `json:",inline"`
+}
+
+// WorkspaceRun shows a finished run of a workspace. CAPT writes it and does not read it: it is
+// kept as long as the run itself.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:storageversion
+// +kubebuilder:resource:path=workspaceruns,singular=workspacerun,scope=Namespaced,shortName=wsr,categories=capt
+// +kubebuilder:printcolumn:name="Workspace",type=string,JSONPath=`.spec.workspace`,description="Workspace of the run"
+// +kubebuilder:printcolumn:name="Operation",type=string,JSONPath=`.spec.operation`,description="What the run did"
+// +kubebuilder:printcolumn:name="Outcome",type=string,JSONPath=`.spec.outcome`,description="How the run ended"
+// +kubebuilder:printcolumn:name="Started",type=date,JSONPath=`.spec.startedAt`,description="Time since the start of the run"
+// +kubebuilder:printcolumn:name="Duration",type=string,JSONPath=`.spec.duration`,description="How long the run took"
+// +kubebuilder:printcolumn:name="By",type=string,JSONPath=`.spec.request.requestedBy`,description="User who requested the run"
+// +kubebuilder:printcolumn:name="Summary",type=string,priority=1,JSONPath=`.spec.summary`,description="What changed, or why the run failed"
+type WorkspaceRun struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is the run.
+	// +required
+	Spec WorkspaceRunSpec `json:"spec"`
+}
+
+// WorkspaceRunList is a list of WorkspaceRuns.
+//
+// +kubebuilder:object:root=true
+type WorkspaceRunList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []WorkspaceRun `json:"items"`
+}

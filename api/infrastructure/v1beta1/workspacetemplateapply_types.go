@@ -354,6 +354,12 @@ type WorkspaceTemplateApplyStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	Runs int64 `json:"runs,omitempty"`
 
+	// heldBy is the operation that restored a snapshot and makes the next plan wait for approval.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	HeldBy string `json:"heldBy,omitempty"`
+
 	// drift is the result of the latest comparison of state and resources.
 	// +optional
 	Drift *DriftStatus `json:"drift,omitempty"`
@@ -414,7 +420,7 @@ type OutputsSource struct {
 // +kubebuilder:subresource:status
 // +kubebuilder:storageversion
 // +kubebuilder:metadata:labels="clusterctl.cluster.x-k8s.io/move-hierarchy="
-// +kubebuilder:resource:path=workspacetemplateapplies,singular=workspacetemplateapply,scope=Namespaced,shortName=wsta,categories=capt
+// +kubebuilder:resource:path=workspacetemplateapplies,singular=workspacetemplateapply,scope=Namespaced,shortName=wsta;ws;workspace;workspaces,categories=capt
 // +kubebuilder:printcolumn:name="Template",type=string,JSONPath=`.spec.templateRef.name`,description="Template that is applied"
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the workspace is applied and its outputs written"
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why it is not"
