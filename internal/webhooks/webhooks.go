@@ -72,6 +72,7 @@ func kinds(s Settings) []kind {
 		captClusterRules, captClusterTemplateRules, captControlPlaneRules, captControlPlaneTemplateRules, captBootstrapConfigTemplateRules,
 		captMachineRules, captMachineTemplateRules, captMachineSetRules, captMachineDeploymentRules, captMachinePoolRules, captMachinePoolTemplateRules,
 		workspaceTemplateRules, workspaceTemplateApplyRules, workspaceProviderConfigRules, workspacePolicyRules, clusterPolicies, workspaceNotificationRules,
+		workspaceApprovalRules, workspaceOperationRules,
 		captAddonRules,
 	}
 }
@@ -108,6 +109,9 @@ type rules[T client.Object] struct {
 	warn func(obj T, now time.Time) string
 	// defaulter sets defaults before the validation. Nil sets none.
 	defaulter admission.Defaulter[T]
+	// record sets what is known about a new object only when a user creates it. reader reads what
+	// is stored, and not a cache. Nil sets nothing.
+	record func(ctx context.Context, reader client.Reader, obj T) error
 }
 
 func (r rules[T]) register(mgr ctrl.Manager, groups []string) error {
@@ -122,13 +126,26 @@ func (r rules[T]) register(mgr ctrl.Manager, groups []string) error {
 	if err := ctrl.NewWebhookManagedBy(mgr, r.kind).WithValidator(v).Complete(); err != nil {
 		return fmt.Errorf("registering the validating webhook of %s: %w", gvk.Kind, err)
 	}
-	if r.defaulter != nil {
-		hook := admission.WithDefaulter(mgr.GetScheme(), r.defaulter)
+	defaulter := r.defaulter
+	if r.record != nil {
+		defaulter = recorder[T]{reader: mgr.GetAPIReader(), record: r.record}
+	}
+	if defaulter != nil {
+		hook := admission.WithDefaulter(mgr.GetScheme(), defaulter)
 		hook.Handler = allowUndecodable(hook.Handler)
 		mgr.GetWebhookServer().Register("/mutate-"+strings.ReplaceAll(gvk.Group, ".", "-")+"-"+gvk.Version+"-"+strings.ToLower(gvk.Kind), hook)
 	}
 	return nil
 }
+
+// recorder is the defaulter of a kind whose objects are recorded.
+type recorder[T client.Object] struct {
+	reader client.Reader
+	record func(ctx context.Context, reader client.Reader, obj T) error
+}
+
+// Default records what is known about a new object.
+func (r recorder[T]) Default(ctx context.Context, obj T) error { return r.record(ctx, r.reader, obj) }
 
 func (r rules[T]) checkNew(obj client.Object) field.ErrorList {
 	if typed, ok := obj.(T); ok {

@@ -1,0 +1,119 @@
+package webhooks
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/message"
+)
+
+// +kubebuilder:webhook:verbs=create,path=/mutate-infrastructure-cluster-x-k8s-io-v1beta1-workspaceapproval,mutating=true,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=workspaceapprovals,versions=v1beta1,name=default.workspaceapproval.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
+// +kubebuilder:webhook:verbs=create,path=/mutate-infrastructure-cluster-x-k8s-io-v1beta1-workspaceoperation,mutating=true,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=workspaceoperations,versions=v1beta1,name=default.workspaceoperation.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
+
+var workspaceApprovalRules = rules[*infrav1.WorkspaceApproval]{
+	kind:   &infrav1.WorkspaceApproval{},
+	object: func(*infrav1.WorkspaceApproval) field.ErrorList { return nil },
+	record: recordApproval,
+}
+
+var workspaceOperationRules = rules[*infrav1.WorkspaceOperation]{
+	kind:   &infrav1.WorkspaceOperation{},
+	object: func(*infrav1.WorkspaceOperation) field.ErrorList { return nil },
+	record: recordOperation,
+}
+
+// maxRequester is the length of a user in status.plan.request of a workspace. Longer names are
+// truncated there.
+const maxRequester = 256
+
+// changedByGuest is the annotation of a workspace that runs for one of another namespace, with
+// the user who changed or deleted that one last.
+const changedByGuest = "capt.appthrust.io/changed-by-guest"
+
+// recordApproval sets who decides, about which workspace, and whether it is his own change.
+func recordApproval(ctx context.Context, reader client.Reader, a *infrav1.WorkspaceApproval) error {
+	user, apply, err := recordWorkspace(ctx, reader, a, a.Spec.Workspace, &a.Spec.WorkspaceUID)
+	if err != nil {
+		return err
+	}
+	a.Spec.DecidedBy, a.Spec.OwnChange = user, infrav1.OwnChangeYes
+	if apply != nil && apply.UID == a.Spec.WorkspaceUID && isChangeOfAnother(apply, a.Spec.Plan, user) {
+		a.Spec.OwnChange = infrav1.OwnChangeNo
+	}
+	return nil
+}
+
+// recordOperation sets who requests an operation, and of which workspace.
+func recordOperation(ctx context.Context, reader client.Reader, o *infrav1.WorkspaceOperation) error {
+	user, _, err := recordWorkspace(ctx, reader, o, o.Spec.Workspace, &o.Spec.WorkspaceUID)
+	if err != nil {
+		return err
+	}
+	o.Spec.RequestedBy = user
+	return nil
+}
+
+// recordWorkspace makes a request belong to its workspace, and returns the user of the request and
+// the workspace, which is nil if it cannot be read. A UID that is set stays: the request was moved
+// or restored, and does not count for a workspace that was created since.
+func recordWorkspace(ctx context.Context, reader client.Reader, obj client.Object, name string, uid *types.UID) (string, *infrav1.WorkspaceTemplateApply, error) {
+	req, err := admission.RequestFromContext(ctx)
+	if err != nil {
+		return "", nil, fmt.Errorf("reading the request: %w", err)
+	}
+	apply := &infrav1.WorkspaceTemplateApply{}
+	switch err := reader.Get(ctx, client.ObjectKey{Namespace: req.Namespace, Name: name}, apply); {
+	case apierrors.IsForbidden(err), apierrors.IsNotFound(err) && *uid != "":
+		// The manager of another namespace reads no workspaces here.
+		return req.UserInfo.Username, nil, nil
+	case apierrors.IsNotFound(err):
+		kind := infrav1.GroupVersion.WithKind(req.Kind.Kind).GroupKind()
+		return "", nil, apierrors.NewInvalid(kind, obj.GetName(), field.ErrorList{invalid(field.NewPath("spec", "workspace"), name,
+			fmt.Sprintf("workspace %q does not exist in namespace %q: write the name of a WorkspaceTemplateApply", name, req.Namespace))})
+	case err != nil:
+		return "", nil, apierrors.NewInternalError(fmt.Errorf("reading the workspace: %w", err))
+	}
+	if *uid == "" {
+		*uid = apply.UID
+	}
+	owners := obj.GetOwnerReferences()
+	if *uid == apply.UID && !slices.ContainsFunc(owners, func(r metav1.OwnerReference) bool { return r.UID == apply.UID }) {
+		obj.SetOwnerReferences(append(owners, metav1.OwnerReference{
+			APIVersion: infrav1.GroupVersion.String(), Kind: "WorkspaceTemplateApply", Name: apply.Name, UID: apply.UID,
+		}))
+	}
+	return req.UserInfo.Username, apply, nil
+}
+
+// isChangeOfAnother reports whether a plan is known to be that of another user: he neither
+// changed or deleted the workspace last, nor requested the plan.
+func isChangeOfAnother(apply *infrav1.WorkspaceTemplateApply, plan, user string) bool {
+	shown := apply.Status.Plan
+	if shown == nil || shown.ID != plan {
+		return false
+	}
+	authors := []string{apply.Annotations[infrav1.ChangedByAnnotation]}
+	if guest, passed := apply.Annotations[changedByGuest]; passed || apply.Annotations[infrav1.HostedForAnnotation] != "" {
+		authors = append(authors, guest)
+	}
+	if !apply.DeletionTimestamp.IsZero() {
+		authors = append(authors, apply.Status.DeletedBy)
+	}
+	if request := shown.Request; request != nil {
+		if request.RequestedBy == message.Truncate(message.OneLine(user), maxRequester) {
+			return false
+		}
+		authors = append(authors, cmp.Or(request.RequestedBy, infrav1.RequesterOf(apply, request.ID)))
+	}
+	return !slices.Contains(authors, user) && !slices.Contains(authors, "")
+}
