@@ -63,7 +63,7 @@ func TestActionFor(t *testing.T) {
 			if tt.deleting {
 				s.Apply.DeletionTimestamp = new(metav1.NewTime(noon))
 			}
-			g.Expect(execution.ActionFor(s.Apply, run, tt.liveness, s.Obsolete(run) != "")).To(Equal(tt.want))
+			g.Expect(execution.ActionFor(s.Workspace, run, tt.liveness, s.Obsolete(run) != "")).To(Equal(tt.want))
 		})
 	}
 }

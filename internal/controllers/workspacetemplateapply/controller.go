@@ -148,12 +148,19 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Secret{}, runs.WorkspaceIndex, runs.WorkspaceOf); err != nil {
 		return fmt.Errorf("indexing Secrets by workspace: %w", err)
 	}
+	for _, kind := range []client.Object{&infrav1.WorkspaceOperation{}, &infrav1.WorkspaceApproval{}} {
+		if err := mgr.GetFieldIndexer().IndexField(ctx, kind, runs.RequestIndex, runs.RequestedOf); err != nil {
+			return fmt.Errorf("indexing requests by workspace: %w", err)
+		}
+	}
 	secret, configMap := object.Metadata(sources.SecretKind), object.Metadata(sources.ConfigMapKind)
 	setup := ctrl.NewControllerManagedBy(mgr).
 		For(&infrav1.WorkspaceTemplateApply{}).
 		Owns(&corev1.Secret{}).
 		Owns(&batchv1.Job{}).
 		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.tracker.MapTo("WorkspaceTemplateApply"))).
+		Watches(&infrav1.WorkspaceOperation{}, handler.EnqueueRequestsFromMapFunc(r.requestedOf), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&infrav1.WorkspaceApproval{}, handler.EnqueueRequestsFromMapFunc(r.requestedOf), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&infrav1.WorkspaceTemplate{}, handler.EnqueueRequestsFromMapFunc(r.tracker.MapTo("WorkspaceTemplate")), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&infrav1.CAPTReferenceGrant{}, handler.EnqueueRequestsFromMapFunc(r.tracker.MapGrants), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&infrav1.WorkspaceProviderConfig{}, handler.EnqueueRequestsFromMapFunc(r.tracker.MapTo("WorkspaceProviderConfig")), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
@@ -211,6 +218,7 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.WorkspaceTemplateApply, e
 	first := []reconcile.Step[execution.Scope]{
 		{Run: r.restored},
 		{Run: r.history},
+		{Run: r.requests, RequeueAfter: untilExpired},
 		{Run: r.requirements},
 		{Run: r.shell},
 		{Run: r.approval},
@@ -244,12 +252,12 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.WorkspaceTemplateApply, e
 
 // The steps of the other parts.
 func (r *Reconciler) approval(_ context.Context, s *execution.Scope) error {
-	history.RecordApproval(r.Recorder, s.Apply)
+	history.RecordApproval(r.Recorder, s.Workspace)
 	return nil
 }
 
 func (r *Reconciler) shell(_ context.Context, s *execution.Scope) error {
-	history.RecordShell(r.Recorder, s.Apply, s.Now)
+	history.RecordShell(r.Recorder, s.Workspace)
 	return nil
 }
 
@@ -308,6 +316,9 @@ func (r *Reconciler) scope(ctx context.Context, apply *infrav1.WorkspaceTemplate
 	s := execution.NewScope(&runs.Workspace{Apply: apply, Now: r.Now()})
 	s.DefaultAccount, s.MaxTimeout = r.Limits.DefaultServiceAccount, r.MaxTimeout
 	if err := r.store.ReadRuns(ctx, s.Workspace); err != nil {
+		return nil, err
+	}
+	if err := r.store.ReadRequests(ctx, s.Workspace); err != nil {
 		return nil, err
 	}
 	// The step dependencies waits for a template that does not exist.

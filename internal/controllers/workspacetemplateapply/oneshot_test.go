@@ -200,7 +200,7 @@ func TestEndOneShot(t *testing.T) {
 			test.prepare(s)
 			recorder := events.NewFakeRecorder(1)
 			r := &Reconciler{Recorder: recorder}
-			r.endOneShot(s)
+			g.Expect(r.endOneShot(t.Context(), s)).To(Succeed())
 			if test.why == "" {
 				g.Expect(decision.IsWaiting(s.Apply.Status.Plan)).To(BeTrue())
 				g.Expect(s.Apply.Status.EndedOneShots).To(BeEmpty())
@@ -219,7 +219,7 @@ func TestEndOneShot_refuses(t *testing.T) {
 	change(s)
 	s.Apply.Annotations[infrav1.OneShotAnnotation] = once(refreshing)
 	recorder := events.NewFakeRecorder(1)
-	(&Reconciler{Recorder: recorder}).endOneShot(s)
+	g.Expect((&Reconciler{Recorder: recorder}).endOneShot(t.Context(), s)).To(Succeed())
 	g.Expect(s.Apply.Status.OneShotEnded("1")).To(BeTrue())
 	g.Expect(recorder.Events).To(Receive(ContainSubstring("The one-shot operation --refresh-only is not executed. The inputs are not applied")))
 	g.Expect(decision.Next(s.Situation())).To(Equal(decision.Decision{Operation: terraform.OperationPlanAndApply}), "the inputs are applied")

@@ -83,7 +83,8 @@ type testController struct {
 func newTestController(t *testing.T, objects ...client.Object) *testController {
 	c := &testController{Gomega: NewWithT(t), t: t, liveness: terraform.LivenessRunning, sites: map[string][2]int{}}
 	c.server = fake.NewClientBuilder().WithScheme(testScheme()).WithObjects(objects...).
-		WithStatusSubresource(&infrav1.WorkspaceTemplateApply{}).WithIndex(&corev1.Secret{}, runs.WorkspaceIndex, runs.WorkspaceOf).Build()
+		WithStatusSubresource(&infrav1.WorkspaceTemplateApply{}, &infrav1.WorkspaceOperation{}).WithIndex(&corev1.Secret{}, runs.WorkspaceIndex, runs.WorkspaceOf).
+		WithIndex(&infrav1.WorkspaceOperation{}, runs.RequestIndex, runs.RequestedOf).WithIndex(&infrav1.WorkspaceApproval{}, runs.RequestIndex, runs.RequestedOf).Build()
 	failing := interceptor.NewClient(c.server, interceptor.Funcs{
 		Get: func(ctx context.Context, w client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 			return c.call(func() error { return w.Get(ctx, key, obj, opts...) })

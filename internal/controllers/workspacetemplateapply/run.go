@@ -25,7 +25,9 @@ func (r *Reconciler) run(ctx context.Context, s *execution.Scope) error {
 	if err := r.resolver.ResolveMove(ctx, s.Resolved); err != nil {
 		return err
 	}
-	r.endOneShot(s)
+	if err := r.endOneShot(ctx, s); err != nil {
+		return err
+	}
 	next, err := decision.Next(s.Situation())
 	if err != nil || next == decision.NoRun {
 		return err
@@ -75,7 +77,7 @@ func (r *Reconciler) releaseSlot(ctx context.Context, apply *infrav1.WorkspaceTe
 
 // endOneShot ends a one-shot operation that is refused, or whose plan waits and will not be
 // applied: it was rejected or withdrawn, or the inputs come first.
-func (r *Reconciler) endOneShot(s *execution.Scope) {
+func (r *Reconciler) endOneShot(ctx context.Context, s *execution.Scope) error {
 	plan, current := s.Apply.Status.Plan, s.Situation()
 	once, ok := runs.OneShotRun{}, false
 	if plan != nil && decision.IsWaiting(plan) {
@@ -86,8 +88,11 @@ func (r *Reconciler) endOneShot(s *execution.Scope) {
 			s.Apply.Status.EndOneShot(current.OneShot.ID)
 			text := fmt.Sprintf("The one-shot operation %s is not executed. %s", message.Truncate(message.OneLine(current.OneShot.Arguments()), decision.MaxQuote), why)
 			history.OneShotEnded(corev1.EventTypeWarning, text).Record(r.Recorder, s.Apply, nil)
+			if o := s.PendingOneShot(); o != nil {
+				return r.store.SetOperation(ctx, o, history.Ended(o, infrav1.OperationFailed, why, s.Now))
+			}
 		}
-		return
+		return nil
 	}
 	why := ""
 	switch pending := current.OneShot != nil && current.OneShot.ID == once.ID; {
@@ -100,9 +105,10 @@ func (r *Reconciler) endOneShot(s *execution.Scope) {
 	case current.Requested():
 		why = "A run of the inputs was requested"
 	default:
-		return
+		return nil
 	}
 	plan.Waiting = new(false)
 	s.Apply.Status.EndOneShot(once.ID)
 	history.OneShotEnded(corev1.EventTypeNormal, fmt.Sprintf("Plan %s of a one-shot operation is not applied. %s", plan.ID, why)).Record(r.Recorder, s.Apply, nil)
+	return nil
 }

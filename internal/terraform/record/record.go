@@ -66,6 +66,13 @@ const (
 	ArtifactAnnotation = "capt.appthrust.io/module-artifact"
 	// ObjectsAnnotation are the template and the provider config of the run, as JSON.
 	ObjectsAnnotation = "capt.appthrust.io/objects"
+	// OperationsAnnotation are the UIDs of the WorkspaceOperations that the run executes.
+	OperationsAnnotation = "capt.appthrust.io/operations"
+	// RefetchAnnotation marks a run for which a user requested the module as it is now.
+	RefetchAnnotation = "capt.appthrust.io/refetch"
+	// HoldAnnotation names the WorkspaceOperation that makes the plan after a restore wait for
+	// approval.
+	HoldAnnotation = "capt.appthrust.io/hold"
 	// SettingsAnnotation is the hash of what the run does with its inputs.
 	SettingsAnnotation = "capt.appthrust.io/settings"
 	// PoliciesAnnotation is the digest of the policies that decide about the plan of the

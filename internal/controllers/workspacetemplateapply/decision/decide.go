@@ -39,6 +39,9 @@ type Situation struct {
 	// Request is the user's latest run request, HandledRequest the latest one
 	// that a run fulfilled.
 	Request, HandledRequest string
+	// RunRequested and DriftCheckAsked are set if a user requested a run, or a drift check, that
+	// was not tried yet.
+	RunRequested, DriftCheckAsked bool
 	// Restore is the snapshot that the user wants to restore, Restored the
 	// snapshot that was restored last.
 	Restore, Restored string
@@ -176,7 +179,9 @@ func (s Situation) decideBackend() (Decision, error) {
 }
 
 // Requested reports whether the user Requested a run that has not been handled.
-func (s Situation) Requested() bool { return s.Request != "" && s.Request != s.HandledRequest }
+func (s Situation) Requested() bool {
+	return s.RunRequested || s.Request != "" && s.Request != s.HandledRequest
+}
 
 // unfinished reports whether something remains to be done although the inputs
 // are applied: drift to repair, a plan that waits and was not rejected, or a
@@ -271,7 +276,8 @@ func (s Situation) decideDriftCheck() (Decision, error) {
 // DriftCheckRequested reports whether the user requested a drift check that has
 // not been handled. Without a previous apply there is nothing to check.
 func (s Situation) DriftCheckRequested() bool {
-	return s.DriftRequest != "" && !s.LastApplied.IsZero() && (s.Drift == nil || s.Drift.Request != s.DriftRequest)
+	asked := s.DriftCheckAsked || s.DriftRequest != "" && (s.Drift == nil || s.Drift.Request != s.DriftRequest)
+	return asked && !s.LastApplied.IsZero()
 }
 
 // NextDriftCheck returns when the next periodic drift check is due. It returns

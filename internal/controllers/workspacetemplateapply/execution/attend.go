@@ -64,7 +64,7 @@ func (r *Reconciler) Attend(ctx context.Context, s *Scope, run *runs.Run) error 
 	if liveness == terraform.LivenessPending {
 		obsolete = s.Obsolete(run)
 	}
-	switch ActionFor(s.Apply, run, liveness, obsolete != "") {
+	switch ActionFor(s.Workspace, run, liveness, obsolete != "") {
 	case ActionStart:
 		err := runner.Start(ctx, run.Ref())
 		if errors.Is(err, record.ErrForged) {
@@ -127,11 +127,11 @@ const (
 // the user cancels it or deletes the workspace, unless it is a run of the deletion. One
 // that is obsolete is not started. A run without proof of its end is lost only if the
 // user says so.
-func ActionFor(apply *infrav1.WorkspaceTemplateApply, run *runs.Run, liveness terraform.Liveness, obsolete bool) Action {
+func ActionFor(s *runs.Workspace, run *runs.Run, liveness terraform.Liveness, obsolete bool) Action {
 	switch liveness {
 	case terraform.LivenessPending:
 		switch {
-		case run.Number < apply.Status.Runs:
+		case run.Number < s.Apply.Status.Runs:
 			// A manager was suspended before it created the run, and another one has
 			// started a later run meanwhile.
 			return actionDiscard
@@ -142,12 +142,12 @@ func ActionFor(apply *infrav1.WorkspaceTemplateApply, run *runs.Run, liveness te
 	case terraform.LivenessGone:
 		return ActionRecordLoss
 	case terraform.LivenessUnknown:
-		if apply.Annotations[infrav1.ForceUnlockAnnotation] == run.ID {
+		if s.IsUnlocked(run.ID) {
 			return ActionRecordLoss
 		}
 		return ActionWaitForProof
 	case terraform.LivenessRunning:
-		if apply.Annotations[infrav1.CancelRunAnnotation] == run.ID || !apply.DeletionTimestamp.IsZero() && !belongsToDeletion(run.Operation()) {
+		if s.IsCanceled(run.ID) || !s.Apply.DeletionTimestamp.IsZero() && !belongsToDeletion(run.Operation()) {
 			return ActionStop
 		}
 	}
@@ -159,7 +159,7 @@ func ActionFor(apply *infrav1.WorkspaceTemplateApply, run *runs.Run, liveness te
 // ago: a run starts only if the workspace would start the same run now.
 func (s *Scope) Obsolete(run *runs.Run) string {
 	switch deleting := !s.Apply.DeletionTimestamp.IsZero(); {
-	case s.Apply.Annotations[infrav1.CancelRunAnnotation] == run.ID:
+	case s.IsCanceled(run.ID):
 		return "It was canceled"
 	case deleting && !belongsToDeletion(run.Operation()):
 		return "The workspace is being deleted"

@@ -2,6 +2,7 @@ package execution
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/decision"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/history"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
+	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/queue"
 	"github.com/appthrust/capt/internal/terraform/record"
@@ -39,7 +41,7 @@ func (s *Scope) Request(next decision.Decision) (*terraform.Request, error) {
 	if !next.OneShot || next.Operation == terraform.OperationApply {
 		// Resources may have been released for an earlier plan. An operation that destroys
 		// them needs an approved plan.
-		request.Unprotected = s.Unprotected()
+		request.Unprotected = s.Unprotected(s.InputsOf(next))
 	}
 	if s.MaxTimeout > 0 && (request.Timeout <= 0 || request.Timeout > s.MaxTimeout) {
 		request.Timeout = s.MaxTimeout
@@ -53,7 +55,7 @@ func (s *Scope) Request(next decision.Decision) (*terraform.Request, error) {
 		request.Protect = nil
 	}
 	request.Snapshot = strings.TrimSuffix(strings.TrimPrefix(s.Restore(), "capt-"), "-0")
-	request.BreakLock = s.Apply.Annotations[infrav1.ForceUnlockAnnotation]
+	request.BreakLock = s.BreakLock()
 	request.State = s.knownState()
 	request.Protocol, request.Manager = terraform.Protocol, version.Version()
 	request.Rescued = s.rescued
@@ -141,8 +143,25 @@ func (s *Scope) RunMeta(request *terraform.Request, executor infrav1.Executor) m
 		// The command does not fulfil the request for a run.
 		handledRequest = s.Apply.Status.HandledRequest
 	}
-	if request.OneShot != nil {
+	operations := s.Fulfils(request.Operation, request.OneShot != nil)
+	switch executed := runs.RequestOf(operations); {
+	case executed != nil:
+		executed.Arguments = message.Truncate(message.OneLine(executed.Arguments), history.MaxSummary)
+		executed.RequestedBy = message.Truncate(message.OneLine(executed.RequestedBy), history.MaxUserName)
+		meta.Annotations[record.OneShotAnnotation] = string(runs.MustJSON(executed))
+	case request.OneShot != nil:
 		meta.Annotations[record.OneShotAnnotation] = string(runs.MustJSON(runRequest(s.Apply, request.OneShot)))
+	}
+	if request.Operation == terraform.OperationRestoreState {
+		if o := s.PendingRestore(); o != nil && o.Spec.Holds() {
+			meta.Annotations[record.HoldAnnotation] = o.Name
+		}
+	}
+	if len(operations) > 0 {
+		meta.Annotations[record.OperationsAnnotation] = uidsOf(operations)
+	}
+	if request.Module.Refetch && s.Refetches() {
+		meta.Annotations[record.RefetchAnnotation] = "true"
 	}
 	for key, value := range map[string]string{
 		record.RequestAnnotation:        handledRequest,
@@ -157,6 +176,32 @@ func (s *Scope) RunMeta(request *terraform.Request, executor infrav1.Executor) m
 		}
 	}
 	return meta
+}
+
+// uidsOf returns the UIDs of operations for the record of a run.
+func uidsOf(operations []*infrav1.WorkspaceOperation) string {
+	var uids []string
+	for _, o := range operations {
+		uids = append(uids, string(o.UID))
+	}
+	return strings.Join(uids, " ")
+}
+
+// Refetches reports whether the next run uses what the addresses of the module resolve to now: a
+// user requested a run, or that run ended before it resolved them.
+func (s *Scope) Refetches() bool {
+	if s.RunRequested() {
+		return true
+	}
+	for _, run := range s.Runs {
+		result := run.Result()
+		if result == nil || !runs.ResolvesModule(run.Operation()) && !run.Operation().Destroys() {
+			continue
+		}
+		_, refetched := run.Secret.Annotations[record.RefetchAnnotation]
+		return refetched && !slices.Contains(runs.SettledOutcomes, result.Outcome)
+	}
+	return false
 }
 
 // InputsOf returns the identity of the inputs of a run.
@@ -208,7 +253,7 @@ func (s *Scope) groupOf(next decision.Decision) queue.Group {
 
 // knownState returns what the next run has to find in its backend.
 func (s *Scope) knownState() terraform.KnownState {
-	known := terraform.KnownState{Adopt: s.Apply.Annotations[infrav1.AdoptStateAnnotation], Expected: s.ExpectedLineage()}
+	known := terraform.KnownState{Adopt: s.AdoptedState(), Expected: s.ExpectedLineage()}
 	state := s.Apply.Status.State
 	if state == nil {
 		return known
@@ -217,7 +262,7 @@ func (s *Scope) knownState() terraform.KnownState {
 	// resources. Its version distinguishes it from earlier ones nevertheless.
 	known.StateInfo, known.Unconfirmed = runs.StateInfo(state), state.Confirmation == infrav1.StateUnconfirmed
 	backend := runs.BackendName(s.Inputs.Request.Backend)
-	known.Moved = state.Backend != "" && runs.BackendOf(state) != backend && s.Apply.Annotations[infrav1.BackendMovedAnnotation] == backend
+	known.Moved = state.Backend != "" && runs.BackendOf(state) != backend && s.MovedBackend() == backend
 	return known
 }
 
@@ -225,12 +270,12 @@ func (s *Scope) knownState() terraform.KnownState {
 func (s *Scope) from() *terraform.Request {
 	from := s.MoveFrom.Request
 	from.Module = terraform.Module{}
-	from.BreakLock = s.Apply.Annotations[infrav1.ForceUnlockAnnotation]
+	from.BreakLock = s.BreakLock()
 	from.Rescued = s.rescued
 	state := s.Apply.Status.State
 	from.State = terraform.KnownState{
 		StateInfo: runs.StateInfo(state), Unconfirmed: state.Confirmation == infrav1.StateUnconfirmed,
-		Adopt: s.Apply.Annotations[infrav1.AdoptStateAnnotation],
+		Adopt: s.AdoptedState(),
 	}
 	return &from
 }
@@ -262,6 +307,9 @@ func isLost(artifact *terraform.Artifact) bool { return artifact != nil && artif
 // moduleRequest returns the user's latest run request, unless it was handled and no
 // module was resolved.
 func (s *Scope) moduleRequest() string {
+	if s.Refetches() {
+		return "operation"
+	}
 	if current := s.Situation(); s.Apply.Status.Module != nil || current.Requested() {
 		return current.Request
 	}

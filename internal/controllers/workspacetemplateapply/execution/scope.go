@@ -26,6 +26,8 @@ type Scope struct {
 	KeepsSlot bool
 	// TransfersExpire is the time until the next transferred state is deleted, or 0.
 	TransfersExpire time.Duration
+	// OperationsExpire is the time until the next operation is deleted, or 0.
+	OperationsExpire time.Duration
 	// Unpruned is set if the cache does not have the newest snapshot yet.
 	Unpruned bool
 }
@@ -52,7 +54,7 @@ func (r *Reconciler) Runner(s *runs.Workspace, executor infrav1.Executor) (terra
 // lost it is that of the lost run, whose working directory may have a state that is
 // not saved, unless the user breaks the lock of that run.
 func (r *Reconciler) Executor(s *Scope) infrav1.Executor {
-	if run := s.LostRun(); run != nil && run.Executor() != "" && s.Apply.Annotations[infrav1.ForceUnlockAnnotation] != run.ID {
+	if run := s.LostRun(); run != nil && run.Executor() != "" && !s.IsUnlocked(run.ID) {
 		return run.Executor()
 	}
 	if s.Inputs != nil && s.Inputs.Policy.Executor != "" {

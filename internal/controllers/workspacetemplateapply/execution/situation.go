@@ -14,6 +14,7 @@ import (
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
 	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/operation"
 	"github.com/appthrust/capt/internal/terraform/record"
 	"github.com/appthrust/capt/internal/terraform/template"
 )
@@ -57,25 +58,47 @@ func (s *Scope) Situation() decision.Situation {
 		Inputs: s.Inputs.Hash, AppliedInputs: status.AppliedInputs, Policy: s.Inputs.Policy,
 		Request: record.Shorten(annotations[infrav1.RunRequestedAnnotation], maxRequest), HandledRequest: status.HandledRequest,
 		Restore: record.Shorten(s.Restore(), maxSnapshot), Restored: status.HandledRestore,
-		ApprovedPlan: s.Apply.Spec.ApprovedPlan, RejectedPlan: annotations[infrav1.RejectPlanAnnotation],
-		StateBackend: runs.StateBackend(status.State), ConfiguredBackend: runs.BackendName(s.Inputs.Request.Backend), MovedBackend: annotations[infrav1.BackendMovedAnnotation],
+		RunRequested: s.RunRequested(), DriftCheckAsked: s.DriftCheckRequested(),
+		ApprovedPlan: s.ApprovedPlan(), RejectedPlan: s.RejectedPlan(),
+		StateBackend: runs.StateBackend(status.State), ConfiguredBackend: runs.BackendName(s.Inputs.Request.Backend), MovedBackend: s.MovedBackend(),
 		Policies: s.Policies.Digest(),
-		Protect:  s.Inputs.Request.Protect, Unprotected: s.Unprotected(), Plan: status.Plan, Failure: status.Failure, Drift: status.Drift,
-		Move: s.PendingMove(), HandledCommand: status.HandledStateCommand,
+		Protect:  s.Inputs.Request.Protect, Unprotected: s.Unprotected(planInputs(status.Plan)), Plan: status.Plan, Failure: status.Failure, Drift: status.Drift,
+		Move: s.ResolvedMove(), HandledCommand: status.HandledStateCommand,
 		DriftRequest: record.Shorten(annotations[infrav1.CheckDriftAnnotation], maxRequest),
 		IsOwned:      metav1.GetControllerOf(s.Apply) != nil, Former: s.FormerRequirements(),
 		LastApplied: status.AppliedAt.Time, Jitter: decision.Jitter(s.Apply), Now: s.Now,
 	}
+	if status.HeldBy != "" {
+		next.Policy.Approval = infrav1.ApprovalManual
+	}
 	next.Command, next.InvalidCommand = StateCommand(s.Apply)
+	if o := s.PendingCommand(); o != nil {
+		next.Command = operation.StateCommand(o)
+	}
 	var invalid string
 	next.OneShot, invalid = oneShot(s.Apply)
 	if next.OneShot != nil && status.OneShotEnded(next.OneShot.ID) {
 		next.OneShot = nil
 	}
+	if o := s.PendingOneShot(); o != nil {
+		next.OneShot = operation.OneShot(o)
+	}
+	if s.PendingRestore() != nil {
+		// The same snapshot may have been restored before.
+		next.Restored = ""
+	}
 	if next.InvalidCommand == "" {
 		next.InvalidCommand = invalid
 	}
 	return next
+}
+
+// planInputs returns the inputs of a plan, or an empty string if there is none.
+func planInputs(plan *infrav1.PlanStatus) string {
+	if plan == nil {
+		return ""
+	}
+	return plan.Inputs
 }
 
 // FormerRequirements returns what only the template of the existing resources requires.
@@ -131,7 +154,7 @@ func StateCommand(apply *infrav1.WorkspaceTemplateApply) (*terraform.StateComman
 // destroyApproved reports whether the plan of the deletion that waits is approved.
 func (s *Scope) destroyApproved() bool {
 	plan := s.Apply.Status.Plan
-	return decision.IsDestroyPlan(plan) && s.Apply.Spec.ApprovedPlan == plan.ID && s.Apply.Annotations[infrav1.RejectPlanAnnotation] != plan.ID
+	return decision.IsDestroyPlan(plan) && s.ApprovedPlan() == plan.ID && s.RejectedPlan() != plan.ID
 }
 
 // runRequest returns the one-shot operation of a run for its record.

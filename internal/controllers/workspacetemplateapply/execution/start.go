@@ -121,6 +121,10 @@ func (r *Reconciler) Start(ctx context.Context, s *Scope, next decision.Decision
 		s.KeepsSlot = false
 		return err
 	}
+	if err := r.EnsureRequested(ctx, s.Workspace, s.Fulfils(next.Operation, next.OneShot), next.Plan); err != nil {
+		s.KeepsSlot = false
+		return err
+	}
 	secret, err := record.NewRun(request, s.RunMeta(request, executor))
 	if err == nil {
 		s.Seal(secret)

@@ -5,6 +5,7 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/decision"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
 	"github.com/appthrust/capt/internal/message"
 )
 
@@ -15,8 +16,10 @@ const (
 )
 
 // RecordApproval records in the status who approved the plan, when, and with which comment.
-// The webhook of the workspace writes the annotation.
-func RecordApproval(recorder events.EventRecorder, apply *infrav1.WorkspaceTemplateApply) {
+// Admission has written who it was into the WorkspaceApproval, or into an annotation of the
+// workspace if it is spec.approvedPlan.
+func RecordApproval(recorder events.EventRecorder, s *runs.Workspace) {
+	apply := s.Apply
 	plan, approval := apply.Status.Plan, infrav1.ApprovalOf(apply)
 	if plan == nil {
 		return
@@ -24,6 +27,13 @@ func RecordApproval(recorder events.EventRecorder, apply *infrav1.WorkspaceTempl
 	isNew := decision.IsWaiting(plan) && plan.ApprovedBy == ""
 	plan.ApprovedBy, plan.ApprovedAt = "", nil
 	plan.Comment = message.Truncate(message.OneLine(infrav1.CommentOf(apply, plan.ID)), maxComment)
+	if d := s.Requests.Decision(plan.ID); d != nil {
+		plan.Comment = message.Truncate(message.OneLine(d.Spec.Comment), maxComment)
+		approval = nil
+		if d.Spec.Decision == infrav1.DecisionApprove {
+			approval = &infrav1.Approval{Plan: plan.ID, At: d.CreationTimestamp, By: d.Spec.DecidedBy}
+		}
+	}
 	if approval == nil || approval.Plan != plan.ID || approval.By == "" {
 		return
 	}

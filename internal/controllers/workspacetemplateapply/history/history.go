@@ -240,6 +240,7 @@ func (s *Status) recordSuccess(run *runs.Run, result *terraform.Result) {
 		// The desired inputs have to be planned again for the restored state.
 		status.HandledRestore = strings.TrimPrefix(run.Inputs(), runs.RestorePrefix)
 		status.AppliedInputs, status.Plan = "", nil
+		status.HeldBy = run.Secret.Annotations[record.HoldAnnotation]
 	case terraform.OperationStateCommand:
 		status.AppliedInputs, status.Plan = "", nil
 	case terraform.OperationMoveState:
@@ -249,7 +250,7 @@ func (s *Status) recordSuccess(run *runs.Run, result *terraform.Result) {
 	case terraform.OperationDestroy, terraform.OperationPlanDestroy, terraform.OperationApplyDestroy:
 		status.AppliedInputs, status.Outputs = "", nil
 	default:
-		status.AppliedInputs, status.AppliedAt = run.Inputs(), metav1.NewTime(result.FinishedAt)
+		status.AppliedInputs, status.AppliedAt, status.HeldBy = run.Inputs(), metav1.NewTime(result.FinishedAt), ""
 		s.endDrift()
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
 	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 	"github.com/appthrust/capt/internal/terraform"
@@ -21,14 +22,22 @@ const (
 )
 
 // RecordShell records that a user opens or closes a shell with the state.
-func RecordShell(recorder events.EventRecorder, apply *infrav1.WorkspaceTemplateApply, now time.Time) {
+func RecordShell(recorder events.EventRecorder, s *runs.Workspace) {
+	apply, now := s.Apply, s.Now
 	opened, status := shellOf(apply), &apply.Status
+	user := ""
+	if o := s.OpenShell(); o != nil {
+		opened = &terraform.Shell{ID: o.Spec.Shell.ID, Host: o.Spec.Shell.Host, Reason: o.Spec.Shell.Reason}
+		user = o.Spec.RequestedBy
+	} else if opened != nil {
+		user = infrav1.ShellUserOf(apply, opened.ID)
+	}
 	switch last := status.Shell; {
 	case opened != nil && (last == nil || last.ID != opened.ID):
 		status.PastShells = pastShells(status.PastShells, last, now)
 		status.Shell = &infrav1.ShellStatus{
 			ID: opened.ID, OpenedAt: metav1.NewTime(now),
-			By:     message.Truncate(message.OneLine(infrav1.ShellUserOf(apply, opened.ID)), MaxUserName),
+			By:     message.Truncate(message.OneLine(user), MaxUserName),
 			Host:   message.Truncate(message.OneLine(opened.Host), maxShellHost),
 			Reason: message.Truncate(message.OneLine(opened.Reason), maxShellReason),
 		}

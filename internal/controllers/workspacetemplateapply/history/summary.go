@@ -64,7 +64,10 @@ func planStatus(run *runs.Run, result *terraform.Result) *infrav1.PlanStatus {
 	status := &infrav1.PlanStatus{
 		ID: p.ID, Run: run.ID, CreatedAt: metav1.NewTime(result.FinishedAt), Inputs: run.Inputs(),
 		Add: count(p.Add), Change: count(p.Change), Destroy: count(p.Destroy), Refresh: count(p.Refresh), Changes: ResourceChanges(p.Changes),
-		Blocked: shownAddresses(result.Blocked), Request: run.Request(),
+		Blocked: shownAddresses(result.Blocked),
+	}
+	if _, once := runs.ParseOneShotInputs(run.Inputs()); once {
+		status.Request = run.Request()
 	}
 	if slices.Contains([]terraform.Outcome{terraform.OutcomePlanned, terraform.OutcomeBlocked, terraform.OutcomeDenied}, result.Outcome) {
 		status.Waiting = new(true)

@@ -53,10 +53,12 @@ func (r *Reconciler) Frame() *reconcile.Frame[*infrav1.WorkspaceTemplateApply, B
 		Client:      r.Client,
 		WatchFilter: r.WatchFilter,
 		Finalizer:   infrav1.WorkspaceTemplateApplyFinalizer,
-		Scope: func(_ context.Context, apply *infrav1.WorkspaceTemplateApply, _ *clusterv1.Cluster) (*Borrower, error) {
-			return &Borrower{Resolved: &sources.Resolved{Workspace: &runs.Workspace{Apply: apply, Now: r.Now()}}}, nil
+		Scope: func(ctx context.Context, apply *infrav1.WorkspaceTemplateApply, _ *clusterv1.Cluster) (*Borrower, error) {
+			w := &runs.Workspace{Apply: apply, Now: r.Now()}
+			return &Borrower{Resolved: &sources.Resolved{Workspace: w}}, r.ReadRequests(ctx, w)
 		},
 		Steps: []reconcile.Step[Borrower]{
+			{Run: r.requests},
 			{Condition: infrav1.DependenciesReadyCondition, Run: r.lend},
 			{Condition: infrav1.InputsValidCondition, Run: lentCondition(infrav1.InputsValidCondition)},
 			{Run: r.approval},
@@ -73,8 +75,27 @@ func (r *Reconciler) Frame() *reconcile.Frame[*infrav1.WorkspaceTemplateApply, B
 	}
 }
 
+// requests ends the operations that the workspace which runs for this one does not execute.
+func (r *Reconciler) requests(ctx context.Context, s *Borrower) error {
+	for _, o := range s.Requests.Operations {
+		if o.Ended() || runs.MayBorrow(o) {
+			continue
+		}
+		why := fmt.Sprintf("Workspace %s runs for this one, and its users decide about its state: ask them to create this operation there", lentKey(s.Apply, lenderNamespace(s.Apply)))
+		if err := r.SetOperation(ctx, o, history.Ended(o, infrav1.OperationFailed, why, s.Now)); err != nil {
+			return err
+		}
+	}
+	for _, o := range s.Requests.Foreign {
+		if err := r.SetOperation(ctx, o, history.Ended(o, infrav1.OperationCanceled, history.ForeignOperation, s.Now)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (r *Reconciler) approval(_ context.Context, s *Borrower) error {
-	history.RecordApproval(r.Recorder, s.Apply)
+	history.RecordApproval(r.Recorder, s.Workspace)
 	return nil
 }
 

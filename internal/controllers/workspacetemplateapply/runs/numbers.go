@@ -140,7 +140,7 @@ func (r *Numbers) EnsureRunCurrent(ctx context.Context, s *Workspace, number int
 // endDeleted stops the last run, whose Secret was deleted. No other run starts while it is
 // running: a backend whose state the tool locks is free between two commands.
 func (r *Numbers) endDeleted(ctx context.Context, s *Workspace, id string) error {
-	if s.Apply.Annotations[infrav1.ForceUnlockAnnotation] == id {
+	if s.IsUnlocked(id) {
 		return nil
 	}
 	for _, runner := range r.Runners {

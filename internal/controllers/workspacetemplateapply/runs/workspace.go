@@ -59,7 +59,7 @@ func HistoryLimit(apply *infrav1.WorkspaceTemplateApply) int {
 
 // Outcome returns the Outcome of a run of the workspace.
 func (s *Workspace) Outcome(run *Run, result *terraform.Result) terraform.Outcome {
-	return outcomeOf(result, s.Apply.Annotations[infrav1.CancelRunAnnotation] == run.ID)
+	return outcomeOf(result, s.IsCanceled(run.ID))
 }
 
 // SealPurpose is the purpose of the seal of a workspace that runs for another one.
@@ -110,15 +110,18 @@ func (s *Workspace) LostRuns() []*Run {
 	return lost
 }
 
-// Unprotected returns the protected resources that the user released.
-func (s *Workspace) Unprotected() []string {
-	return terraform.ParseAddresses(s.Apply.Annotations[infrav1.AllowDestroyAnnotation])
+// Unprotected returns the protected resources that the user released for a run of the inputs.
+func (s *Workspace) Unprotected(inputs string) []string {
+	return append(terraform.ParseAddresses(s.Apply.Annotations[infrav1.AllowDestroyAnnotation]), s.Released(inputs)...)
 }
 
 // Restore returns the snapshot that the user wants to Restore, or an empty string. A
 // request for an earlier workspace of the same name is ignored: the workspace was created
 // again from a backup, without the status that shows that the snapshot was restored.
 func (s *Workspace) Restore() string {
+	if o := s.PendingRestore(); o != nil {
+		return o.Spec.Restore.Snapshot
+	}
 	snapshot, uid, bound := strings.Cut(s.Apply.Annotations[infrav1.RestoreSnapshotAnnotation], "@")
 	if bound && uid != string(s.Apply.UID) {
 		return ""
@@ -140,7 +143,7 @@ func (s *Workspace) ExpectedLineage() string {
 // and that no user has given up.
 func (s *Workspace) ExpectsState() bool {
 	known := terraform.KnownState{Expected: s.ExpectedLineage()}
-	return known.Expected != "" && s.Apply.Annotations[infrav1.AdoptStateAnnotation] != known.AdoptNothing()
+	return known.Expected != "" && s.AdoptedState() != known.AdoptNothing()
 }
 
 // MissesRun reports whether the cache does not have the run of the status yet.
@@ -172,6 +175,8 @@ type Workspace struct {
 	Key *seal.Key
 	// Runs are the recorded runs, the newest first.
 	Runs []*Run
+	// Requests are what users have requested.
+	Requests Requests
 	// Unused is the last number that was taken if no run has it, or 0.
 	Unused int64
 	// StatusChanged is set if a result was recorded that is not in the stored status yet.

@@ -9,6 +9,7 @@ import (
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/operation"
 	"github.com/appthrust/capt/internal/terraform/template"
 )
 
@@ -16,6 +17,9 @@ import (
 // of the workspace, or nil if there is none that was not handled.
 func (s *Resolved) RequestedMove() *terraform.Move {
 	move, err := terraform.ParseMove(s.Apply.Annotations[infrav1.MoveStateAnnotation])
+	if o := s.PendingMove(); o != nil {
+		move, err = operation.Move(o), nil
+	}
 	if err != nil || move.ID == s.Apply.Status.HandledMove {
 		return nil
 	}
@@ -25,8 +29,8 @@ func (s *Resolved) RequestedMove() *terraform.Move {
 	return move
 }
 
-// PendingMove returns the move that the next run executes, or nil.
-func (s *Resolved) PendingMove() *terraform.Move {
+// ResolvedMove returns the move that the next run executes, or nil.
+func (s *Resolved) ResolvedMove() *terraform.Move {
 	if s.MoveFrom == nil {
 		return nil
 	}

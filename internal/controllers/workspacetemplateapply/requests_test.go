@@ -1,0 +1,430 @@
+package workspacetemplateapply
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/record"
+)
+
+// newOperation returns an operation of the workspace n/hello, as admission completes it.
+func newOperation(name string, spec infrav1.WorkspaceOperationSpec) *infrav1.WorkspaceOperation {
+	o := &infrav1.WorkspaceOperation{ObjectMeta: objectMeta(name), Spec: spec}
+	o.UID, o.CreationTimestamp = types.UID("uid-"+name), metav1.NewTime(noon)
+	o.Spec.Workspace, o.Spec.WorkspaceUID, o.Spec.RequestedBy = "hello", "u", "eve"
+	return o
+}
+
+func newRunOperation(name string, options ...infrav1.RunOptions) *infrav1.WorkspaceOperation {
+	o := newOperation(name, infrav1.WorkspaceOperationSpec{Type: infrav1.OperationRun})
+	if len(options) > 0 {
+		o.Spec.Run = &options[0]
+	}
+	return o
+}
+
+// newDecision returns a decision of a user about a plan of the workspace n/hello.
+func newDecision(name, plan string, decision infrav1.ApprovalDecision, changes ...func(*infrav1.WorkspaceApproval)) *infrav1.WorkspaceApproval {
+	a := &infrav1.WorkspaceApproval{ObjectMeta: objectMeta(name), Spec: infrav1.WorkspaceApprovalSpec{
+		Workspace: "hello", WorkspaceUID: "u", Plan: plan, Decision: decision, DecidedBy: "alice", OwnChange: infrav1.OwnChangeNo,
+	}}
+	a.UID, a.CreationTimestamp = types.UID("uid-"+name), metav1.NewTime(noon)
+	for _, change := range changes {
+		change(a)
+	}
+	return a
+}
+
+// request creates an operation or an approval.
+func (c *testController) request(obj client.Object) {
+	c.t.Helper()
+	c.Expect(c.server.Create(c.t.Context(), obj)).To(Succeed())
+}
+
+func (c *testController) requested(name string) *infrav1.WorkspaceOperation {
+	c.t.Helper()
+	o := &infrav1.WorkspaceOperation{}
+	c.Expect(c.server.Get(c.t.Context(), key(name), o)).To(Succeed())
+	return o
+}
+
+// expectPhase expects a phase of an operation, and returns its message.
+func (c *testController) expectPhase(name string, phase infrav1.OperationPhase) string {
+	c.t.Helper()
+	status := c.requested(name).Status
+	c.Expect(status.Phase).To(Equal(phase), status.Message)
+	return status.Message
+}
+
+// changeInputs changes a value that the template takes from a Secret.
+func (c *testController) changeInputs() {
+	c.t.Helper()
+	secret := &corev1.Secret{}
+	c.Expect(c.server.Get(c.t.Context(), key("values"), secret)).To(Succeed())
+	secret.Data["k"] = []byte("new")
+	c.Expect(c.server.Update(c.t.Context(), secret)).To(Succeed())
+}
+
+// appliedController returns the controller of a workspace whose first run has succeeded.
+func appliedController(t *testing.T, changes ...func(*infrav1.WorkspaceTemplateApply)) *testController {
+	t.Helper()
+	c := newTestController(t, append(values(), newApply(changes...))...)
+	c.reconcile()
+	c.finish("hello-r1", success)
+	c.reconcile()
+	c.expect(infrav1.AppliedCondition, "True Applied")
+	return c
+}
+
+func TestRunOperation_isExecutedOnce(t *testing.T) {
+	c := appliedController(t)
+	c.request(newRunOperation("again"))
+	c.reconcile()
+	c.Expect(c.started).To(Equal([]string{"hello-r1", "hello-r2"}))
+	c.Expect(c.runSecret("hello-r2").Annotations).To(HaveKeyWithValue(record.OperationsAnnotation, "uid-again"))
+	c.Expect(c.given[1].Module.Refetch).To(BeTrue(), "the module is resolved again")
+	c.reconcile()
+	c.expectPhase("again", infrav1.OperationRunning)
+	c.finish("hello-r2", success)
+	c.reconcile()
+	c.Expect(c.expectPhase("again", infrav1.OperationSucceeded)).To(ContainSubstring("0 added, 0 changed, 1 destroyed"))
+	c.Expect(c.requested("again").Status.Run).To(Equal("hello-r2"))
+	c.Expect(c.requested("again").Status.FinishedAt.Time).To(BeTemporally("==", noon))
+	c.reconcile()
+	c.Expect(c.started).To(HaveLen(2))
+	c.Expect(c.get().Status.History[0].Request).To(Equal(&infrav1.RunRequest{ID: "uid-again", Arguments: "retry", RequestedBy: "eve"}))
+	c.Expect(c.get().Status.Plan.Request).To(BeNil(), "any approver may decide about the plan")
+}
+
+// Each call fails once: no operation is executed twice, and none is forgotten.
+func TestRunOperation_survivesEachFailure(t *testing.T) {
+	for failAt := 1; ; failAt++ {
+		c := appliedController(t)
+		c.request(newRunOperation("again"))
+		c.calls, c.failAt = 0, failAt
+		for range 3 {
+			c.reconcile()
+		}
+		id := c.get().Status.Run.ID // A number is never used again.
+		c.finish(id, success)
+		for range 3 {
+			c.reconcile()
+		}
+		c.expectPhase("again", infrav1.OperationSucceeded)
+		c.Expect(c.started).To(Equal([]string{"hello-r1", id}))
+		if c.failAt > c.calls {
+			return
+		}
+	}
+}
+
+func TestRunOperation_overridesAFailure(t *testing.T) {
+	c := newTestController(t, append(values(), newApply())...)
+	c.reconcile()
+	c.finish("hello-r1", terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTerminal})
+	c.reconcile()
+	c.expect(infrav1.AppliedCondition, "False RunFailed")
+	c.request(newRunOperation("again"))
+	c.reconcile()
+	c.Expect(c.started).To(HaveLen(2))
+	c.finish("hello-r2", terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTerminal})
+	c.reconcile()
+	c.expectPhase("again", infrav1.OperationFailed)
+	c.Expect(c.started).To(HaveLen(2), "the user decides about another attempt")
+}
+
+// The operation continues with the next run: the user sees how that ends.
+func TestRunOperation_continuesAfterAnInterruption(t *testing.T) {
+	c := appliedController(t)
+	c.request(newRunOperation("again"))
+	c.reconcile()
+	c.finish("hello-r2", terraform.Result{Outcome: terraform.OutcomeInterrupted, Class: terraform.ClassTransient})
+	c.reconcile()
+	c.Expect(c.started).To(HaveLen(3))
+	c.reconcile()
+	c.expectPhase("again", infrav1.OperationRunning)
+	c.finish("hello-r3", success)
+	c.reconcile()
+	c.expectPhase("again", infrav1.OperationSucceeded)
+}
+
+func TestCancelOperation_stopsTheRun(t *testing.T) {
+	c := newTestController(t, append(values(), newApply())...)
+	c.reconcile()
+	c.request(newOperation("stop", infrav1.WorkspaceOperationSpec{Type: infrav1.OperationCancel, Cancel: &infrav1.CancelOptions{Run: "hello-r1"}}))
+	c.request(newOperation("late", infrav1.WorkspaceOperationSpec{Type: infrav1.OperationCancel, Cancel: &infrav1.CancelOptions{Run: "hello-r7"}}))
+	c.reconcile()
+	c.Expect(c.stopped).To(Equal([]string{"hello-r1"}))
+	c.expectPhase("stop", infrav1.OperationRunning)
+	c.Expect(c.expectPhase("late", infrav1.OperationFailed)).To(Equal("Run hello-r7 is not in progress"))
+	c.finish("hello-r1", terraform.Result{Outcome: terraform.OutcomeInterrupted, Class: terraform.ClassTransient})
+	c.reconcile()
+	c.expectPhase("stop", infrav1.OperationSucceeded)
+	c.expect(infrav1.AppliedCondition, "False RunCanceled")
+	c.reconcile()
+	c.Expect(c.started).To(HaveLen(1))
+}
+
+func manual(apply *infrav1.WorkspaceTemplateApply) { apply.Spec.Approval = infrav1.ApprovalManual }
+
+func TestApproval_appliesThePlan(t *testing.T) {
+	tests := []struct {
+		name      string
+		decisions []*infrav1.WorkspaceApproval
+		applied   bool
+		state     string
+	}{
+		{"none", nil, false, "False WaitingForApproval"},
+		{"approved", []*infrav1.WorkspaceApproval{newDecision("a", planID, infrav1.DecisionApprove)}, true, "False RunInProgress"},
+		{"another plan", []*infrav1.WorkspaceApproval{newDecision("a", "plan-ffffffffffffffff", infrav1.DecisionApprove)}, false, "False WaitingForApproval"},
+		{"an earlier workspace", []*infrav1.WorkspaceApproval{newDecision("a", planID, infrav1.DecisionApprove, func(a *infrav1.WorkspaceApproval) { a.Spec.WorkspaceUID = "old" })}, false, "False WaitingForApproval"},
+		{"rejected", []*infrav1.WorkspaceApproval{newDecision("a", planID, infrav1.DecisionReject)}, false, "False PlanRejected"},
+		{"both in one second", []*infrav1.WorkspaceApproval{newDecision("a", planID, infrav1.DecisionReject), newDecision("b", planID, infrav1.DecisionApprove)}, false, "False PlanRejected"},
+		{"the latest counts", []*infrav1.WorkspaceApproval{newDecision("a", planID, infrav1.DecisionReject), newDecision("b", planID, infrav1.DecisionApprove, func(a *infrav1.WorkspaceApproval) {
+			a.CreationTimestamp = metav1.NewTime(noon.Add(time.Second))
+		})}, true, "False RunInProgress"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := newTestController(t, append(values(), newApply(manual))...)
+			c.reconcile()
+			c.finish("hello-r1", terraform.Result{Outcome: terraform.OutcomePlanned, Plan: aPlan})
+			for _, d := range tt.decisions {
+				c.request(d.DeepCopy())
+			}
+			c.reconcile()
+			c.expect(infrav1.AppliedCondition, tt.state)
+			c.Expect(c.started).To(HaveLen(map[bool]int{false: 1, true: 2}[tt.applied]))
+			if tt.applied {
+				c.Expect(c.get().Status.Plan).To(HaveField("ApprovedBy", "alice"))
+			}
+		})
+	}
+}
+
+func TestApproval_releasesProtectedResourcesOfItsPlan(t *testing.T) {
+	c := newTestController(t, append(values(), newApply(func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Protect = []infrav1.ProtectPattern{"aws_vpc.new"} }))...)
+	c.reconcile()
+	c.finish("hello-r1", terraform.Result{Outcome: terraform.OutcomeBlocked, Plan: aPlan, Blocked: []string{"aws_vpc.new"}})
+	c.reconcile()
+	c.expect(infrav1.AppliedCondition, "False ProtectedResource")
+	c.request(newDecision("a", planID, infrav1.DecisionApprove, func(a *infrav1.WorkspaceApproval) { a.Spec.AllowDestroy = []string{"aws_vpc.new"} }))
+	c.reconcile()
+	c.Expect(c.given[1].Unprotected).To(Equal([]string{"aws_vpc.new"}))
+	c.finish("hello-r2", success)
+	c.reconcile()
+	c.changeInputs()
+	c.reconcile()
+	c.Expect(c.given).To(HaveLen(3))
+	c.Expect(c.given[2].Unprotected).To(BeEmpty(), "what was allowed for another plan")
+}
+
+func TestOneShotOperation_waitsForApproval(t *testing.T) {
+	replace := infrav1.RunOptions{Replace: []infrav1.AddressString{"aws_vpc.a"}}
+	for name, tt := range map[string]struct {
+		decision infrav1.ApprovalDecision
+		started  int
+		phase    infrav1.OperationPhase
+	}{
+		"approved": {infrav1.DecisionApprove, 3, infrav1.OperationSucceeded},
+		"rejected": {infrav1.DecisionReject, 2, infrav1.OperationCanceled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := appliedController(t)
+			replace.Hold = true
+			c.request(newRunOperation("replace", replace))
+			c.reconcile()
+			c.Expect(c.given[1].OneShot.Replace).To(Equal([]string{"aws_vpc.a"}))
+			c.finish("hello-r2", terraform.Result{Outcome: terraform.OutcomePlanned, Plan: aPlan})
+			c.reconcile()
+			c.expectPhase("replace", infrav1.OperationWaitingForApproval)
+			c.Expect(c.get().Status.Plan.Request.RequestedBy).To(Equal("eve"))
+			c.request(newDecision("a", planID, tt.decision))
+			c.reconcile()
+			c.Expect(c.started).To(HaveLen(tt.started))
+			if tt.decision == infrav1.DecisionApprove {
+				c.finish("hello-r3", success)
+			}
+			c.reconcile()
+			c.reconcile()
+			c.expectPhase("replace", tt.phase)
+			c.Expect(c.started).To(HaveLen(tt.started))
+		})
+	}
+}
+
+func TestOneShotOperation_isRefused(t *testing.T) {
+	c := appliedController(t)
+	c.changeInputs()
+	c.request(newRunOperation("refresh", infrav1.RunOptions{RefreshOnly: true}))
+	c.reconcile()
+	c.Expect(c.expectPhase("refresh", infrav1.OperationFailed)).To(ContainSubstring("The inputs are not applied"))
+}
+
+func TestOperation_ofAnotherWorkspaceIsNotExecuted(t *testing.T) {
+	c := appliedController(t)
+	o := newRunOperation("old")
+	o.Spec.WorkspaceUID = "earlier"
+	c.request(o)
+	c.reconcile()
+	c.expectPhase("old", infrav1.OperationCanceled)
+	c.Expect(c.started).To(HaveLen(1))
+}
+
+func TestDriftOperation_checksOnce(t *testing.T) {
+	c := appliedController(t)
+	c.request(newOperation("check", infrav1.WorkspaceOperationSpec{Type: infrav1.OperationCheckDrift}))
+	c.reconcile()
+	c.Expect(c.given[1].Operation).To(Equal(terraform.OperationCheckDrift))
+	c.finish("hello-r2", terraform.Result{Outcome: terraform.OutcomeSucceeded})
+	c.reconcile()
+	c.expectPhase("check", infrav1.OperationSucceeded)
+	c.reconcile()
+	c.Expect(c.started).To(HaveLen(2))
+}
+
+func TestStateOperation_isExecutedOnce(t *testing.T) {
+	c := appliedController(t)
+	c.request(newOperation("rm", infrav1.WorkspaceOperationSpec{Type: infrav1.OperationState, State: &infrav1.StateOptions{Command: "rm", Args: []infrav1.AddressString{"a.b"}}}))
+	c.reconcile()
+	c.Expect(c.given[1].StateCommand).To(HaveField("Args", []string{"a.b"}))
+	c.finish("hello-r2", terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTerminal})
+	c.reconcile()
+	c.expectPhase("rm", infrav1.OperationFailed)
+	c.reconcile()
+	c.Expect(c.started).To(HaveLen(2))
+}
+
+func TestRestoreOperation_holdsTheNextPlan(t *testing.T) {
+	c := appliedController(t)
+	restore := func(name string) *infrav1.WorkspaceOperation {
+		return newOperation(name, infrav1.WorkspaceOperationSpec{Type: infrav1.OperationRestore, Restore: &infrav1.RestoreOptions{Snapshot: "capt-hello-r1-0", Hold: true}})
+	}
+	c.request(restore("back"))
+	c.reconcile()
+	c.Expect(c.given[1].Operation).To(Equal(terraform.OperationRestoreState))
+	c.finish("hello-r2", success)
+	c.reconcile()
+	c.expectPhase("back", infrav1.OperationSucceeded)
+	c.Expect(c.get().Status.HeldBy).To(Equal("back"))
+	c.Expect(c.get().Spec.Approval).To(BeEmpty())
+	c.Expect(c.given[2].Operation).To(Equal(terraform.OperationPlan))
+	c.finish("hello-r3", terraform.Result{Outcome: terraform.OutcomePlanned, Plan: aPlan})
+	c.reconcile()
+	c.expect(infrav1.AppliedCondition, "False WaitingForApproval")
+	c.request(newDecision("a", planID, infrav1.DecisionApprove))
+	c.reconcile()
+	c.finish("hello-r4", success)
+	c.reconcile()
+	c.Expect(c.get().Status.HeldBy).To(BeEmpty())
+	c.request(restore("again"))
+	c.reconcile()
+	c.Expect(c.given[4].Operation).To(Equal(terraform.OperationRestoreState), "the same snapshot once more")
+}
+
+// A restore that fails is not given up silently: a run of the inputs could destroy what the
+// snapshot has.
+func TestRestoreOperation_staysUntilItIsDeleted(t *testing.T) {
+	c := appliedController(t)
+	c.request(newOperation("back", infrav1.WorkspaceOperationSpec{Type: infrav1.OperationRestore, Restore: &infrav1.RestoreOptions{Snapshot: "gone"}}))
+	c.reconcile()
+	c.finish("hello-r2", terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTerminal, SnapshotMissing: true})
+	c.reconcile()
+	c.Expect(c.expectPhase("back", infrav1.OperationPending)).To(ContainSubstring("To go on without it, delete this operation"))
+	c.Expect(c.started).To(HaveLen(2))
+	c.Expect(c.server.Delete(t.Context(), c.requested("back"))).To(Succeed())
+	c.reconcile()
+	c.expect(infrav1.AppliedCondition, "True Applied")
+}
+
+func TestUnlockOperation_endsALostRun(t *testing.T) {
+	c := newTestController(t, append(values(), newApply())...)
+	c.reconcile()
+	c.liveness = terraform.LivenessUnknown
+	c.reconcile()
+	c.expect(infrav1.AppliedCondition, "False LockHeld")
+	c.request(newOperation("unlock", infrav1.WorkspaceOperationSpec{Type: infrav1.OperationUnlock, Unlock: &infrav1.UnlockOptions{Lock: "hello-r1"}}))
+	c.reconcile()
+	c.liveness = terraform.LivenessRunning
+	c.reconcile()
+	c.Expect(c.given[1].BreakLock).To(Equal("hello-r1"))
+	c.finish("hello-r2", success)
+	c.reconcile()
+	c.expectPhase("unlock", infrav1.OperationSucceeded)
+}
+
+func TestAdoptOperation_endsWithARunThatUsedTheState(t *testing.T) {
+	c := newTestController(t, append(values(), newApply())...)
+	c.reconcile()
+	foreign := terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTerminal, StateProblem: terraform.StateForeign}
+	c.finish("hello-r1", foreign)
+	c.reconcile()
+	c.expect(infrav1.AppliedCondition, "False StateForeign")
+	c.request(newOperation("adopt", infrav1.WorkspaceOperationSpec{Type: infrav1.OperationAdopt, Adopt: &infrav1.AdoptOptions{State: "lineage/3"}}))
+	c.reconcile()
+	c.Expect(c.given[1].State.Adopt).To(Equal("lineage/3"))
+	c.finish("hello-r2", terraform.Result{Outcome: terraform.OutcomeInterrupted, Class: terraform.ClassTransient})
+	c.reconcile()
+	c.Expect(c.given[2].State.Adopt).To(Equal("lineage/3"))
+	c.finish("hello-r3", success)
+	c.reconcile()
+	c.expectPhase("adopt", infrav1.OperationSucceeded)
+	c.request(newRunOperation("again"))
+	c.reconcile()
+	c.Expect(c.given[3].State.Adopt).To(BeEmpty())
+}
+
+func TestShellOperation_isOpenUntilItIsDeleted(t *testing.T) {
+	c := appliedController(t)
+	shell := newOperation("shell", infrav1.WorkspaceOperationSpec{Type: infrav1.OperationShell, Shell: &infrav1.ShellOptions{ID: "shell-1", Host: "laptop", Reason: "repair"}})
+	c.request(shell)
+	c.request(newRunOperation("again"))
+	c.reconcile()
+	c.expectPhase("shell", infrav1.OperationRunning)
+	c.Expect(c.get().Status.Shell).To(HaveField("By", "eve"))
+	c.Expect(c.started).To(HaveLen(1))
+	c.Expect(c.server.Delete(t.Context(), c.requested("shell"))).To(Succeed())
+	c.reconcile()
+	c.Expect(c.get().Status.Shell.ClosedAt).NotTo(BeNil())
+	c.Expect(c.started).To(HaveLen(2))
+}
+
+func TestOperation_isDeletedAWeekAfterItEnded(t *testing.T) {
+	c := appliedController(t)
+	o := newRunOperation("old")
+	o.Status = infrav1.WorkspaceOperationStatus{Phase: infrav1.OperationSucceeded, FinishedAt: new(metav1.NewTime(noon.Add(-6 * 24 * time.Hour)))}
+	c.request(o)
+	c.Expect(c.reconcile().RequeueAfter).To(BeNumerically("<=", 24*time.Hour))
+	c.requested("old")
+	c.reconciler.Now = func() time.Time { return noon.Add(25 * time.Hour) }
+	c.reconcile()
+	c.Expect(client.IgnoreNotFound(c.server.Get(t.Context(), key("old"), o))).To(Succeed())
+	c.Expect(c.server.Get(t.Context(), key("old"), o)).NotTo(Succeed())
+}
+
+// The cache still has what a user has withdrawn.
+func TestEnsureRequested_readsTheAPIServer(t *testing.T) {
+	c := appliedController(t)
+	kept, withdrawn := newRunOperation("kept"), newRunOperation("withdrawn")
+	approval := newDecision("a", planID, infrav1.DecisionApprove)
+	c.request(kept.DeepCopy())
+	c.request(approval.DeepCopy())
+	s := &runs.Workspace{Apply: c.get(), Now: noon}
+	s.Requests.Approvals = []*infrav1.WorkspaceApproval{approval}
+	ensure := func(o *infrav1.WorkspaceOperation) error {
+		return c.reconciler.store.EnsureRequested(t.Context(), s, []*infrav1.WorkspaceOperation{o}, planID)
+	}
+	c.Expect(ensure(kept)).To(Succeed())
+	c.Expect(ensure(withdrawn)).To(MatchError(ContainSubstring("the cache is stale")))
+	c.request(newDecision("b", planID, infrav1.DecisionReject))
+	c.Expect(ensure(kept)).To(MatchError(ContainSubstring("the cache is stale")))
+}

@@ -1,0 +1,450 @@
+package runs
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/operation"
+	"github.com/appthrust/capt/internal/terraform/record"
+)
+
+// Requests are what users have requested of a workspace, and decided about its plans.
+type Requests struct {
+	// Operations are the operations of the workspace, the oldest first.
+	Operations []*infrav1.WorkspaceOperation
+	// Foreign are operations that were requested of an earlier workspace of the name, or of the
+	// one of which this is a copy, and have not ended.
+	Foreign []*infrav1.WorkspaceOperation
+	// Approvals are the decisions about plans of the workspace, the latest first.
+	Approvals []*infrav1.WorkspaceApproval
+}
+
+// RequestIndex is the index of operations and approvals by their workspace.
+const RequestIndex = "capt.request"
+
+// RequestedOf returns the name of the workspace that an operation or an approval is for.
+func RequestedOf(obj client.Object) []string {
+	switch o := obj.(type) {
+	case *infrav1.WorkspaceOperation:
+		return []string{o.Spec.Workspace}
+	case *infrav1.WorkspaceApproval:
+		return []string{o.Spec.Workspace}
+	default:
+		return nil
+	}
+}
+
+// ReadRequests reads the requests for the workspace, and those of the borrower for which it runs.
+func (r *Store) ReadRequests(ctx context.Context, s *Workspace) error {
+	s.Requests = Requests{}
+	if err := r.addRequests(ctx, s, s.Name(), s.Apply.UID, func(*infrav1.WorkspaceOperation) bool { return true }); err != nil {
+		return err
+	}
+	key, sealed := s.BorrowerKey()
+	if !sealed {
+		return nil
+	}
+	borrower := &infrav1.WorkspaceTemplateApply{}
+	if err := r.Client.Get(ctx, key, borrower); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("reading workspace %s: %w", key, err)
+	}
+	return r.addRequests(ctx, s, key, borrower.UID, MayBorrow)
+}
+
+// MayBorrow reports whether a workspace whose provider config was lent passes an operation on.
+// Those that read or change the state are for the users of the lender.
+func MayBorrow(o *infrav1.WorkspaceOperation) bool {
+	switch o.Spec.Type {
+	case infrav1.OperationCheckDrift, infrav1.OperationCancel, infrav1.OperationUnlock:
+		return true
+	default:
+		return o.Spec.Type == infrav1.OperationRun && !o.Spec.HasOptions()
+	}
+}
+
+func (r *Store) addRequests(ctx context.Context, s *Workspace, key client.ObjectKey, uid types.UID, passed func(*infrav1.WorkspaceOperation) bool) error {
+	options := []client.ListOption{client.InNamespace(key.Namespace), client.MatchingFields{RequestIndex: key.Name}}
+	var operations infrav1.WorkspaceOperationList
+	if err := r.Client.List(ctx, &operations, options...); err != nil {
+		return fmt.Errorf("listing the operations of the workspace: %w", err)
+	}
+	var approvals infrav1.WorkspaceApprovalList
+	if err := r.Client.List(ctx, &approvals, options...); err != nil {
+		return fmt.Errorf("listing the approvals of the workspace: %w", err)
+	}
+	q := &s.Requests
+	for i := range operations.Items {
+		switch o := &operations.Items[i]; {
+		case !o.DeletionTimestamp.IsZero() || !passed(o):
+		case o.Spec.WorkspaceUID == uid:
+			q.Operations = append(q.Operations, o)
+		case !o.Ended():
+			q.Foreign = append(q.Foreign, o)
+		}
+	}
+	slices.SortFunc(q.Operations, func(a, b *infrav1.WorkspaceOperation) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	for i := range approvals.Items {
+		if a := &approvals.Items[i]; a.Spec.WorkspaceUID == uid {
+			q.Approvals = append(q.Approvals, a)
+		}
+	}
+	slices.SortFunc(q.Approvals, func(a, b *infrav1.WorkspaceApproval) int {
+		// In the same second, the rejection counts.
+		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(b.Spec.Decision, a.Spec.Decision))
+	})
+	return nil
+}
+
+// Decision returns the decision about a plan that counts, or nil.
+func (q *Requests) Decision(plan string) *infrav1.WorkspaceApproval {
+	for _, a := range q.Approvals {
+		if plan != "" && a.Spec.Plan == plan {
+			return a
+		}
+	}
+	return nil
+}
+
+// pending returns the operations of a type that have not ended.
+func (q *Requests) pending(kind infrav1.OperationType) []*infrav1.WorkspaceOperation {
+	var pending []*infrav1.WorkspaceOperation
+	for _, o := range q.Operations {
+		if o.Spec.Type == kind && !o.Ended() {
+			pending = append(pending, o)
+		}
+	}
+	return pending
+}
+
+// OperationsIn returns the UIDs of the operations that a run executes.
+func OperationsIn(run *Run) []string {
+	return strings.Fields(run.Secret.Annotations[record.OperationsAnnotation])
+}
+
+// RunOfOperation returns the newest run that executes or executed an operation, or nil. One that
+// was withdrawn did not happen.
+func (s *Workspace) RunOfOperation(o *infrav1.WorkspaceOperation) *Run {
+	for _, run := range s.Runs {
+		if result := run.Result(); (result == nil || !result.Withdrawn) && slices.Contains(OperationsIn(run), string(o.UID)) {
+			return run
+		}
+	}
+	return nil
+}
+
+// untried reports whether an operation has no run that has ended.
+func (s *Workspace) untried(o *infrav1.WorkspaceOperation) bool {
+	run := s.RunOfOperation(o)
+	return run == nil || run.Result() == nil
+}
+
+// firstUntried returns the oldest operation of a type that no run has tried, or nil.
+func (s *Workspace) firstUntried(kind infrav1.OperationType, fits func(*infrav1.WorkspaceOperation) bool) *infrav1.WorkspaceOperation {
+	for _, o := range s.Requests.pending(kind) {
+		if fits(o) && s.untried(o) {
+			return o
+		}
+	}
+	return nil
+}
+
+func anyOperation(*infrav1.WorkspaceOperation) bool { return true }
+
+// RunRequested reports whether a user requested a run that was not tried. What a user allows the
+// next run, or asks of the state, requests one as well.
+func (s *Workspace) RunRequested() bool {
+	isPlain := func(o *infrav1.WorkspaceOperation) bool { return !o.Spec.HasOptions() }
+	return s.firstUntried(infrav1.OperationRun, isPlain) != nil ||
+		slices.ContainsFunc([]infrav1.OperationType{infrav1.OperationUnlock, infrav1.OperationAdopt, infrav1.OperationRestore, infrav1.OperationMove},
+			func(kind infrav1.OperationType) bool { return s.firstUntried(kind, anyOperation) != nil })
+}
+
+// DriftCheckRequested reports whether a user requested a drift check that was not tried.
+func (s *Workspace) DriftCheckRequested() bool {
+	return s.firstUntried(infrav1.OperationCheckDrift, anyOperation) != nil
+}
+
+// PendingRestore returns the operation whose snapshot is restored next, or nil.
+func (s *Workspace) PendingRestore() *infrav1.WorkspaceOperation {
+	return firstOf(s.Requests.pending(infrav1.OperationRestore))
+}
+
+// PendingMove returns the operation that moves the state, or nil.
+func (s *Workspace) PendingMove() *infrav1.WorkspaceOperation {
+	return firstOf(s.Requests.pending(infrav1.OperationMove))
+}
+
+// PendingCommand returns the state command that is executed next, or nil.
+func (s *Workspace) PendingCommand() *infrav1.WorkspaceOperation {
+	return s.firstUntried(infrav1.OperationState, anyOperation)
+}
+
+// OpenShell returns the shell of a user, or nil.
+func (s *Workspace) OpenShell() *infrav1.WorkspaceOperation {
+	return firstOf(s.Requests.pending(infrav1.OperationShell))
+}
+
+func firstOf(operations []*infrav1.WorkspaceOperation) *infrav1.WorkspaceOperation {
+	if len(operations) == 0 {
+		return nil
+	}
+	return operations[0]
+}
+
+// PendingOneShot returns the run with options that is executed next, or whose plan waits, or nil.
+func (s *Workspace) PendingOneShot() *infrav1.WorkspaceOperation {
+	for _, o := range s.Requests.pending(infrav1.OperationRun) {
+		if o.Spec.HasOptions() && !s.IsDecided(o) {
+			return o
+		}
+	}
+	return nil
+}
+
+// IsDecided reports whether the last run of a run with options has decided it. A run that was
+// stopped before it changed anything did not happen, and a stale plan is made again.
+func (s *Workspace) IsDecided(o *infrav1.WorkspaceOperation) bool {
+	run := s.RunOfOperation(o)
+	if run == nil || run.Result() == nil {
+		return false
+	}
+	result := run.Result()
+	outcome := s.Outcome(run, result)
+	switch {
+	case result.StalePlan, outcome == terraform.OutcomeInterrupted && !MayHaveChanged(result):
+		return false
+	case outcome == terraform.OutcomePlanned && !o.Spec.Run.PlanOnly:
+		plan := s.Apply.Status.Plan
+		return plan == nil || plan.Waiting == nil || !*plan.Waiting || plan.Inputs != run.Inputs()
+	default:
+		return true
+	}
+}
+
+// IsUnlocked reports whether a user says that a run has ended.
+func (s *Workspace) IsUnlocked(id string) bool {
+	return s.Apply.Annotations[infrav1.ForceUnlockAnnotation] == id ||
+		slices.ContainsFunc(s.Requests.pending(infrav1.OperationUnlock), func(o *infrav1.WorkspaceOperation) bool { return o.Spec.Unlock.Lock == id })
+}
+
+// BreakLock returns the lock that the user wants to break, or an empty string.
+func (s *Workspace) BreakLock() string {
+	if pending := s.Requests.pending(infrav1.OperationUnlock); len(pending) > 0 {
+		return pending[len(pending)-1].Spec.Unlock.Lock
+	}
+	return s.Apply.Annotations[infrav1.ForceUnlockAnnotation]
+}
+
+// IsCanceled reports whether a user has canceled a run. The operation may have ended, and the
+// write of the status failed.
+func (s *Workspace) IsCanceled(id string) bool {
+	return s.Apply.Annotations[infrav1.CancelRunAnnotation] == id || slices.ContainsFunc(s.Requests.Operations, func(o *infrav1.WorkspaceOperation) bool {
+		return o.Spec.Type == infrav1.OperationCancel && o.Spec.Cancel.Run == id
+	})
+}
+
+// AdoptedState returns the version of a state that a user wants the workspace to use, or an
+// empty string.
+func (s *Workspace) AdoptedState() string {
+	return cmp.Or(s.adopted(func(o *infrav1.AdoptOptions) string { return o.State }), s.Apply.Annotations[infrav1.AdoptStateAnnotation])
+}
+
+// MovedBackend returns the backend to which a user has moved the state, or an empty string.
+func (s *Workspace) MovedBackend() string {
+	return cmp.Or(s.adopted(func(o *infrav1.AdoptOptions) string { return o.Backend }), s.Apply.Annotations[infrav1.BackendMovedAnnotation])
+}
+
+func (s *Workspace) adopted(what func(*infrav1.AdoptOptions) string) string {
+	for _, o := range slices.Backward(s.Requests.pending(infrav1.OperationAdopt)) {
+		if value := what(o.Spec.Adopt); value != "" {
+			return value
+		}
+	}
+	return ""
+}
+
+// ApprovedPlan returns the plan that users have approved, or an empty string.
+func (s *Workspace) ApprovedPlan() string {
+	plan := s.Apply.Status.Plan
+	if plan == nil {
+		return s.Apply.Spec.ApprovedPlan
+	}
+	switch d := s.Requests.Decision(plan.ID); {
+	case d == nil:
+		return s.Apply.Spec.ApprovedPlan
+	case d.Spec.Decision == infrav1.DecisionApprove:
+		return plan.ID
+	default:
+		return ""
+	}
+}
+
+// RejectedPlan returns the latest plan if a user has rejected it, or an empty string.
+func (s *Workspace) RejectedPlan() string {
+	plan := s.Apply.Status.Plan
+	if plan == nil {
+		return ""
+	}
+	if d := s.Requests.Decision(plan.ID); d != nil && d.Spec.Decision == infrav1.DecisionReject {
+		return plan.ID
+	}
+	return s.Apply.Annotations[infrav1.RejectPlanAnnotation]
+}
+
+// Released returns the protected resources that a user allows a run of the inputs to destroy.
+func (s *Workspace) Released(inputs string) []string {
+	plan := s.Apply.Status.Plan
+	if plan == nil || plan.Inputs != inputs {
+		return nil
+	}
+	if d := s.Requests.Decision(plan.ID); d != nil && d.Spec.Decision == infrav1.DecisionApprove {
+		return d.Spec.AllowDestroy
+	}
+	return nil
+}
+
+// Fulfils returns the operations that the next run executes: the one that requests it, and all
+// that allow it something.
+func (s *Workspace) Fulfils(next terraform.Operation, oneShot bool) []*infrav1.WorkspaceOperation {
+	var list []*infrav1.WorkspaceOperation
+	add := func(operations ...*infrav1.WorkspaceOperation) {
+		for _, o := range operations {
+			if o != nil {
+				list = append(list, o)
+			}
+		}
+	}
+	switch {
+	case oneShot:
+		add(s.PendingOneShot())
+	case next == terraform.OperationStateCommand:
+		add(s.PendingCommand())
+	case next == terraform.OperationCheckDrift:
+		add(s.Requests.pending(infrav1.OperationCheckDrift)...)
+	case next == terraform.OperationRestoreState:
+		add(s.PendingRestore())
+	case next == terraform.OperationMoveState:
+		add(s.PendingMove())
+	}
+	if !oneShot && next != terraform.OperationStateCommand {
+		for _, o := range s.Requests.pending(infrav1.OperationRun) {
+			if !o.Spec.HasOptions() {
+				add(o)
+			}
+		}
+	}
+	add(s.Requests.pending(infrav1.OperationUnlock)...)
+	add(s.Requests.pending(infrav1.OperationAdopt)...)
+	return list
+}
+
+// EnsureRequested returns a conflict if an operation that the next run executes was withdrawn, or
+// if another decision about its plan was made. The cache may not have it yet.
+func (r *Store) EnsureRequested(ctx context.Context, s *Workspace, operations []*infrav1.WorkspaceOperation, plan string) error {
+	for _, o := range operations {
+		live := &infrav1.WorkspaceOperation{}
+		err := r.Reader.Get(ctx, client.ObjectKeyFromObject(o), live)
+		switch {
+		case client.IgnoreNotFound(err) != nil:
+			return fmt.Errorf("reading operation %s: %w", o.Name, err)
+		case err != nil || live.UID != o.UID || live.Ended():
+			return s.StaleCache()
+		}
+	}
+	if known := s.Requests.Decision(plan); known != nil {
+		var live infrav1.WorkspaceApprovalList
+		if err := r.Reader.List(ctx, &live, client.InNamespace(known.Namespace)); err != nil {
+			return fmt.Errorf("listing approvals: %w", err)
+		}
+		isKnown := func(a infrav1.WorkspaceApproval) bool { return a.UID == known.UID }
+		isLater := func(a infrav1.WorkspaceApproval) bool {
+			return a.Spec.Plan == plan && a.Spec.Workspace == known.Spec.Workspace && a.Spec.WorkspaceUID == known.Spec.WorkspaceUID &&
+				a.Spec.Decision == infrav1.DecisionReject && !a.CreationTimestamp.Before(&known.CreationTimestamp)
+		}
+		if !slices.ContainsFunc(live.Items, isKnown) || slices.ContainsFunc(live.Items, isLater) {
+			return s.StaleCache()
+		}
+	}
+	return nil
+}
+
+// SetOperation writes the status of an operation if it differs.
+func (r *Store) SetOperation(ctx context.Context, o *infrav1.WorkspaceOperation, status infrav1.WorkspaceOperationStatus) error {
+	if equality.Semantic.DeepEqual(o.Status, status) {
+		return nil
+	}
+	before := o.DeepCopy()
+	o.Status = status
+	if err := client.IgnoreNotFound(r.Client.Status().Patch(ctx, o, client.MergeFrom(before))); err != nil {
+		return fmt.Errorf("writing the status of operation %s: %w", o.Name, err)
+	}
+	return nil
+}
+
+// RequestOf returns the operation that a run executes for its record, or nil.
+func RequestOf(operations []*infrav1.WorkspaceOperation) *infrav1.RunRequest {
+	o := firstOf(operations)
+	if o == nil {
+		return nil
+	}
+	return &infrav1.RunRequest{ID: string(o.UID), Arguments: argumentsOf(o), RequestedBy: o.Spec.RequestedBy}
+}
+
+// argumentsOf describes an operation as the arguments of captctl.
+func argumentsOf(o *infrav1.WorkspaceOperation) string {
+	switch spec := o.Spec; spec.Type {
+	case infrav1.OperationRun:
+		if once := operation.OneShot(o); once != nil {
+			return once.Arguments()
+		}
+		return "retry"
+	case infrav1.OperationCheckDrift:
+		return "drift"
+	case infrav1.OperationUnlock:
+		return "unlock " + spec.Unlock.Lock
+	case infrav1.OperationRestore:
+		return "state restore " + spec.Restore.Snapshot
+	case infrav1.OperationState:
+		command := operation.StateCommand(o)
+		return strings.Join(append([]string{"state", command.Command}, command.Args...), " ")
+	case infrav1.OperationMove:
+		return "state move"
+	default:
+		return strings.ToLower(string(spec.Type))
+	}
+}
+
+// requestLifetime is how long an operation is kept after it has ended.
+const requestLifetime = 7 * 24 * time.Hour
+
+// Expired returns the operations that are deleted now, and the time until the next one is, or 0.
+func (q *Requests) Expired(now time.Time) (expired []*infrav1.WorkspaceOperation, next time.Duration) {
+	for _, o := range q.Operations {
+		if !o.Ended() || o.Status.FinishedAt == nil {
+			continue
+		}
+		switch left := o.Status.FinishedAt.Add(requestLifetime).Sub(now); {
+		case left <= 0:
+			expired = append(expired, o)
+		case next == 0 || left < next:
+			next = left
+		}
+	}
+	return expired, next
+}
