@@ -5,6 +5,8 @@ package main
 var exceptions = map[permission]string{
 	{"addons.cluster.x-k8s.io", "clusterresourcesets", "create"}:              "a server-side apply, which the log has as a patch, creates the object",
 	{"infrastructure.cluster.x-k8s.io", "workspacetemplateapplies", "create"}: "a server-side apply, which the log has as a patch, creates the object",
+	{"infrastructure.cluster.x-k8s.io", "workspaceapprovals", "create"}:       askedByApproval,
+	{"infrastructure.cluster.x-k8s.io", "workspaceapprovals", "approve-own"}:  askedByApproval,
 	{"infrastructure.cluster.x-k8s.io", "captmachinepools", "delete"}:         "a deleted control plane deletes pools without a MachinePool, which no integration test has",
 	{"", "events", "patch"}:                                  "an event of a leader's election that is repeated, in a namespace that --leader-elect-namespace chooses",
 	{"events.k8s.io", "events", "patch"}:                     "an event that is repeated within minutes becomes a series, and those of the tests differ",
@@ -16,4 +18,7 @@ var exceptions = map[permission]string{
 	{"source.toolkit.fluxcd.io", "buckets", "watch"}:         testFlux,
 }
 
-const testFlux = "only make test-flux has this kind of Flux"
+const (
+	testFlux        = "only make test-flux has this kind of Flux"
+	askedByApproval = "config/policy/approval.yaml asks for it when the manager passes an approval on to another namespace"
+)

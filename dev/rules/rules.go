@@ -50,7 +50,7 @@ func flatten(rules []rule) []permission {
 
 // virtual are resources that no request has. Policies of the API server ask for permissions
 // on them, and it asks itself for those on finalizers of owners.
-var virtual = []string{"secrets/capt", "workspacetemplateapplies/approval", "workspacetemplateapplies/host"}
+var virtual = []string{"secrets/capt", "workspacetemplateapplies/host"}
 
 func isVirtual(resource string) bool {
 	return slices.Contains(virtual, resource) || strings.HasSuffix(resource, "/finalizers")

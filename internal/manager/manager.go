@@ -31,7 +31,7 @@ import (
 //
 // Permissions that config/policy asks for.
 // +kubebuilder:rbac:groups="",resources=secrets/capt,verbs=manage
-// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplateapplies/approval,verbs=update;approve-own
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspaceapprovals,verbs=create;approve-own
 
 // userAgent identifies the manager in the audit log of the API server.
 const userAgent = "capt-manager"

@@ -270,6 +270,10 @@ func TestRoles_coverEveryKindAndNothingElse(t *testing.T) {
 	crds.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinitionList"})
 	g.Expect(env.Client.List(t.Context(), crds)).To(Succeed())
 	writers := slices.Concat(role("capt-editor"), role("capt-platform-editor"), role("capt-policy-editor"))
+	all := slices.Concat(writers, role("capt-viewer"), role("capt-approver"), role("capt-self-approver"))
+	// CAPT writes the plans and runs, and requests are created and deleted only.
+	written := []string{"workspaceplans", "workspaceruns"}
+	requests := map[string]string{"workspaceoperations": "capt-editor", "workspaceapprovals": "capt-approver"}
 	kinds := 0
 	for i := range crds.Items {
 		plural, group, _ := strings.Cut(crds.Items[i].GetName(), ".")
@@ -278,9 +282,18 @@ func TestRoles_coverEveryKindAndNothingElse(t *testing.T) {
 		}
 		kinds++
 		g.Expect(grants(role("capt-viewer"), group, plural, "watch")).To(BeTrue(), "viewer of %s", plural)
+		if slices.Contains(written, plural) || requests[plural] != "" {
+			g.Expect(grants(all, group, plural, "patch") || grants(all, group, plural, "update")).To(BeFalse(), "writer of %s", plural)
+			for _, verb := range []string{"create", "delete"} {
+				creator := requests[plural]
+				g.Expect(grants(all, group, plural, verb)).To(Equal(creator != ""), "%s of %s", verb, plural)
+				g.Expect(creator == "" || grants(role(creator), group, plural, verb)).To(BeTrue(), "%s of %s", verb, plural)
+			}
+			continue
+		}
 		g.Expect(grants(writers, group, plural, "patch")).To(BeTrue(), "writer of %s", plural)
 	}
-	g.Expect(kinds).To(BeNumerically(">=", 16))
+	g.Expect(kinds).To(BeNumerically(">=", 20))
 	for _, name := range []string{"capt-viewer", "capt-editor", "capt-platform-editor", "capt-approver", "capt-self-approver", "capt-policy-editor"} {
 		for _, rule := range role(name) {
 			for _, resource := range rule.Resources {
@@ -289,7 +302,9 @@ func TestRoles_coverEveryKindAndNothingElse(t *testing.T) {
 			g.Expect(rule.Verbs).NotTo(ContainElement("*"), name)
 		}
 	}
-	for _, resource := range []string{"workspacetemplates", "workspaceproviderconfigs", "workspacetemplateapplies/approval"} {
-		g.Expect(grants(role("capt-editor"), infrav1.GroupVersion.Group, resource, "update")).To(BeFalse(), resource)
+	for resource, verb := range map[string]string{
+		"workspacetemplates": "update", "workspaceproviderconfigs": "update", "workspaceapprovals": "create", "workspaceoperations/state": "create",
+	} {
+		g.Expect(grants(role("capt-editor"), infrav1.GroupVersion.Group, resource, verb)).To(BeFalse(), resource)
 	}
 }

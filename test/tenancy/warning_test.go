@@ -69,10 +69,14 @@ func TestApproval_onlyWarnsIfAsked(t *testing.T) {
 	config.Wrap(seen.wrap)
 	warned, err := client.New(config, client.Options{Scheme: env.Scheme})
 	g.Expect(err).NotTo(HaveOccurred())
-	approve := func(plan string) error {
+	setPlan := func(plan string) error {
 		return patched(warned, apply, func(a *infrav1.WorkspaceTemplateApply) { a.Spec.ApprovedPlan = plan })
 	}
-	refused(t, "approving as it is shipped", approve(plan))
+	refused(t, "approving as it is shipped", setPlan(plan))
+	own := func() error {
+		_, err := approve(t, warned, ns, func(a *infrav1.WorkspaceApproval) { a.Spec.Plan = anotherPlan })
+		return err
+	}
 
 	g.Expect(enforce(t.Context(), admissionv1.Warn, admissionv1.Audit)).To(Succeed())
 	t.Cleanup(func() {
@@ -84,6 +88,12 @@ func TestApproval_onlyWarnsIfAsked(t *testing.T) {
 		}
 		NewWithT(t).Eventually(isRefused, testTimeout, 100*time.Millisecond).Should(BeTrue(), "other tests need the enforcement")
 	})
-	g.Eventually(func() error { return approve(plan) }, testTimeout, 100*time.Millisecond).Should(Succeed(), "the binding is in force")
-	g.Expect(seen.all()).To(ContainElement(ContainSubstring("workspacetemplateapplies/approval")))
+	g.Eventually(func() error { return setPlan(plan) }, testTimeout, 100*time.Millisecond).Should(Succeed(), "the binding is in force")
+	g.Expect(seen.all()).To(ContainElement(ContainSubstring("the permission to create workspaceapprovals")))
+
+	// RBAC still decides who creates a WorkspaceApproval.
+	forbidden(t, "an editor", own())
+	withRoles(t, ns, "editor", "capt-approver")
+	allowed(t, "an approver", own)
+	g.Expect(seen.all()).To(ContainElement(ContainSubstring("ask for the permission to approve-own workspaceapprovals")))
 }
