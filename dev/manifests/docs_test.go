@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"os"
 	"regexp"
 	"strings"
@@ -52,6 +53,43 @@ func TestInstallPage_namesWhatExists(t *testing.T) {
 	for _, variable := range regexp.MustCompile(`\$\{(CAPT_[A-Z_]+):=`).FindAllStringSubmatch(string(files["infrastructure-components.yaml"]), -1) {
 		if !strings.Contains(page, "`"+variable[1]+"`") {
 			t.Errorf("the page does not explain %s", variable[1])
+		}
+	}
+}
+
+// What install.yaml and clusterctl create in no namespace, docs/install.md deletes by its label.
+// clusterctl deletes everything but roles and CRDs by itself, as test/clusterctl shows.
+func TestInstallPage_uninstallsEveryKind(t *testing.T) {
+	page := readFile(t, "../../docs/install.md")
+	deleted := regexp.MustCompile(`(?m)^kubectl delete ([a-z,]+) -l '?(cluster\.x-k8s\.io/provider[^'\n]+)`)
+	kept := map[string]bool{"CustomResourceDefinition": true, "Namespace": true}
+	remaining := func(file, label string) map[string]bool {
+		kinds := map[string]bool{}
+		for _, o := range parse(t, built(t, first)[file]) {
+			if o.Metadata.Namespace == "" && !kept[o.Kind] {
+				kinds[strings.ToLower(o.Kind)+"s"] = true
+				if have := o.Metadata.Labels["cluster.x-k8s.io/provider"]; have != label {
+					t.Errorf("%s: %s %s has the label %q", file, o.Kind, o.Metadata.Name, have)
+				}
+			}
+		}
+		return kinds
+	}
+	commands := deleted.FindAllStringSubmatch(page, -1)
+	if len(commands) != 3 || commands[2][1] != "crds" {
+		t.Fatalf("the page deletes %q", commands)
+	}
+	// The plural of a policy has no "ys".
+	have := map[string]bool{}
+	for kind := range strings.SplitSeq(commands[1][1], ",") {
+		have[strings.Replace(kind, "policies", "policys", 1)] = true
+	}
+	if want := remaining("install.yaml", "infrastructure-capt"); len(want) < 6 || !maps.Equal(have, want) || commands[1][2] != "cluster.x-k8s.io/provider=infrastructure-capt" {
+		t.Errorf("the page deletes %v of install.yaml, want %v", have, want)
+	}
+	for _, p := range providers {
+		if label := p.name + "-capt"; len(remaining(p.name+"-components.yaml", label)) == 0 || !strings.Contains(commands[0][2], label) {
+			t.Errorf("the page does not delete what clusterctl leaves of %s", label)
 		}
 	}
 }

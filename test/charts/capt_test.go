@@ -52,6 +52,7 @@ func TestCAPT_documentedHelmCommands(t *testing.T) {
 
 	h.Expect(h.try(h.install)).To(MatchError(ContainSubstring(wrongOwner)), "the CRDs were left by another way of installing")
 	h.helm(h.takeOver)
+	h.Expect(h.run("kubectl", "get", "validatingadmissionpolicies", "capt-reserved-secrets")).Error().NotTo(HaveOccurred())
 	h.Expect(h.workspaces().Spec.Names.ShortNames).To(ConsistOf("wsta"))
 	h.helm(h.uninstall)
 
@@ -85,6 +86,9 @@ func TestCAPT_documentedHelmCommands(t *testing.T) {
 	err := h.client.Get(h.ctx, client.ObjectKey{Namespace: "capt-system", Name: "capt-controller-manager"}, &appsv1.Deployment{})
 	h.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v", err)
 	h.Expect(h.client.Get(h.ctx, client.ObjectKeyFromObject(template), template)).To(Succeed(), "CRDs and objects are kept")
+	left, err := h.run("kubectl", "get", "validatingadmissionpolicies,validatingadmissionpolicybindings,validatingwebhookconfigurations,mutatingwebhookconfigurations,clusterroles,clusterrolebindings", "-o", "name")
+	h.Expect(err).NotTo(HaveOccurred())
+	h.Expect(left).NotTo(ContainSubstring("/capt-"), "nothing else is")
 }
 
 // previously returns a command with the version of the previous chart.

@@ -65,7 +65,7 @@ func TestClusterctl(t *testing.T) {
 	for _, s := range []*server{source, target} {
 		s.Expect(s.forbidden()).To(BeEmpty(), "each provider has the permissions that it needs")
 	}
-	target.deleteProviders(commands.delete)
+	target.deleteProviders(commands)
 }
 
 // initCore installs Cluster API without a provider.
@@ -320,9 +320,23 @@ func (s *server) deleteCluster() {
 }
 
 // deleteProviders removes the providers; the kinds and what exists of them remain.
-func (s *server) deleteProviders(c command) {
+func (s *server) deleteProviders(c *documented) {
 	s.t.Helper()
-	s.run(c)
+	kubectl, err := testenv.Part("kubectl")
+	s.Expect(err).NotTo(HaveOccurred())
+	run := func(command string) string {
+		cmd := exec.Command("sh", "-c", command)
+		cmd.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig, "PATH="+filepath.Dir(kubectl)+":"+os.Getenv("PATH"))
+		out, err := cmd.CombinedOutput()
+		s.Expect(err).NotTo(HaveOccurred(), string(out))
+		return string(out)
+	}
+	const policies = "kubectl get validatingadmissionpolicies,validatingadmissionpolicybindings -o name"
+	s.Expect(run(policies)).To(ContainSubstring("/capt-reserved-secrets"))
+	s.run(c.delete)
+	s.Expect(run(policies)).NotTo(ContainSubstring("/capt-"))
+	s.Expect(run(c.deleteRoles)).To(And(ContainSubstring("capt-manager-role"), ContainSubstring("capt-editor"), ContainSubstring("capt-addon-manager-role")))
+	s.Expect(run("kubectl get clusterroles,clusterrolebindings,validatingwebhookconfigurations,mutatingwebhookconfigurations -o name")).NotTo(ContainSubstring("/capt-"))
 	for _, namespace := range providers {
 		var list appsv1.DeploymentList
 		s.Expect(s.client.List(s.ctx, &list, client.InNamespace(namespace))).To(Succeed())

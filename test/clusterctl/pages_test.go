@@ -46,6 +46,8 @@ func (c command) with(old, value string) command {
 type documented struct {
 	// initCore installs Cluster API alone, and init CAPT too.
 	initCore, init, upgradePlan, upgrade, move, delete command
+	// deleteRoles is the command that deletes what clusterctl leaves.
+	deleteRoles string
 }
 
 var shellBlock = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$")
@@ -73,7 +75,11 @@ func readCommands(t *testing.T) *documented {
 	install, upgrading := read("install.md"), read("upgrading.md")
 	g.Expect(install).To(HaveLen(6), "this test runs every command of install.md")
 	g.Expect(upgrading).To(Equal(install[2:4]), "this test runs every command of upgrading.md")
-	return &documented{initCore: install[0], init: install[1], upgradePlan: install[2], upgrade: install[3], move: install[4], delete: install[5]}
+	page, err := os.ReadFile(filepath.Join(root, "docs", "install.md"))
+	g.Expect(err).NotTo(HaveOccurred())
+	deleteRoles := regexp.MustCompile("(?m)^clusterctl delete .*\n(kubectl delete .*)$").FindSubmatch(page)
+	g.Expect(deleteRoles).NotTo(BeNil(), "install.md deletes the roles")
+	return &documented{deleteRoles: string(deleteRoles[1]), initCore: install[0], init: install[1], upgradePlan: install[2], upgrade: install[3], move: install[4], delete: install[5]}
 }
 
 // run runs a command of the documentation and returns its output.

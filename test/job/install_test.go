@@ -233,6 +233,6 @@ func (h *harness) uninstall() {
 		h.kubectl(nil, strings.Fields(command)[1:]...)
 	}
 	h.Expect(apierrors.IsNotFound(h.env.Client.Get(h.ctx, client.ObjectKey{Namespace: captNamespace, Name: "capt-controller-manager"}, &appsv1.Deployment{}))).To(BeTrue())
-	h.Expect(h.kubectl(nil, "get", "clusterroles,clusterrolebindings,validatingwebhookconfigurations,mutatingwebhookconfigurations", "-o", "name")).NotTo(ContainSubstring("/capt-"))
+	h.Expect(h.kubectl(nil, "get", "clusterroles,clusterrolebindings,validatingwebhookconfigurations,mutatingwebhookconfigurations,validatingadmissionpolicies,validatingadmissionpolicybindings", "-o", "name")).NotTo(ContainSubstring("/capt-"))
 	h.Expect(h.kubectl(nil, "get", "crds", "-o", "name")).To(ContainSubstring("workspacetemplateapplies"), "the objects of users are kept")
 }
