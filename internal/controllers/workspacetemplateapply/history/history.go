@@ -107,6 +107,9 @@ func (r *Recorder) RecordRun(ctx context.Context, s *Status, run *runs.Run) erro
 	if err == nil {
 		err = r.deleteRescued(ctx, s, saved)
 	}
+	if err == nil {
+		err = r.showRun(ctx, s, run)
+	}
 	if err != nil {
 		// The status is written whatever the error is. A run that is in it is not recorded again.
 		s.Apply.Status = *before
