@@ -16,8 +16,8 @@ import (
 const (
 	// Mask replaces secrets. The tool prints the same.
 	Mask = "(sensitive value)"
-	// shortestSecret is the length of the shortest value that is masked. Masking shorter
-	// values would hide ordinary words.
+	// shortestSecret is the length of the shortest value that is masked in a log. Masking
+	// shorter values would hide ordinary words.
 	shortestSecret = 6
 	// window is the length of the part of a longer secret that is recognised. So parts
 	// are masked as well: encoded values are often broken into lines.
@@ -225,19 +225,19 @@ func (r *Request) SecretSize() int {
 	return size
 }
 
-// Secrets returns the values that must not appear in a log. It omits short values.
+// Secrets returns the values that must not be shown. A redactor ignores short ones.
 func (r *Request) Secrets() []string {
 	var secrets []string
 	add := func(values ...string) {
 		for _, value := range values {
-			if len(strings.TrimSpace(value)) >= shortestSecret {
+			if !slices.Contains(noSecrets, strings.TrimSpace(value)) {
 				secrets = append(secrets, value)
 			}
 		}
 	}
 	for _, name := range r.SecretEnv {
 		add(r.Env[name])
-		add(nested(r.Env[name])...)
+		add(inValue(r.Env[name])...)
 	}
 	for _, name := range r.SecretVariables {
 		add(inValue(string(r.Variables[name]))...)
@@ -268,20 +268,50 @@ func isCredentials(name string) bool { return !IsConfig(name) }
 
 var quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 
-// inValue returns the secrets in the value of a variable: its strings, and those in a string
-// that the runner reads as a list or an object.
+// ShortSecrets returns the secrets that a redactor ignores. They are masked where they are a whole
+// value or a word of one.
+func (r *Request) ShortSecrets() []string {
+	return slices.DeleteFunc(r.Secrets(), func(secret string) bool { return len(strings.TrimSpace(secret)) >= shortestSecret })
+}
+
+// noSecrets are values that anyone can guess. To mask them would only hide what a plan does.
+var noSecrets = []string{"", "true", "false", "null"}
+
+// inValue returns the secrets in a value: the strings and numbers of a JSON value, and those in a
+// string that the runner reads as a list or an object.
 func inValue(value string) []string {
-	var secrets []string
-	for _, text := range nested(value) {
-		secrets = append(append(secrets, text), nested(text)...)
+	decoder := json.NewDecoder(strings.NewReader(value))
+	decoder.UseNumber()
+	var content any
+	if !json.Valid([]byte(value)) || decoder.Decode(&content) != nil {
+		return nested(value)
 	}
-	if secrets == nil {
-		return []string{value}
+	return leaves(content)
+}
+
+func leaves(content any) []string {
+	var secrets []string
+	switch content := content.(type) {
+	case map[string]any:
+		for _, element := range content {
+			secrets = append(secrets, leaves(element)...)
+		}
+	case []any:
+		for _, element := range content {
+			secrets = append(secrets, leaves(element)...)
+		}
+	case string:
+		secrets = append(secrets, content)
+		if text := strings.TrimSpace(content); text != "" && strings.ContainsAny(text[:1], `{[`) {
+			secrets = append(secrets, inValue(text)...)
+		}
+	case json.Number:
+		secrets = append(secrets, content.String())
 	}
 	return secrets
 }
 
-// nested returns the strings in a JSON or HCL value.
+// nested returns the strings in a value of HCL.
 func nested(text string) []string {
 	text = strings.TrimSpace(text)
 	if text == "" || !strings.ContainsAny(text[:1], `{["`) {

@@ -90,6 +90,14 @@ func TestRequest_survivesJSON(t *testing.T) {
 
 func TestRequest_Secrets(t *testing.T) {
 	g := NewWithT(t)
-	request := &Request{Env: map[string]string{"LONG": "long enough", "SHORT": "x", "PLAIN": "not a secret"}, SecretEnv: []string{"LONG", "SHORT", "ABSENT"}}
-	g.Expect(request.Secrets()).To(Equal([]string{"long enough"}))
+	request := &Request{
+		Env: map[string]string{"LONG": "long enough", "SHORT": "x", "ON": "true", "PLAIN": "not a secret"}, SecretEnv: []string{"LONG", "SHORT", "ON", "ABSENT"},
+		Variables: map[string]json.RawMessage{
+			"pin": json.RawMessage(`"4f2"`), "number": json.RawMessage(`917`), "list": json.RawMessage(`"[\"q7z\"]"`),
+			"object": json.RawMessage(`{"name":{"key":["k8w",{"on":false,"port":6543}]}}`), "plain": json.RawMessage(`"abc"`),
+		},
+		SecretVariables: []string{"pin", "number", "list", "object"},
+	}
+	g.Expect(request.Secrets()).To(ConsistOf("long enough", "x", "4f2", "917", `["q7z"]`, "q7z", "k8w", "6543"))
+	g.Expect(request.ShortSecrets()).To(ConsistOf("x", "4f2", "917", "q7z", "k8w", "6543"))
 }

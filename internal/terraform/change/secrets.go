@@ -9,14 +9,16 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/appthrust/capt/internal/terraform"
 )
 
 const (
-	// minSubstring is the length from which a secret is masked within longer texts. A
-	// shorter one is masked only where it is the whole value.
-	minSubstring = 6
+	// minSubstring is the length from which a secret is masked within longer texts, minWord
+	// that from which it is masked where nothing continues it. A shorter one is masked only
+	// where it is the whole value.
+	minSubstring, minWord = 6, 3
 	// minLine is the length from which the lines of a secret, such as a private key, are
 	// masked one by one.
 	minLine = 16
@@ -33,9 +35,15 @@ type Secrets struct {
 }
 
 // ReadSecrets reads the sensitive values of a plan from the output of "show -json":
-// those of resources, whether they change or not, of data sources, outputs and variables.
-func ReadSecrets(plan io.Reader) (*Secrets, error) {
+// those of resources, whether they change or not, of data sources, outputs and variables. It
+// adds the values that the tool does not know to be secret.
+func ReadSecrets(plan io.Reader, known ...string) (*Secrets, error) {
 	secrets := &Secrets{values: map[string]bool{}}
+	for _, value := range known {
+		if err := secrets.add(strings.TrimSpace(value)); err != nil {
+			return nil, err
+		}
+	}
 	reader := &secretReader{reader: reader{decoder: json.NewDecoder(plan)}, secrets: secrets}
 	if err := reader.plan(); err != nil {
 		return nil, fmt.Errorf("reading the sensitive values of the plan: %w", err)
@@ -55,7 +63,35 @@ func (s *Secrets) Mask(text string) string {
 	if s.values[text] {
 		return terraform.Mask
 	}
-	return s.replacer.Replace(text)
+	return s.maskWords(s.replacer.Replace(text))
+}
+
+// maskWords masks the short secrets that are whole words of a text. A part of a word is not masked:
+// it is an ordinary one, which would show what is masked in it.
+func (s *Secrets) maskWords(text string) string {
+	var out strings.Builder
+	written := 0
+	for i := 0; i+minWord <= len(text); i++ {
+		if i > 0 && isLetter(text[i-1]) && isLetter(text[i]) {
+			continue
+		}
+		for n := min(minSubstring-1, len(text)-i); n >= minWord; n-- {
+			if end := i + n; s.values[text[i:end]] && (end == len(text) || !isLetter(text[end]) || !isLetter(text[end-1])) {
+				out.WriteString(text[written:i] + terraform.Mask)
+				written, i = end, end-1
+				break
+			}
+		}
+	}
+	if written == 0 {
+		return text
+	}
+	return out.String() + text[written:]
+}
+
+// isLetter reports whether a byte is a part of a letter or a digit.
+func isLetter(b byte) bool {
+	return b >= utf8.RuneSelf || '0' <= b && b <= '9' || 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z'
 }
 
 // sorted returns the secrets, the longest first, so that a part of one does not hide

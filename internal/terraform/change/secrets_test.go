@@ -2,6 +2,7 @@ package change_test
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -56,6 +57,21 @@ func TestReadSecrets_readsTheStateBefore(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(secrets.Mask("in-an-output in-a-data-source in-a-module")).To(Equal("(sensitive value) (sensitive value) (sensitive value)"))
 	g.Expect(secrets.Mask("public-value public-too")).To(Equal("public-value public-too"))
+}
+
+// A secret of the workspace need not be one of the module, and may be short.
+func TestRead_masksShortSecretsOfTheWorkspace(t *testing.T) {
+	g := NewWithT(t)
+	plan := `{"resource_changes":[{"address":"a.b[\"q7z\"]","change":{"actions":["update"],
+"before":{"pin":"q7z","number":1,"name":"app-917","tags":{"x":"old"},"list":["1"]},
+"after":{"pin":"917","number":917,"name":"app-q7z","tags":{"q7z":"x=q7z;"},"list":["4f2","q7z8 is not q7z"]}}}],
+"output_changes":{"o":{"actions":["create"],"after":{"code":"q7z"}}}}`
+	secrets, err := change.ReadSecrets(strings.NewReader(plan), "q7z", " 917\n", "4f2", "x")
+	g.Expect(err).NotTo(HaveOccurred())
+	var out strings.Builder
+	g.Expect(change.Read(strings.NewReader(plan), secrets.Mask, func(e change.Entry) error { return json.NewEncoder(&out).Encode(e) })).To(Succeed())
+	g.Expect(strings.ReplaceAll(out.String(), "q7z8", "")).NotTo(Or(ContainSubstring("q7z"), ContainSubstring("917"), ContainSubstring("4f2")))
+	g.Expect(out.String()).To(And(ContainSubstring(`"app-(sensitive value)"`), ContainSubstring("q7z8 is not (sensitive value)")))
 }
 
 func TestReadSecrets_refusesInvalidPlans(t *testing.T) {

@@ -33,7 +33,7 @@ func (s *Session) ShowPlan(ctx context.Context, file string) (*ShownPlan, error)
 			return err
 		}
 		plan = &ShownPlan{file: shown}
-		secrets, err := change.ReadSecrets(plan.reader())
+		secrets, err := change.ReadSecrets(plan.reader(), s.short...)
 		if err != nil {
 			plan.Close()
 			return err

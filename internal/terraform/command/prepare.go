@@ -253,7 +253,7 @@ func (w *Workdir) session(request *terraform.Request, root string) (*Session, er
 		executor: executor{
 			workingDir: workingDir{Root: root, RunDir: w.runDir()},
 			tool:       w.Tool, env: w.environment(request, root, cliConfig), grace: request.Grace,
-			log: newRunLog(w.Log, request.Redactor()), onEvent: w.OnEvent,
+			log: newRunLog(w.Log, request.Redactor()), short: request.ShortSecrets(), onEvent: w.OnEvent,
 			auth: request.Module.Auth, plugins: w.pluginCache(request), sandbox: w.sandbox(),
 		},
 		backend: request.Backend, noLock: w.NoLock, providers: w.Providers,

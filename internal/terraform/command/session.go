@@ -49,10 +49,12 @@ type executor struct {
 
 	tool *binary.Tool
 	// used is the tool that commands ran, as far as they printed it.
-	used    terraform.Tool
-	env     []string
-	grace   time.Duration
-	log     *runLog
+	used  terraform.Tool
+	env   []string
+	grace time.Duration
+	log   *runLog
+	// short are the secrets that the log does not mask.
+	short   []string
 	onEvent func(events.Event)
 	// auth are the credentials for fetching modules, or nil.
 	auth *terraform.ModuleAuth

@@ -234,13 +234,16 @@ func TestSession_readsTheChangesOfAPlan(t *testing.T) {
 		module := func(name string) *terraform.Request {
 			request := inline(`
 variable "password" { sensitive = true }
+variable "pin" { type = number }
+variable "code" {}
 resource "terraform_data" "a" {
-  input            = { name = "` + name + `", password = var.password, token = "x-s3cr3t-and-long" }
+  input            = { name = "` + name + `", password = var.password, token = "x-s3cr3t-and-long", pin = var.pin, code = var.code, both = "${var.code}-${var.pin}" }
   triggers_replace = ["` + name + `"]
 }
 output "name" { value = terraform_data.a.output.name }
 `)
-			request.Variables = values(map[string]string{"password": "correct horse " + name})
+			request.Variables = values(map[string]string{"password": "correct horse " + name, "pin": "917", "code": "q7z"})
+			request.SecretVariables = []string{"pin", "code"}
 			request.Env, request.SecretEnv = map[string]string{"TOKEN": "s3cr3t-and-long"}, []string{"TOKEN"}
 			return request
 		}
@@ -266,6 +269,7 @@ output "name" { value = terraform_data.a.output.name }
 		g.Expect(string(stored)).To(ContainSubstring(`"replaces":true`))
 		g.Expect(string(stored)).NotTo(ContainSubstring("correct horse"))
 		g.Expect(string(stored)).NotTo(ContainSubstring("s3cr3t"))
+		g.Expect(string(stored)).NotTo(Or(ContainSubstring("917"), ContainSubstring("q7z")), "a module does not declare all secrets as sensitive")
 		g.Expect(log.String()).NotTo(ContainSubstring("correct horse"))
 	})
 }
