@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,10 +16,12 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/message"
+	"github.com/appthrust/capt/internal/terraform/operation"
 )
 
 // +kubebuilder:webhook:verbs=create,path=/mutate-infrastructure-cluster-x-k8s-io-v1beta1-workspaceapproval,mutating=true,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=workspaceapprovals,versions=v1beta1,name=default.workspaceapproval.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 // +kubebuilder:webhook:verbs=create,path=/mutate-infrastructure-cluster-x-k8s-io-v1beta1-workspaceoperation,mutating=true,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=workspaceoperations,versions=v1beta1,name=default.workspaceoperation.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
+// +kubebuilder:webhook:verbs=create,path=/validate-infrastructure-cluster-x-k8s-io-v1beta1-workspaceoperation,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=workspaceoperations,versions=v1beta1,name=validation.workspaceoperation.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 
 var workspaceApprovalRules = rules[*infrav1.WorkspaceApproval]{
 	kind:   &infrav1.WorkspaceApproval{},
@@ -28,8 +31,16 @@ var workspaceApprovalRules = rules[*infrav1.WorkspaceApproval]{
 
 var workspaceOperationRules = rules[*infrav1.WorkspaceOperation]{
 	kind:   &infrav1.WorkspaceOperation{},
-	object: func(*infrav1.WorkspaceOperation) field.ErrorList { return nil },
+	object: checkOperation,
 	record: recordOperation,
+}
+
+// checkOperation rejects an operation that cannot be executed.
+func checkOperation(o *infrav1.WorkspaceOperation) field.ErrorList {
+	if err := operation.Validate(o); err != nil {
+		return field.ErrorList{field.Invalid(field.NewPath("spec", strings.ToLower(string(o.Spec.Type))), field.OmitValueType{}, err.Error())}
+	}
+	return nil
 }
 
 // maxRequester is the length of a user in status.plan.request of a workspace. Longer names are

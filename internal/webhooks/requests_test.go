@@ -225,3 +225,28 @@ func TestRecordApproval_findsOwnChanges(t *testing.T) {
 		})
 	}
 }
+
+func TestCheckOperation_rejectsWhatCannotBeExecuted(t *testing.T) {
+	for want, change := range map[string]func(*infrav1.WorkspaceOperationSpec){
+		"": func(s *infrav1.WorkspaceOperationSpec) {
+			s.Run = &infrav1.RunOptions{Replace: []infrav1.AddressString{"aws_vpc.this"}}
+		},
+		"spec.run: Invalid value: replace, target, refreshOnly and import exclude each other": func(s *infrav1.WorkspaceOperationSpec) {
+			s.Run = &infrav1.RunOptions{Replace: []infrav1.AddressString{"aws_vpc.this"}, RefreshOnly: true}
+		},
+		"spec.state: Invalid value: command mv has 1 addresses, but takes 2": func(s *infrav1.WorkspaceOperationSpec) {
+			s.Type, s.State = infrav1.OperationState, &infrav1.StateOptions{Command: "mv", Args: []infrav1.AddressString{"a.b"}}
+		},
+	} {
+		t.Run(want, func(t *testing.T) {
+			g := NewWithT(t)
+			o := operationOf(infrav1.OperationRun)
+			change(&o.Spec)
+			if want == "" {
+				g.Expect(Check(o)).To(BeEmpty())
+				return
+			}
+			g.Expect(Check(o).ToAggregate()).To(MatchError(ContainSubstring(want)))
+		})
+	}
+}
