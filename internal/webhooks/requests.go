@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -82,15 +83,20 @@ func recordWorkspace(ctx context.Context, reader client.Reader, obj client.Objec
 	if err != nil {
 		return "", nil, fmt.Errorf("reading the request: %w", err)
 	}
+	missing := apierrors.NewInvalid(infrav1.GroupVersion.WithKind(req.Kind.Kind).GroupKind(), obj.GetName(), field.ErrorList{
+		invalid(field.NewPath("spec", "workspace"), name,
+			fmt.Sprintf("workspace %q does not exist in namespace %q: write the name of a WorkspaceTemplateApply", name, req.Namespace)),
+	})
+	if len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return "", nil, missing
+	}
 	apply := &infrav1.WorkspaceTemplateApply{}
 	switch err := reader.Get(ctx, client.ObjectKey{Namespace: req.Namespace, Name: name}, apply); {
 	case apierrors.IsForbidden(err), apierrors.IsNotFound(err) && *uid != "":
 		// The manager of another namespace reads no workspaces here.
 		return req.UserInfo.Username, nil, nil
 	case apierrors.IsNotFound(err):
-		kind := infrav1.GroupVersion.WithKind(req.Kind.Kind).GroupKind()
-		return "", nil, apierrors.NewInvalid(kind, obj.GetName(), field.ErrorList{invalid(field.NewPath("spec", "workspace"), name,
-			fmt.Sprintf("workspace %q does not exist in namespace %q: write the name of a WorkspaceTemplateApply", name, req.Namespace))})
+		return "", nil, missing
 	case err != nil:
 		return "", nil, apierrors.NewInternalError(fmt.Errorf("reading the workspace: %w", err))
 	}

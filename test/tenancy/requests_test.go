@@ -256,7 +256,7 @@ func TestEditor_cannotChangeStates(t *testing.T) {
 		return infrav1.WorkspaceOperationSpec{Type: infrav1.OperationState, State: &infrav1.StateOptions{Command: command}}
 	}
 	push, move := state("push"), state("mv")
-	push.State.Input, move.State.Args = "capt-input-x", []infrav1.AddressString{"a.b", "a.c"}
+	push.State.Input, move.State.Args = "input-x", []infrav1.AddressString{"a.b", "a.c"}
 	remove, show := state("rm"), state("show")
 	remove.State.Args, show.State.Args = []infrav1.AddressString{"a.b"}, []infrav1.AddressString{"a.b"}
 	for what, spec := range map[string]infrav1.WorkspaceOperationSpec{
