@@ -37,7 +37,7 @@ func (f forgetting) Forget(context.Context, terraform.Run) error { return f.forg
 // recording returns a reconciler that records runs. It calls forget for each of them.
 func recording(forget func() error) *Reconciler {
 	return &Reconciler{
-		Client:  fake.NewClientBuilder().WithScheme(testScheme()).Build(),
+		Client:  fake.NewClientBuilder().WithScheme(testScheme()).WithIndex(&corev1.Secret{}, runs.WorkspaceIndex, runs.WorkspaceOf).Build(),
 		Runners: map[infrav1.Executor]terraform.Runner{infrav1.ExecutorProcess: forgetting{forget: forget}},
 		queue:   queue.New(queue.Limits{Total: 1}, time.Now, func(queue.Key) {}),
 	}

@@ -13,6 +13,12 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 )
 
+// Limits of what is stored of a plan, and shown as one object of the API server.
+const (
+	// MaxStored is the size of the entries, in bytes, and MaxEntries their number.
+	MaxStored, MaxEntries = 900 << 10, 10_000
+)
+
 // Entry is one change of a plan, as it is stored: a JSON document per line. Exactly one
 // field is set.
 type Entry struct {

@@ -14,9 +14,6 @@ import (
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
-// maxChanges limits the size of the stored changes of a plan.
-const maxChanges = 32 << 20
-
 // storeTimeout is how long storing the changes of a plan may take.
 const storeTimeout = 30 * time.Second
 
@@ -47,7 +44,7 @@ func (d *describer) describe(ctx context.Context, run *execution, decide func(*c
 			return nil, err
 		}
 	}
-	changes, err := encodeChanges(shown, run.request.Encryption != "")
+	changes, err := encodeChanges(shown.Changes, run.request.Encryption != "")
 	if err != nil {
 		return nil, err
 	}
@@ -90,26 +87,30 @@ func (d *describer) storeChanges(ctx context.Context, run *execution) {
 	run.printf("Warning: the values of the plan are not available: %v", err)
 }
 
-// encodeChanges returns the changes of a plan as they are stored. Hidden changes have no
-// values: the plan and the state are encrypted, so their values must not be stored beside
-// them.
-func encodeChanges(plan *command.ShownPlan, hidden bool) ([]byte, error) {
+// encodeChanges returns the changes of a plan as they are stored, without those that do not fit.
+// Hidden changes have no values: the plan and the state are encrypted, so their values must not be
+// stored beside them.
+func encodeChanges(read func(emit func(change.Entry) error) error, hidden bool) ([]byte, error) {
 	var content bytes.Buffer
-	encoder := json.NewEncoder(&content)
-	encoder.SetEscapeHTML(false)
-	omitted := 0
-	err := plan.Changes(func(entry change.Entry) error {
-		if content.Len() > maxChanges {
-			omitted++
-			return nil
-		}
+	stored, omitted := 0, 0
+	err := read(func(entry change.Entry) error {
 		if hidden {
 			entry.Hide()
 		}
-		return encoder.Encode(entry)
+		line, err := json.Marshal(entry)
+		if err != nil {
+			return fmt.Errorf("encoding a change: %w", err)
+		}
+		if stored == change.MaxEntries || content.Len()+len(line) > change.MaxStored {
+			omitted++
+			return nil
+		}
+		stored++
+		content.Write(append(line, '\n'))
+		return nil
 	})
 	if err == nil && omitted > 0 {
-		err = encoder.Encode(change.Entry{Omitted: omitted})
+		err = json.NewEncoder(&content).Encode(change.Entry{Omitted: omitted})
 	}
 	return content.Bytes(), err
 }

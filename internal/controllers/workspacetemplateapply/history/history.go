@@ -108,6 +108,9 @@ func (r *Recorder) RecordRun(ctx context.Context, s *Status, run *runs.Run) erro
 		err = r.deleteRescued(ctx, s, saved)
 	}
 	if err == nil {
+		err = r.showPlan(ctx, s, run)
+	}
+	if err == nil {
 		err = r.showRun(ctx, s, run)
 	}
 	if err != nil {
