@@ -38,7 +38,7 @@ set.`,
 			return err
 		}
 		addresses := terraform.ParseAddresses(strings.Join(allowDestroy, ","))
-		if err := operate.CheckProtected(apply, plan, addresses); err != nil {
+		if err := operate.CheckProtected(plan, addresses); err != nil {
 			return err
 		}
 		if planID == "" && !yes {
@@ -60,14 +60,22 @@ set.`,
 		if !wait {
 			return nil
 		}
-		if plan.Request != nil {
-			result, err := o.waitForOneShot(ctx, c, apply, *plan.Request, planApproved, func(a *infrav1.WorkspaceTemplateApply) (bool, error) { return operate.OneShotDecided(a, plan) })
-			if err != nil {
-				return err
-			}
-			return o.printOneShot(ctx, c, apply, result, "")
+		line := "Waiting until plan " + plan.ID + " is applied"
+		if plan.Request == nil {
+			return o.waitForResult(ctx, c, apply, nil, line, planApproved, func(s *observed) bool { return decided(s.apply, plan.ID) })
 		}
-		return o.waitForResult(ctx, c, apply, planApproved, func(a *infrav1.WorkspaceTemplateApply) bool { return decided(a, plan.ID) })
+		operation, err := operate.OneShotOf(ctx, c, apply, plan)
+		if err != nil {
+			return err
+		}
+		result, err := o.waitForOneShot(ctx, c, apply, operation, line, planApproved, func(s *observed) bool {
+			// If the plan was outdated, another one waits.
+			return s.ended() || s.waits() && s.apply.Status.Plan != nil && s.apply.Status.Plan.ID != plan.ID
+		})
+		if err != nil {
+			return err
+		}
+		return o.printOneShot(ctx, c, apply, result, "")
 	})
 	cmd.Flags().StringVar(&planID, "plan", "", "ID of the plan to approve. The command fails if another plan is waiting, and does not ask for confirmation.")
 	// A string slice would parse the quotes of an address as CSV.

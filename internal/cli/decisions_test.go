@@ -18,7 +18,7 @@ import (
 	"github.com/appthrust/capt/internal/local/environment"
 )
 
-func TestWaits_endWithTheRunOfTheRequest(t *testing.T) {
+func TestWaits_endWithTheRun(t *testing.T) {
 	type status = infrav1.WorkspaceTemplateApplyStatus
 	plan := func(id string, waiting *bool) *infrav1.PlanStatus {
 		return &infrav1.PlanStatus{ID: id, Waiting: waiting}
@@ -41,27 +41,16 @@ func TestWaits_endWithTheRunOfTheRequest(t *testing.T) {
 				"failed":             {Plan: plan("plan-1", new(true)), Failure: &infrav1.FailureStatus{}},
 			},
 		},
-		"requested": {
-			func(a *infrav1.WorkspaceTemplateApply) bool { return handled(a, "new") },
+		"changed": {
+			func(a *infrav1.WorkspaceTemplateApply) bool { return (&observed{apply: a}).planned() },
 			map[string]status{
-				"not handled":   {},
-				"other request": {HandledRequest: "old"},
-				"running":       {HandledRequest: "new", Run: &infrav1.RunStatus{}},
-			},
-			map[string]status{"finished": {HandledRequest: "new"}},
-		},
-		"restored": {
-			func(a *infrav1.WorkspaceTemplateApply) bool { return restored(a, "s-0") },
-			map[string]status{
-				"other snapshot":  {HandledRestore: "s-1", AppliedInputs: "a"},
-				"no run yet":      {HandledRestore: "s-0"},
-				"running":         {HandledRestore: "s-0", AppliedInputs: "a", Run: &infrav1.RunStatus{}},
-				"nothing handled": {AppliedInputs: "a"},
+				"no run yet": {},
+				"running":    {AppliedInputs: "a", Run: &infrav1.RunStatus{}},
 			},
 			map[string]status{
-				"applied": {HandledRestore: "s-0", AppliedInputs: "a"},
-				"planned": {HandledRestore: "s-0", Plan: &infrav1.PlanStatus{}},
-				"failed":  {HandledRestore: "s-0", Failure: &infrav1.FailureStatus{}},
+				"applied": {AppliedInputs: "a"},
+				"planned": {Plan: &infrav1.PlanStatus{}},
+				"failed":  {Failure: &infrav1.FailureStatus{}},
 			},
 		},
 	} {
@@ -72,6 +61,32 @@ func TestWaits_endWithTheRunOfTheRequest(t *testing.T) {
 		for what, s := range tests.ends {
 			g.Expect(tests.done(&infrav1.WorkspaceTemplateApply{Status: s})).To(BeTrue(), "%s: %s", name, what)
 		}
+	}
+}
+
+func TestWaits_endWithTheOperation(t *testing.T) {
+	type status = infrav1.WorkspaceOperationStatus
+	shown := []infrav1.RunRecord{{ID: "net-r2"}, {ID: "net-r1"}}
+	for name, tc := range map[string]struct {
+		status              status
+		tried, ended, waits bool
+	}{
+		"created":               {},
+		"pending":               {status: status{Phase: infrav1.OperationPending}},
+		"running":               {status: status{Phase: infrav1.OperationRunning, Run: "net-r3"}},
+		"succeeded":             {status{Phase: infrav1.OperationSucceeded, Run: "net-r2"}, true, true, false},
+		"result is not shown":   {status: status{Phase: infrav1.OperationSucceeded, Run: "net-r3"}},
+		"refused":               {status{Phase: infrav1.OperationFailed}, true, true, false},
+		"plan waits":            {status{Phase: infrav1.OperationWaitingForApproval, Run: "net-r1"}, true, false, true},
+		"plan is not shown":     {status: status{Phase: infrav1.OperationWaitingForApproval, Run: "net-r3"}},
+		"failed and stays open": {status{Phase: infrav1.OperationPending, Run: "net-r2"}, true, false, false},
+	} {
+		g := NewWithT(t)
+		s := &observed{apply: &infrav1.WorkspaceTemplateApply{}, operation: &infrav1.WorkspaceOperation{Status: tc.status}}
+		s.apply.Status.History = shown
+		g.Expect(s.tried()).To(Equal(tc.tried), name)
+		g.Expect(s.ended()).To(Equal(tc.ended), name)
+		g.Expect(s.waits()).To(Equal(tc.waits), name)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/appthrust/capt/internal/cli/changes"
 	"github.com/appthrust/capt/internal/client/operate"
 	"github.com/appthrust/capt/internal/client/text"
+	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/template"
 )
@@ -52,23 +53,23 @@ changes nothing unless drift.action is Repair.
 The exit code is 1 if there is drift.`,
 		Example: `  captctl drift cluster/demo
   captctl drift cluster/demo --now`,
-	}, func(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, _ []string) (err error) {
+	}, func(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, _ []string) error {
 		if checkNow {
-			if apply, err = o.waitUntil(ctx, c, apply, func(a *infrav1.WorkspaceTemplateApply) bool { return a.Status.Run == nil }); err != nil {
-				return err
-			}
-			request, err := operate.CheckDrift(ctx, c, apply)
+			last, err := o.waitUntil(ctx, c, apply, nil, "", func(s *observed) bool { return s.apply.Status.Run == nil })
 			if err != nil {
 				return err
 			}
-			if apply, err = o.waitUntil(ctx, c, apply, func(a *infrav1.WorkspaceTemplateApply) bool {
-				return a.Status.Drift != nil && a.Status.Drift.Request == request
-			}); err != nil {
+			operation, err := operate.CheckDrift(ctx, c, last.apply)
+			if err != nil {
+				return err
+			}
+			if last, err = o.waitUntil(ctx, c, apply, operation, o.starting(), (*observed).ended); err != nil {
 				return o.stillRequested(err, checkRequested)
 			}
-			if last := apply.Status.History; len(last) > 0 && last[0].Operation == infrav1.RunOperation(terraform.OperationCheckDrift) && last[0].Outcome != "Succeeded" && last[0].Outcome != "NoChanges" {
-				return fmt.Errorf("checking drift: %s", last[0].Summary)
+			if last.operation.Status.Phase != infrav1.OperationSucceeded {
+				return fmt.Errorf("checking drift: %s", message.OneLine(last.operation.Status.Message))
 			}
+			apply = last.apply
 		}
 		policy, err := operate.Policy(ctx, c, apply)
 		if err != nil {

@@ -20,6 +20,6 @@ func HintsOf(text string) string {
 // WaitUntil waits for a workspace, and prints the progress to err.
 func WaitUntil(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, err io.Writer, done func(*infrav1.WorkspaceTemplateApply) bool) error {
 	o := &Options{Streams: Streams{Err: err}, Kube: genericclioptions.NewConfigFlags(true)}
-	_, failed := o.waitUntil(ctx, c, apply, done)
+	_, failed := o.waitUntil(ctx, c, apply, nil, "", func(s *observed) bool { return done(s.apply) })
 	return failed
 }

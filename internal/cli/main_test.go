@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -137,6 +138,39 @@ func (h *harness) setStatus(obj client.Object, edit func()) {
 func (h *harness) reload(obj client.Object) {
 	h.t.Helper()
 	h.Expect(env.Client.Get(h.ctx, client.ObjectKeyFromObject(obj), obj)).To(Succeed())
+}
+
+// operations returns what was requested, except what has ended.
+func (h *harness) operations() []infrav1.WorkspaceOperation {
+	h.t.Helper()
+	var list infrav1.WorkspaceOperationList
+	h.Expect(env.Client.List(h.ctx, &list, client.InNamespace(h.namespace))).To(Succeed())
+	return slices.DeleteFunc(list.Items, func(o infrav1.WorkspaceOperation) bool { return o.Ended() })
+}
+
+// operation returns what was requested, and expects one operation of the type.
+func (h *harness) operation(kind infrav1.OperationType) *infrav1.WorkspaceOperation {
+	h.t.Helper()
+	found := h.operations()
+	h.Expect(found).To(HaveLen(1))
+	h.Expect(found[0].Spec.Type).To(Equal(kind))
+	h.Expect(found[0].Spec.Workspace).To(Equal("net"))
+	return &found[0]
+}
+
+// approval returns the decision about a plan, and expects one.
+func (h *harness) approval() infrav1.WorkspaceApprovalSpec {
+	h.t.Helper()
+	found := h.approvals()
+	h.Expect(found).To(HaveLen(1))
+	return found[0].Spec
+}
+
+func (h *harness) approvals() []infrav1.WorkspaceApproval {
+	h.t.Helper()
+	var list infrav1.WorkspaceApprovalList
+	h.Expect(env.Client.List(h.ctx, &list, client.InNamespace(h.namespace))).To(Succeed())
+	return list.Items
 }
 
 func workspace(name string) *infrav1.WorkspaceTemplateApply {

@@ -14,10 +14,11 @@ import (
 	"github.com/appthrust/capt/internal/client/text"
 	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/operation"
 )
 
 func newRunCommand(o *Options) *cobra.Command {
-	var operation terraform.OneShot
+	var once terraform.OneShot
 	var imports []string
 	var yes, wait bool
 	var output text.Output
@@ -47,29 +48,29 @@ To import, you need the permission of an approver where approval is enforced.`,
 				if err != nil {
 					return usageError("%w", err)
 				}
-				operation.Import = append(operation.Import, imported)
+				once.Import = append(once.Import, imported)
 			}
-			if err := checkOperation(operation); err != nil {
+			if err := checkOperation(once); err != nil {
 				return err
 			}
 			c, apply, err := o.workspace(cmd, args[0])
 			if err != nil {
 				return err
 			}
-			if err := operate.CheckOneShot(apply, &operation); err != nil {
+			if err := operate.CheckOneShot(ctx, c, apply, &once); err != nil {
 				return err
 			}
-			if err := o.confirmOneShot(ctx, c, apply, &operation, yes); err != nil {
+			if err := o.confirmOneShot(ctx, c, apply, &once, yes); err != nil {
 				return err
 			}
-			if err := operate.RequestOneShot(ctx, c, apply, &operation); err != nil {
+			operation, err := operate.RunOnce(ctx, c, apply, &once)
+			if err != nil {
 				return err
 			}
 			if !wait {
-				return o.printRequest(apply, &operation, args[0], output)
+				return o.printRequest(apply, operation, args[0], output)
 			}
-			request := infrav1.RunRequest{ID: operation.ID, Arguments: operation.Arguments()}
-			result, err := o.waitForOneShot(ctx, c, apply, request, runRequested, func(a *infrav1.WorkspaceTemplateApply) (bool, error) { return operate.OneShotEnded(a, operation.ID) })
+			result, err := o.waitForOneShot(ctx, c, apply, operation, o.starting(), runRequested, func(s *observed) bool { return s.ended() || s.waits() })
 			if err != nil {
 				return err
 			}
@@ -77,12 +78,12 @@ To import, you need the permission of an approver where approval is enforced.`,
 		},
 	}, nil)
 	// String slices would parse the quotes of an address as CSV.
-	cmd.Flags().StringArrayVar(&operation.Replace, "replace", nil, "Address of a resource instance to replace. Can be repeated.")
-	cmd.Flags().StringArrayVar(&operation.Target, "target", nil, "Address of a resource or module to limit the plan to, with what it depends on. Can be repeated.")
-	cmd.Flags().BoolVar(&operation.RefreshOnly, "refresh-only", false, "Update the state to the real resources, and change none of them.")
+	cmd.Flags().StringArrayVar(&once.Replace, "replace", nil, "Address of a resource instance to replace. Can be repeated.")
+	cmd.Flags().StringArrayVar(&once.Target, "target", nil, "Address of a resource or module to limit the plan to, with what it depends on. Can be repeated.")
+	cmd.Flags().BoolVar(&once.RefreshOnly, "refresh-only", false, "Update the state to the real resources, and change none of them.")
 	cmd.Flags().StringArrayVar(&imports, "import", nil, "Existing resource to import, as ADDRESS=ID. Can be repeated.")
-	cmd.Flags().BoolVar(&operation.PlanOnly, "plan-only", false, "Show the plan and apply nothing. Can be combined with one of the others.")
-	cmd.Flags().BoolVar(&operation.Hold, "hold", false, "Let the plan wait for approval, even with approval: Auto.")
+	cmd.Flags().BoolVar(&once.PlanOnly, "plan-only", false, "Show the plan and apply nothing. Can be combined with one of the others.")
+	cmd.Flags().BoolVar(&once.Hold, "hold", false, "Let the plan wait for approval, even with approval: Auto.")
 	cmd.Flags().BoolVar(&wait, "wait", true, "Show the progress and wait for the result. The exit code is 1 if the run fails or its plan is refused.")
 	addYes(cmd, &yes)
 	addOutput(cmd, &output)
@@ -119,39 +120,23 @@ func (o *Options) confirmOneShot(ctx context.Context, c client.Reader, apply *in
 	return o.confirm(ctx, yes, fmt.Sprintf("The plan will be applied at once; use --hold or --plan-only to review it first. Run %s with %s?", apply.Name, operation.Arguments()))
 }
 
-func (o *Options) printRequest(apply *infrav1.WorkspaceTemplateApply, operation *terraform.OneShot, name string, output text.Output) error {
+func (o *Options) printRequest(apply *infrav1.WorkspaceTemplateApply, requested *infrav1.WorkspaceOperation, name string, output text.Output) error {
+	arguments := operation.OneShot(requested).Arguments()
 	if output.Structured() {
-		return output.Print(o.Out, operate.OneShotResult{Workspace: apply.Name, Request: infrav1.RunRequest{ID: operation.ID, Arguments: operation.Arguments()}})
+		return output.Print(o.Out, operate.OneShotResult{Workspace: apply.Name, Request: infrav1.RunRequest{ID: string(requested.UID), Arguments: arguments}})
 	}
-	fmt.Fprintf(o.Out, "Requested a run of %s with %s: follow it with %s\n", apply.Name, operation.Arguments(), o.followHint(apply, name))
+	fmt.Fprintf(o.Out, "Requested a run of %s with %s: follow it with %s\n", apply.Name, arguments, o.followHint(apply, name))
 	return nil
 }
 
-// waitForOneShot waits until a one-shot operation ended or its plan waits for approval. If
+// waitForOneShot waits until a run with options has ended or its plan waits for approval. If
 // the wait ends early, its error says what remains.
-func (o *Options) waitForOneShot(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, request infrav1.RunRequest, remains string, isDone func(*infrav1.WorkspaceTemplateApply) (bool, error)) (*operate.OneShotResult, error) {
-	var lost error
-	last, err := o.waitUntil(ctx, c, apply, func(a *infrav1.WorkspaceTemplateApply) bool {
-		var done bool
-		done, lost = isDone(a)
-		return done || lost != nil
-	})
+func (o *Options) waitForOneShot(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, operation *infrav1.WorkspaceOperation, line, remains string, done func(*observed) bool) (*operate.OneShotResult, error) {
+	last, err := o.waitUntil(ctx, c, apply, operation, line, done)
 	if err != nil {
 		return nil, o.stillRequested(err, remains)
 	}
-	if lost != nil {
-		return nil, lost
-	}
-	result, err := operate.ResultOf(ctx, c, last, request)
-	if err != nil {
-		return nil, err
-	}
-	if !result.Waiting {
-		if err := operate.RemoveOneShot(ctx, c, apply, request.ID); err != nil {
-			fmt.Fprintf(o.Err, "Warning: %v\n", err)
-		}
-	}
-	return result, nil
+	return operate.ResultOf(ctx, c, last.apply, last.operation)
 }
 
 // printOneShot prints what became of a one-shot operation. It returns an error if it failed
@@ -188,7 +173,7 @@ func oneShotFailure(result *operate.OneShotResult) error {
 		return nil
 	}
 	if result.Run == nil {
-		return fmt.Errorf("the request for %s ended without a run: see the event OneShotEnded of WorkspaceTemplateApply %s", result.Workspace, result.Workspace)
+		return fmt.Errorf("the request for %s ended without a run: %s", result.Workspace, message.OneLine(result.Message))
 	}
 	switch run := result.Run; terraform.Outcome(run.Outcome) {
 	case terraform.OutcomeSucceeded, terraform.OutcomeNoChanges, terraform.OutcomePlanned:
@@ -213,7 +198,7 @@ approval.`,
 		Example: `  captctl retry cluster/demo
   captctl retry network-a --wait`,
 	}, func(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, args []string) error {
-		request, err := operate.Retry(ctx, c, apply)
+		operation, err := operate.Retry(ctx, c, apply)
 		if err != nil {
 			return err
 		}
@@ -221,15 +206,10 @@ approval.`,
 		if !wait {
 			return nil
 		}
-		return o.waitForResult(ctx, c, apply, runRequested, func(a *infrav1.WorkspaceTemplateApply) bool { return handled(a, request) })
+		return o.waitForResult(ctx, c, apply, operation, o.starting(), runRequested, (*observed).ended)
 	})
 	addWait(cmd, &wait)
 	return cmd
-}
-
-// handled reports whether the run for a request is finished.
-func handled(apply *infrav1.WorkspaceTemplateApply, request string) bool {
-	return apply.Status.HandledRequest == request && apply.Status.Run == nil
 }
 
 func newCancelCommand(o *Options) *cobra.Command {
@@ -257,8 +237,8 @@ inputs change or a run is requested with captctl retry.`,
 		if !wait {
 			return nil
 		}
-		_, err = o.waitUntil(ctx, c, apply, func(a *infrav1.WorkspaceTemplateApply) bool {
-			return a.Status.Run == nil || a.Status.Run.ID != run.ID
+		_, err = o.waitUntil(ctx, c, apply, nil, "", func(s *observed) bool {
+			return s.apply.Status.Run == nil || s.apply.Status.Run.ID != run.ID
 		})
 		if err != nil {
 			return o.stillRequested(err, cancelRequested)

@@ -6,7 +6,6 @@ import (
 	. "github.com/onsi/gomega"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/terraform"
 )
 
 func TestRun_refusesWhatDoesNotFit(t *testing.T) {
@@ -29,8 +28,7 @@ func TestRun_refusesWhatDoesNotFit(t *testing.T) {
 		h.Expect(a.code).To(Equal(2), "%v: %s", args, a.err)
 		h.Expect(a.err).To(ContainSubstring(name), "%v", args)
 	}
-	h.reload(apply)
-	h.Expect(apply.Annotations).NotTo(HaveKey(infrav1.OneShotAnnotation))
+	h.Expect(h.operations()).To(BeEmpty())
 
 	h.Expect(h.run("run", "net", "--refresh-only", "--yes").err).To(HavePrefix("the inputs of net are not applied"))
 	h.setStatus(apply, func() { apply.Status.Plan = &infrav1.PlanStatus{ID: "plan-1", Waiting: new(true)} })
@@ -57,33 +55,38 @@ func TestRun_requestsOnceAndReportsTheResult(t *testing.T) {
 	h.create(apply)
 	a := h.run("run", "net", "--replace", `aws_subnet.a["x,y"]`, "--yes", "--wait=false", "-o", "json")
 	h.Expect(a.code).To(Equal(0), a.err)
-	h.reload(apply)
-	first, err := terraform.ParseOneShot(apply.Annotations[infrav1.OneShotAnnotation])
-	h.Expect(err).NotTo(HaveOccurred())
-	h.Expect(first.Replace).To(Equal([]string{`aws_subnet.a["x,y"]`}))
-	h.Expect(first.UID).To(Equal(string(apply.UID)))
-	h.Expect(a.out).To(ContainSubstring(first.ID))
-	h.Expect(h.run("run", "net", "--plan-only").err).To(ContainSubstring("net has not finished an earlier request"))
-	h.setStatus(apply, func() { apply.Status.EndOneShot(first.ID) })
+	first := h.operation(infrav1.OperationRun)
+	h.Expect(first.Spec.Run.Replace).To(Equal([]infrav1.AddressString{`aws_subnet.a["x,y"]`}))
+	h.Expect(a.out).To(ContainSubstring(string(first.UID)))
+	h.Expect(h.run("run", "net", "--plan-only").err).To(Equal(`net has not finished an earlier request (--replace aws_subnet.a["x,y"]): wait for it, approve or reject its plan, or withdraw it with kubectl delete wso ` + first.Name))
+	h.Expect(env.Client.Delete(h.ctx, first)).To(Succeed())
 
 	r := h.start("run", "net", "--target", "module.vpc", "--yes")
-	var second *terraform.OneShot
-	h.Eventually(func(g Gomega) {
-		h.reload(apply)
-		second, err = terraform.ParseOneShot(apply.Annotations[infrav1.OneShotAnnotation])
-		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(second.ID).NotTo(Equal(first.ID))
-	}).Should(Succeed())
-	request := &infrav1.RunRequest{ID: second.ID, Arguments: "--target module.vpc", RequestedBy: "alice"}
+	h.Eventually(h.operations).Should(HaveLen(1))
+	second := h.operation(infrav1.OperationRun)
+	request := &infrav1.RunRequest{ID: string(second.UID), Arguments: "--target module.vpc", RequestedBy: "alice"}
+	h.setStatus(second, func() {
+		second.Status = infrav1.WorkspaceOperationStatus{Phase: infrav1.OperationFailed, Run: "net-r7"}
+	})
 	h.setStatus(apply, func() {
-		apply.Status.EndOneShot(second.ID)
 		apply.Status.Plan = &infrav1.PlanStatus{ID: "plan-1", Run: "net-r7", PolicyAction: infrav1.PolicyDeny, Request: request}
 		apply.Status.History = []infrav1.RunRecord{{ID: "net-r7", Operation: "PlanAndApply", Outcome: "Denied", Request: request, Summary: "1 to add"}}
 	})
 	h.Eventually(r.code).Should(Receive(Equal(1)))
 	h.Expect(r.out.String()).To(ContainSubstring("Plan plan-1 of net (--target module.vpc, requested by alice)"))
 	h.Expect(r.err.String()).To(ContainSubstring("run net-r7: a policy denies the plan, so nothing was applied"))
-	h.reload(apply)
-	h.Expect(apply.Annotations).NotTo(HaveKey(infrav1.OneShotAnnotation), "it has ended")
 	h.Expect(h.run("history", "net").out).To(ContainSubstring("--target module.vpc (alice): 1 to add"))
+}
+
+func TestRun_saysWhyItWasRefused(t *testing.T) {
+	h := newHarness(t)
+	h.create(workspace("net"))
+	r := h.start("run", "net", "--plan-only", "--target", "module.vpc")
+	h.Eventually(h.operations).Should(HaveLen(1))
+	o := h.operation(infrav1.OperationRun)
+	h.setStatus(o, func() {
+		o.Status = infrav1.WorkspaceOperationStatus{Phase: infrav1.OperationFailed, Message: "The tool has no such option"}
+	})
+	h.Eventually(r.code).Should(Receive(Equal(1)))
+	h.Expect(r.err.String()).To(HaveSuffix("the request for net ended without a run: The tool has no such option"))
 }

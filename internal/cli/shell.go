@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
@@ -80,10 +79,14 @@ func (o *Options) openShell(ctx context.Context, c client.WithWatch, apply *infr
 	if _, err := selectTool(ctx, c, apply, request, flags.binary); err != nil {
 		return err
 	}
-	id, err := operate.OpenShell(ctx, c, apply, localUser(), flags.reason)
+	if err := operate.CheckNotPaused(apply); err != nil && !flags.noWait {
+		return fmt.Errorf("%s is paused, so the manager does not record the shell: resume it, or pass --no-wait to work without the record", apply.Name)
+	}
+	operation, err := operate.OpenShell(ctx, c, apply, localUser(), flags.reason)
 	if err != nil {
 		return err
 	}
+	id := operation.Spec.Shell.ID
 	defer func() {
 		if left, ok := errors.AsType[*shellError](err); ok && left.unsaved {
 			// A run would create again what is missing in the saved state.
@@ -91,12 +94,12 @@ func (o *Options) openShell(ctx context.Context, c client.WithWatch, apply *infr
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 		defer cancel()
-		if closeErr := operate.CloseShell(ctx, c, apply, id); closeErr != nil {
+		if closeErr := c.Delete(ctx, operation); client.IgnoreNotFound(closeErr) != nil {
 			err = errors.Join(err, &shellError{error: fmt.Errorf("runs wait for shell %s until you run captctl unlock %s: %w", id, apply.Name, closeErr)})
 		}
 	}()
 	if !flags.noWait {
-		if err := o.awaitShell(ctx, c, apply, id, flags.recordTimeout); err != nil {
+		if err := o.awaitShell(ctx, c, apply, operation, flags.recordTimeout); err != nil {
 			return err
 		}
 	}
@@ -133,16 +136,16 @@ var errNotRecorded = errors.New("the manager has not recorded the shell")
 
 // awaitShell waits until the manager has recorded the shell, for a limited time, and then
 // until no run is active.
-func (o *Options) awaitShell(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, id string, timeout time.Duration) error {
+func (o *Options) awaitShell(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, operation *infrav1.WorkspaceOperation, timeout time.Duration) error {
 	p := o.progress()
 	limited, cancel := context.WithTimeoutCause(ctx, timeout, errNotRecorded)
 	defer cancel()
-	err := operate.Watch(limited, c, &infrav1.WorkspaceTemplateApplyList{}, apply, p.outage, func(a *infrav1.WorkspaceTemplateApply) (bool, error) {
+	err := operate.Watch(limited, c, &infrav1.WorkspaceOperationList{}, operation, p.outage, func(current *infrav1.WorkspaceOperation) (bool, error) {
 		p.show("Waiting until the manager has recorded the shell")
-		if meta.IsStatusConditionTrue(a.Status.Conditions, infrav1.PausedCondition) {
-			return false, fmt.Errorf("%s is paused, so the manager does not record the shell: resume it, or pass --no-wait to work without the record", a.Name)
+		if current.Ended() {
+			return false, fmt.Errorf("the shell was not opened: %s", current.Status.Message)
 		}
-		return a.Status.Shell != nil && a.Status.Shell.ID == id, nil
+		return current.Status.Phase == infrav1.OperationRunning, nil
 	})
 	p.end()
 	if err != nil && errors.Is(context.Cause(limited), errNotRecorded) {
@@ -151,7 +154,7 @@ func (o *Options) awaitShell(ctx context.Context, c client.WithWatch, apply *inf
 	if err != nil {
 		return err
 	}
-	_, err = o.waitUntil(ctx, c, apply, func(a *infrav1.WorkspaceTemplateApply) bool { return a.Status.Run == nil })
+	_, err = o.waitUntil(ctx, c, apply, nil, "", func(s *observed) bool { return s.apply.Status.Run == nil })
 	return err
 }
 

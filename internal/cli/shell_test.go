@@ -37,19 +37,13 @@ func (h *harness) shellArgs(name string, args ...string) []string {
 	return append([]string{"shell", name, "--terraform-binary", commandtest.Tofu(h.t)}, args...)
 }
 
-func (h *harness) annotations(apply *infrav1.WorkspaceTemplateApply) map[string]string {
-	h.t.Helper()
-	h.reload(apply)
-	return apply.Annotations
-}
-
 func TestShell_failsWithoutAManagerThatRecordsIt(t *testing.T) {
 	h := newHarness(t)
 	apply := h.shellWorkspace("net")
 	a := h.run(h.shellArgs("net", "--record-timeout", "1s", "--", "true")...)
 	h.Expect(a.code).To(Equal(1))
 	h.Expect(a.err).To(And(ContainSubstring("the manager has not recorded the shell within 1s"), ContainSubstring("--no-wait")))
-	h.Expect(h.annotations(apply)).NotTo(HaveKey(infrav1.ShellAnnotation), "runs do not wait for it")
+	h.Expect(h.operations()).To(BeEmpty(), "runs do not wait for it")
 
 	h.setStatus(apply, func() {
 		apply.Status.Conditions = condition(infrav1.PausedCondition, metav1.ConditionTrue, "Paused", "")
@@ -57,13 +51,13 @@ func TestShell_failsWithoutAManagerThatRecordsIt(t *testing.T) {
 	a = h.run(h.shellArgs("net", "--", "true")...)
 	h.Expect(a.code).To(Equal(1))
 	h.Expect(a.err).To(ContainSubstring("net is paused, so the manager does not record the shell: resume it, or pass --no-wait"))
-	h.Expect(h.annotations(apply)).NotTo(HaveKey(infrav1.ShellAnnotation))
+	h.Expect(h.operations()).To(BeEmpty())
 
 	a = h.run(h.shellArgs("net", "--no-wait", "--", "sh", "-c", "tofu apply -auto-approve -no-color")...)
 	h.Expect(a.code).To(Equal(0), a.err)
 	h.Expect(a.err).To(MatchRegexp(`tofu is OpenTofu \S+ \(` + commandtest.Tofu(h.t) + `\)`))
 	h.Expect(a.out).To(ContainSubstring("Resources: 1 added"))
-	h.Expect(h.annotations(apply)).NotTo(HaveKey(infrav1.ShellAnnotation))
+	h.Expect(h.operations()).To(BeEmpty())
 }
 
 // In an emergency, the user decides.
@@ -91,16 +85,12 @@ func TestShell_usesTheInputsAfterTheWait(t *testing.T) {
 	h := newHarness(t)
 	apply := h.shellWorkspace("net")
 	running := h.start(h.shellArgs("net", "--", "sh", "-c", "echo var.name | tofu console")...)
-	h.Eventually(func() map[string]string { return h.annotations(apply) }).Should(HaveKey(infrav1.ShellAnnotation))
-	var shell struct{ id string }
+	h.Eventually(h.operations).Should(HaveLen(1))
 	before := apply.DeepCopy()
 	apply.Spec.Variables = map[string]infrav1.Value{"name": infrav1.StringValue("later")}
 	h.Expect(env.Client.Patch(h.ctx, apply, client.MergeFrom(before))).To(Succeed())
-	_, text, _ := strings.Cut(apply.Annotations[infrav1.ShellAnnotation], `"id":"`)
-	shell.id, _, _ = strings.Cut(text, `"`)
-	h.setStatus(apply, func() {
-		apply.Status.Shell = &infrav1.ShellStatus{ID: shell.id, OpenedAt: metav1.Now()}
-	})
+	shell := h.operation(infrav1.OperationShell)
+	h.setStatus(shell, func() { shell.Status.Phase = infrav1.OperationRunning })
 	h.Eventually(running.code).Should(Receive(Equal(0)), running.err.String())
 	h.Expect(running.out.String()).To(Equal("\"later\"\n"))
 }
@@ -183,25 +173,25 @@ func (h *harness) lockHolder() *string {
 
 func TestShell_savesTheStateWhenTheNetworkIsBack(t *testing.T) {
 	h := newHarness(t)
-	apply := h.shellWorkspace("net")
+	h.shellWorkspace("net")
 	running, p := h.cutShell()
 	p.setCut(false)
 	h.Eventually(running.code).Should(Receive(Equal(0)), running.err.String)
 	h.Expect(h.lockHolder()).To(BeNil())
-	h.Expect(h.annotations(apply)).NotTo(HaveKey(infrav1.ShellAnnotation))
+	h.Expect(h.operations()).To(BeEmpty())
 }
 
 // It is not parallel: the shells of other tests would receive the signal, too.
 func TestShell_keepsTheStateWhenTheUserGivesUp(t *testing.T) {
 	h := &harness{WithT: NewWithT(t), t: t, ctx: t.Context(), namespace: env.Namespace(t)}
-	apply := h.shellWorkspace("net")
+	h.shellWorkspace("net")
 	running, p := h.cutShell()
 	h.Expect(syscall.Kill(os.Getpid(), syscall.SIGINT)).To(Succeed())
 	h.Eventually(running.code).Should(Receive(Equal(1)))
 	p.setCut(false)
 	message := running.err.String()
 	h.Expect(message).To(And(ContainSubstring("the state could not be saved; its files are in"), ContainSubstring("captctl unlock net")))
-	h.Expect(h.annotations(apply)).To(HaveKey(infrav1.ShellAnnotation), "no run starts")
+	h.Expect(h.operation(infrav1.OperationShell).Spec.Shell.ID).To(HavePrefix("shell-"), "no run starts")
 	h.Expect(h.lockHolder()).NotTo(BeNil())
 	_, file, _ := strings.Cut(message, "captctl state push net ")
 	file, _, _ = strings.Cut(file, ",")

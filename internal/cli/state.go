@@ -86,24 +86,18 @@ let it wait for approval.`,
 		if err := o.confirmStateChange(ctx, c, apply, yes, hold, fmt.Sprintf("Restore the state of %s to %s?", apply.Name, snapshot.Name)); err != nil {
 			return err
 		}
-		if err := operate.Restore(ctx, c, apply, snapshot, hold); err != nil {
+		operation, err := operate.Restore(ctx, c, apply, snapshot, hold)
+		if err != nil {
 			return err
 		}
 		fmt.Fprintf(o.Out, "Requested to restore the state of %s to %s\n", apply.Name, snapshot.Name)
 		if !wait {
 			return nil
 		}
-		return o.waitForResult(ctx, c, apply, restoreRequested, func(a *infrav1.WorkspaceTemplateApply) bool { return restored(a, snapshot.Name) })
+		return o.waitForResult(ctx, c, apply, operation, o.starting(), restoreRequested, func(s *observed) bool { return s.tried() && s.planned() })
 	})
-	addHold(cmd, &hold)
+	cmd.Flags().BoolVar(&hold, "hold", false, "Let the plan that follows wait for approval, even with approval: Auto.")
 	addYes(cmd, &yes)
 	addWait(cmd, &wait)
 	return cmd
-}
-
-// restored reports whether a snapshot is restored and the run after it is
-// finished.
-func restored(apply *infrav1.WorkspaceTemplateApply, snapshot string) bool {
-	s := &apply.Status
-	return s.Run == nil && s.HandledRestore == snapshot && (s.AppliedInputs != "" || s.Plan != nil || s.Failure != nil)
 }

@@ -236,19 +236,13 @@ func (o *Options) writeCommand(cmd *cobra.Command, addFlags func(*cobra.Command)
 		if !wait {
 			return nil
 		}
-		return o.waitForResult(ctx, c, apply, planFollows, planned)
+		return o.waitForResult(ctx, c, apply, nil, o.starting(), planFollows, (*observed).planned)
 	})
 	addFlags(cmd)
 	addHold(cmd, &hold)
 	addYes(cmd, &yes)
 	addWait(cmd, &wait)
 	return cmd
-}
-
-// planned reports whether the run after a change of the state is finished.
-func planned(apply *infrav1.WorkspaceTemplateApply) bool {
-	s := &apply.Status
-	return s.Run == nil && (s.AppliedInputs != "" || s.Plan != nil || s.Failure != nil)
 }
 
 // readState executes a command that only reads the state, and returns its output.
@@ -283,27 +277,15 @@ func deleteTransfer(ctx context.Context, c client.Client, apply *infrav1.Workspa
 
 // execute requests a state command and waits for its result.
 func (o *Options) execute(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, command *terraform.StateCommand, input []byte, hold bool) (*terraform.Result, error) {
-	if err := operate.RequestCommand(ctx, c, apply, command, input, hold); err != nil {
+	operation, err := operate.RequestCommand(ctx, c, apply, command, input, hold)
+	if err != nil {
 		return nil, err
 	}
-	var lost error
-	_, err := o.waitUntil(ctx, c, apply, func(a *infrav1.WorkspaceTemplateApply) bool {
-		var executed bool
-		executed, lost = operate.CommandExecuted(a, command)
-		return executed || lost != nil
-	})
+	last, err := o.waitUntil(ctx, c, apply, operation, o.starting(), (*observed).ended)
 	if err != nil {
-		return nil, o.withdraw(ctx, c, apply, command, err)
+		return nil, o.withdraw(ctx, c, operation, err)
 	}
-	var result *terraform.Result
-	if err = lost; err == nil {
-		result, err = operate.CommandResult(ctx, c, apply, command.ID)
-	}
-	if lost == nil {
-		if err := operate.RemoveCommand(ctx, c, apply, command.ID); err != nil {
-			fmt.Fprintf(o.Err, "Warning: %v\n", err)
-		}
-	}
+	result, err := operate.CommandResult(ctx, c, last.operation)
 	if command.Input != "" {
 		err = errors.Join(err, deleteTransfer(ctx, c, apply, command.Input))
 	}
@@ -320,15 +302,15 @@ func (o *Options) execute(ctx context.Context, c client.WithWatch, apply *infrav
 }
 
 // withdraw handles a wait for a state command that ended early. A command that only reads is
-// withdrawn if no run executes it: nothing could use its result, and it would block others.
-func (o *Options) withdraw(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, command *terraform.StateCommand, waitErr error) error {
-	if command.PublicKey == "" || errors.Is(waitErr, operate.ErrDeleted) {
+// withdrawn if no run executes it: nothing could use its result.
+func (o *Options) withdraw(ctx context.Context, c client.Client, operation *infrav1.WorkspaceOperation, waitErr error) error {
+	if operation.Spec.State.Writes() || errors.Is(waitErr, operate.ErrDeleted) || errors.Is(waitErr, errWithdrawn) {
 		return o.stillRequested(waitErr, commandRequested)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
 	// An unreachable management cluster is the likely cause of both errors.
-	if withdrawn, err := operate.WithdrawCommand(ctx, c, apply, command.ID); err != nil || !withdrawn {
+	if withdrawn, err := operate.Withdraw(ctx, c, operation, false); err != nil || !withdrawn {
 		return o.stillRequested(waitErr, commandRequested)
 	}
 	if errors.Is(waitErr, context.Canceled) {

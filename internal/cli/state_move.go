@@ -57,7 +57,7 @@ once; use --hold to let it wait for approval.`,
 			if err := o.waitForMove(ctx, c, apply, move, from); err != nil || !wait {
 				return err
 			}
-			return o.waitForResult(ctx, c, apply, planFollows, planned)
+			return o.waitForResult(ctx, c, apply, nil, o.starting(), planFollows, (*observed).planned)
 		},
 	}, nil)
 	cmd.Flags().StringVar(&to, "to", "", "WorkspaceProviderConfig with the new backend.")
@@ -70,12 +70,12 @@ once; use --hold to let it wait for approval.`,
 }
 
 // waitForMove waits until the state is moved, and prints from where to where.
-func (o *Options) waitForMove(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, move *terraform.Move, from *infrav1.StateStatus) error {
+func (o *Options) waitForMove(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, operation *infrav1.WorkspaceOperation, from *infrav1.StateStatus) error {
 	var failed error
-	last, err := o.waitUntil(ctx, c, apply, func(a *infrav1.WorkspaceTemplateApply) bool {
+	seen, err := o.waitUntil(ctx, c, apply, operation, o.starting(), func(s *observed) bool {
 		var moved bool
-		moved, failed = operate.Moved(a, move)
-		return moved || failed != nil
+		moved, failed = operate.Moved(s.apply, s.operation)
+		return moved && s.tried() || failed != nil
 	})
 	if err != nil {
 		return o.stillRequested(err, moveRequested)
@@ -83,7 +83,8 @@ func (o *Options) waitForMove(ctx context.Context, c client.WithWatch, apply *in
 	if failed != nil {
 		return failed
 	}
-	result, err := operate.CommandResult(ctx, c, apply, move.ID)
+	last := seen.apply
+	result, err := operate.CommandResult(ctx, c, seen.operation)
 	if err != nil || from == nil || last.Status.State == nil {
 		fmt.Fprintf(o.Out, "There was nothing to move: %s uses its new config from now on\n", last.Name)
 		return nil

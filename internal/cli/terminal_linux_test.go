@@ -61,22 +61,25 @@ func TestTerminal_asksForConfirmation(t *testing.T) {
 	for typed, approved := range map[string]bool{"y\n": true, "yes\n": true, "n\n": false, "\n": false, "\x04": false} {
 		t.Run(fmt.Sprintf("%q", typed), func(t *testing.T) {
 			h := newHarness(t)
-			apply := h.planned("net")
+			h.planned("net")
 			term := newTerminal(t, 120, 40)
 			code := term.run(h, "approve", "net")
 			h.Eventually(term.screen.String).Should(ContainSubstring("Apply plan plan-0123456789abcdef to net? [y/N] "))
 			_, err := term.keyboard.WriteString(typed)
 			h.Expect(err).NotTo(HaveOccurred())
 			h.Eventually(code).Should(Receive(Equal(map[bool]int{true: 0, false: 1}[approved])))
-			h.reload(apply)
-			h.Expect(apply.Spec.ApprovedPlan != "").To(Equal(approved))
+			if approved {
+				h.Expect(h.approval().Decision).To(Equal(infrav1.DecisionApprove))
+			} else {
+				h.Expect(h.approvals()).To(BeEmpty())
+			}
 		})
 	}
 }
 
 func TestTerminal_canBeInterruptedAtAQuestion(t *testing.T) {
 	h := newHarness(t)
-	apply := h.planned("net")
+	h.planned("net")
 	term := newTerminal(t, 120, 40)
 	interrupted, stop := context.WithCancel(h.ctx)
 	h.ctx = interrupted
@@ -86,8 +89,7 @@ func TestTerminal_canBeInterruptedAtAQuestion(t *testing.T) {
 	h.Eventually(code).Should(Receive(Equal(130)))
 	h.Eventually(term.screen.String).Should(HaveSuffix("? [y/N] \r\n"))
 	h.ctx = t.Context()
-	h.reload(apply)
-	h.Expect(apply.Spec.ApprovedPlan).To(BeEmpty())
+	h.Expect(h.approvals()).To(BeEmpty())
 	// The command still reads the terminal, as it does until captctl exits.
 	_, err := term.keyboard.WriteString("\n")
 	h.Expect(err).NotTo(HaveOccurred())

@@ -28,12 +28,8 @@ still active. It also ends the wait for a shell (captctl shell) that was killed.
 		if err != nil {
 			return err
 		}
-		if text := apply.Annotations[infrav1.ShellAnnotation]; lock == nil && text != "" {
-			return o.closeShell(ctx, c, apply, text, yes)
-		}
 		if lock == nil {
-			fmt.Fprintf(o.Out, "The state of %s is not locked\n", apply.Name)
-			return nil
+			return o.closeShells(ctx, c, apply, yes)
 		}
 		question, err := unlockQuestion(lock, args[0])
 		if err != nil {
@@ -42,7 +38,7 @@ still active. It also ends the wait for a shell (captctl shell) that was killed.
 		if err := o.confirm(ctx, yes, question); err != nil {
 			return err
 		}
-		request, err := operate.Unlock(ctx, c, apply, lock)
+		operation, err := operate.Unlock(ctx, c, apply, lock)
 		if err != nil {
 			return err
 		}
@@ -50,7 +46,7 @@ still active. It also ends the wait for a shell (captctl shell) that was killed.
 		if noWait {
 			return nil
 		}
-		return o.waitForUnlock(ctx, c, apply, lock.ID, request)
+		return o.waitForUnlock(ctx, c, apply, operation)
 	})
 	addYes(cmd, &yes)
 	cmd.Flags().BoolVar(&noWait, "no-wait", false, "Do not wait for the run that takes the lock.")
@@ -58,19 +54,17 @@ still active. It also ends the wait for a shell (captctl shell) that was killed.
 }
 
 // waitForUnlock waits for the run that takes over a lock. The permission to break the lock is
-// for that run only: it is removed also if the user interrupts the wait.
-func (o *Options) waitForUnlock(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, id, request string) error {
-	err := o.waitForResult(ctx, c, apply, runRequested, func(a *infrav1.WorkspaceTemplateApply) bool { return handled(a, request) })
-	if errors.Is(err, operate.ErrDeleted) {
-		return err
-	}
+// for that run only: it is withdrawn also if the user interrupts the wait.
+func (o *Options) waitForUnlock(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, operation *infrav1.WorkspaceOperation) error {
+	err := o.waitForResult(ctx, c, apply, operation, o.starting(), runRequested, (*observed).tried)
 	cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
-	if revokeErr := operate.RevokeUnlock(cleanup, c, apply); client.IgnoreNotFound(revokeErr) != nil {
+	id := operation.Spec.Unlock.Lock
+	if _, withdrawErr := operate.Withdraw(cleanup, c, operation, true); withdrawErr != nil {
 		if err == nil || errors.Is(err, context.Canceled) {
-			err = revokeErr
+			err = withdrawErr
 		}
-		return &requestedError{err, fmt.Sprintf("the next run may still break lock %s: withdraw that with kubectl annotate wsta %s %s-", id, apply.Name, infrav1.ForceUnlockAnnotation)}
+		return &requestedError{err, fmt.Sprintf("the next run may still break lock %s: withdraw that with kubectl delete wso %s", id, operation.Name)}
 	}
 	if errors.Is(err, context.Canceled) {
 		fmt.Fprintf(o.Err, "Lock %s is not broken any more, unless the run has started\n", id)
@@ -94,16 +88,21 @@ func unlockQuestion(lock *operate.Lock, name string) (string, error) {
 	return question + ". It is not known whether the holder is still running; two writers at the same time corrupt the state. Break the lock?", nil
 }
 
-// closeShell ends the wait for a shell that does not hold the lock.
-func (o *Options) closeShell(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, text string, yes bool) error {
-	id, where := "", "an unknown machine"
-	if shell, err := terraform.ParseShell(text); err == nil {
-		id, where = shell.ID, shell.Host
-	}
-	if err := o.confirm(ctx, yes, fmt.Sprintf("Let runs of %s start although shell %s on %s was not closed", apply.Name, id, where)); err != nil {
+// closeShells ends the wait for shells that do not hold the lock.
+func (o *Options) closeShells(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, yes bool) error {
+	shells, err := operate.OpenShells(ctx, c, apply)
+	if err != nil {
 		return err
 	}
-	if err := operate.CloseShell(ctx, c, apply, id); err != nil {
+	if len(shells) == 0 {
+		fmt.Fprintf(o.Out, "The state of %s is not locked\n", apply.Name)
+		return nil
+	}
+	shell := shells[0].Spec.Shell
+	if err := o.confirm(ctx, yes, fmt.Sprintf("Let runs of %s start although shell %s on %s was not closed", apply.Name, shell.ID, cmp.Or(shell.Host, "an unknown machine"))); err != nil {
+		return err
+	}
+	if err := operate.CloseShells(ctx, c, apply); err != nil {
 		return err
 	}
 	fmt.Fprintf(o.Out, "The state of %s is not locked. Runs do not wait for a shell any more\n", apply.Name)

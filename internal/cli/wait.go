@@ -5,8 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -28,86 +31,175 @@ const (
 	planFollows      = "the state is changed, and a plan follows"
 )
 
-// waitForResult waits until a workspace is done and prints the result. It returns
-// an error if the workspace is then neither applied nor waiting for approval. The request
-// is what may still happen if the wait ends early.
-func (o *Options) waitForResult(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, request string, done func(*infrav1.WorkspaceTemplateApply) bool) error {
-	last, err := o.waitUntil(ctx, c, apply, done)
-	if errors.Is(err, operate.ErrDeleted) && last != nil && !last.DeletionTimestamp.IsZero() {
-		fmt.Fprintf(o.Out, "%s is deleted\n", last.Name)
+// starting is the line of a wait for a run.
+func (o *Options) starting() string {
+	return "Waiting until the manager starts the run; if it does not, " + o.hints("see captctl doctor")
+}
+
+// waitForResult waits until a workspace is done and prints the result. The request is what may
+// still happen if the wait ends early. The operation may be nil.
+func (o *Options) waitForResult(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, operation *infrav1.WorkspaceOperation, line, request string, done func(*observed) bool) error {
+	last, err := o.waitUntil(ctx, c, apply, operation, line, done)
+	if a := last.apply; errors.Is(err, operate.ErrDeleted) && a != nil && !a.DeletionTimestamp.IsZero() {
+		fmt.Fprintf(o.Out, "%s is deleted\n", a.Name)
 		return nil
 	}
 	if err != nil {
 		return o.stillRequested(err, request)
 	}
-	applied := operate.Progress(last)
+	return last.print(o)
+}
+
+// observed is the latest state of a workspace, and of the operation that is waited for, which may
+// be nil.
+type observed struct {
+	apply     *infrav1.WorkspaceTemplateApply
+	operation *infrav1.WorkspaceOperation
+}
+
+// tried reports whether the operation has ended without a run, or the workspace shows the result
+// of its latest run.
+func (s *observed) tried() bool {
+	run := s.operation.Status.Run
+	if run == "" {
+		return s.operation.Ended()
+	}
+	return slices.ContainsFunc(s.apply.Status.History, func(past infrav1.RunRecord) bool { return past.ID == run })
+}
+
+// ended reports whether the operation has ended, and the workspace shows the result.
+func (s *observed) ended() bool { return s.operation.Ended() && s.tried() }
+
+// waits reports whether the plan of the operation waits for approval.
+func (s *observed) waits() bool {
+	return s.operation.Status.Phase == infrav1.OperationWaitingForApproval && s.tried()
+}
+
+// planned reports whether the run after a change of the state is finished.
+func (s *observed) planned() bool {
+	status := &s.apply.Status
+	return status.Run == nil && (status.AppliedInputs != "" || status.Plan != nil || status.Failure != nil)
+}
+
+// refused returns why no run executed the operation, or nil.
+func (s *observed) refused() error {
+	if o := s.operation; o != nil && o.Ended() && o.Status.Run == "" && o.Status.Phase != infrav1.OperationSucceeded {
+		return fmt.Errorf("operation %s of %s: %s: %s", o.Name, s.apply.Name, o.Status.Phase, message.OneLine(o.Status.Message))
+	}
+	return nil
+}
+
+// print prints what became of a workspace. It returns an error if it is neither applied nor
+// waiting for approval.
+func (s *observed) print(o *Options) error {
+	if err := s.refused(); err != nil {
+		return err
+	}
+	applied := operate.Progress(s.apply)
 	switch {
 	case applied == nil:
 		return nil
-	case applied.Status == metav1.ConditionTrue && !last.DeletionTimestamp.IsZero():
-		fmt.Fprintf(o.Out, "%s is destroyed\n", last.Name)
+	case applied.Status == metav1.ConditionTrue && !s.apply.DeletionTimestamp.IsZero():
+		fmt.Fprintf(o.Out, "%s is destroyed\n", s.apply.Name)
 		return nil
 	case applied.Status == metav1.ConditionTrue:
-		fmt.Fprintf(o.Out, "%s is applied: %s\n", last.Name, message.OneLine(applied.Message))
+		fmt.Fprintf(o.Out, "%s is applied: %s\n", s.apply.Name, message.OneLine(applied.Message))
 		return nil
 	case applied.Reason == infrav1.WaitingForApprovalReason:
-		fmt.Fprintf(o.Out, "%s is waiting for approval: review the plan with %s\n", last.Name, o.hints("captctl plan "+last.Name))
+		fmt.Fprintf(o.Out, "%s is waiting for approval: review the plan with %s\n", s.apply.Name, o.hints("captctl plan "+s.apply.Name))
 		return nil
 	default:
-		return fmt.Errorf("%s: %s: %s", last.Name, applied.Reason, applied.Message)
+		return fmt.Errorf("%s: %s: %s", s.apply.Name, applied.Reason, applied.Message)
 	}
 }
 
-// waitUntil shows the progress of a workspace until it is done, and returns its
-// last state. It fails if the workspace cannot start a run before a user changes something.
-func (o *Options) waitUntil(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, done func(*infrav1.WorkspaceTemplateApply) bool) (*infrav1.WorkspaceTemplateApply, error) {
+// errWithdrawn reports that another user has deleted the operation that is waited for.
+var errWithdrawn = errors.New("the operation was deleted")
+
+// waitUntil shows the progress of a workspace until it or the operation is done, and returns what
+// it observed last. It fails if the workspace cannot start a run before a user changes something.
+// The line is shown while nothing else is known.
+func (o *Options) waitUntil(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, operation *infrav1.WorkspaceOperation, line string, done func(*observed) bool) (*observed, error) {
 	p := o.progress()
 	defer p.end()
-	ctx, cancel := context.WithCancelCause(ctx)
+	watched, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	blocked := &blockedTimer{cancel: cancel}
 	defer blocked.observe(nil, "")
-	line := "Waiting until the manager starts the run; if it does not, " + o.hints("see captctl doctor")
-	report := func(since time.Time, err error) {
-		// What is known may not be true any more. The next observation starts the timer again.
-		blocked.observe(nil, "")
-		p.outage(since, err)
+	var mu sync.Mutex
+	isDone, last := false, &observed{operation: operation}
+	// change is called when the workspace or the operation has changed.
+	change := func(set func()) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		set()
+		switch {
+		case last.apply == nil:
+		case done(last):
+			isDone = true
+			cancel(nil)
+		default:
+			line = cmp.Or(last.line(), line)
+			p.show(line)
+		}
+		return isDone
 	}
-	var last *infrav1.WorkspaceTemplateApply
-	err := operate.Watch(ctx, c, &infrav1.WorkspaceTemplateApplyList{}, apply, report, func(a *infrav1.WorkspaceTemplateApply) (bool, error) {
-		last = a
-		if err := operate.CheckNotPaused(a); err != nil {
-			return false, err
+	watches, watched := errgroup.WithContext(watched)
+	watches.Go(func() error {
+		report := func(since time.Time, err error) {
+			// What is known may not be true any more. The next observation starts the timer again.
+			blocked.observe(nil, "")
+			p.outage(since, err)
 		}
-		blocker := operate.Blocker(a)
-		blocked.observe(blocker, a.Name)
-		line = cmp.Or(waitLine(a, blocker), line)
-		if done(a) {
-			return true, nil
-		}
-		p.show(line)
-		return false, nil
+		return operate.Watch(watched, c, &infrav1.WorkspaceTemplateApplyList{}, apply, report, func(a *infrav1.WorkspaceTemplateApply) (bool, error) {
+			if err := operate.CheckNotPaused(a); err != nil {
+				return false, err
+			}
+			blocked.observe(operate.Blocker(a), a.Name)
+			return change(func() { last.apply = a }), nil
+		})
 	})
-	if reason, ok := errors.AsType[*blockedError](context.Cause(ctx)); ok && err != nil {
+	if operation != nil {
+		watches.Go(func() error {
+			err := operate.Watch(watched, c, &infrav1.WorkspaceOperationList{}, operation, nil, func(current *infrav1.WorkspaceOperation) (bool, error) {
+				return change(func() { last.operation = current }), nil
+			})
+			// It is deleted with its workspace.
+			if errors.Is(err, operate.ErrDeleted) && c.Get(watched, client.ObjectKeyFromObject(apply), apply.DeepCopy()) == nil {
+				err = errWithdrawn
+			}
+			return err
+		})
+	}
+	err := watches.Wait()
+	if reason, ok := errors.AsType[*blockedError](context.Cause(watched)); ok {
 		err = reason
+	}
+	if isDone {
+		err = nil
 	}
 	return last, err
 }
 
-// waitLine describes what a workspace does or waits for, or is empty if that is not known.
-// The blocker is its operate.Blocker.
-func waitLine(apply *infrav1.WorkspaceTemplateApply, blocker *metav1.Condition) string {
+// line describes what the workspace does, or what it or the operation waits for, or is empty if
+// that is not known.
+func (s *observed) line() string {
+	apply := s.apply
 	if run := apply.Status.Run; run != nil {
 		return describe.Line(describe.RunNode(run), time.Time{})
 	}
-	if blocker != nil {
+	if blocker := operate.Blocker(apply); blocker != nil {
 		return blocker.Reason + ": " + message.OneLine(blocker.Message)
 	}
-	if shell := apply.Status.Shell; shell.Open() && apply.Annotations[infrav1.ShellAnnotation] != "" {
+	if shell := apply.Status.Shell; shell.Open() {
 		return infrav1.ShellOpenReason + ": a run waits until shell " + shellOwner(shell) + " is closed"
 	}
-	if c := operate.Progress(apply); c != nil && c.Status != metav1.ConditionTrue {
-		return progressLine(apply, c)
+	if s.operation != nil && s.operation.Status.Message != "" {
+		return message.OneLine(s.operation.Status.Message)
+	}
+	// The plan of an earlier run waits for approval until the request replaces or approves it.
+	if c := operate.Progress(apply); c != nil && c.Status != metav1.ConditionTrue && c.Reason != infrav1.WaitingForApprovalReason {
+		return c.Reason + ": " + message.OneLine(c.Message)
 	}
 	return ""
 }
@@ -122,18 +214,6 @@ func shellOwner(shell *infrav1.ShellStatus) string {
 		text += " on " + shell.Host
 	}
 	return message.OneLine(text)
-}
-
-// progressLine describes what a workspace waits for.
-func progressLine(apply *infrav1.WorkspaceTemplateApply, c *metav1.Condition) string {
-	if c.Reason != infrav1.WaitingForApprovalReason {
-		return c.Reason + ": " + message.OneLine(c.Message)
-	}
-	if plan := apply.Status.Plan; plan != nil && plan.ID == apply.Spec.ApprovedPlan {
-		return "Waiting until plan " + plan.ID + " is applied"
-	}
-	// The message says how to approve the plan, although the request may replace it.
-	return c.Reason
 }
 
 // requestedError is the error of a wait whose request stays. No explanation of the cause may
@@ -151,7 +231,7 @@ func (e *requestedError) Unwrap() error { return e.error }
 // other text.
 func (o *Options) stillRequested(err error, request string) error {
 	switch {
-	case errors.Is(err, operate.ErrDeleted):
+	case errors.Is(err, operate.ErrDeleted), errors.Is(err, errWithdrawn):
 		return err
 	case errors.Is(err, context.Canceled):
 		fmt.Fprintf(o.Err, "Interrupted: %s\n", request)

@@ -64,15 +64,19 @@ func TestWait_withdrawsACommandThatReads(t *testing.T) {
 	for _, run := range []*infrav1.RunStatus{nil, {ID: "net-r2", Operation: "PlanAndApply", StartedAt: metav1.Now()}} {
 		h.setStatus(apply, func() { apply.Status.Run = run })
 		running := h.start("state", "list", "net")
-		h.Eventually(func() map[string]string { return h.annotations(apply) }).Should(HaveKey(infrav1.StateCommandAnnotation))
+		h.Eventually(h.operations).Should(HaveLen(1))
 		h.Eventually(running.err.String).ShouldNot(BeEmpty())
 		running.stop()
 		h.Eventually(running.code).Should(Receive(Equal(130)))
 		h.Expect(running.err.String()).To(HaveSuffix("\nInterrupted: the command is withdrawn\n"))
-		h.Expect(h.annotations(apply)).NotTo(HaveKey(infrav1.StateCommandAnnotation))
+		h.Expect(h.operations()).To(BeEmpty())
 	}
 	running := h.start("state", "list", "net")
-	h.Eventually(func() map[string]string { return h.annotations(apply) }).Should(HaveKey(infrav1.StateCommandAnnotation))
+	h.Eventually(h.operations).Should(HaveLen(1))
+	command := h.operation(infrav1.OperationState)
+	h.setStatus(command, func() {
+		command.Status = infrav1.WorkspaceOperationStatus{Phase: infrav1.OperationRunning, Run: "net-r3"}
+	})
 	h.setStatus(apply, func() {
 		apply.Status.Run = &infrav1.RunStatus{ID: "net-r3", Operation: "StateCommand", StartedAt: metav1.Now()}
 	})
@@ -80,8 +84,29 @@ func TestWait_withdrawsACommandThatReads(t *testing.T) {
 	running.stop()
 	h.Eventually(running.code).Should(Receive(Equal(130)))
 	h.Expect(running.err.String()).To(HaveSuffix("\nInterrupted: the command was requested and may still be executed\n"))
-	a := h.run("state", "list", "net")
-	h.Expect(a.err).To(Equal("net has not executed an earlier command yet (state list): wait for it, or remove it with kubectl annotate wsta net capt.appthrust.io/state-command-"))
+}
+
+func TestWait_endsIfTheRequestIsWithdrawn(t *testing.T) {
+	h := newHarness(t)
+	h.applied("net")
+	running := h.start("retry", "net", "--wait")
+	h.Eventually(running.err.String).Should(HavePrefix(waitingForTheManager))
+	h.Expect(env.Client.Delete(h.ctx, h.operation(infrav1.OperationRun))).To(Succeed())
+	h.Eventually(running.code).Should(Receive(Equal(1)))
+	h.Expect(running.err.String()).To(HaveSuffix("the operation was deleted"))
+}
+
+func TestWait_saysWhyTheRequestWasRefused(t *testing.T) {
+	h := newHarness(t)
+	h.applied("net")
+	running := h.start("retry", "net", "--wait")
+	h.Eventually(h.operations).Should(HaveLen(1))
+	retry := h.operation(infrav1.OperationRun)
+	h.setStatus(retry, func() {
+		retry.Status = infrav1.WorkspaceOperationStatus{Phase: infrav1.OperationFailed, Message: "Ask the lender"}
+	})
+	h.Eventually(running.code).Should(Receive(Equal(1)))
+	h.Expect(running.err.String()).To(HaveSuffix("operation " + retry.Name + " of net: Failed: Ask the lender"))
 }
 
 // applied creates a workspace whose inputs are applied. No manager runs.
@@ -99,8 +124,6 @@ func (h *harness) applied(name string) *infrav1.WorkspaceTemplateApply {
 func TestWait_namesAnOpenShell(t *testing.T) {
 	h := newHarness(t)
 	apply := h.applied("net")
-	apply.Annotations = map[string]string{infrav1.ShellAnnotation: `{"id":"shell-1"}`}
-	h.Expect(env.Client.Update(h.ctx, apply)).To(Succeed())
 	h.setStatus(apply, func() {
 		apply.Status.Shell = &infrav1.ShellStatus{ID: "shell-1", By: "ada", Host: "ada@laptop", OpenedAt: metav1.Now()}
 	})
@@ -123,7 +146,13 @@ func TestWait_survivesARestartOfTheAPIServer(t *testing.T) {
 	p.setCut(true)
 	h.Eventually(running.err.String).Should(MatchRegexp(`\nManagement cluster has been unreachable since \d\d:\d\d:\d\d, retrying: \S`))
 	// What happens meanwhile is not lost.
-	h.setStatus(apply, func() { apply.Status.HandledRequest = apply.Annotations[infrav1.RunRequestedAnnotation] })
+	retry := h.operation(infrav1.OperationRun)
+	h.setStatus(retry, func() {
+		retry.Status = infrav1.WorkspaceOperationStatus{Phase: infrav1.OperationSucceeded, Run: "net-r2"}
+	})
+	h.setStatus(apply, func() {
+		apply.Status.History = []infrav1.RunRecord{{ID: "net-r2", Operation: "PlanAndApply", Outcome: "NoChanges"}}
+	})
 	p.setCut(false)
 	h.Eventually(running.code).Should(Receive(Equal(0)), running.err.String)
 	h.Expect(running.out.String()).To(ContainSubstring("net is applied: 1 resource"))
@@ -160,14 +189,15 @@ func TestWait_endsTheLineOfAnOutage(t *testing.T) {
 // The permission to break a lock is for the run of this command only.
 func TestUnlock_canBeInterrupted(t *testing.T) {
 	h := newHarness(t)
-	apply := h.applied("net")
+	h.applied("net")
 	h.lock("net", "net-r1")
 	running := h.start("unlock", "net", "--yes")
-	h.Eventually(func() map[string]string { return h.annotations(apply) }).Should(HaveKeyWithValue(infrav1.ForceUnlockAnnotation, "net-r1"))
+	h.Eventually(h.operations).Should(HaveLen(1))
+	h.Expect(h.operation(infrav1.OperationUnlock).Spec.Unlock.Lock).To(Equal("net-r1"))
 	h.Eventually(running.err.String).ShouldNot(BeEmpty())
 	running.stop()
 	h.Eventually(running.code).Should(Receive(Equal(130)))
-	h.Expect(h.annotations(apply)).NotTo(HaveKey(infrav1.ForceUnlockAnnotation))
+	h.Expect(h.operations()).To(BeEmpty())
 	h.Expect(running.err.String()).To(HaveSuffix("\nInterrupted: the run was requested and may still be executed\nLock net-r1 is not broken any more, unless the run has started\n"))
 }
 
@@ -179,7 +209,7 @@ func TestWait_doesNotAdviseToApprove(t *testing.T) {
 		apply.Status.Conditions = condition(infrav1.AppliedCondition, metav1.ConditionFalse, infrav1.WaitingForApprovalReason, "Plan plan-0123456789abcdef waits for approval: set spec.approvedPlan to plan-0123456789abcdef")
 	})
 	list := h.start("state", "list", "net")
-	h.Eventually(list.err.String).Should(HavePrefix("WaitingForApproval\n"))
+	h.Eventually(list.err.String).Should(HavePrefix(waitingForTheManager + "\n"))
 	list.stop()
 	h.Eventually(list.code).Should(Receive(Equal(130)))
 
@@ -203,9 +233,14 @@ func TestDrift_waitsForTheRunThatIsInProgress(t *testing.T) {
 		apply.Status.Run = nil
 		apply.Status.Conditions = condition(infrav1.AppliedCondition, metav1.ConditionTrue, infrav1.AppliedReason, "")
 	})
-	h.Eventually(func() map[string]string { return h.annotations(apply) }).Should(HaveKey(infrav1.CheckDriftAnnotation))
+	h.Eventually(h.operations).Should(HaveLen(1))
+	check := h.operation(infrav1.OperationCheckDrift)
+	h.setStatus(check, func() {
+		check.Status = infrav1.WorkspaceOperationStatus{Phase: infrav1.OperationSucceeded, Run: "net-r3"}
+	})
 	h.setStatus(apply, func() {
-		apply.Status.Drift = &infrav1.DriftStatus{Request: apply.Annotations[infrav1.CheckDriftAnnotation], CheckedAt: metav1.Now()}
+		apply.Status.Drift = &infrav1.DriftStatus{CheckedAt: metav1.Now()}
+		apply.Status.History = []infrav1.RunRecord{{ID: "net-r3", Operation: "CheckDrift", Outcome: "NoChanges"}}
 	})
 	h.Eventually(running.code).Should(Receive(Equal(0)), running.err.String)
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -51,7 +52,7 @@ func TestPlan_byNameAndByCluster(t *testing.T) {
 
 func TestApprove_approvesExactlyTheWaitingPlan(t *testing.T) {
 	h := newHarness(t)
-	apply := h.planned("net")
+	h.planned("net")
 
 	a := h.run("approve", "net")
 	h.Expect(a.code).To(Equal(2))
@@ -61,19 +62,27 @@ func TestApprove_approvesExactlyTheWaitingPlan(t *testing.T) {
 	a = h.run("approve", "net", "--plan", "plan-ffffffffffffffff")
 	h.Expect(a.code).To(Equal(1))
 	h.Expect(a.err).To(Equal("plan plan-ffffffffffffffff is not waiting for approval; plan-0123456789abcdef is: review it with captctl plan net"))
-	h.reload(apply)
-	h.Expect(apply.Spec.ApprovedPlan).To(BeEmpty())
 
-	a = h.run("approve", "net", "--yes")
+	a = h.run("approve", "net", "--yes", "--comment", strings.Repeat("x", 1025))
+	h.Expect(a.err).To(ContainSubstring("spec.comment: Too long"))
+
+	a = h.run("approve", "net", "--yes", "--comment", "Agreed")
 	h.Expect(a.code).To(Equal(0), a.err)
-	h.reload(apply)
-	h.Expect(apply.Spec.ApprovedPlan).To(Equal("plan-0123456789abcdef"))
+	h.Expect(h.approval()).To(Equal(infrav1.WorkspaceApprovalSpec{Workspace: "net", Plan: "plan-0123456789abcdef", Decision: infrav1.DecisionApprove, Comment: "Agreed"}))
+}
+
+func TestReject_isADecision(t *testing.T) {
+	h := newHarness(t)
+	h.planned("net")
+	a := h.run("reject", "net")
+	h.Expect(a.code).To(Equal(0), a.err)
+	h.Expect(h.approval().Decision).To(Equal(infrav1.DecisionReject))
 }
 
 func TestApprove_refusesProtectedResources(t *testing.T) {
 	h := newHarness(t)
 	const addresses = `aws_vpc.this["a,b"],aws_eks_cluster.this`
-	apply := h.planned("net", `aws_vpc.this["a,b"]`, "aws_eks_cluster.this")
+	h.planned("net", `aws_vpc.this["a,b"]`, "aws_eks_cluster.this")
 
 	a := h.run("approve", "net", "--yes")
 	h.Expect(a.code).To(Equal(1))
@@ -81,8 +90,7 @@ func TestApprove_refusesProtectedResources(t *testing.T) {
 
 	a = h.run("approve", "net", "--yes", "--allow-destroy", addresses)
 	h.Expect(a.code).To(Equal(0), a.err)
-	h.reload(apply)
-	h.Expect(apply.Annotations).To(HaveKeyWithValue(infrav1.AllowDestroyAnnotation, addresses))
+	h.Expect(h.approval().AllowDestroy).To(ConsistOf(`aws_vpc.this["a,b"]`, "aws_eks_cluster.this"))
 }
 
 func TestCommands_withoutPlanOrRun(t *testing.T) {
@@ -110,11 +118,12 @@ func TestWait_failsWhilePaused(t *testing.T) {
 	h.Expect(a.code).To(Equal(1))
 	const paused = "net is paused: nothing happens until you remove its annotation cluster.x-k8s.io/paused, or resume its Cluster"
 	h.Expect(a.err).To(Equal(paused + "; the run was requested and may still be executed"))
+	h.Expect(env.Client.Delete(h.ctx, h.operation(infrav1.OperationRun))).To(Succeed())
 	h.Expect(h.run("state", "list", "net").err).To(Equal(paused))
 	file := filepath.Join(h.t.TempDir(), "state")
 	h.Expect(os.WriteFile(file, []byte("{}"), 0o600)).To(Succeed())
 	h.Expect(h.run("state", "push", "net", file, "--yes").err).To(Equal(paused + ". To push a state before anything is applied, use approval: Manual instead of a pause"))
-	h.Expect(h.annotations(apply)).NotTo(HaveKey(infrav1.StateCommandAnnotation), "nothing is requested")
+	h.Expect(h.operations()).To(BeEmpty(), "nothing is requested")
 }
 
 func TestCancel_asksForConfirmation(t *testing.T) {
@@ -125,8 +134,7 @@ func TestCancel_asksForConfirmation(t *testing.T) {
 	h.Expect(h.run("cancel", "net").code).To(Equal(2))
 	h.Expect(h.run("cancel", "net", "--run", "net-r9", "-y").err).To(Equal("run net-r9 is not running; net-r1 is"))
 	h.Expect(h.run("cancel", "net", "-y").code).To(Equal(0))
-	h.reload(apply)
-	h.Expect(apply.Annotations).To(HaveKeyWithValue(infrav1.CancelRunAnnotation, "net-r1"))
+	h.Expect(h.operation(infrav1.OperationCancel).Spec.Cancel.Run).To(Equal("net-r1"))
 }
 
 // lock locks the state of a workspace.
@@ -156,8 +164,7 @@ func TestUnlock_refusesWhileTheHolderIsActive(t *testing.T) {
 	a = h.run("unlock", "net", "--yes")
 	h.Expect(a.code).To(Equal(1))
 	h.Expect(a.err).To(Equal("run net-r1 holds the lock and is active (the run has not started): cancel it with captctl cancel net"))
-	h.reload(apply)
-	h.Expect(apply.Annotations).NotTo(HaveKey(infrav1.ForceUnlockAnnotation), "not even with --yes")
+	h.Expect(h.operations()).To(BeEmpty(), "not even with --yes")
 
 	// The run has ended.
 	h.Expect(record.SetResult(secret, &terraform.Result{RunID: "net-r1", Outcome: "Lost"})).To(Succeed())
@@ -165,7 +172,5 @@ func TestUnlock_refusesWhileTheHolderIsActive(t *testing.T) {
 	h.Expect(h.run("unlock", "net").code).To(Equal(2), "it needs confirmation")
 	a = h.run("unlock", "net", "--yes", "--no-wait")
 	h.Expect(a.code).To(Equal(0), a.err)
-	h.reload(apply)
-	h.Expect(apply.Annotations).To(HaveKeyWithValue(infrav1.ForceUnlockAnnotation, "net-r1"))
-	h.Expect(apply.Annotations).To(HaveKey(infrav1.RunRequestedAnnotation))
+	h.Expect(h.operation(infrav1.OperationUnlock).Spec.Unlock.Lock).To(Equal("net-r1"))
 }

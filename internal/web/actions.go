@@ -17,8 +17,6 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 )
 
-const workspaceResource = "workspacetemplateapplies"
-
 // failWith answers a request with an error of the management cluster or of operate.
 // missing and role are what the user lacks if the request was forbidden.
 func failWith(w http.ResponseWriter, err error, missing, role string) {
@@ -65,23 +63,28 @@ type action struct {
 	missing, role string
 }
 
-const patchWorkspaces = "patch " + workspaceResource
+// The permissions for actions on workspaces.
+const (
+	createApprovals  = "create workspaceapprovals"
+	createOperations = "create workspaceoperations"
+	changeStates     = createOperations + "/state"
+)
 
 // actions are the actions on workspaces.
 var actions = map[string]action{
-	"approve": {approve, "update " + workspaceResource + "/approval", approverRole},
-	"reject":  {reject, "update " + workspaceResource + "/approval", approverRole},
+	"approve": {approve, createApprovals, approverRole},
+	"reject":  {reject, createApprovals, approverRole},
 	"retry": {func(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, _ request) error {
 		_, err := operate.Retry(ctx, c, apply)
 		return err
-	}, patchWorkspaces, editorRole},
-	"cancel": {cancelRun, patchWorkspaces, editorRole},
+	}, createOperations, editorRole},
+	"cancel": {cancelRun, createOperations, editorRole},
 	"drift": {func(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, _ request) error {
 		_, err := operate.CheckDrift(ctx, c, apply)
 		return err
-	}, patchWorkspaces, editorRole},
-	"restore": {restore, "update " + workspaceResource + "/approval", approverRole},
-	"unlock":  {unlock, "update " + workspaceResource + "/approval", approverRole},
+	}, createOperations, editorRole},
+	"restore": {restore, changeStates, approverRole},
+	"unlock":  {unlock, changeStates, approverRole},
 }
 
 func (s *Server) act(w http.ResponseWriter, r *http.Request) {
@@ -153,7 +156,8 @@ func restore(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTempl
 	if err != nil {
 		return err
 	}
-	return operate.Restore(ctx, c, apply, snapshot, body.Hold)
+	_, err = operate.Restore(ctx, c, apply, snapshot, body.Hold)
+	return err
 }
 
 func unlock(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, body request) error {
@@ -216,14 +220,12 @@ func (s *Server) can(w http.ResponseWriter, r *http.Request) {
 		result     *bool
 		attributes authorizationv1.ResourceAttributes
 	}{
-		{&can.Change, authorizationv1.ResourceAttributes{Verb: "patch", Group: infrav1.GroupVersion.Group, Resource: workspaceResource}},
-		{&can.Approve, authorizationv1.ResourceAttributes{Verb: "update", Group: infrav1.GroupVersion.Group, Resource: workspaceResource, Subresource: "approval"}},
+		{&can.Change, authorizationv1.ResourceAttributes{Verb: "create", Group: infrav1.GroupVersion.Group, Resource: "workspaceoperations"}},
+		{&can.State, authorizationv1.ResourceAttributes{Verb: "create", Group: infrav1.GroupVersion.Group, Resource: "workspaceoperations", Subresource: "state"}},
+		{&can.Approve, authorizationv1.ResourceAttributes{Verb: "create", Group: infrav1.GroupVersion.Group, Resource: "workspaceapprovals"}},
 		{&can.Secrets, authorizationv1.ResourceAttributes{Verb: "get", Resource: "secrets"}},
 	} {
-		check.attributes.Namespace, check.attributes.Name = namespace, r.PathValue("name")
-		if check.attributes.Resource == "secrets" {
-			check.attributes.Name = ""
-		}
+		check.attributes.Namespace = namespace
 		ok, err := operate.Allowed(r.Context(), identityOf(r).client, check.attributes)
 		if err != nil {
 			failWith(w, err, "", "")

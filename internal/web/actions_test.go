@@ -35,25 +35,32 @@ func createPlan(t *testing.T, namespace string, blocked ...string) *infrav1.Work
 func TestApprove_needsTheRightAndThePlanThatWasSeen(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	apply := createPlan(t, namespace, "aws_vpc.this")
+	createPlan(t, namespace, "aws_vpc.this")
 	bind(t, "viewer", namespace, readAll)
 	bind(t, "approver", namespace, readAll, rbacv1.PolicyRule{
-		APIGroups: []string{infrav1.GroupVersion.Group}, Resources: []string{"workspacetemplateapplies", "workspacetemplateapplies/approval"}, Verbs: []string{"patch", "update"},
+		APIGroups: []string{infrav1.GroupVersion.Group}, Resources: []string{"workspaceapprovals", "workspaceoperations", "workspaceoperations/state"}, Verbs: []string{"create"},
 	})
 	path := "/api/v1/workspaces/" + namespace + "/net/"
 
 	viewer := start(t, Options{Config: as("viewer"), Namespace: namespace})
 	status, body := viewer.send(http.MethodPost, path+"approve", `{"plan":"`+planID+`","allowDestroy":["aws_vpc.this"]}`)
 	viewer.Expect(status).To(Equal(http.StatusForbidden), body)
-	viewer.Expect(body).To(ContainSubstring(`"missing":"update workspacetemplateapplies/approval in ` + namespace + `","role":"capt-approver"`))
+	viewer.Expect(body).To(ContainSubstring(`"missing":"create workspaceapprovals in ` + namespace + `","role":"capt-approver"`))
 	_, body = viewer.send(http.MethodGet, path+"can", "")
-	viewer.Expect(body).To(MatchJSON(`{"change":false,"approve":false,"secrets":false}`))
+	viewer.Expect(body).To(MatchJSON(`{"change":false,"approve":false,"state":false,"secrets":false}`))
 	_, body = viewer.send(http.MethodGet, path+"plan", "")
 	viewer.Expect(body).To(ContainSubstring(`"missing":"get secrets in ` + namespace))
 
 	approver := start(t, Options{Config: as("approver"), Namespace: namespace})
 	_, body = approver.send(http.MethodGet, path+"can", "")
-	approver.Expect(body).To(MatchJSON(`{"change":true,"approve":true,"secrets":false}`))
+	approver.Expect(body).To(MatchJSON(`{"change":true,"approve":true,"state":true,"secrets":false}`))
+
+	bind(t, "editor", namespace, readAll, rbacv1.PolicyRule{
+		APIGroups: []string{infrav1.GroupVersion.Group}, Resources: []string{"workspaceoperations"}, Verbs: []string{"create"},
+	})
+	editor := start(t, Options{Config: as("editor"), Namespace: namespace})
+	_, body = editor.send(http.MethodGet, path+"can", "")
+	editor.Expect(body).To(MatchJSON(`{"change":true,"approve":false,"state":false,"secrets":false}`))
 	status, body = approver.send(http.MethodPost, path+"approve", `{"plan":"plan-other","allowDestroy":["aws_vpc.this"]}`)
 	approver.Expect(status).To(Equal(http.StatusConflict), body)
 	status, _ = approver.send(http.MethodPost, path+"approve", `{}`)
@@ -64,16 +71,18 @@ func TestApprove_needsTheRightAndThePlanThatWasSeen(t *testing.T) {
 	status, _ = approver.send(http.MethodPost, path+"approve", `{"plan":"`+planID+`","allowDestroy":["aws_vpc.this,aws_vpc.other"]}`)
 	approver.Expect(status).To(Equal(http.StatusConflict), "an address is one resource")
 	status, body = approver.send(http.MethodPost, path+"approve", `{"plan":"`+planID+`","allowDestroy":["aws_vpc.this"],"comment":"`+strings.Repeat("x", 2000)+`"}`)
-	approver.Expect(status).To(Equal(http.StatusConflict), body)
+	approver.Expect(status).To(Equal(http.StatusUnprocessableEntity), body)
 	status, body = approver.send(http.MethodPost, path+"approve", `{"plan":"`+planID+`","allowDestroy":["aws_vpc.this"],"comment":"Agreed\nwith Bob"}`)
 	approver.Expect(status).To(Equal(http.StatusOK), body)
-	approver.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(apply), apply)).To(Succeed())
-	approver.Expect(apply.Spec.ApprovedPlan).To(Equal(planID))
-	approver.Expect(apply.Annotations[infrav1.AllowDestroyAnnotation]).To(Equal("aws_vpc.this"))
-	approver.Expect(infrav1.CommentOf(apply, planID)).To(Equal("Agreed with Bob"))
+	var list infrav1.WorkspaceApprovalList
+	approver.Expect(env.Client.List(t.Context(), &list, client.InNamespace(namespace))).To(Succeed())
+	approver.Expect(list.Items).To(HaveLen(1))
+	approver.Expect(list.Items[0].Spec).To(Equal(infrav1.WorkspaceApprovalSpec{
+		Workspace: "net", Plan: planID, Decision: infrav1.DecisionApprove, AllowDestroy: []string{"aws_vpc.this"}, Comment: "Agreed with Bob",
+	}))
 }
 
-func TestActions_writeWhatCaptctlWrites(t *testing.T) {
+func TestActions_requestWhatCaptctlRequests(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
 	apply := createPlan(t, namespace)
@@ -83,17 +92,20 @@ func TestActions_writeWhatCaptctlWrites(t *testing.T) {
 	})
 	p := start(t, Options{Config: env.Config, Namespace: namespace})
 	path := "/api/v1/workspaces/" + namespace + "/net/"
-	for name, test := range map[string]struct{ body, annotation string }{
-		"reject": {`{"plan":"` + planID + `"}`, infrav1.RejectPlanAnnotation},
-		"retry":  {`{}`, infrav1.RunRequestedAnnotation},
-		"cancel": {`{"run":"net-r2"}`, infrav1.CancelRunAnnotation},
-		"drift":  {`{}`, infrav1.CheckDriftAnnotation},
-	} {
-		status, body := p.send(http.MethodPost, path+name, test.body)
-		p.Expect(status).To(Equal(http.StatusOK), "%s: %s", name, body)
-		p.Expect(env.Client.Get(t.Context(), client.ObjectKeyFromObject(apply), apply)).To(Succeed())
-		p.Expect(apply.Annotations).To(HaveKey(test.annotation), name)
+	for name, body := range map[string]string{"reject": `{"plan":"` + planID + `"}`, "retry": `{}`, "cancel": `{"run":"net-r2"}`, "drift": `{}`} {
+		status, answer := p.send(http.MethodPost, path+name, body)
+		p.Expect(status).To(Equal(http.StatusOK), "%s: %s", name, answer)
 	}
+	var approvals infrav1.WorkspaceApprovalList
+	p.Expect(env.Client.List(t.Context(), &approvals, client.InNamespace(namespace))).To(Succeed())
+	p.Expect(approvals.Items).To(ConsistOf(HaveField("Spec.Decision", infrav1.DecisionReject)))
+	var operations infrav1.WorkspaceOperationList
+	p.Expect(env.Client.List(t.Context(), &operations, client.InNamespace(namespace))).To(Succeed())
+	var types []infrav1.OperationType
+	for _, operation := range operations.Items {
+		types = append(types, operation.Spec.Type)
+	}
+	p.Expect(types).To(ConsistOf(infrav1.OperationRun, infrav1.OperationCancel, infrav1.OperationCheckDrift))
 	status, _ := p.send(http.MethodPost, path+"cancel", `{"run":"net-r1"}`)
 	p.Expect(status).To(Equal(http.StatusConflict), "another run")
 	status, body := p.send(http.MethodPost, path+"restore", `{"snapshot":"none"}`)

@@ -257,5 +257,7 @@ type PlanEnd struct {
 type Can struct {
 	Change  bool `json:"change"`
 	Approve bool `json:"approve"`
+	// State reports whether he may restore snapshots and break locks.
+	State   bool `json:"state"`
 	Secrets bool `json:"secrets"`
 }

@@ -271,6 +271,7 @@ export interface PlanEnd {
 export interface Can {
   change: boolean;
   approve: boolean;
+  state: boolean;
   secrets: boolean;
 }
 

@@ -2,22 +2,25 @@ package operate
 
 import (
 	"context"
-	"maps"
-	"strings"
+	"errors"
 	"testing"
 
 	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/kubernetes/scheme"
+	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/template"
 )
 
 func workspace(name string) *infrav1.WorkspaceTemplateApply {
-	return &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name, UID: "1", Annotations: map[string]string{}}}
+	return &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name, UID: "1"}}
 }
 
 func newClient(objects ...client.Object) client.WithWatch {
@@ -55,29 +58,21 @@ func TestWaitingPlan_isThePlanThatWasReviewed(t *testing.T) {
 	}
 }
 
-func TestCheckProtected_readsTheAnnotationAsTheControllerDoes(t *testing.T) {
-	const refused = "the plan would destroy or replace protected resources, or does not find them: allow it with --allow-destroy "
+func TestCheckProtected(t *testing.T) {
+	const refused = "the plan would destroy or replace protected resources, or does not find them: allow it with --allow-destroy 'a.b,c.d[\"x,y\"]'"
 	for name, tc := range map[string]struct {
-		annotation   string
 		allowDestroy []string
 		err          string
 	}{
-		"nothing allowed":         {err: refused + `'a.b,c.d["x,y"]'`},
-		"all by annotation":       {annotation: `a.b,c.d["x,y"]`},
-		"separated by a space":    {annotation: `a.b, c.d["x,y"]`},
-		"separated by a line":     {annotation: "a.b\nc.d[\"x,y\"]\n"},
-		"one by each":             {annotation: " a.b ", allowDestroy: []string{`c.d["x,y"]`}},
-		"all by flag":             {allowDestroy: []string{"a.b", `c.d["x,y"]`}},
-		"part of an address":      {annotation: `a.b,c.d["x`, err: refused + `'c.d["x,y"]'`},
-		"other address by flag":   {annotation: "a.b", allowDestroy: []string{"c.d"}, err: refused + `'c.d["x,y"]'`},
-		"other address by either": {annotation: "a", allowDestroy: []string{"c"}, err: refused + `'a.b,c.d["x,y"]'`},
+		"nothing":           {err: refused},
+		"all":               {allowDestroy: []string{"a.b", `c.d["x,y"]`}},
+		"one of two":        {allowDestroy: []string{"a.b"}, err: refused},
+		"part of addresses": {allowDestroy: []string{"a.b", "c.d", `c.d["x`}, err: refused},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			apply := workspace("net")
-			apply.Annotations[infrav1.AllowDestroyAnnotation] = tc.annotation
 			plan := &infrav1.PlanStatus{Blocked: []string{"a.b", `c.d["x,y"]`}}
-			if err := CheckProtected(apply, plan, tc.allowDestroy); tc.err == "" {
+			if err := CheckProtected(plan, tc.allowDestroy); tc.err == "" {
 				g.Expect(err).NotTo(HaveOccurred())
 			} else {
 				g.Expect(err).To(MatchError(tc.err))
@@ -87,38 +82,20 @@ func TestCheckProtected_readsTheAnnotationAsTheControllerDoes(t *testing.T) {
 	}
 }
 
-func TestApprove_setsOnlyWhatTheApprovalModeNeeds(t *testing.T) {
+func TestNeedsApproval(t *testing.T) {
 	for name, tc := range map[string]struct {
-		approval     infrav1.ApprovalMode
-		operation    infrav1.PlanOperation
-		annotations  map[string]string
-		allowDestroy []string
-		wantPlan     string
-		want         map[string]string
+		approval infrav1.ApprovalMode
+		plan     infrav1.PlanStatus
+		want     bool
 	}{
-		"manual approval":       {approval: infrav1.ApprovalManual, wantPlan: "plan-1"},
-		"automatic approval":    {approval: infrav1.ApprovalAuto},
-		"no approval mode":      {},
-		"deletion":              {approval: infrav1.ApprovalAuto, operation: infrav1.PlanDestroy, wantPlan: "plan-1"},
-		"allowed address":       {approval: infrav1.ApprovalAuto, allowDestroy: []string{"a.b"}, want: map[string]string{infrav1.AllowDestroyAnnotation: "a.b"}},
-		"addresses are added":   {annotations: map[string]string{infrav1.AllowDestroyAnnotation: "a.b, c.d"}, allowDestroy: []string{"c.d", "e.f"}, want: map[string]string{infrav1.AllowDestroyAnnotation: "a.b,c.d,e.f"}},
-		"addresses are kept":    {annotations: map[string]string{infrav1.AllowDestroyAnnotation: "a.b, c.d"}, want: map[string]string{infrav1.AllowDestroyAnnotation: "a.b, c.d"}},
-		"rejection is removed":  {annotations: map[string]string{infrav1.RejectPlanAnnotation: "plan-1"}},
-		"other rejection stays": {annotations: map[string]string{infrav1.RejectPlanAnnotation: "plan-0"}, want: map[string]string{infrav1.RejectPlanAnnotation: "plan-0"}},
+		"manual approval":    {approval: infrav1.ApprovalManual, want: true},
+		"automatic approval": {approval: infrav1.ApprovalAuto},
+		"no approval mode":   {},
+		"deletion":           {approval: infrav1.ApprovalAuto, plan: infrav1.PlanStatus{Operation: infrav1.PlanDestroy}, want: true},
+		"requested":          {approval: infrav1.ApprovalAuto, plan: infrav1.PlanStatus{Request: &infrav1.RunRequest{}}, want: true},
+		"policy":             {approval: infrav1.ApprovalAuto, plan: infrav1.PlanStatus{PolicyAction: infrav1.PolicyRequireApproval}, want: true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			g := NewWithT(t)
-			apply := workspace("net")
-			maps.Copy(apply.Annotations, tc.annotations)
-			plan := &infrav1.PlanStatus{ID: "plan-1", Operation: tc.operation}
-			approve(apply, plan, needsApproval(plan, template.Policy{Approval: tc.approval}), tc.allowDestroy)
-			g.Expect(apply.Spec.ApprovedPlan).To(Equal(tc.wantPlan))
-			if len(tc.want) == 0 {
-				g.Expect(apply.Annotations).To(BeEmpty())
-			} else {
-				g.Expect(apply.Annotations).To(Equal(tc.want))
-			}
-		})
+		NewWithT(t).Expect(needsApproval(&tc.plan, template.Policy{Approval: tc.approval})).To(Equal(tc.want), name)
 	}
 }
 
@@ -148,99 +125,44 @@ func TestCurrentRun_isTheRunThatWasNamed(t *testing.T) {
 	}
 }
 
-func TestActions_writeAnnotations(t *testing.T) {
-	ctx := context.Background()
-	plan, run, lock := &infrav1.PlanStatus{ID: "plan-1"}, &infrav1.RunStatus{ID: "net-r1"}, &Lock{ID: "lock-1"}
+func TestDecisions(t *testing.T) {
+	plan := &infrav1.PlanStatus{ID: "plan-1"}
 	for name, tc := range map[string]struct {
 		given *infrav1.WorkspaceTemplateApply
-		act   func(client.Client, *infrav1.WorkspaceTemplateApply) (request string, err error)
-		want  map[string]string
-		// requested is the annotation that has the returned request.
-		requested string
-		err       string
+		act   func(context.Context, client.Client, *infrav1.WorkspaceTemplateApply) error
+		want  infrav1.WorkspaceApprovalSpec
+		err   string
 	}{
+		"approve": {
+			act: func(ctx context.Context, c client.Client, a *infrav1.WorkspaceTemplateApply) error {
+				return Approve(ctx, c, a, plan, []string{"a.b"}, " Agreed\nwith Bob ")
+			},
+			want: infrav1.WorkspaceApprovalSpec{Decision: infrav1.DecisionApprove, AllowDestroy: []string{"a.b"}, Comment: "Agreed with Bob"},
+		},
 		"approve a blocked plan": {
-			act: func(c client.Client, a *infrav1.WorkspaceTemplateApply) (string, error) {
-				return "", Approve(ctx, c, a, &infrav1.PlanStatus{ID: "plan-1", Blocked: []string{"a.b"}}, nil, "")
+			act: func(ctx context.Context, c client.Client, a *infrav1.WorkspaceTemplateApply) error {
+				return Approve(ctx, c, a, &infrav1.PlanStatus{ID: "plan-1", Blocked: []string{"a.b"}}, nil, "")
 			},
 			err: "allow it with --allow-destroy 'a.b'",
 		},
-		"approve": {
-			act: func(c client.Client, a *infrav1.WorkspaceTemplateApply) (string, error) {
-				return "", Approve(ctx, c, a, plan, []string{"a.b"}, " Agreed\nwith Bob ")
+		"approve a denied plan": {
+			act: func(ctx context.Context, c client.Client, a *infrav1.WorkspaceTemplateApply) error {
+				return Approve(ctx, c, a, &infrav1.PlanStatus{ID: "plan-1", PolicyAction: infrav1.PolicyDeny}, nil, "")
 			},
-			want: map[string]string{infrav1.AllowDestroyAnnotation: "a.b", infrav1.CommentAnnotation: "plan-1 Agreed with Bob"},
-		},
-		"approve with a comment that is too long": {
-			act: func(c client.Client, a *infrav1.WorkspaceTemplateApply) (string, error) {
-				return "", Approve(ctx, c, a, plan, nil, strings.Repeat("x", maxComment+1))
-			},
-			err: "longer than",
+			err: "a policy denies plan plan-1",
 		},
 		"reject with automatic approval": {
-			act: func(c client.Client, a *infrav1.WorkspaceTemplateApply) (string, error) {
-				return "", Reject(ctx, c, a, plan, "")
+			act: func(ctx context.Context, c client.Client, a *infrav1.WorkspaceTemplateApply) error {
+				return Reject(ctx, c, a, plan, "")
 			},
 			err: "net has approval: Auto",
 		},
 		"reject": {
 			given: manual(workspace("net")),
-			act: func(c client.Client, a *infrav1.WorkspaceTemplateApply) (string, error) {
-				return "", Reject(ctx, c, a, plan, "")
+			act: func(ctx context.Context, c client.Client, a *infrav1.WorkspaceTemplateApply) error {
+				return Reject(ctx, c, a, plan, "Wait")
 			},
-			want: map[string]string{infrav1.RejectPlanAnnotation: "plan-1"},
-		},
-		"cancel": {
-			act: func(c client.Client, a *infrav1.WorkspaceTemplateApply) (string, error) {
-				return "", Cancel(ctx, c, a, run)
-			},
-			want: map[string]string{infrav1.CancelRunAnnotation: "net-r1"},
-		},
-		"retry": {
-			act:       func(c client.Client, a *infrav1.WorkspaceTemplateApply) (string, error) { return Retry(ctx, c, a) },
-			requested: infrav1.RunRequestedAnnotation,
-		},
-		"unlock": {
-			act: func(c client.Client, a *infrav1.WorkspaceTemplateApply) (string, error) {
-				return Unlock(ctx, c, a, lock)
-			},
-			requested: infrav1.RunRequestedAnnotation,
-			want:      map[string]string{infrav1.ForceUnlockAnnotation: "lock-1"},
-		},
-		"revoke unlock": {
-			given: annotated(workspace("net"), infrav1.ForceUnlockAnnotation, "lock-1"),
-			act: func(c client.Client, a *infrav1.WorkspaceTemplateApply) (string, error) {
-				return "", RevokeUnlock(ctx, c, a)
-			},
-		},
-		"check drift of a workspace that is not applied": {
-			act: func(c client.Client, a *infrav1.WorkspaceTemplateApply) (string, error) { return CheckDrift(ctx, c, a) },
-			err: "net was never applied",
-		},
-		"check drift": {
-			given:     applied(workspace("net")),
-			act:       func(c client.Client, a *infrav1.WorkspaceTemplateApply) (string, error) { return CheckDrift(ctx, c, a) },
-			requested: infrav1.CheckDriftAnnotation,
-		},
-		"restore": {
-			act: func(c client.Client, a *infrav1.WorkspaceTemplateApply) (string, error) {
-				return "", Restore(ctx, c, a, Snapshot{Name: "s-0"}, false)
-			},
-			want: map[string]string{infrav1.RestoreSnapshotAnnotation: "s-0@1"},
-		},
-		"restore the snapshot that was restored last": {
-			given: restored(annotated(workspace("net"), infrav1.RestoreSnapshotAnnotation, "s-0@1"), "s-0"),
-			act: func(c client.Client, a *infrav1.WorkspaceTemplateApply) (string, error) {
-				return "", Restore(ctx, c, a, Snapshot{Name: "s-0"}, false)
-			},
-			err: "a snapshot cannot be restored twice in a row",
-		},
-		"restore a snapshot whose annotation was removed": {
-			given: restored(workspace("net"), "s-0"),
-			act: func(c client.Client, a *infrav1.WorkspaceTemplateApply) (string, error) {
-				return "", Restore(ctx, c, a, Snapshot{Name: "s-0"}, false)
-			},
-			want: map[string]string{infrav1.RestoreSnapshotAnnotation: "s-0@1"},
+			want: infrav1.WorkspaceApprovalSpec{Decision: infrav1.DecisionReject, Comment: "Wait"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -250,36 +172,150 @@ func TestActions_writeAnnotations(t *testing.T) {
 				apply = workspace("net")
 			}
 			c := newClient(apply)
-			request, err := tc.act(c, apply)
+			err := tc.act(t.Context(), c, apply)
+			var list infrav1.WorkspaceApprovalList
+			g.Expect(c.List(t.Context(), &list)).To(Succeed())
 			if tc.err != "" {
 				g.Expect(err).To(MatchError(ContainSubstring(tc.err)))
+				g.Expect(list.Items).To(BeEmpty())
 				return
 			}
 			g.Expect(err).NotTo(HaveOccurred())
-			stored := &infrav1.WorkspaceTemplateApply{}
-			g.Expect(c.Get(ctx, client.ObjectKeyFromObject(apply), stored)).To(Succeed())
-			want := map[string]string{}
-			maps.Copy(want, tc.want)
-			if tc.requested != "" {
-				g.Expect(request).NotTo(BeEmpty())
-				want[tc.requested] = request
+			g.Expect(list.Items).To(HaveLen(1))
+			g.Expect(list.Items[0].Name).To(HavePrefix("net-"))
+			tc.want.Workspace, tc.want.Plan = "net", "plan-1"
+			g.Expect(list.Items[0].Spec).To(Equal(tc.want))
+		})
+	}
+}
+
+func TestRequests(t *testing.T) {
+	for name, tc := range map[string]struct {
+		given *infrav1.WorkspaceTemplateApply
+		act   func(context.Context, client.Client, *infrav1.WorkspaceTemplateApply) (*infrav1.WorkspaceOperation, error)
+		want  infrav1.WorkspaceOperationSpec
+		err   string
+	}{
+		"cancel": {
+			act: func(ctx context.Context, c client.Client, a *infrav1.WorkspaceTemplateApply) (*infrav1.WorkspaceOperation, error) {
+				return nil, Cancel(ctx, c, a, &infrav1.RunStatus{ID: "net-r1"})
+			},
+			want: infrav1.WorkspaceOperationSpec{Type: infrav1.OperationCancel, Cancel: &infrav1.CancelOptions{Run: "net-r1"}},
+		},
+		"retry": {
+			act: func(ctx context.Context, c client.Client, a *infrav1.WorkspaceTemplateApply) (*infrav1.WorkspaceOperation, error) {
+				return Retry(ctx, c, a)
+			},
+			want: infrav1.WorkspaceOperationSpec{Type: infrav1.OperationRun},
+		},
+		"run once": {
+			act: func(ctx context.Context, c client.Client, a *infrav1.WorkspaceTemplateApply) (*infrav1.WorkspaceOperation, error) {
+				return RunOnce(ctx, c, a, &terraform.OneShot{Import: []terraform.Import{{Address: "a.b", ID: "x"}}, Hold: true})
+			},
+			want: infrav1.WorkspaceOperationSpec{Type: infrav1.OperationRun, Run: &infrav1.RunOptions{Import: []infrav1.ImportedResource{{Address: "a.b", ID: "x"}}, Hold: true}},
+		},
+		"unlock": {
+			act: func(ctx context.Context, c client.Client, a *infrav1.WorkspaceTemplateApply) (*infrav1.WorkspaceOperation, error) {
+				return Unlock(ctx, c, a, &Lock{ID: "lock-1"})
+			},
+			want: infrav1.WorkspaceOperationSpec{Type: infrav1.OperationUnlock, Unlock: &infrav1.UnlockOptions{Lock: "lock-1"}},
+		},
+		"check drift of a workspace that is not applied": {
+			act: func(ctx context.Context, c client.Client, a *infrav1.WorkspaceTemplateApply) (*infrav1.WorkspaceOperation, error) {
+				return CheckDrift(ctx, c, a)
+			},
+			err: "net was never applied",
+		},
+		"check drift": {
+			given: applied(workspace("net")),
+			act: func(ctx context.Context, c client.Client, a *infrav1.WorkspaceTemplateApply) (*infrav1.WorkspaceOperation, error) {
+				return CheckDrift(ctx, c, a)
+			},
+			want: infrav1.WorkspaceOperationSpec{Type: infrav1.OperationCheckDrift},
+		},
+		"restore": {
+			act: func(ctx context.Context, c client.Client, a *infrav1.WorkspaceTemplateApply) (*infrav1.WorkspaceOperation, error) {
+				return Restore(ctx, c, a, Snapshot{Name: "s-0"}, false)
+			},
+			want: infrav1.WorkspaceOperationSpec{Type: infrav1.OperationRestore, Restore: &infrav1.RestoreOptions{Snapshot: "s-0"}},
+		},
+		"restore and hold": {
+			act: func(ctx context.Context, c client.Client, a *infrav1.WorkspaceTemplateApply) (*infrav1.WorkspaceOperation, error) {
+				return Restore(ctx, c, a, Snapshot{Name: "s-0"}, true)
+			},
+			want: infrav1.WorkspaceOperationSpec{Type: infrav1.OperationRestore, Restore: &infrav1.RestoreOptions{Snapshot: "s-0", Hold: true}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			apply := tc.given
+			if apply == nil {
+				apply = workspace("net")
 			}
-			if len(want) == 0 {
-				g.Expect(stored.Annotations).To(BeEmpty())
-			} else {
-				g.Expect(stored.Annotations).To(Equal(want))
+			c := newClient(apply)
+			before := apply.DeepCopy()
+			requested, err := tc.act(t.Context(), c, apply)
+			g.Expect(apply.Spec).To(Equal(before.Spec))
+			found, listErr := operations(t.Context(), c, apply, func(*infrav1.WorkspaceOperation) bool { return true })
+			g.Expect(listErr).NotTo(HaveOccurred())
+			if tc.err != "" {
+				g.Expect(err).To(MatchError(ContainSubstring(tc.err)))
+				g.Expect(found).To(BeEmpty())
+				return
+			}
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(found).To(HaveLen(1))
+			tc.want.Workspace = "net"
+			g.Expect(found[0].Spec).To(Equal(tc.want))
+			g.Expect(found[0].Ended()).To(BeFalse())
+			if requested != nil {
+				g.Expect(requested.Name).To(And(HavePrefix("net-"), Equal(found[0].Name)))
 			}
 		})
 	}
 }
 
-func TestRestore_holdsThePlanOnRequest(t *testing.T) {
-	for hold, want := range map[bool]infrav1.ApprovalMode{false: "", true: infrav1.ApprovalManual} {
-		g := NewWithT(t)
-		apply := workspace("net")
-		g.Expect(Restore(t.Context(), newClient(apply), apply, Snapshot{Name: "s-0"}, hold)).To(Succeed())
-		g.Expect(apply.Spec.Approval).To(Equal(want))
+func TestRequests_nameTheRoleThatMay(t *testing.T) {
+	g := NewWithT(t)
+	resource := schema.GroupResource{Group: infrav1.GroupVersion.Group, Resource: "workspaceapprovals"}
+	reason := `User "bob" cannot create resource "workspaceapprovals" in API group "` + resource.Group + `" in the namespace "team"`
+	refuse := interceptor.NewClient(newClient(), interceptor.Funcs{
+		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+			return apierrors.NewForbidden(resource, "", errors.New(reason))
+		},
+	})
+	err := Approve(t.Context(), refuse, workspace("net"), &infrav1.PlanStatus{ID: "plan-1"}, nil, "")
+	g.Expect(apierrors.IsForbidden(err)).To(BeTrue())
+	g.Expect(err).To(MatchError(And(ContainSubstring(reason), HaveSuffix("(the role capt-approver allows it)"))))
+	reason = "you changed the workspace last"
+	_, err = Retry(t.Context(), refuse, workspace("net"))
+	g.Expect(err).To(MatchError(HaveSuffix(reason)), "an admission webhook says what is missing")
+}
+
+func TestWithdraw(t *testing.T) {
+	for phase, tc := range map[infrav1.OperationPhase]struct{ before, evenStarted bool }{
+		"":                         {true, true},
+		infrav1.OperationPending:   {true, true},
+		infrav1.OperationRunning:   {false, true},
+		infrav1.OperationSucceeded: {false, false},
+		infrav1.OperationFailed:    {false, false},
+	} {
+		for _, evenStarted := range []bool{false, true} {
+			g := NewWithT(t)
+			operation := &infrav1.WorkspaceOperation{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "net-1"}}
+			operation.Status.Phase = phase
+			c := newClient(operation)
+			want := tc.before
+			if evenStarted {
+				want = tc.evenStarted
+			}
+			g.Expect(Withdraw(t.Context(), c, operation, evenStarted)).To(Equal(want), "%q", phase)
+			err := c.Get(t.Context(), client.ObjectKeyFromObject(operation), operation)
+			g.Expect(apierrors.IsNotFound(err)).To(Equal(want), "%q", phase)
+		}
 	}
+	gone := &infrav1.WorkspaceOperation{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "net-1"}}
+	NewWithT(t).Expect(Withdraw(t.Context(), newClient(), gone, false)).To(BeTrue())
 }
 
 func manual(apply *infrav1.WorkspaceTemplateApply) *infrav1.WorkspaceTemplateApply {
@@ -287,17 +323,7 @@ func manual(apply *infrav1.WorkspaceTemplateApply) *infrav1.WorkspaceTemplateApp
 	return apply
 }
 
-func annotated(apply *infrav1.WorkspaceTemplateApply, key, value string) *infrav1.WorkspaceTemplateApply {
-	apply.Annotations[key] = value
-	return apply
-}
-
 func applied(apply *infrav1.WorkspaceTemplateApply) *infrav1.WorkspaceTemplateApply {
 	apply.Status.Conditions = []metav1.Condition{{Type: infrav1.AppliedCondition, Status: metav1.ConditionTrue}}
-	return apply
-}
-
-func restored(apply *infrav1.WorkspaceTemplateApply, snapshot string) *infrav1.WorkspaceTemplateApply {
-	apply.Status.HandledRestore = snapshot
 	return apply
 }

@@ -52,7 +52,6 @@ func SpeculativeRequest(ctx context.Context, c client.Reader, apply *infrav1.Wor
 	if err != nil {
 		return nil, err
 	}
-	request.Unprotected = terraform.ParseAddresses(apply.Annotations[infrav1.AllowDestroyAnnotation])
 	request.Policies, err = policiesOf(ctx, c, apply, tmpl)
 	return request, err
 }

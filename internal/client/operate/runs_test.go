@@ -60,7 +60,8 @@ func TestRunSecret_isTheNewestByNumber(t *testing.T) {
 	apply.Annotations = map[string]string{infrav1.HostedInAnnotation: "platform"}
 	_, err = RunSecret(t.Context(), newClient(), apply, "")
 	g.Expect(err).To(MatchError(ContainSubstring("use -n platform " + apply.Namespace + ".net")))
-	g.Expect(RequestCommand(t.Context(), newClient(), apply, &terraform.StateCommand{}, nil, false)).To(MatchError(ContainSubstring("-n platform")))
+	_, err = RequestCommand(t.Context(), newClient(), apply, &terraform.StateCommand{}, nil, false)
+	g.Expect(err).To(MatchError(ContainSubstring("-n platform")))
 }
 
 func TestPlanOf_fallsBackToTheStatus(t *testing.T) {

@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,10 +9,10 @@ import (
 
 	"github.com/google/uuid"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/record"
 )
@@ -22,7 +23,7 @@ func CheckShell(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTe
 	if err := errors.Join(checkHosted(apply), checkUsesState(apply)); err != nil {
 		return err
 	}
-	if err := checkNoShell(apply); err != nil {
+	if err := checkNoShell(ctx, c, apply); err != nil {
 		return err
 	}
 	// Otherwise a changed state could not be saved.
@@ -47,13 +48,14 @@ func Allowed(ctx context.Context, c client.Client, attributes authorizationv1.Re
 }
 
 // checkNoShell returns an error if a user has a shell with the state.
-func checkNoShell(apply *infrav1.WorkspaceTemplateApply) error {
-	other, err := terraform.ParseShell(apply.Annotations[infrav1.ShellAnnotation])
-	if err != nil {
-		return nil
+func checkNoShell(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply) error {
+	open, err := OpenShells(ctx, c, apply)
+	if err != nil || len(open) == 0 {
+		return err
 	}
+	other := open[0].Spec
 	return fmt.Errorf("%s has a shell already (%s of %s on %s): wait until it is closed, or end it with captctl unlock %s",
-		apply.Name, other.ID, infrav1.ShellUserOf(apply, other.ID), other.Host, apply.Name)
+		apply.Name, other.Shell.ID, cmp.Or(other.RequestedBy, "a user"), other.Shell.Host, apply.Name)
 }
 
 // ShellLock returns the lock of a run that is gone, which a shell may take over, or nil if
@@ -91,36 +93,27 @@ func checkRescued(ctx context.Context, c client.Reader, apply *infrav1.Workspace
 	return nil
 }
 
-// OpenShell says that the user works with the state by hand, so that no run starts. It
-// returns the ID of the shell.
-func OpenShell(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, host, reason string) (string, error) {
-	if err := checkComment(reason); err != nil {
-		return "", err
-	}
-	shell := terraform.Shell{ID: "shell-" + strings.ReplaceAll(uuid.NewString(), "-", "")[:12], UID: string(apply.UID), Host: host, Reason: reason}
-	err := patchLive(ctx, c, apply, func(live *infrav1.WorkspaceTemplateApply) error {
-		if live.UID != apply.UID {
-			return fmt.Errorf("workspace %s was replaced by another one: open the shell again", apply.Name)
-		}
-		// Another user may open a shell at the same time.
-		if err := checkNoShell(live); err != nil {
-			return err
-		}
-		metav1.SetMetaDataAnnotation(&live.ObjectMeta, infrav1.ShellAnnotation, encoded(shell))
-		return nil
-	})
-	if err != nil {
-		return "", err
-	}
-	return shell.ID, nil
+// OpenShell says that the user works with the state by hand, so that no run starts. The shell
+// is open until the operation is deleted.
+func OpenShell(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, host, reason string) (*infrav1.WorkspaceOperation, error) {
+	id := "shell-" + strings.ReplaceAll(uuid.NewString(), "-", "")[:12]
+	return request(ctx, c, apply, infrav1.WorkspaceOperationSpec{Type: infrav1.OperationShell, Shell: &infrav1.ShellOptions{ID: id, Host: host, Reason: message.OneLine(reason)}})
 }
 
-// CloseShell says that a shell has ended. Another one that was opened since stays open.
-func CloseShell(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, id string) error {
-	return removeAnnotation(ctx, c, apply, infrav1.ShellAnnotation, func(live *infrav1.WorkspaceTemplateApply) bool {
-		shell, err := terraform.ParseShell(live.Annotations[infrav1.ShellAnnotation])
-		return live.UID == apply.UID && (err != nil || shell.ID == id)
-	})
+// OpenShells returns the open shells of a workspace.
+func OpenShells(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply) ([]*infrav1.WorkspaceOperation, error) {
+	return operations(ctx, c, apply, openOf(infrav1.OperationShell))
+}
+
+// CloseShells says that the shells of a workspace have ended.
+func CloseShells(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply) error {
+	open, err := OpenShells(ctx, c, apply)
+	for _, operation := range open {
+		if deleteErr := c.Delete(ctx, operation); client.IgnoreNotFound(deleteErr) != nil {
+			err = errors.Join(err, fmt.Errorf("closing shell %s: %w", operation.Spec.Shell.ID, deleteErr))
+		}
+	}
+	return err
 }
 
 // ShellRequest returns the request for a shell with the module and the inputs of a

@@ -4,18 +4,15 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/util/retry"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -25,59 +22,69 @@ import (
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
-// RequestCommand requests that the workspace executes a state command, and sets its
-// ID and UID. The input is the state to push, nil for other commands. With hold, the plan
-// that follows waits for approval.
-func RequestCommand(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, command *terraform.StateCommand, input []byte, hold bool) error {
-	if err := checkPending(apply); err != nil {
+// RequestCommand requests that the workspace executes a state command, whose ID is that of the
+// operation. The input is the state to push, nil for other commands. With hold, the plan that
+// follows waits for approval.
+func RequestCommand(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, command *terraform.StateCommand, input []byte, hold bool) (*infrav1.WorkspaceOperation, error) {
+	if err := checkStateChange(apply); err != nil {
 		if _, paused := errors.AsType[*pausedError](err); paused && command.Command == terraform.StatePush {
-			return fmt.Errorf("%w. To push a state before anything is applied, use approval: Manual instead of a pause", err)
+			return nil, fmt.Errorf("%w. To push a state before anything is applied, use approval: Manual instead of a pause", err)
 		}
-		return err
+		return nil, err
 	}
-	command.ID, command.UID = uuid.NewString(), string(apply.UID)
+	command.ID = uuid.NewString()
 	if input != nil {
 		command.Input = record.InputName(command.ID)
 	}
 	if err := command.Validate(); err != nil {
-		return err
+		return nil, err
+	}
+	if err := holdPlans(ctx, c, apply, hold); err != nil {
+		return nil, err
 	}
 	if input != nil {
 		if err := upload(ctx, c, apply, command.Input, input); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return patch(ctx, c, apply, func() {
-		if hold {
-			apply.Spec.Approval = infrav1.ApprovalManual
-		}
-		apply.Annotations[infrav1.StateCommandAnnotation] = encoded(command)
-	})
+	operation, err := request(ctx, c, apply, infrav1.WorkspaceOperationSpec{Type: infrav1.OperationState, State: &infrav1.StateOptions{
+		Command: command.Command, Args: addresses(command.Args), Input: command.Input, Force: command.Force,
+		JSON: command.JSON, Sensitive: command.Sensitive, PublicKey: command.PublicKey,
+	}})
+	if err != nil && input != nil {
+		err = errors.Join(err, DeleteTransfer(ctx, c, apply, command.Input))
+	}
+	command.ID = string(operation.UID)
+	return operation, err
 }
 
-// encoded returns a request as the value of an annotation. Requests have only strings, numbers and
-// times, which can always be encoded.
-func encoded(request any) string {
-	content, _ := json.Marshal(request)
-	return string(content)
+// holdPlans makes all plans of a workspace wait for approval.
+func holdPlans(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, hold bool) error {
+	if !hold {
+		return nil
+	}
+	return patch(ctx, c, apply, func() { apply.Spec.Approval = infrav1.ApprovalManual })
 }
 
-// checkPending returns an error if another command was not executed yet.
-func checkPending(apply *infrav1.WorkspaceTemplateApply) error {
+// patch edits a workspace and writes the difference.
+func patch(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, edit func()) error {
+	before := apply.DeepCopy()
+	edit()
+	if err := c.Patch(ctx, apply, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("updating workspace %s: %w", apply.Name, err)
+	}
+	return nil
+}
+
+// checkStateChange returns an error if the workspace executes no command.
+func checkStateChange(apply *infrav1.WorkspaceTemplateApply) error {
 	if err := checkHosted(apply); err != nil {
 		return err
 	}
 	if err := CheckNotPaused(apply); err != nil {
 		return err
 	}
-	if err := checkUsesState(apply); err != nil {
-		return err
-	}
-	pending, err := terraform.ParseStateCommand(apply.Annotations[infrav1.StateCommandAnnotation])
-	if err == nil && pending.ID != apply.Status.HandledStateCommand {
-		return fmt.Errorf("%s has not executed an earlier command yet (state %s): wait for it, or remove it with kubectl annotate wsta %s %s-", apply.Name, pending.Command, apply.Name, infrav1.StateCommandAnnotation)
-	}
-	return nil
+	return checkUsesState(apply)
 }
 
 // pausedError is the error if nothing happens with a workspace.
@@ -139,59 +146,6 @@ func DeleteTransfer(ctx context.Context, c client.Client, apply *infrav1.Workspa
 	return errors.Join(errs...)
 }
 
-// RemoveCommand removes an executed command from the workspace, unless another one
-// replaced it. A backup of the workspace then has no command.
-func RemoveCommand(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, id string) error {
-	return removeAnnotation(ctx, c, apply, infrav1.StateCommandAnnotation, func(live *infrav1.WorkspaceTemplateApply) bool {
-		command, err := terraform.ParseStateCommand(live.Annotations[infrav1.StateCommandAnnotation])
-		return err == nil && command.ID == id
-	})
-}
-
-// WithdrawCommand removes a command that no run has begun to execute. It reports whether
-// the command is not executed any more.
-func WithdrawCommand(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, id string) (bool, error) {
-	withdrawn := true
-	err := removeAnnotation(ctx, c, apply, infrav1.StateCommandAnnotation, func(live *infrav1.WorkspaceTemplateApply) bool {
-		command, err := terraform.ParseStateCommand(live.Annotations[infrav1.StateCommandAnnotation])
-		waits := err == nil && command.ID == id
-		run := live.Status.Run
-		withdrawn = !waits || run == nil || run.Operation != infrav1.RunOperation(terraform.OperationStateCommand)
-		return waits && withdrawn
-	})
-	return withdrawn && err == nil, err
-}
-
-// removeAnnotation removes an annotation of a workspace that has the expected value.
-func removeAnnotation(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, name string, expected func(live *infrav1.WorkspaceTemplateApply) bool) error {
-	err := patchLive(ctx, c, apply, func(live *infrav1.WorkspaceTemplateApply) error {
-		if expected(live) {
-			delete(live.Annotations, name)
-		}
-		return nil
-	})
-	return client.IgnoreNotFound(err)
-}
-
-// patchLive edits the current version of a workspace and writes the difference, again if another
-// client has changed it meanwhile.
-func patchLive(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, edit func(live *infrav1.WorkspaceTemplateApply) error) error {
-	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		live := &infrav1.WorkspaceTemplateApply{}
-		if err := c.Get(ctx, client.ObjectKeyFromObject(apply), live); err != nil {
-			return fmt.Errorf("reading workspace %s: %w", apply.Name, err)
-		}
-		before := live.DeepCopy()
-		if err := edit(live); err != nil || equality.Semantic.DeepEqual(before, live) {
-			return err
-		}
-		if err := c.Patch(ctx, live, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-			return fmt.Errorf("updating workspace %s: %w", apply.Name, err)
-		}
-		return nil
-	})
-}
-
 // Output returns the output of a command, which is decrypted with the key. Any pod of
 // the namespace may create Secrets, so the output must be the one that the run reported.
 func Output(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply, command *terraform.StateCommand, result *terraform.Result, key *record.Key) ([]byte, error) {
@@ -226,53 +180,27 @@ func chunks(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTempla
 	return secrets, nil
 }
 
-// CommandExecuted reports whether a state command was executed. It returns an error
-// if it never will be.
-func CommandExecuted(apply *infrav1.WorkspaceTemplateApply, command *terraform.StateCommand) (bool, error) {
-	if apply.Status.HandledStateCommand == command.ID {
-		return true, nil
+// CommandResult returns the result of the run of an operation.
+func CommandResult(ctx context.Context, c client.Reader, operation *infrav1.WorkspaceOperation) (*terraform.Result, error) {
+	run := operation.Status.Run
+	if run == "" {
+		return nil, fmt.Errorf("operation %s of %s: %s: %s", operation.Name, operation.Spec.Workspace, operation.Status.Phase, operation.Status.Message)
 	}
-	requested, err := terraform.ParseStateCommand(apply.Annotations[infrav1.StateCommandAnnotation])
-	if err != nil || requested.ID != command.ID {
-		return false, fmt.Errorf("another command replaced this one: see captctl history %s", apply.Name)
+	var secret corev1.Secret
+	if err := c.Get(ctx, client.ObjectKey{Namespace: operation.Namespace, Name: record.SecretName(run)}, &secret); err != nil {
+		return nil, fmt.Errorf("reading run %s: %w", run, err)
 	}
-	return false, nil
-}
-
-// CommandResult returns the result of an executed state command. A move that was
-// repeated has the result of the last run.
-func CommandResult(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply, id string) (*terraform.Result, error) {
-	var runs corev1.SecretList
-	err := c.List(ctx, &runs, client.InNamespace(apply.Namespace), client.MatchingLabels{
-		infrav1.WorkspaceLabel: record.LabelValue(apply.Name), infrav1.ComponentLabel: record.ComponentRun,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("listing the runs of %s: %w", apply.Name, err)
+	result, err := record.Result(&secret)
+	if err == nil && result == nil {
+		err = fmt.Errorf("run %s has no result: see captctl history %s", run, operation.Spec.Workspace)
 	}
-	var last *terraform.Result
-	for i := range runs.Items {
-		run := &runs.Items[i]
-		if !metav1.IsControlledBy(run, apply) || !strings.HasSuffix(run.Annotations[record.InputsAnnotation], " "+id) {
-			continue
-		}
-		result, err := record.Result(run)
-		if err != nil {
-			return nil, err
-		}
-		if result != nil && (last == nil || last.FinishedAt.Before(result.FinishedAt)) {
-			last = result
-		}
-	}
-	if last != nil {
-		return last, nil
-	}
-	return nil, fmt.Errorf("the run of the command does not exist any more: see captctl history %s", apply.Name)
+	return result, err
 }
 
 // RequestMove requests that the state moves to the backend of a provider config, or,
 // if the name is empty, of the provider config of the template.
-func RequestMove(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, config string, hold bool) (*terraform.Move, error) {
-	if err := checkPending(apply); err != nil {
+func RequestMove(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, config string, hold bool) (*infrav1.WorkspaceOperation, error) {
+	if err := checkStateChange(apply); err != nil {
 		return nil, err
 	}
 	t := &infrav1.WorkspaceTemplate{}
@@ -289,8 +217,16 @@ func RequestMove(ctx context.Context, c client.Client, apply *infrav1.WorkspaceT
 			return nil, fmt.Errorf("reading WorkspaceProviderConfig %s: %w", config, err)
 		}
 	}
-	move := moveTo(apply, t, config)
-	return move, patch(ctx, c, apply, func() {
+	earlier, err := operations(ctx, c, apply, openOf(infrav1.OperationMove))
+	if err != nil {
+		return nil, err
+	}
+	// It waits until the workspace uses the new config.
+	move, err := request(ctx, c, apply, infrav1.WorkspaceOperationSpec{Type: infrav1.OperationMove, Move: moveTo(apply, t, config, earlier)})
+	if err != nil {
+		return nil, err
+	}
+	err = patch(ctx, c, apply, func() {
 		if hold {
 			apply.Spec.Approval = infrav1.ApprovalManual
 		}
@@ -298,20 +234,25 @@ func RequestMove(ctx context.Context, c client.Client, apply *infrav1.WorkspaceT
 		if config != "" {
 			apply.Spec.ProviderConfigRef = &infrav1.LocalReference{Name: config}
 		}
-		apply.Annotations[infrav1.MoveStateAnnotation] = encoded(move)
 	})
+	if err != nil {
+		earlier = []*infrav1.WorkspaceOperation{move}
+	}
+	for _, replaced := range earlier {
+		err = errors.Join(err, client.IgnoreNotFound(c.Delete(ctx, replaced)))
+	}
+	return move, err
 }
 
-// moveTo returns the request to move the state to a provider config. While an earlier
-// request waits, the state is still in the backend that it names.
-func moveTo(apply *infrav1.WorkspaceTemplateApply, t *infrav1.WorkspaceTemplate, config string) *terraform.Move {
-	move := &terraform.Move{ID: uuid.NewString(), To: config}
+// moveTo returns the move of the state to a provider config. While an earlier move waits, the
+// state is still in the backend that it names.
+func moveTo(apply *infrav1.WorkspaceTemplateApply, t *infrav1.WorkspaceTemplate, config string, earlier []*infrav1.WorkspaceOperation) *infrav1.MoveOptions {
+	move := &infrav1.MoveOptions{To: config}
 	if ref := apply.ProviderConfig(t); ref != nil {
 		move.From = ref.Name
 	}
-	earlier, err := terraform.ParseMove(apply.Annotations[infrav1.MoveStateAnnotation])
-	if err == nil && earlier.ID != apply.Status.HandledMove && earlier.To == move.From {
-		move.From = earlier.From
+	if len(earlier) > 0 {
+		move.From = earlier[0].Spec.Move.From
 	}
 	if ref := t.Spec.Template.Spec.ProviderConfigRef; config == "" && ref != nil {
 		move.To = ref.Name
@@ -321,14 +262,13 @@ func moveTo(apply *infrav1.WorkspaceTemplateApply, t *infrav1.WorkspaceTemplate,
 
 // Moved reports whether the state was moved. It returns an error if it is not moved
 // without another request.
-func Moved(apply *infrav1.WorkspaceTemplateApply, move *terraform.Move) (bool, error) {
-	s := &apply.Status
-	if s.HandledMove == move.ID {
+func Moved(apply *infrav1.WorkspaceTemplateApply, operation *infrav1.WorkspaceOperation) (bool, error) {
+	s, move := &apply.Status, operation.Spec.Move
+	if operation.Status.Phase == infrav1.OperationSucceeded {
 		return true, nil
 	}
-	requested, err := terraform.ParseMove(apply.Annotations[infrav1.MoveStateAnnotation])
-	if err != nil || requested.ID != move.ID {
-		return false, fmt.Errorf("another request replaced this one: see captctl history %s", apply.Name)
+	if operation.Ended() {
+		return false, notMoved(apply, move, string(operation.Status.Phase), operation.Status.Message)
 	}
 	if ref := apply.Spec.ProviderConfigRef; ref != nil && ref.Name != move.To {
 		return false, fmt.Errorf("spec.providerConfigRef was changed to %s: the state was not moved", ref.Name)
@@ -336,7 +276,7 @@ func Moved(apply *infrav1.WorkspaceTemplateApply, move *terraform.Move) (bool, e
 	if s.Run != nil {
 		return false, nil
 	}
-	if f := s.Failure; f != nil && f.Inputs == "move "+move.ID && f.NextAt.IsZero() {
+	if f := s.Failure; f != nil && f.Inputs == "move "+string(operation.UID) && f.NextAt.IsZero() {
 		return false, notMoved(apply, move, f.Reason, f.Message)
 	}
 	c := Progress(apply)
@@ -356,7 +296,7 @@ func Progress(apply *infrav1.WorkspaceTemplateApply) *metav1.Condition {
 }
 
 // notMoved describes a move that failed and how to give it up.
-func notMoved(apply *infrav1.WorkspaceTemplateApply, move *terraform.Move, reason, message string) error {
+func notMoved(apply *infrav1.WorkspaceTemplateApply, move *infrav1.MoveOptions, reason, message string) error {
 	back := "--to " + move.From
 	if move.From == "" {
 		back = "--to-default"

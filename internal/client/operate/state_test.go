@@ -1,14 +1,17 @@
 package operate
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/terraform"
@@ -38,33 +41,47 @@ func TestRequestMove(t *testing.T) {
 
 	move, err := RequestMove(t.Context(), c, apply, "aws-s3", true)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(move.From).To(Equal("aws"))
-	g.Expect(move.To).To(Equal("aws-s3"))
+	g.Expect(move.Spec.Move).To(Equal(&infrav1.MoveOptions{From: "aws", To: "aws-s3"}))
 	g.Expect(apply.Spec.ProviderConfigRef.Name).To(Equal("aws-s3"))
 	g.Expect(apply.Spec.Approval).To(Equal(infrav1.ApprovalManual))
 
 	// The first move has not been executed: the state is still in the first backend.
 	back, err := RequestMove(t.Context(), c, apply, "", false)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(back.From).To(Equal("aws"))
-	g.Expect(back.To).To(Equal("aws"))
+	g.Expect(back.Spec.Move).To(Equal(&infrav1.MoveOptions{From: "aws", To: "aws"}))
 	g.Expect(apply.Spec.ProviderConfigRef).To(BeNil())
+	open, err := operations(t.Context(), c, apply, openOf(infrav1.OperationMove))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(open).To(HaveLen(1), "the first one is replaced")
+	g.Expect(open[0].Name).To(Equal(back.Name))
+}
 
-	apply.Status.HandledMove = move.ID
-	apply.Annotations[infrav1.StateCommandAnnotation] = `{"id":"1","command":"list"}`
-	_, err = RequestMove(t.Context(), c, apply, "aws-s3", false)
-	g.Expect(err).To(MatchError(ContainSubstring("net has not executed an earlier command yet (state list)")))
+func TestRequestMove_leavesNothingBehind(t *testing.T) {
+	g := NewWithT(t)
+	apply, template := templated()
+	c := newClient(apply, template, config("aws"), config("aws-s3"))
+	refuse := interceptor.NewClient(c, interceptor.Funcs{
+		Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+			return errors.New("no")
+		},
+	})
+	_, err := RequestMove(t.Context(), refuse, apply, "aws-s3", false)
+	g.Expect(err).To(MatchError(HaveSuffix("no")))
+	open, err := operations(t.Context(), c, apply, openOf(infrav1.OperationMove))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(open).To(BeEmpty())
 }
 
 func TestMoved(t *testing.T) {
-	const id = "1"
 	for name, test := range map[string]struct {
 		change func(*infrav1.WorkspaceTemplateApply)
+		phase  infrav1.OperationPhase
 		moved  bool
 		err    string
 	}{
 		"requested": {change: func(*infrav1.WorkspaceTemplateApply) {}},
-		"handled":   {change: func(a *infrav1.WorkspaceTemplateApply) { a.Status.HandledMove = id }, moved: true},
+		"moved":     {change: func(*infrav1.WorkspaceTemplateApply) {}, phase: infrav1.OperationSucceeded, moved: true},
+		"canceled":  {change: func(*infrav1.WorkspaceTemplateApply) {}, phase: infrav1.OperationCanceled, err: "Canceled: No."},
 		"running": {change: func(a *infrav1.WorkspaceTemplateApply) {
 			a.Status.Run, a.Status.Failure = &infrav1.RunStatus{}, &infrav1.FailureStatus{Inputs: "move 1"}
 		}},
@@ -83,9 +100,6 @@ func TestMoved(t *testing.T) {
 			a.Generation = 2
 			a.Status.Conditions = []metav1.Condition{{Type: infrav1.AppliedCondition, Status: "False", Reason: infrav1.InvalidStateCommandReason, Message: "No.", ObservedGeneration: 1}}
 		}},
-		"replaced": {change: func(a *infrav1.WorkspaceTemplateApply) {
-			a.Annotations[infrav1.MoveStateAnnotation] = `{"id":"2"}`
-		}, err: "another request replaced this one"},
 		"reverted": {change: func(a *infrav1.WorkspaceTemplateApply) { a.Spec.ProviderConfigRef.Name = "aws" }, err: "spec.providerConfigRef was changed to aws"},
 		"deleted": {change: func(a *infrav1.WorkspaceTemplateApply) {
 			now := metav1.Now()
@@ -101,10 +115,12 @@ func TestMoved(t *testing.T) {
 			g := NewWithT(t)
 			apply := workspace("net")
 			apply.Spec.ProviderConfigRef = &infrav1.LocalReference{Name: "aws-s3"}
-			apply.Annotations[infrav1.MoveStateAnnotation] = `{"id":"1","to":"aws-s3"}`
 			apply.Status.State = &infrav1.StateStatus{Backend: terraform.BackendKubernetes}
 			test.change(apply)
-			moved, err := Moved(apply, &terraform.Move{ID: id, To: "aws-s3"})
+			operation := &infrav1.WorkspaceOperation{ObjectMeta: metav1.ObjectMeta{UID: "1"}}
+			operation.Spec.Move = &infrav1.MoveOptions{To: "aws-s3"}
+			operation.Status = infrav1.WorkspaceOperationStatus{Phase: test.phase, Message: "No."}
+			moved, err := Moved(apply, operation)
 			g.Expect(moved).To(Equal(test.moved))
 			if test.err == "" {
 				g.Expect(err).NotTo(HaveOccurred())
@@ -113,23 +129,6 @@ func TestMoved(t *testing.T) {
 			g.Expect(err).To(MatchError(ContainSubstring(test.err)))
 		})
 	}
-}
-
-func TestCommandExecuted(t *testing.T) {
-	g := NewWithT(t)
-	command := &terraform.StateCommand{ID: "1", Command: terraform.StateList}
-	apply := workspace("net")
-	apply.Annotations[infrav1.StateCommandAnnotation] = `{"id":"1","command":"list"}`
-	g.Expect(CommandExecuted(apply, command)).To(BeFalse())
-	apply.Status.HandledStateCommand = "1"
-	g.Expect(CommandExecuted(apply, command)).To(BeTrue())
-	apply.Status.HandledStateCommand = ""
-	now := metav1.Now()
-	apply.DeletionTimestamp = &now
-	g.Expect(CommandExecuted(apply, command)).To(BeFalse(), "a deletion executes it, too")
-	apply.Annotations[infrav1.StateCommandAnnotation] = `{"id":"2","command":"list"}`
-	_, err := CommandExecuted(apply, command)
-	g.Expect(err).To(MatchError(ContainSubstring("another command replaced this one")))
 }
 
 func TestOutput_isThatOfTheRun(t *testing.T) {
@@ -157,30 +156,6 @@ func TestOutput_isThatOfTheRun(t *testing.T) {
 	}
 }
 
-func TestRemoveCommand(t *testing.T) {
-	for name, test := range map[string]struct {
-		requested string
-		removed   bool
-	}{
-		"the command":     {`{"id":"1","command":"list"}`, true},
-		"another command": {`{"id":"2","command":"list"}`, false},
-		"no command":      {`x`, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			g := NewWithT(t)
-			apply := workspace("net")
-			apply.Annotations[infrav1.StateCommandAnnotation] = test.requested
-			c := newClient(apply)
-			g.Expect(RemoveCommand(t.Context(), c, workspace("net"), "1")).To(Succeed())
-			live := &infrav1.WorkspaceTemplateApply{}
-			g.Expect(c.Get(t.Context(), client.ObjectKeyFromObject(apply), live)).To(Succeed())
-			_, found := live.Annotations[infrav1.StateCommandAnnotation]
-			g.Expect(found).To(Equal(!test.removed))
-		})
-	}
-	NewWithT(t).Expect(RemoveCommand(t.Context(), newClient(), workspace("net"), "1")).To(Succeed(), "the workspace was deleted")
-}
-
 func TestStateChanges_ofAWorkspaceThatIsDeleted(t *testing.T) {
 	for _, retained := range []bool{false, true} {
 		t.Run(fmt.Sprint("retained ", retained), func(t *testing.T) {
@@ -191,11 +166,9 @@ func TestStateChanges_ofAWorkspaceThatIsDeleted(t *testing.T) {
 			apply.DeletionTimestamp = &now
 			c := newClient(apply, template, config("aws"))
 			_, moveErr := RequestMove(t.Context(), c, apply.DeepCopy(), "aws", false)
-			for name, err := range map[string]error{
-				"push":    RequestCommand(t.Context(), c, apply.DeepCopy(), &terraform.StateCommand{Command: terraform.StatePush}, []byte("{}"), false),
-				"restore": Restore(t.Context(), c, apply.DeepCopy(), Snapshot{Name: "x"}, false),
-				"move":    moveErr,
-			} {
+			_, pushErr := RequestCommand(t.Context(), c, apply.DeepCopy(), &terraform.StateCommand{Command: terraform.StatePush}, []byte("{}"), false)
+			_, restoreErr := Restore(t.Context(), c, apply.DeepCopy(), Snapshot{Name: "x"}, false)
+			for name, err := range map[string]error{"push": pushErr, "restore": restoreErr, "move": moveErr} {
 				if retained {
 					g.Expect(err).To(MatchError(ContainSubstring("does not use its state any more")), name)
 				} else {

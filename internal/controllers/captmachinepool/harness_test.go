@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
@@ -171,4 +172,12 @@ func (h *harness) setOutputs(outputs string) {
 	h.Update(apply, func() {
 		metav1.SetMetaDataAnnotation(&apply.ObjectMeta, nodestest.OutputsAnnotation, outputs)
 	})
+}
+
+// operations returns what was requested of the workspace of the pool.
+func (h *harness) operations() []infrav1.WorkspaceOperation {
+	h.T.Helper()
+	var list infrav1.WorkspaceOperationList
+	h.Expect(env.Client.List(h.T.Context(), &list, client.InNamespace(h.Namespace))).To(Succeed())
+	return list.Items
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -64,33 +65,28 @@ func (r *Reconciler) refresh(ctx context.Context, s *scope, found []corev1.Node)
 
 // request requests a run that corrects a difference to a list of nodes.
 func (r *Reconciler) request(ctx context.Context, s *scope, diff difference, list []string) error {
-	request, wait := diff.refreshRequest(list, s.lastRun(), s.wrongSizeSince(), s.now)
-	switch {
-	case diff.empty():
+	if diff.empty() {
 		return nil
-	case s.runRequested():
-		// It may be the request of a user, which must not be replaced.
-		return fault.Wait(infrav1.RefreshingReason, "%s: a run will %s", diff, diff.purpose())
-	case s.apply.Status.HandledRequest == request:
+	}
+	name, wait := diff.refreshRequest(list, s.lastRun(), s.wrongSizeSince(), s.now)
+	run := &infrav1.WorkspaceOperation{ObjectMeta: metav1.ObjectMeta{Namespace: s.apply.Namespace, Name: s.apply.Name + "-" + name}}
+	err := r.Client.Get(ctx, client.ObjectKeyFromObject(run), run)
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		return fmt.Errorf("reading operation %s: %w", run.Name, err)
+	case err == nil && run.Ended():
 		return fault.Wait(infrav1.WaitingForNodeReason, "%s: a run has refreshed the list of nodes without a change", diff)
+	case err == nil:
+		return fault.Wait(infrav1.RefreshingReason, "%s: a run will %s", diff, diff.purpose())
 	case wait > 0:
 		return fault.WaitFor(wait, infrav1.WaitingForNodeReason, "%s", diff)
 	}
-	annotated := s.apply.DeepCopy()
-	metav1.SetMetaDataAnnotation(&annotated.ObjectMeta, infrav1.RunRequestedAnnotation, request)
-	if err := r.Client.Patch(ctx, annotated, client.MergeFrom(s.apply)); err != nil {
+	run.Spec = infrav1.WorkspaceOperationSpec{Workspace: s.apply.Name, Type: infrav1.OperationRun}
+	// The cache may not have it yet.
+	if err := r.Client.Create(ctx, run); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("requesting a run of workspace %s: %w", s.apply.Name, err)
 	}
 	return fault.Wait(infrav1.RefreshingReason, "%s: a run will %s", diff, diff.purpose())
-}
-
-// maxRequest is the size of the requests that status.handledRequest has unchanged.
-const maxRequest = 256
-
-// runRequested reports whether a run of the workspace is requested and not handled yet.
-func (s *scope) runRequested() bool {
-	request := s.apply.Annotations[infrav1.RunRequestedAnnotation]
-	return request != "" && len(request) <= maxRequest && request != s.apply.Status.HandledRequest
 }
 
 // lastRun returns when the latest run of the workspace ended.
@@ -141,11 +137,11 @@ func (d difference) empty() bool {
 	return len(d.missing) == 0 && d.wrongSize == ""
 }
 
-// refreshRequest returns the request for a run that refreshes the list of nodes,
-// and how long to wait before it is made. The same difference leads to the same
-// request, and so to one run: if the run did not resolve it, another one will not.
+// refreshRequest returns the name of the request for a run that refreshes the list of
+// nodes, and how long to wait before it is made. The same difference leads to the same
+// name, and so to one run: if the run did not resolve it, another one will not.
 // Only a wrong number of nodes leads to further runs, after growing pauses.
-func (d difference) refreshRequest(list []string, lastRun, wrongSizeSince, now time.Time) (request string, wait time.Duration) {
+func (d difference) refreshRequest(list []string, lastRun, wrongSizeSince, now time.Time) (name string, wait time.Duration) {
 	pause, parts := minPause, []string{strings.Join(list, ","), strings.Join(d.missing, ",")}
 	if d.wrongSize != "" {
 		pause = min(max(minPause, now.Sub(wrongSizeSince)/2), maxPause)

@@ -1,7 +1,6 @@
 package captmachinepool
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -261,26 +260,5 @@ func TestRefreshRequest_repeatsForWrongSize(t *testing.T) {
 		g.Expect(wait).To(Equal(c.wait), "at %s", c.now)
 		g.Expect(seen).NotTo(HaveKey(request), "each run allows a new request")
 		seen[request] = true
-	}
-}
-
-func TestRunRequested_keepsTheRequestOfAUser(t *testing.T) {
-	for name, test := range map[string]struct {
-		request, handled string
-		want             bool
-	}{
-		"none":              {"", "", false},
-		"the first one":     {"now", "", true},
-		"another one":       {"now", "before", true},
-		"handled":           {"now", "now", false},
-		"too long":          {strings.Repeat("x", 257), "", false},
-		"removed by a user": {"", "before", false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := &scope{apply: &infrav1.WorkspaceTemplateApply{}}
-			s.apply.Annotations = map[string]string{infrav1.RunRequestedAnnotation: test.request}
-			s.apply.Status.HandledRequest = test.handled
-			NewWithT(t).Expect(s.runRequested()).To(Equal(test.want))
-		})
 	}
 }

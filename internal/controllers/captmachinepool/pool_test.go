@@ -96,7 +96,7 @@ func TestPool_followsNodesWithoutRuns(t *testing.T) {
 	h.WaitForCondition(infra, infrav1.ReplicasReadyCondition, metav1.ConditionTrue, "Ready")
 	h.Get(apply)
 	h.Expect(apply.Status.Runs).To(Equal(runs), "the nodes are watched")
-	h.Expect(apply.Annotations).NotTo(HaveKey(infrav1.RunRequestedAnnotation))
+	h.Expect(h.operations()).To(BeEmpty())
 
 	h.Update(apply, func() {
 		metav1.SetMetaDataAnnotation(&apply.ObjectMeta, nodestest.WaitAnnotation, "true")
@@ -125,8 +125,7 @@ func TestPool_refreshesOutputsWithoutSelector(t *testing.T) {
 	h.Delete(first)
 	h.join(2)
 	h.WaitFor(apply, "a run should be requested", func(g Gomega) {
-		g.Expect(apply.Annotations[infrav1.RunRequestedAnnotation]).To(HavePrefix("nodes-"))
-		g.Expect(apply.Status.HandledRequest).To(Equal(apply.Annotations[infrav1.RunRequestedAnnotation]))
+		g.Expect(h.operations()).To(ConsistOf(HaveField("Name", HavePrefix(apply.Name+"-nodes-"))))
 		g.Expect(apply.Status.Runs).To(BeNumerically(">", runs))
 	})
 	h.WaitFor(infra, "the change should be reported after a run without a change", func(g Gomega) {

@@ -48,7 +48,7 @@ export function WorkspacePage({ ns, name }: { ns: string; name: string }) {
             </Button>
           ) : (
             <>
-              {workspace.failure?.reason === "LockHeld" && <Button onClick={() => ask("unlock")}>{words.unlock}</Button>}
+              {workspace.failure?.reason === "LockHeld" && <Button disabled={can && !can.state} onClick={() => ask("unlock")}>{words.unlock}</Button>}
               <Button disabled={can && !can.change} onClick={() => act(path + "/drift", {}, words.driftRequested, words.needs)}>
                 {words.checkDrift}
               </Button>
@@ -266,7 +266,7 @@ function SnapshotPanel({ path, can }: { path: string; can?: Can }) {
     <Section title={words.snapshots}>
       {error && <p class="note">{error}</p>}
       {!snapshots && !error && <Button onClick={load}>{words.showSnapshots}</Button>}
-      {!!snapshots?.length && can && !can.approve && <p class="quiet">{words.mayNotRestore(approver)}</p>}
+      {!!snapshots?.length && can && !can.state && <p class="quiet">{words.mayNotRestore(approver)}</p>}
       {snapshots?.length === 0 && <p class="quiet">{words.noSnapshots}</p>}
       <ul role="list" class="events">
         {snapshots?.map((s) => (
@@ -277,7 +277,7 @@ function SnapshotPanel({ path, can }: { path: string; can?: Can }) {
                 <Age since={s.taken} suffix /> {s.resources !== undefined && words.resources(s.resources)}
               </span>
             </span>
-            <Button disabled={can && !can.approve} onClick={() => choose(s)}>
+            <Button disabled={can && !can.state} onClick={() => choose(s)}>
               {words.restore}
             </Button>
           </li>

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -13,6 +14,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 )
@@ -38,7 +40,11 @@ type Engine struct {
 
 // SetupWithManager adds the engine to the manager.
 func (e *Engine) SetupWithManager(mgr ctrl.Manager) error {
-	return ctrl.NewControllerManagedBy(mgr).For(&infrav1.WorkspaceTemplateApply{}).Named("engine").Complete(e)
+	workspaceOf := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []ctrl.Request {
+		operation, _ := obj.(*infrav1.WorkspaceOperation)
+		return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: operation.Namespace, Name: operation.Spec.Workspace}}}
+	})
+	return ctrl.NewControllerManagedBy(mgr).For(&infrav1.WorkspaceTemplateApply{}).Watches(&infrav1.WorkspaceOperation{}, workspaceOf).Named("engine").Complete(e)
 }
 
 // Reconcile completes or destroys a workspace.
@@ -57,20 +63,33 @@ func (e *Engine) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	if _, wait := apply.Annotations[WaitAnnotation]; wait {
 		return ctrl.Result{}, nil
 	}
-	if err := e.complete(apply); err != nil {
+	var operations infrav1.WorkspaceOperationList
+	if err := e.Client.List(ctx, &operations, client.InNamespace(apply.Namespace)); err != nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{}, e.Client.Status().Patch(ctx, apply, client.MergeFrom(before))
+	operations.Items = slices.DeleteFunc(operations.Items, func(o infrav1.WorkspaceOperation) bool { return o.Spec.Workspace != apply.Name || o.Ended() })
+	if err := e.complete(apply, len(operations.Items) > 0); err != nil {
+		return ctrl.Result{}, err
+	}
+	if err := e.Client.Status().Patch(ctx, apply, client.MergeFrom(before)); err != nil {
+		return ctrl.Result{}, err
+	}
+	for i := range operations.Items {
+		operations.Items[i].Status.Phase = infrav1.OperationSucceeded
+		if err := e.Client.Status().Update(ctx, &operations.Items[i]); err != nil {
+			return ctrl.Result{}, client.IgnoreNotFound(err)
+		}
+	}
+	return ctrl.Result{}, nil
 }
 
-func (e *Engine) complete(apply *infrav1.WorkspaceTemplateApply) error {
+func (e *Engine) complete(apply *infrav1.WorkspaceTemplateApply, requested bool) error {
 	status := &apply.Status
-	request := apply.Annotations[infrav1.RunRequestedAnnotation]
-	if status.ObservedGeneration != apply.Generation || status.HandledRequest != request {
+	if status.ObservedGeneration != apply.Generation || requested {
 		status.AppliedAt = metav1.Now()
 		status.Runs++
 	}
-	status.ObservedGeneration, status.HandledRequest = apply.Generation, request
+	status.ObservedGeneration = apply.Generation
 	if apply.Spec.WriteConnectionSecretToRef != nil {
 		status.ConnectionSecretName = apply.Spec.WriteConnectionSecretToRef.Name
 	}
