@@ -432,7 +432,7 @@ build-captctl: ui-optional ## Build captctl, with its page, to dist/captctl_OS_A
 build-installer: ## Write the files of release VERSION=X.Y.Z (default: that of the tree) to dist/: install.yaml, the files of clusterctl, templates, the chart, captctl, checksums.
 	@if test -d dist; then find dist -maxdepth 1 -type f -delete; fi
 	@cd dev && go run ./manifests build -version "$$VERSION"
-	@cd dev/bin/charts && go run . package -chart ../../../charts/capt -version "$$VERSION" -out ../../../dist
+	@cd dev/bin/charts && go run . package -chart ../../../charts/capt -version "$$VERSION" -out ../../../dist -images ../../../dist/images/release.json -commit "$$(git rev-parse HEAD)"
 	@$(MAKE) --no-print-directory build-captctl
 	@$(RELEASE) seal
 

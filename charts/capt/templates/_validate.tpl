@@ -10,9 +10,6 @@
 {{- fail (printf "flags.%s has no port: write :PORT, for example %s" . (ternary ":9440" ":8443" (eq . "health-addr"))) }}
 {{- end }}
 {{- end }}
-{{- if ne (toString (index $flags "executor")) "job" }}
-{{- fail "flags.executor must be job: the image of the manager contains neither the runner nor OpenTofu" }}
-{{- end }}
 {{- if and (ne (toString (index $flags "leader-elect")) "true") (gt (int .Values.replicas) 1) }}
 {{- fail "flags.leader-elect is false: set replicas to 1, or two managers would change the same objects" }}
 {{- end }}

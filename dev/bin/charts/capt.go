@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	chartcommon "helm.sh/helm/v4/pkg/chart/common"
 	chart "helm.sh/helm/v4/pkg/chart/v2"
 	"helm.sh/helm/v4/pkg/chart/v2/lint"
 	"helm.sh/helm/v4/pkg/chart/v2/lint/support"
@@ -34,8 +36,60 @@ func loadOwn(dir, version string) (*chart.Chart, error) {
 	return c, nil
 }
 
-// packOwn packs a chart of this repository after it has checked it.
-func packOwn(dir, version, out string) error {
+// built are images that were built beside a chart.
+type built struct {
+	// record is a file of dev/revision with their digests. Without one, they are not pinned.
+	record string
+	// commit is that of the chart.
+	commit string
+}
+
+// digests returns the digests of the images of a version, with v, by their names. In a
+// checkout there are none: images are loaded by their tags.
+func (b built) digests(version string) (map[string]string, error) {
+	if b.record == "" || strings.HasSuffix(version, "-dev") {
+		return nil, nil
+	}
+	text, err := os.ReadFile(b.record)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the images: %w", err)
+	}
+	var record struct {
+		Version, Commit string
+		Images          map[string]string
+	}
+	if err := json.Unmarshal(text, &record); err != nil {
+		return nil, fmt.Errorf("parsing %s: %w", b.record, err)
+	}
+	if record.Version != version || record.Commit != b.commit {
+		return nil, nil
+	}
+	return record.Images, nil
+}
+
+// pin adds the digests of the images that the values name to the annotations of a chart.
+func pin(c *chart.Chart, digests map[string]string) {
+	for name, digest := range digests {
+		repository, found := strings.CutSuffix(name, ":"+c.Metadata.AppVersion)
+		for _, path := range []string{"image", "runnerImage", "ui.image"} {
+			values, err := chartcommon.Values(c.Values).Table(path)
+			if err != nil || !found || values["repository"] != repository {
+				continue
+			}
+			if c.Metadata.Annotations == nil {
+				c.Metadata.Annotations = map[string]string{}
+			}
+			c.Metadata.Annotations["capt.appthrust.io/"+repository[strings.LastIndex(repository, "/")+1:]+"-digest"] = digest
+		}
+	}
+}
+
+// packOwn packs a chart of this repository after it has checked it, with the digests of its
+// images.
+func packOwn(dir, version, out string, images built) error {
 	if err := lintOwn(dir); err != nil {
 		return err
 	}
@@ -43,6 +97,11 @@ func packOwn(dir, version, out string) error {
 	if err != nil {
 		return err
 	}
+	digests, err := images.digests(c.Metadata.AppVersion)
+	if err != nil {
+		return err
+	}
+	pin(c, digests)
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return fmt.Errorf("creating the directory of charts: %w", err)
 	}

@@ -18,6 +18,7 @@ import (
 	chartcommon "helm.sh/helm/v4/pkg/chart/common"
 	commonutil "helm.sh/helm/v4/pkg/chart/common/util"
 	chart "helm.sh/helm/v4/pkg/chart/v2"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	"helm.sh/helm/v4/pkg/engine"
 	helmregistry "helm.sh/helm/v4/pkg/registry"
 	"sigs.k8s.io/kustomize/api/krusty"
@@ -353,7 +354,7 @@ func TestCAPT_setsEveryFlag(t *testing.T) {
 	if err := json.Unmarshal(text, &schema); err != nil {
 		t.Fatal(err)
 	}
-	flags, want := map[string]any{}, []string{}
+	flags, want := map[string]any{}, []string{"--executor=job", "--runner-image=$(RUNNER_IMAGE)"}
 	for name, property := range schema.Properties.Flags.Properties {
 		value, text := any("x"), "x"
 		switch property.Type {
@@ -367,8 +368,6 @@ func TestCAPT_setsEveryFlag(t *testing.T) {
 		switch name {
 		case "health-addr", "diagnostics-address":
 			value, text = ":1234", ":1234"
-		case "executor":
-			value, text = "job", "job"
 		}
 		flags[name] = value
 		want = append(want, "--"+name+"="+text)
@@ -412,6 +411,7 @@ func TestCAPT_rejectsUnknownValues(t *testing.T) {
 		{"replica": 3},
 		{"flags": map[string]any{"max-run": 3}},
 		{"flags": map[string]any{"max-runs": "many"}},
+		{"flags": map[string]any{"executor": "process"}},
 		{"image": map[string]any{"digest": "latest"}},
 	} {
 		if _, err := renderCAPT(t, values); err == nil {
@@ -426,7 +426,6 @@ func TestCAPT_rejectsFlagsThatDoNotWork(t *testing.T) {
 		"the manager must serve them":        {"webhook-port": 0},
 		"write :PORT, for example :9440":     {"health-addr": "0"},
 		"write :PORT, for example :8443":     {"diagnostics-address": "localhost:"},
-		"neither the runner nor OpenTofu":    {"executor": "process"},
 		"two managers would change the same": {"leader-elect": false},
 	} {
 		if _, err := renderCAPT(t, map[string]any{"flags": flags}); err == nil || !strings.Contains(err.Error(), want) {
@@ -467,6 +466,54 @@ func TestCAPT_takesOptions(t *testing.T) {
 	}
 }
 
+// A release pins its images as install.yaml does. A tag of a user has its own content, and a
+// mirror the same.
+func TestPackOwn_pinsTheImagesOfTheRelease(t *testing.T) {
+	dir, commit := t.TempDir(), strings.Repeat("c", 40)
+	digest := func(digit string) string { return "sha256:" + strings.Repeat(digit, 64) }
+	record, err := json.Marshal(map[string]any{"version": "v0.1.0", "commit": commit, "images": map[string]string{
+		"ghcr.io/appthrust/capt:v0.1.0": digest("1"), "ghcr.io/appthrust/capt-runner:v0.1.0": digest("2"), "ghcr.io/appthrust/capt-ui:v0.1.0": digest("3"),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "release.json")
+	if err := os.WriteFile(file, record, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ui := map[string]any{"enabled": true, "origin": "https://capt.example.com"}
+	for _, test := range []struct {
+		commit, version string
+		values          map[string]any
+		want            []string
+	}{
+		{commit, "0.1.0", map[string]any{"ui": ui}, []string{"ghcr.io/appthrust/capt:v0.1.0@" + digest("1"), "ghcr.io/appthrust/capt-runner:v0.1.0@" + digest("2"), "ghcr.io/appthrust/capt-ui:v0.1.0@" + digest("3")}},
+		{commit, "0.1.0", map[string]any{"image": map[string]any{"repository": "mirror/capt"}, "runnerImage": map[string]any{"tag": "mine"}}, []string{"mirror/capt:v0.1.0@" + digest("1"), "ghcr.io/appthrust/capt-runner:mine"}},
+		{"other", "0.1.0", nil, []string{"ghcr.io/appthrust/capt:v0.1.0", "ghcr.io/appthrust/capt-runner:v0.1.0"}},
+		{commit, "0.2.0", nil, []string{"ghcr.io/appthrust/capt:v0.2.0", "ghcr.io/appthrust/capt-runner:v0.2.0"}},
+	} {
+		if err := run(t.Context(), []string{"package", "--chart", captChart, "--version", test.version, "--out", dir, "--images", file, "--commit", test.commit}); err != nil {
+			t.Fatal(err)
+		}
+		c, err := loader.LoadFile(filepath.Join(dir, "capt-"+test.version+".tgz"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := renderOwn(c, "capt-system", test.values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects := parse(t, text)
+		have := []string{fmt.Sprint(container(t, objects)["image"]), fmt.Sprint(container(t, objects)["env"].([]any)[0].(map[string]any)["value"])}
+		if page := objects["Deployment capt-ui"]; page != nil {
+			have = append(have, fmt.Sprint(at(page, "spec", "template", "spec", "containers").([]any)[0].(map[string]any)["image"]))
+		}
+		if !slices.Equal(have, test.want) {
+			t.Errorf("%+v: got %v", test, have)
+		}
+	}
+}
+
 func TestPackOwn_isReproducible(t *testing.T) {
 	var packages [][]byte
 	for range 2 {
@@ -474,7 +521,7 @@ func TestPackOwn_isReproducible(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "capt-0.0.9.tgz"), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := packOwn(captChart, "0.1.0", dir); err != nil {
+		if err := packOwn(captChart, "0.1.0", dir, built{}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := os.Stat(filepath.Join(dir, "capt-0.0.9.tgz")); err == nil {
@@ -496,7 +543,7 @@ func TestPushOwn_canBePulled(t *testing.T) {
 	defer server.Close()
 	host := strings.TrimPrefix(server.URL, "http://")
 	dir := t.TempDir()
-	if err := packOwn(captChart, "0.1.0", dir); err != nil {
+	if err := packOwn(captChart, "0.1.0", dir, built{}); err != nil {
 		t.Fatal(err)
 	}
 	args := []string{"push", "--package", filepath.Join(dir, "capt-0.1.0.tgz"), "--registry", host + "/appthrust", "--plain-http", "--digest-file", filepath.Join(dir, "digest")}

@@ -18,8 +18,9 @@ const usage = `Usage:
         pack every chart into DIR
   charts serve --dir DIR [--address HOST:PORT] [--address-file FILE]
         serve the charts in DIR at http://HOST:PORT and oci://HOST:PORT/charts
-  charts package --chart DIR --version X.Y.Z --out DIR
-        check a chart of this repository and pack it
+  charts package --chart DIR --version X.Y.Z --out DIR [--images FILE --commit HASH]
+        check a chart of this repository and pack it, with the digests of the images that FILE
+        records if they are of this version and commit
   charts push --package FILE --registry HOST/PATH [--digest-file FILE] [--plain-http]
         push a packed chart to oci://HOST/PATH/charts, with the credentials of Docker or Helm
 `
@@ -76,13 +77,15 @@ func runPackage(flags *flag.FlagSet, args []string) error {
 	dir := flags.String("chart", "", "directory of the chart")
 	version := flags.String("version", "", "version of the package; default is that of the chart")
 	out := flags.String("out", "", "output directory")
+	file := flags.String("images", "", "record of the images of a release")
+	commit := flags.String("commit", "", "commit of the chart")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if *dir == "" || *out == "" {
 		return fmt.Errorf("package requires --chart DIR and --out DIR")
 	}
-	return packOwn(*dir, *version, *out)
+	return packOwn(*dir, *version, *out, built{record: *file, commit: *commit})
 }
 
 func runPush(flags *flag.FlagSet, args []string) error {
