@@ -44,7 +44,7 @@ func printMarkdown(w io.Writer, plan *operate.Plan, read changeReader, limit int
 		document.Add(entry)
 		return nil
 	})
-	if err != nil && !errors.Is(err, operate.ErrNoSecrets) {
+	if err != nil && !errors.Is(err, operate.ErrNoPlans) {
 		return err
 	}
 	body := document.String()

@@ -30,10 +30,10 @@ updates in place (~), replaces (-/+) and destroys (-), with the old and new valu
 each attribute. Sensitive values are never shown; they are masked before the plan is
 stored. The rules of policies that the plan violates are listed as well.
 
-Values require permission to read Secrets. They are kept for the latest plans that waited
-for a decision or changed existing resources; other plans are shown as a list of resources.
-captctl state show has the values of what was created. --run shows the plan of an earlier
-run.
+Values are in the WorkspacePlan of the run, which the role capt-viewer may read. They are
+kept for the latest plans that waited for a decision or changed existing resources; other
+plans are shown as a list of resources. captctl state show has the values of what was
+created. --run shows the plan of an earlier run, which requires permission to read Secrets.
 
 With --dir the command plans the root module in a directory instead, such as that of a
 pull request, against the state of the workspace. Nothing is locked, and nothing is written
@@ -90,11 +90,10 @@ func newPlanCommand(o *Options) *cobra.Command {
 			case "":
 				return printPlan(o.Out, plan, read, o.style(), time.Now())
 			}
-			if _, err := read(func(entry change.Entry) error {
-				plan.Details = append(plan.Details, entry)
-				return nil
-			}); err != nil && !errors.Is(err, operate.ErrNoSecrets) {
-				return err
+			if !short {
+				if err := plan.ReadDetails(cmd.Context(), c, apply); err != nil {
+					return err
+				}
 			}
 			return output.Print(o.Out, plan)
 		},
@@ -115,7 +114,7 @@ type changeReader func(emit func(change.Entry) error) (bool, error)
 
 func changesOf(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply, plan *operate.Plan) changeReader {
 	return func(emit func(change.Entry) error) (bool, error) {
-		return operate.PlanChanges(ctx, c, apply, plan.ID, emit)
+		return operate.PlanChanges(ctx, c, apply, plan, emit)
 	}
 }
 
@@ -130,7 +129,7 @@ func printPlan(w io.Writer, plan *operate.Plan, read changeReader, style text.St
 	}
 	printer := &changes.Printer{Out: w, Style: style, Protected: plan.Blocked}
 	detailed, err := read(printer.Print)
-	if err != nil && !errors.Is(err, operate.ErrNoSecrets) {
+	if err != nil && !errors.Is(err, operate.ErrNoPlans) {
 		return err
 	}
 	var out strings.Builder
@@ -220,7 +219,7 @@ func hiddenValues(plan *operate.Plan) string {
 	if len(plan.Resources) == 0 {
 		return ""
 	}
-	return "The values are not shown: " + operate.ErrNoSecrets.Error() + " in this namespace."
+	return "The values are not shown: " + operate.ErrNoPlans.Error() + " in this namespace. The role capt-viewer has the permission."
 }
 
 // planState returns whether a plan waits or was applied, or an empty string if that is not

@@ -52,13 +52,13 @@ func TestPlan_refusesFlagsThatExcludeEachOther(t *testing.T) {
 
 func TestPrintPlan_saysThatValuesAreHidden(t *testing.T) {
 	g := NewWithT(t)
-	forbidden := func(func(change.Entry) error) (bool, error) { return false, operate.ErrNoSecrets }
+	forbidden := func(func(change.Entry) error) (bool, error) { return false, operate.ErrNoPlans }
 	plan := samplePlan()
 	var out, document bytes.Buffer
 	g.Expect(printPlan(text.NewPrintable(&out), plan, forbidden, text.Style{}, time.Now())).To(Succeed())
 	g.Expect(printMarkdown(&document, plan, forbidden, commentLimit)).To(Succeed())
 	for _, printed := range []string{out.String(), document.String()} {
-		g.Expect(printed).To(And(ContainSubstring("aws_vpc.this"), ContainSubstring("The values are not shown: you may not get Secrets in this namespace.")))
+		g.Expect(printed).To(And(ContainSubstring("aws_vpc.this"), ContainSubstring("The values are not shown: you may not get WorkspacePlans in this namespace.")))
 	}
 }
 

@@ -48,8 +48,6 @@ func TestApprove_needsTheRightAndThePlanThatWasSeen(t *testing.T) {
 	viewer.Expect(body).To(ContainSubstring(`"missing":"create workspaceapprovals in ` + namespace + `","role":"capt-approver"`))
 	_, body = viewer.send(http.MethodGet, path+"can", "")
 	viewer.Expect(body).To(MatchJSON(`{"change":false,"approve":false,"state":false,"secrets":false}`))
-	_, body = viewer.send(http.MethodGet, path+"plan", "")
-	viewer.Expect(body).To(ContainSubstring(`"missing":"get secrets in ` + namespace))
 
 	approver := start(t, Options{Config: as("approver"), Namespace: namespace})
 	_, body = approver.send(http.MethodGet, path+"can", "")
@@ -154,15 +152,13 @@ func TestTrigger_appliesAnAddonAgain(t *testing.T) {
 func TestPlan_streamsChangesWithValues(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	apply := createPlan(t, namespace)
-	ref := terraform.WorkspaceRef{Namespace: namespace, Name: apply.Name, UID: string(apply.UID)}
+	createPlan(t, namespace)
 	entries := `{"resource":{"address":"aws_vpc.this","action":"update","attributes":[{"path":["tags","Name"],"action":"update","before":"a","after":"b"}]}}` + "\n"
-	chunks, err := record.Chunks(record.ChangesName(planID), []byte(entries), record.Meta(ref, record.ComponentPlan, "net-r1"))
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	p := start(t, Options{Config: env.Config, Namespace: namespace})
-	for _, chunk := range chunks {
-		p.Expect(env.Client.Create(t.Context(), chunk)).To(Succeed())
-	}
+	p.Expect(env.Client.Create(t.Context(), &infrav1.WorkspacePlan{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "net-r1"},
+		Spec:       infrav1.WorkspacePlanSpec{Workspace: "net", Plan: planID, Changes: []infrav1.Value{{Raw: json.RawMessage(entries)}}},
+	})).To(Succeed())
 	status, body := p.send(http.MethodGet, "/api/v1/workspaces/"+namespace+"/net/plan", "")
 	p.Expect(status).To(Equal(http.StatusOK))
 	lines := strings.Split(strings.TrimSpace(body), "\n")
@@ -174,6 +170,12 @@ func TestPlan_streamsChangesWithValues(t *testing.T) {
 	p.Expect(first.Plan.ID).To(Equal(planID))
 	p.Expect(lines[1]).To(MatchJSON(`{"entry":` + strings.TrimSpace(entries) + `}`))
 	p.Expect(third.End).To(Equal(&PlanEnd{Details: true}))
+
+	bind(t, "without-plans", namespace, rbacv1.PolicyRule{APIGroups: []string{infrav1.GroupVersion.Group}, Resources: []string{"workspacetemplateapplies"}, Verbs: []string{"get"}})
+	p = start(t, Options{Config: as("without-plans"), Namespace: namespace})
+	status, body = p.send(http.MethodGet, "/api/v1/workspaces/"+namespace+"/net/plan", "")
+	p.Expect(status).To(Equal(http.StatusOK))
+	p.Expect(body).To(HaveSuffix(`{"end":{"details":false,"missing":"get workspaceplans in ` + namespace + `"}}` + "\n"))
 }
 
 // createRun creates the record of the run net-r1 of the workspace net.

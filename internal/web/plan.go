@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"time"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
-
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/client/operate"
 	"github.com/appthrust/capt/internal/message"
@@ -48,24 +46,13 @@ func (s *Server) plan(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	end := &PlanEnd{}
-	end.Details, err = operate.PlanChanges(r.Context(), identityOf(r).client, apply, plan.ID, func(entry change.Entry) error {
+	end.Details, err = operate.PlanChanges(r.Context(), identityOf(r).client, apply, plan, func(entry change.Entry) error {
 		return write(PlanLine{Entry: &entry})
 	})
-	if err != nil && !errors.Is(err, operate.ErrNoSecrets) {
+	if errors.Is(err, operate.ErrNoPlans) {
+		end.Missing = "get workspaceplans in " + apply.Namespace
+	} else if err != nil {
 		end.Error = message.OneLine(err.Error())
 	}
-	if !end.Details && end.Error == "" {
-		end.Missing = s.missingSecrets(r, apply.Namespace)
-	}
 	_ = write(PlanLine{End: end})
-}
-
-// missingSecrets returns the permission that the user needs to read plans and logs,
-// or an empty string if he has it.
-func (s *Server) missingSecrets(r *http.Request, namespace string) string {
-	ok, err := operate.Allowed(r.Context(), identityOf(r).client, authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "get", Resource: "secrets"})
-	if err != nil || ok {
-		return ""
-	}
-	return "get secrets in " + namespace
 }

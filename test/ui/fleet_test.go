@@ -158,20 +158,17 @@ const changes = `{"resource":{"address":"module.network.aws_vpc.this","action":"
 
 // createRecords creates the records of the waiting plan and of the run in progress.
 func createRecords(ctx context.Context) error {
+	plan := &infrav1.WorkspacePlan{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "staging-vpc-r3"},
+		Spec:       infrav1.WorkspacePlanSpec{Workspace: "staging-vpc", Plan: planID},
+	}
+	for line := range strings.Lines(changes) {
+		plan.Spec.Changes = append(plan.Spec.Changes, infrav1.Value{Raw: json.RawMessage(line)})
+	}
+	if err := env.Client.Create(ctx, plan); err != nil {
+		return err
+	}
 	apply := &infrav1.WorkspaceTemplateApply{}
-	if err := env.Client.Get(ctx, client.ObjectKey{Namespace: "team-a", Name: "staging-vpc"}, apply); err != nil {
-		return err
-	}
-	ref := terraform.WorkspaceRef{Namespace: "team-a", Name: "staging-vpc", UID: string(apply.UID)}
-	chunks, err := record.Chunks(record.ChangesName(planID), []byte(changes), record.Meta(ref, record.ComponentPlan, "staging-vpc-r3"))
-	if err != nil {
-		return err
-	}
-	for _, chunk := range chunks {
-		if err := env.Client.Create(ctx, chunk); err != nil {
-			return err
-		}
-	}
 	if err := env.Client.Get(ctx, client.ObjectKey{Namespace: "team-b", Name: "new-eks"}, apply); err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package operate
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -125,49 +124,45 @@ func planFromStatus(workspace string, status *infrav1.PlanStatus) *Plan {
 	return plan
 }
 
-// maxChanges limits what is read of the changes of a plan. Runs store less.
-const maxChanges = 64 << 20
-
-// ErrNoSecrets means that the user may not read the Secrets with the changes of a plan.
-var ErrNoSecrets = errors.New("you may not get Secrets")
+// ErrNoPlans means that the user may not read the changes of a plan.
+var ErrNoPlans = errors.New("you may not get WorkspacePlans")
 
 // PlanChanges passes what a plan changes in each resource to emit. It returns false if
 // that is not available: the plan is an old one or destroyed the workspace, or it could not
 // be stored.
-func PlanChanges(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply, planID string, emit func(change.Entry) error) (bool, error) {
-	secrets, err := chunks(ctx, c, apply, record.ChangesName(planID))
+func PlanChanges(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply, plan *Plan, emit func(change.Entry) error) (bool, error) {
+	shown := &infrav1.WorkspacePlan{}
+	err := c.Get(ctx, client.ObjectKey{Namespace: apply.Namespace, Name: plan.Run}, shown)
 	switch {
-	case apierrors.IsNotFound(err):
+	case apierrors.IsNotFound(err) || err == nil && shown.Spec.Plan != plan.ID:
 		return false, nil
 	case apierrors.IsForbidden(err):
-		return false, ErrNoSecrets
+		return false, ErrNoPlans
 	case err != nil:
-		return false, fmt.Errorf("reading the changes of %s: %w", planID, err)
+		return false, fmt.Errorf("reading the changes of %s: %w", plan.ID, err)
 	}
-	content, err := record.JoinUpTo(secrets, maxChanges)
-	if err != nil {
-		return false, err
-	}
-	decoder := json.NewDecoder(bytes.NewReader(content))
-	for decoder.More() {
+	for _, value := range shown.Spec.Changes {
 		var entry change.Entry
-		if err := decoder.Decode(&entry); err != nil {
-			return false, fmt.Errorf("reading the changes of %s: %w", planID, err)
+		if err := json.Unmarshal(value.Raw, &entry); err != nil {
+			return false, fmt.Errorf("reading the changes of %s: %w", plan.ID, err)
 		}
 		if err := emit(entry); err != nil {
 			return false, err
 		}
+	}
+	if omitted := int(shown.Spec.OmittedChanges); omitted > 0 {
+		return true, emit(change.Entry{Omitted: omitted})
 	}
 	return true, nil
 }
 
 // ReadDetails adds the changes with values, if they are available.
 func (p *Plan) ReadDetails(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply) error {
-	_, err := PlanChanges(ctx, c, apply, p.ID, func(entry change.Entry) error {
+	_, err := PlanChanges(ctx, c, apply, p, func(entry change.Entry) error {
 		p.Details = append(p.Details, entry)
 		return nil
 	})
-	if errors.Is(err, ErrNoSecrets) {
+	if errors.Is(err, ErrNoPlans) {
 		return nil
 	}
 	return err

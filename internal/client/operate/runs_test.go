@@ -1,14 +1,21 @@
 package operate
 
 import (
+	"context"
+	"encoding/json"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/terraform"
+	"github.com/appthrust/capt/internal/terraform/change"
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
@@ -98,6 +105,59 @@ func TestPlanComplete_takesOnlyTheSamePlan(t *testing.T) {
 			g.Expect(plan.OmittedChanges).To(BeEquivalentTo(tc.omitted))
 			g.Expect(plan.OutputsOnly).To(Equal(tc.omitted == 0))
 			g.Expect(plan.Changes).To(BeEmpty(), "resources has them all")
+		})
+	}
+}
+
+func TestPlanChanges_readsTheWorkspacePlan(t *testing.T) {
+	shown := func(plan string) *infrav1.WorkspacePlan {
+		return &infrav1.WorkspacePlan{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "net-r1"}, Spec: infrav1.WorkspacePlanSpec{
+			Workspace: "net", Plan: plan, OmittedChanges: 3, Changes: []infrav1.Value{{Raw: json.RawMessage(`{"resource":{"address":"a.b","action":"create"}}`)}},
+		}}
+	}
+	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "workspaceplans"}, "net-r1", nil)
+	for name, tc := range map[string]struct {
+		shown     *infrav1.WorkspacePlan
+		err       error
+		available bool
+		want      error
+	}{
+		"shown":           {shown: shown("plan-1"), available: true},
+		"of another plan": {shown: shown("plan-2")},
+		"pruned":          {},
+		"forbidden":       {err: refused, want: ErrNoPlans},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			c := newClient()
+			if tc.shown != nil {
+				c = newClient(tc.shown)
+			}
+			c = interceptor.NewClient(c, interceptor.Funcs{Get: func(ctx context.Context, w client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+				if tc.err != nil {
+					return tc.err
+				}
+				return w.Get(ctx, key, obj, opts...)
+			}})
+			plan := planFromStatus("net", &infrav1.PlanStatus{ID: "plan-1", Run: "net-r1"})
+			var found []change.Entry
+			available, err := PlanChanges(t.Context(), c, workspace("net"), plan, func(e change.Entry) error {
+				found = append(found, e)
+				return nil
+			})
+			if tc.want != nil {
+				g.Expect(err).To(MatchError(tc.want))
+			} else {
+				g.Expect(err).NotTo(HaveOccurred())
+			}
+			g.Expect(available).To(Equal(tc.available))
+			if available {
+				g.Expect(found).To(Equal([]change.Entry{{Resource: &change.Resource{Address: "a.b", Action: terraform.ActionCreate}}, {Omitted: 3}}))
+			} else {
+				g.Expect(found).To(BeEmpty())
+			}
+			g.Expect(plan.ReadDetails(t.Context(), c, workspace("net"))).To(Succeed())
+			g.Expect(plan.Details).To(Equal(found))
 		})
 	}
 }

@@ -85,7 +85,7 @@ export function PlanPanel({ workspace, path, can }: { workspace: Workspace; path
         </div>
       )}
       {plan && end && <Diff plan={plan} entries={entries} />}
-      {end?.missing && <p class="note">{words.needs(end.missing, "")}</p>}
+      {end?.missing && <p class="note">{words.needs(end.missing, "capt-viewer")}</p>}
       {end && !end.details && !end.missing && !end.error && !!plan?.resources?.length && <p class="quiet">{words.noDetails}</p>}
       {end?.error && <p class="note">{end.error}</p>}
       {asked === "approve" && ready && <Approve workspace={workspace} plan={plan} path={path} onClose={() => ask(undefined)} />}
