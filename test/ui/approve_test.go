@@ -64,7 +64,7 @@ func TestPolicies_deniedPlansAreFoundAndCannotBeApproved(t *testing.T) {
 
 func TestWorkspace_isApprovedWithTheKeyboard(t *testing.T) {
 	config := bind(t, "approver",
-		rbacv1.PolicyRule{APIGroups: []string{infrav1.GroupVersion.Group}, Resources: []string{"workspacetemplateapplies", "workspacetemplateapplies/approval"}, Verbs: []string{"patch", "update"}})
+		rbacv1.PolicyRule{APIGroups: []string{infrav1.GroupVersion.Group}, Resources: []string{"workspaceapprovals"}, Verbs: []string{"create"}})
 	b := open(t, serve(t, config, "team-a"))
 	b.shows("staging")
 	// The first row needs a user most. From its search field, the keyboard leads there.
@@ -94,9 +94,11 @@ func TestWorkspace_isApprovedWithTheKeyboard(t *testing.T) {
 	b.run(chromedp.KeyEvent("Agreed with the network team"))
 	b.press(kb.Tab, kb.Enter)
 	b.shows("The plan is approved.")
-	apply := &infrav1.WorkspaceTemplateApply{}
-	b.Expect(env.Client.Get(t.Context(), client.ObjectKey{Namespace: "team-a", Name: "staging-vpc"}, apply)).To(Succeed())
-	b.Expect(apply.Spec.ApprovedPlan).To(Equal(planID))
-	b.Expect(apply.Annotations[infrav1.AllowDestroyAnnotation]).To(Equal("module.network.aws_nat_gateway.this"))
-	b.Expect(infrav1.CommentOf(apply, planID)).To(Equal("Agreed with the network team"))
+	var approvals infrav1.WorkspaceApprovalList
+	b.Expect(env.Client.List(t.Context(), &approvals, client.InNamespace("team-a"))).To(Succeed())
+	b.Expect(approvals.Items).To(HaveLen(1))
+	b.Expect(approvals.Items[0].Spec).To(Equal(infrav1.WorkspaceApprovalSpec{
+		Workspace: "staging-vpc", Plan: planID, Decision: infrav1.DecisionApprove,
+		AllowDestroy: []string{"module.network.aws_nat_gateway.this"}, Comment: "Agreed with the network team",
+	}))
 }
