@@ -83,12 +83,9 @@ func recordWorkspace(ctx context.Context, reader client.Reader, obj client.Objec
 	if err != nil {
 		return "", nil, fmt.Errorf("reading the request: %w", err)
 	}
-	missing := apierrors.NewInvalid(infrav1.GroupVersion.WithKind(req.Kind.Kind).GroupKind(), obj.GetName(), field.ErrorList{
-		invalid(field.NewPath("spec", "workspace"), name,
-			fmt.Sprintf("workspace %q does not exist in namespace %q: write the name of a WorkspaceTemplateApply", name, req.Namespace)),
-	})
 	if len(validation.IsDNS1123Subdomain(name)) > 0 {
-		return "", nil, missing
+		// The schema refuses it.
+		return req.UserInfo.Username, nil, nil
 	}
 	apply := &infrav1.WorkspaceTemplateApply{}
 	switch err := reader.Get(ctx, client.ObjectKey{Namespace: req.Namespace, Name: name}, apply); {
@@ -96,7 +93,9 @@ func recordWorkspace(ctx context.Context, reader client.Reader, obj client.Objec
 		// The manager of another namespace reads no workspaces here.
 		return req.UserInfo.Username, nil, nil
 	case apierrors.IsNotFound(err):
-		return "", nil, missing
+		kind := infrav1.GroupVersion.WithKind(req.Kind.Kind).GroupKind()
+		return "", nil, apierrors.NewInvalid(kind, obj.GetName(), field.ErrorList{invalid(field.NewPath("spec", "workspace"), name,
+			fmt.Sprintf("workspace %q does not exist in namespace %q: write the name of a WorkspaceTemplateApply", name, req.Namespace))})
 	case err != nil:
 		return "", nil, apierrors.NewInternalError(fmt.Errorf("reading the workspace: %w", err))
 	}

@@ -34,6 +34,7 @@ type WorkspaceApprovalSpec struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=200
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$')",message="workspace must be the name of a WorkspaceTemplateApply: lower-case letters, digits, '-' and '.', for example network"
 	Workspace string `json:"workspace"`
 
 	// plan is the identity of the plan, as shown in status.plan.id of the workspace.

@@ -243,6 +243,7 @@ type WorkspaceOperationSpec struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=200
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$')",message="workspace must be the name of a WorkspaceTemplateApply: lower-case letters, digits, '-' and '.', for example network"
 	Workspace string `json:"workspace"`
 
 	// type is what is requested. The field of the same name has its options.
