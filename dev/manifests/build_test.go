@@ -36,7 +36,7 @@ type object struct {
 			}
 		}
 	} `json:"spec"`
-	Rules    []struct{ APIGroups, Resources []string }
+	Rules    []struct{ APIGroups, Resources, Verbs []string }
 	Webhooks []webhook
 }
 
