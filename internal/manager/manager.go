@@ -25,13 +25,8 @@ import (
 // +kubebuilder:rbac:groups="";events.k8s.io,resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
 //
-// References to other namespaces.
-// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=captreferencegrants,verbs=get;list;watch
-// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
-//
-// Permissions that config/policy asks for.
+// By this permission config/policy knows managers, also those that write few Secrets.
 // +kubebuilder:rbac:groups="",resources=secrets/capt,verbs=manage
-// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspaceapprovals,verbs=create;approve-own
 
 // userAgent identifies the manager in the audit log of the API server.
 const userAgent = "capt-manager"

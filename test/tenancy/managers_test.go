@@ -103,6 +103,16 @@ func TestManager_createsNothingButRuns(t *testing.T) {
 	g.Expect(env.Client.Create(t.Context(), theirs)).To(Succeed())
 	refused(t, "another account of a stored token", patched(manager, theirs, func(s *corev1.Secret) { s.Annotations[corev1.ServiceAccountNameKey] = "default" }))
 
+	joins := func(namespace string) *corev1.Secret {
+		return &corev1.Secret{Type: corev1.SecretTypeBootstrapToken, ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "bootstrap-token-" + ns[len(ns)-5:] + "0"}, Data: map[string][]byte{
+			"token-id": []byte(ns[len(ns)-5:] + "0"), "token-secret": []byte("0123456789abcdef"), "usage-bootstrap-authentication": []byte("true"),
+		}}
+	}
+	refused(t, "a token with which a node joins", create(joins(metav1.NamespaceSystem)))
+	node := joins(metav1.NamespaceSystem)
+	g.Expect(env.Client.Create(t.Context(), node)).To(Succeed())
+	refused(t, "another secret of such a token", patched(manager, node, func(s *corev1.Secret) { s.Data["token-secret"] = []byte("fedcba9876543210") }))
+
 	pod := &corev1.Pod{ObjectMeta: meta(run), Spec: runJob(ns, run, unchanged).Spec.Template.Spec}
 	g.Expect(apierrors.IsForbidden(create(pod))).To(BeTrue(), "a pod")
 	refused(t, "another Job", create(runJob(ns, "mine", unchanged)))
