@@ -14,8 +14,11 @@ import (
 )
 
 const (
-	// claimsPage is the page whose statements all name a test.
-	claimsPage = "docs/security.md"
+	// claimsPage is the page whose statements all have tests, and limitsPage has such
+	// statements, too.
+	claimsPage, limitsPage = "docs/security.md", "docs/limits.md"
+	// testsPage has the tests of statements with numbers.
+	testsPage = "docs/security-tests.md"
 	// limitsHeading is the heading of what the page does not promise.
 	limitsHeading = "What is not protected"
 )
@@ -28,43 +31,90 @@ var (
 	notTestCell = regexp.MustCompile(`^not tested: .+`)
 	listItem    = regexp.MustCompile(`^\s*(?:[-*]|[0-9]+\.) `)
 	tableRule   = regexp.MustCompile(`^\|[-:| ]+\|$`)
+	numbered    = regexp.MustCompile(`^\| ([A-Z][0-9]+) \|`)
 )
 
-const claimHelp = "name a test as `package TestName` in its cell or in <!-- test: package TestName -->, or write <!-- not tested: REASON --> or <!-- no claim -->"
+const claimHelp = "give it a number and tests in " + testsPage + ", or name a test as `package TestName` in its cell or in <!-- test: package TestName -->, or write <!-- not tested: REASON --> or <!-- no claim -->"
 
 // claim is a statement of the page: a row of a table with tests, another table, a list
 // item or a paragraph.
 type claim struct {
 	line int
 	text string
+	// number is that of a row whose tests are on another page.
+	number string
 	// row is set for a row of a table whose last column has the tests.
 	row bool
 }
 
-// claimProblems returns a finding for each statement of the page that names no test, and for
-// each test that does not exist. A repository without the page has none.
+// claimProblems returns a finding for each statement that has no test, for each test that does
+// not exist, and for tests of a statement that does not exist. A repository without the page
+// has none.
 func claimProblems(root string) ([]string, error) {
-	text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(claimsPage)))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading a page: %w", err)
+	pages := map[string][]claim{}
+	for _, page := range []string{claimsPage, limitsPage, testsPage} {
+		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(page)))
+		if page == claimsPage && errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("reading a page: %w", err)
+		}
+		pages[page] = claimsOf(string(text))
 	}
 	var findings []string
-	for _, c := range claimsOf(string(text)) {
-		named := c.tests()
-		if len(named) == 0 && !c.excused() {
-			findings = append(findings, fmt.Sprintf("%s:%d: the statement names no test: %s", claimsPage, c.line, claimHelp))
+	tests := map[string]claim{}
+	for _, row := range pages[testsPage] {
+		if row.number == "" {
+			continue
 		}
-		for _, test := range named {
-			found, err := hasTest(filepath.Join(root, filepath.FromSlash(test[1])), test[2])
+		if _, found := tests[row.number]; found {
+			findings = append(findings, fmt.Sprintf("%s:%d: there are two rows %s", testsPage, row.line, row.number))
+		}
+		row.row = true
+		tests[row.number] = row
+	}
+	for _, page := range []string{claimsPage, limitsPage} {
+		for _, c := range pages[page] {
+			from, at := page, c
+			if c.number != "" {
+				row, found := tests[c.number]
+				if !found {
+					findings = append(findings, fmt.Sprintf("%s:%d: %s has no row %s", page, c.line, testsPage, c.number))
+					continue
+				}
+				from, at = testsPage, row
+				delete(tests, c.number)
+			}
+			problems, err := at.problems(root, from)
 			if err != nil {
 				return nil, err
 			}
-			if !found {
-				findings = append(findings, fmt.Sprintf("%s:%d: %s has no %s", claimsPage, c.line, test[1], test[2]))
-			}
+			findings = append(findings, problems...)
+		}
+	}
+	for _, row := range pages[testsPage] {
+		if _, found := tests[row.number]; found {
+			findings = append(findings, fmt.Sprintf("%s:%d: no claim has the number %s", testsPage, row.line, row.number))
+		}
+	}
+	return findings, nil
+}
+
+// problems returns what is wrong with the tests that a claim names on a page.
+func (c claim) problems(root, page string) ([]string, error) {
+	named := c.tests()
+	if len(named) == 0 && !c.excused() {
+		return []string{fmt.Sprintf("%s:%d: the statement names no test: %s", page, c.line, claimHelp)}, nil
+	}
+	var findings []string
+	for _, test := range named {
+		found, err := hasTest(filepath.Join(root, filepath.FromSlash(test[1])), test[2])
+		if err != nil {
+			return nil, err
+		}
+		if !found {
+			findings = append(findings, fmt.Sprintf("%s:%d: %s has no %s", page, c.line, test[1], test[2]))
 		}
 	}
 	return findings, nil
@@ -96,10 +146,10 @@ func lastCell(row string) string {
 }
 
 // claimsOf returns the statements of a page: not the headings, code, lines that consist of
-// links to headings, and the section about limits. A comment belongs to what is before it.
+// links to headings, and the section about what is not promised. A comment belongs to what is before it.
 func claimsOf(text string) []claim {
 	var claims []claim
-	closing, continues, tests, limits := "", false, false, false
+	closing, continues, tests, numbers, limits := "", false, false, false, false
 	for i, line := range strings.Split(text, "\n") {
 		trimmed := strings.TrimSpace(line)
 		if closing != "" {
@@ -125,12 +175,18 @@ func claimsOf(text string) []claim {
 			}
 		case isTable && !continues:
 			// The header. A table without a column of tests is one claim.
-			continues, tests = true, lastCell(trimmed) == "test"
-			if !tests {
+			continues, tests, numbers = true, lastCell(trimmed) == "test", strings.HasPrefix(trimmed, "| # |")
+			if !tests && !numbers {
 				claims = append(claims, claim{line: i + 1, text: trimmed})
 			}
 		case isTable && tests && !tableRule.MatchString(trimmed):
 			claims = append(claims, claim{line: i + 1, text: trimmed, row: true})
+		case isTable && numbers && !tableRule.MatchString(trimmed):
+			found := claim{line: i + 1, text: trimmed, row: true}
+			if match := numbered.FindStringSubmatch(trimmed); match != nil {
+				found.number = match[1]
+			}
+			claims = append(claims, found)
 		case isTable || strings.HasPrefix(trimmed, "[") && strings.Contains(trimmed, "](#"):
 		case continues && !listItem.MatchString(line):
 			claims[len(claims)-1].text += " " + trimmed

@@ -270,6 +270,30 @@ two lines. <!-- not tested: there is no cloud -->
 	}
 }
 
+// The tests of a claim are on another page, under its number.
+func TestClaimProblems_comparesTheNumbersOfTests(t *testing.T) {
+	root := write(t, map[string]string{
+		"pkg/a_test.go": "package a\n\nfunc TestA(t *testing.T) {}\n",
+		claimsPage:      "# Security\n\n| # | claim |\n|---|---|\n| A1 | a |\n| A2 | b |\n| A3 | c |\n| d | `pkg TestA` |\n| A4 | e |\n",
+		limitsPage:      "# Limits\n\n| # | what | limit |\n|---|---|---|\n| L1 | a | 1 |\n",
+		testsPage: "# Tests\n\nEach row.\n\n| # | tests |\n|---|---|\n| A1 | `pkg TestA` |\n| A2 | `pkg TestGone` |\n| A2 | `pkg TestA` |\n" +
+			"| A4 | |\n| B1 | `pkg TestA` |\n| L1 | `pkg TestA` |\n",
+	})
+	got, err := claimProblems(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		testsPage + ":9: there are two rows A2",
+		claimsPage + ":7: " + testsPage + " has no row A3",
+		testsPage + ":10: the statement names no test: " + claimHelp,
+		testsPage + ":11: no claim has the number B1",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("findings:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
 // The README lists every page, and CONTRIBUTING.md every target.
 func TestCheck_findsWhatIsNotListed(t *testing.T) {
 	root := write(t, map[string]string{

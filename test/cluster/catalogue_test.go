@@ -49,7 +49,9 @@ func TestCatalogue_needsOneObject(t *testing.T) {
 	t.Cleanup(team.stopLocal)
 	name := team.namespace
 	blocks := platform.exampleOf("docs/catalogue.md", "namespace: platform", "namespace: "+platform.namespace, "namespace: team-a", "namespace: "+team.namespace, "name: demo", "name: "+name)
-	platform.Expect(blocks).To(HaveLen(3))
+	platform.Expect(blocks).To(HaveLen(4))
+	platform.Expect(blocks[0][0].GetKind()).To(Equal("ResourceQuota"), "test/tenancy creates it")
+	blocks = blocks[1:]
 	for _, object := range slices.Concat(blocks[0], blocks[1]) {
 		platform.Expect(env.Client.Create(t.Context(), object)).To(Succeed(), object.GetKind())
 	}

@@ -18,7 +18,7 @@ var quota = regexp.MustCompile("(?s)```yaml\n(apiVersion: v1\nkind: ResourceQuot
 // A tenant stores large objects in the kind that is not limited.
 func TestQuota_countsEveryKind(t *testing.T) {
 	g := NewWithT(t)
-	match := quota.FindSubmatch(testenv.ReadFile(t, "docs/security.md"))
+	match := quota.FindSubmatch(testenv.ReadFile(t, "docs/catalogue.md"))
 	g.Expect(match).NotTo(BeNil())
 	var recommended corev1.ResourceQuota
 	g.Expect(yaml.UnmarshalStrict(match[1], &recommended)).To(Succeed())
