@@ -52,7 +52,7 @@ func TestPlan_byNameAndByCluster(t *testing.T) {
 
 func TestApprove_approvesExactlyTheWaitingPlan(t *testing.T) {
 	h := newHarness(t)
-	h.planned("net")
+	apply := h.planned("net")
 
 	a := h.run("approve", "net")
 	h.Expect(a.code).To(Equal(2))
@@ -68,7 +68,7 @@ func TestApprove_approvesExactlyTheWaitingPlan(t *testing.T) {
 
 	a = h.run("approve", "net", "--yes", "--comment", "Agreed")
 	h.Expect(a.code).To(Equal(0), a.err)
-	h.Expect(h.approval()).To(Equal(infrav1.WorkspaceApprovalSpec{Workspace: "net", Plan: "plan-0123456789abcdef", Decision: infrav1.DecisionApprove, Comment: "Agreed"}))
+	h.Expect(h.approval()).To(Equal(infrav1.WorkspaceApprovalSpec{Workspace: "net", WorkspaceUID: apply.UID, Plan: "plan-0123456789abcdef", Decision: infrav1.DecisionApprove, Comment: "Agreed"}))
 }
 
 func TestReject_isADecision(t *testing.T) {

@@ -35,7 +35,7 @@ func createPlan(t *testing.T, namespace string, blocked ...string) *infrav1.Work
 func TestApprove_needsTheRightAndThePlanThatWasSeen(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	createPlan(t, namespace, "aws_vpc.this")
+	apply := createPlan(t, namespace, "aws_vpc.this")
 	bind(t, "viewer", namespace, readAll)
 	bind(t, "approver", namespace, readAll, rbacv1.PolicyRule{
 		APIGroups: []string{infrav1.GroupVersion.Group}, Resources: []string{"workspaceapprovals", "workspaceoperations", "workspaceoperations/state"}, Verbs: []string{"create"},
@@ -76,7 +76,7 @@ func TestApprove_needsTheRightAndThePlanThatWasSeen(t *testing.T) {
 	approver.Expect(env.Client.List(t.Context(), &list, client.InNamespace(namespace))).To(Succeed())
 	approver.Expect(list.Items).To(HaveLen(1))
 	approver.Expect(list.Items[0].Spec).To(Equal(infrav1.WorkspaceApprovalSpec{
-		Workspace: "net", Plan: planID, Decision: infrav1.DecisionApprove, AllowDestroy: []string{"aws_vpc.this"}, Comment: "Agreed with Bob",
+		Workspace: "net", WorkspaceUID: apply.UID, Plan: planID, Decision: infrav1.DecisionApprove, AllowDestroy: []string{"aws_vpc.this"}, Comment: "Agreed with Bob",
 	}))
 }
 

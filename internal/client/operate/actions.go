@@ -55,7 +55,7 @@ func Approve(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTempl
 
 // decide creates a decision about a plan.
 func decide(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, spec infrav1.WorkspaceApprovalSpec) error {
-	spec.Workspace, spec.Comment = apply.Name, message.OneLine(spec.Comment)
+	spec.Workspace, spec.WorkspaceUID, spec.Comment = apply.Name, apply.UID, message.OneLine(spec.Comment)
 	return create(ctx, c, &infrav1.WorkspaceApproval{ObjectMeta: newMeta(apply), Spec: spec}, "deciding about plan "+spec.Plan, approverRole)
 }
 

@@ -183,7 +183,7 @@ func TestDecisions(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(list.Items).To(HaveLen(1))
 			g.Expect(list.Items[0].Name).To(HavePrefix("net-"))
-			tc.want.Workspace, tc.want.Plan = "net", "plan-1"
+			tc.want.Workspace, tc.want.WorkspaceUID, tc.want.Plan = "net", "1", "plan-1"
 			g.Expect(list.Items[0].Spec).To(Equal(tc.want))
 		})
 	}
@@ -265,7 +265,7 @@ func TestRequests(t *testing.T) {
 			}
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(found).To(HaveLen(1))
-			tc.want.Workspace = "net"
+			tc.want.Workspace, tc.want.WorkspaceUID = "net", "1"
 			g.Expect(found[0].Spec).To(Equal(tc.want))
 			g.Expect(found[0].Ended()).To(BeFalse())
 			if requested != nil {

@@ -22,7 +22,7 @@ const (
 
 // request creates an operation of a workspace. A new operation has no status: it is pending.
 func request(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, spec infrav1.WorkspaceOperationSpec) (*infrav1.WorkspaceOperation, error) {
-	spec.Workspace = apply.Name
+	spec.Workspace, spec.WorkspaceUID = apply.Name, apply.UID
 	operation := &infrav1.WorkspaceOperation{ObjectMeta: newMeta(apply), Spec: spec}
 	return operation, create(ctx, c, operation, fmt.Sprintf("requesting %s of %s", spec.Type, apply.Name), editorRole)
 }
@@ -55,8 +55,7 @@ func operations(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTe
 	var found []*infrav1.WorkspaceOperation
 	for i := range list.Items {
 		operation := &list.Items[i]
-		uid := operation.Spec.WorkspaceUID
-		if operation.Spec.Workspace == apply.Name && (uid == "" || uid == apply.UID) && matches(operation) {
+		if operation.Spec.Workspace == apply.Name && operation.Spec.WorkspaceUID == apply.UID && matches(operation) {
 			found = append(found, operation)
 		}
 	}

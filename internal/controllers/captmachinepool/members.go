@@ -81,7 +81,7 @@ func (r *Reconciler) request(ctx context.Context, s *scope, diff difference, lis
 	case wait > 0:
 		return fault.WaitFor(wait, infrav1.WaitingForNodeReason, "%s", diff)
 	}
-	run.Spec = infrav1.WorkspaceOperationSpec{Workspace: s.apply.Name, Type: infrav1.OperationRun}
+	run.Spec = infrav1.WorkspaceOperationSpec{Workspace: s.apply.Name, WorkspaceUID: s.apply.UID, Type: infrav1.OperationRun}
 	// The cache may not have it yet.
 	if err := r.Client.Create(ctx, run); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("requesting a run of workspace %s: %w", s.apply.Name, err)
