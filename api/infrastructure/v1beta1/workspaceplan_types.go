@@ -31,8 +31,10 @@ type WorkspacePlanSpec struct {
 	OmittedChanges int32 `json:"omittedChanges,omitempty"`
 }
 
-// WorkspacePlan shows what the latest plan of a workspace would change, for users who decide
-// about the plan and must not read Secrets. CAPT writes it.
+// WorkspacePlan shows what a plan of a workspace changes, with values, for users who decide about
+// the plan and must not read Secrets. Its name is that of the run that made the plan. CAPT writes
+// it and does not read it, for the latest plans that waited for a decision or changed existing
+// resources.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion

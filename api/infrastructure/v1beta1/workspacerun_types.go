@@ -537,8 +537,9 @@ type WorkspaceRunSpec struct {
 	RunRecord `json:",inline"`
 }
 
-// WorkspaceRun shows a finished run of a workspace. CAPT writes it and does not read it: it is
-// kept as long as the run itself.
+// WorkspaceRun shows a finished run of a workspace, as status.history of the workspace does. Its
+// name is the ID of the run. CAPT writes it and does not read it, and it is deleted with the
+// Secret of the run.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
