@@ -22,7 +22,7 @@ import (
 // ago. No run starts before it is written that the last one has ended an operation.
 func (r *Reconciler) requests(ctx context.Context, s *execution.Scope) error {
 	for _, o := range s.Requests.Foreign {
-		if err := r.store.SetOperation(ctx, o, history.Ended(o, infrav1.OperationCanceled, history.ForeignOperation, s.Now)); err != nil {
+		if err := runs.SetOperation(ctx, r.Client, o, runs.EndedOperation(o, infrav1.OperationCanceled, history.ForeignOperation, s.Now)); err != nil {
 			return err
 		}
 	}
@@ -30,7 +30,7 @@ func (r *Reconciler) requests(ctx context.Context, s *execution.Scope) error {
 		if o.Ended() {
 			continue
 		}
-		if err := r.store.SetOperation(ctx, o, history.OperationStatus(s.Workspace, o)); err != nil {
+		if err := runs.SetOperation(ctx, r.Client, o, history.OperationStatus(s.Workspace, o)); err != nil {
 			return err
 		}
 	}

@@ -85,8 +85,8 @@ func (r *Reconciler) Attend(ctx context.Context, s *Scope, run *runs.Run) error 
 	case ActionWithdraw:
 		return r.Withdraw(ctx, run, obsolete)
 	case ActionWaitForProof:
-		return fault.Wait(infrav1.LockHeldReason, "Run %s started on another machine and there is no proof that it ended. If you know that it ended, set the annotation %s to %s",
-			run.ID, infrav1.ForceUnlockAnnotation, run.ID)
+		return fault.Wait(infrav1.LockHeldReason, "Run %s started on another machine and there is no proof that it ended. If you know that it ended, run captctl unlock with %s",
+			run.ID, run.ID)
 	case ActionStop:
 		if err := runner.Stop(ctx, run.Ref()); err != nil {
 			return fmt.Errorf("stopping run %s: %w", run.ID, err)

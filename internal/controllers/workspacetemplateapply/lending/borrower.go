@@ -82,12 +82,12 @@ func (r *Reconciler) requests(ctx context.Context, s *Borrower) error {
 			continue
 		}
 		why := fmt.Sprintf("Workspace %s runs for this one, and its users decide about its state: ask them to create this operation there", lentKey(s.Apply, lenderNamespace(s.Apply)))
-		if err := r.SetOperation(ctx, o, history.Ended(o, infrav1.OperationFailed, why, s.Now)); err != nil {
+		if err := runs.SetOperation(ctx, r.Client, o, runs.EndedOperation(o, infrav1.OperationFailed, why, s.Now)); err != nil {
 			return err
 		}
 	}
 	for _, o := range s.Requests.Foreign {
-		if err := r.SetOperation(ctx, o, history.Ended(o, infrav1.OperationCanceled, history.ForeignOperation, s.Now)); err != nil {
+		if err := runs.SetOperation(ctx, r.Client, o, runs.EndedOperation(o, infrav1.OperationCanceled, history.ForeignOperation, s.Now)); err != nil {
 			return err
 		}
 	}
