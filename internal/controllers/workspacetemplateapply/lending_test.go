@@ -182,10 +182,8 @@ func TestGuest_passesItsAuthorOn(t *testing.T) {
 func TestHost_needsItsGuest(t *testing.T) {
 	c := newGrantController(t, both...)
 	c.applyHosted()
-	request := func(value string) {
-		hosted := c.hosted()
-		hosted.Annotations[infrav1.RunRequestedAnnotation] = value
-		c.Expect(c.server.Update(t.Context(), hosted)).To(Succeed())
+	request := func(name string) {
+		c.request(c.ofHost(newRunOperation(name)))
 		c.reconcileKey(hostKey)
 		c.Expect(c.started).To(ConsistOf("n.hello-r1"))
 	}

@@ -28,7 +28,7 @@ func OneShot(o *infrav1.WorkspaceOperation) *terraform.OneShot {
 	}
 	options := o.Spec.Run
 	once := &terraform.OneShot{
-		ID: string(o.UID),
+		ID:      string(o.UID),
 		Replace: addresses(options.Replace), Target: addresses(options.Target),
 		RefreshOnly: options.RefreshOnly, PlanOnly: options.PlanOnly, Hold: options.Hold,
 	}

@@ -1,7 +1,6 @@
 package history
 
 import (
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
@@ -66,4 +65,3 @@ func (s *Status) recordOneShotSuccess(result *terraform.Result, once runs.OneSho
 	}
 	s.endDrift()
 }
-
