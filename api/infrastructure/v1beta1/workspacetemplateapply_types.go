@@ -111,8 +111,8 @@ const (
 	// OneShotEndedReason is the reason of the event about a one-shot operation that ends
 	// before it is applied.
 	OneShotEndedReason = "OneShotEnded"
-	// InvalidStateCommandReason surfaces when the annotation with a state command, with a
-	// move of the state or with a one-shot operation is invalid.
+	// InvalidStateCommandReason surfaces when the state cannot be moved, because the provider
+	// config from which it is moved has another backend than the state.
 	InvalidStateCommandReason = "InvalidStateCommand"
 	// SnapshotNotFoundReason surfaces when a snapshot to restore does not exist.
 	SnapshotNotFoundReason = "SnapshotNotFound"

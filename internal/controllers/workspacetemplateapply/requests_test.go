@@ -6,6 +6,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -428,13 +429,18 @@ func TestOperation_isDeletedAWeekAfterItEnded(t *testing.T) {
 	c := appliedController(t)
 	o := newRunOperation("old")
 	o.Status = infrav1.WorkspaceOperationStatus{Phase: infrav1.OperationSucceeded, FinishedAt: new(metav1.NewTime(noon.Add(-6 * 24 * time.Hour)))}
+	foreign := newRunOperation("foreign")
+	foreign.Spec.WorkspaceUID, foreign.Status = "earlier", o.Status
 	c.request(o)
+	c.request(foreign)
 	c.Expect(c.reconcile().RequeueAfter).To(BeNumerically("<=", 24*time.Hour))
 	c.requested("old")
+	c.requested("foreign")
 	c.reconciler.Now = func() time.Time { return noon.Add(25 * time.Hour) }
 	c.reconcile()
-	c.Expect(client.IgnoreNotFound(c.server.Get(t.Context(), key("old"), o))).To(Succeed())
-	c.Expect(c.server.Get(t.Context(), key("old"), o)).NotTo(Succeed())
+	for _, o := range []*infrav1.WorkspaceOperation{o, foreign} {
+		c.Expect(apierrors.IsNotFound(c.server.Get(t.Context(), client.ObjectKeyFromObject(o), o))).To(BeTrue(), o.Name)
+	}
 }
 
 // The cache still has what a user has withdrawn.

@@ -127,9 +127,6 @@ func shellStatus(s *runs.Workspace, o *infrav1.WorkspaceOperation) infrav1.Works
 	return status
 }
 
-// ForeignOperation explains why an operation is not executed.
-const ForeignOperation = "It was requested of an earlier workspace of this name, or of the one of which this is a copy"
-
 // recordOf returns the entry of a run in the history, or nil.
 func recordOf(apply *infrav1.WorkspaceTemplateApply, id string) *infrav1.RunRecord {
 	for i := range apply.Status.History {

@@ -26,7 +26,7 @@ type Requests struct {
 	// Operations are the operations of the workspace, the oldest first.
 	Operations []*infrav1.WorkspaceOperation
 	// Foreign are operations that were requested of an earlier workspace of the name, or of the
-	// one of which this is a copy, and have not ended.
+	// one of which this is a copy.
 	Foreign []*infrav1.WorkspaceOperation
 	// Approvals are the decisions about plans of the workspace, the latest first.
 	Approvals []*infrav1.WorkspaceApproval
@@ -94,7 +94,7 @@ func (r *Store) addRequests(ctx context.Context, s *Workspace, key client.Object
 		case !o.DeletionTimestamp.IsZero() || !passed(o):
 		case o.Spec.WorkspaceUID == uid:
 			q.Operations = append(q.Operations, o)
-		case !o.Ended():
+		default:
 			q.Foreign = append(q.Foreign, o)
 		}
 	}
@@ -444,18 +444,34 @@ func argumentsOf(o *infrav1.WorkspaceOperation) string {
 // requestLifetime is how long an operation is kept after it has ended.
 const requestLifetime = 7 * 24 * time.Hour
 
-// Expired returns the operations that are deleted now, and the time until the next one is, or 0.
-func (q *Requests) Expired(now time.Time) (expired []*infrav1.WorkspaceOperation, next time.Duration) {
-	for _, o := range q.Operations {
+// foreignOperation explains why an operation is not executed.
+const foreignOperation = "It was requested of an earlier workspace of this name, or of the one of which this is a copy"
+
+// CleanRequests ends the operations of other workspaces, and deletes those that ended long ago. It
+// returns the time until the next one is deleted, or 0.
+func (r *Store) CleanRequests(ctx context.Context, s *Workspace) (time.Duration, error) {
+	for _, o := range s.Requests.Foreign {
+		if o.Ended() {
+			continue
+		}
+		if err := SetOperation(ctx, r.Client, o, EndedOperation(o, infrav1.OperationCanceled, foreignOperation, s.Now)); err != nil {
+			return 0, err
+		}
+	}
+	next := time.Duration(0)
+	for _, o := range slices.Concat(s.Requests.Operations, s.Requests.Foreign) {
 		if !o.Ended() || o.Status.FinishedAt == nil {
 			continue
 		}
-		switch left := o.Status.FinishedAt.Add(requestLifetime).Sub(now); {
-		case left <= 0:
-			expired = append(expired, o)
-		case next == 0 || left < next:
-			next = left
+		if left := o.Status.FinishedAt.Add(requestLifetime).Sub(s.Now); left > 0 {
+			if next == 0 || left < next {
+				next = left
+			}
+			continue
+		}
+		if err := client.IgnoreNotFound(r.Client.Delete(ctx, o, client.Preconditions{UID: &o.UID})); err != nil {
+			return 0, fmt.Errorf("deleting operation %s: %w", o.Name, err)
 		}
 	}
-	return expired, next
+	return next, nil
 }
