@@ -192,14 +192,47 @@ func (w *harness) changeTemplate(name string, edit func(*infrav1.WorkspaceSpec))
 	objecttest.New(w.t, env.Client).Update(t, func() { edit(&t.Spec.Template.Spec) })
 }
 
-func (w *harness) annotate(name, key, value string) {
+// request requests an operation of a workspace.
+func (w *harness) request(name string, spec infrav1.WorkspaceOperationSpec) *infrav1.WorkspaceOperation {
 	w.t.Helper()
-	w.change(name, func(a *infrav1.WorkspaceTemplateApply) {
-		if a.Annotations == nil {
-			a.Annotations = map[string]string{}
-		}
-		a.Annotations[key] = value
+	spec.Workspace = name
+	o := &infrav1.WorkspaceOperation{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, GenerateName: name + "-"}, Spec: spec}
+	w.create(o)
+	return o
+}
+
+func (w *harness) requestRun(name string) *infrav1.WorkspaceOperation {
+	w.t.Helper()
+	return w.request(name, infrav1.WorkspaceOperationSpec{Type: infrav1.OperationRun})
+}
+
+func (w *harness) adopt(name, version string) {
+	w.t.Helper()
+	w.request(name, infrav1.WorkspaceOperationSpec{Type: infrav1.OperationAdopt, Adopt: &infrav1.AdoptOptions{State: version}})
+}
+
+// waitPhase waits until an operation has a phase.
+func (w *harness) waitPhase(o *infrav1.WorkspaceOperation, phase infrav1.OperationPhase) {
+	w.t.Helper()
+	w.Eventually(func(g Gomega) {
+		g.Expect(env.Client.Get(w.ctx, client.ObjectKeyFromObject(o), o)).To(Succeed())
+		g.Expect(o.Status.Phase).To(Equal(phase), o.Status.Message)
+	}, testTimeout).Should(Succeed())
+}
+
+// decide approves or rejects a plan of a workspace.
+func (w *harness) decide(name, plan string, decision infrav1.ApprovalDecision, allowDestroy ...string) {
+	w.t.Helper()
+	w.create(&infrav1.WorkspaceApproval{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, GenerateName: name + "-"},
+		Spec:       infrav1.WorkspaceApprovalSpec{Workspace: name, Plan: plan, Decision: decision, AllowDestroy: allowDestroy},
 	})
+}
+
+// allowDestroy approves the plan that the workspace shows, and lets it destroy protected resources.
+func (w *harness) allowDestroy(name string, addresses ...string) {
+	w.t.Helper()
+	w.decide(name, w.get(name).Status.Plan.ID, infrav1.DecisionApprove, addresses...)
 }
 
 // waitReady waits until the workspace is ready for its current generation.

@@ -161,7 +161,7 @@ func (s Situation) decideBackend() (Decision, error) {
 		return NoRun, nil
 	}
 	return NoRun, fault.Stall(infrav1.BackendChangedReason,
-		"The state is in backend %s, but backend %s is configured: a run would start with an empty state and create all resources again. Move the state with captctl state move, or change the WorkspaceProviderConfig back. If you have moved it yourself, create a WorkspaceOperation with type: Adopt and adopt.backend: %s",
+		"The state is in backend %s, but backend %s is configured: a run would start with an empty state and create all resources again. Move the state with captctl state move, or change the WorkspaceProviderConfig back. If you have moved it yourself, run captctl state adopt --backend %s",
 		s.StateBackend, s.ConfiguredBackend, s.ConfiguredBackend)
 }
 

@@ -78,7 +78,7 @@ func (s *Scope) missingState(known terraform.KnownState, key client.ObjectKey) s
 	if !s.Apply.DeletionTimestamp.IsZero() {
 		keep = "To delete the workspace only, set retainWorkspaceOnDelete: true. "
 	}
-	return fmt.Sprintf("The annotation %s says that this workspace had a state, but Secret %s is missing or empty: no run starts. Restore the Secret from a backup, or the state with captctl state push or captctl state restore. %sTo start with an empty state and leave the resources to you, create a WorkspaceOperation with type: Adopt and adopt.state: %s",
+	return fmt.Sprintf("The annotation %s says that this workspace had a state, but Secret %s is missing or empty: no run starts. Restore the Secret from a backup, or the state with captctl state push or captctl state restore. %sTo start with an empty state and leave the resources to you, run captctl state adopt --version %s",
 		infrav1.StateLineageAnnotation, key, keep, known.AdoptNothing())
 }
 
