@@ -192,6 +192,16 @@ func (w *harness) changeTemplate(name string, edit func(*infrav1.WorkspaceSpec))
 	objecttest.New(w.t, env.Client).Update(t, func() { edit(&t.Spec.Template.Spec) })
 }
 
+func (w *harness) annotate(name, key, value string) {
+	w.t.Helper()
+	w.change(name, func(a *infrav1.WorkspaceTemplateApply) {
+		if a.Annotations == nil {
+			a.Annotations = map[string]string{}
+		}
+		a.Annotations[key] = value
+	})
+}
+
 // request requests an operation of a workspace.
 func (w *harness) request(name string, spec infrav1.WorkspaceOperationSpec) *infrav1.WorkspaceOperation {
 	w.t.Helper()
