@@ -58,7 +58,7 @@ func TestRestored_waitsForItsState(t *testing.T) {
 			}
 			c.Expect(c.expect(infrav1.AppliedCondition, "False StateMissing")).To(And(
 				ContainSubstring("tfstate-default-hello-ws"), ContainSubstring("captctl state push"),
-				HaveSuffix("create a WorkspaceOperation with type: Adopt and adopt.state: none/l")))
+				HaveSuffix("run captctl state adopt --version none/l")))
 			c.Expect(c.started).To(BeEmpty())
 			c.Expect(c.secrets()).To(Equal(secrets), "nothing was created")
 			c.Expect(c.get().Status.Runs).To(BeZero())

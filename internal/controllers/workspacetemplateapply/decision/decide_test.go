@@ -321,7 +321,7 @@ func TestDecide_rejectsRunsAfterABackendChange(t *testing.T) {
 	moving := func(s *Situation) { s.Move = &terraform.Move{ID: "1"} }
 	failedMove := func(s *Situation) { failedForGood(s); s.Failure.Inputs = runs.MoveInputs("1") }
 	for _, e := range []expectation{
-		{name: "a change", situation: upToDate(changed, elsewhere), reason: infrav1.BackendChangedReason, stalled: true, contains: []string{"s3-11111111", "s3-22222222", "adopt.backend: s3-22222222"}},
+		{name: "a change", situation: upToDate(changed, elsewhere), reason: infrav1.BackendChangedReason, stalled: true, contains: []string{"s3-11111111", "s3-22222222", "captctl state adopt --backend s3-22222222"}},
 		{name: "a request", situation: upToDate(requested, elsewhere), reason: infrav1.BackendChangedReason, stalled: true},
 		{name: "a restore", situation: upToDate(elsewhere, func(s *Situation) { s.Restore = "x" }), reason: infrav1.BackendChangedReason, stalled: true},
 		{name: "moved by the user", situation: upToDate(changed, elsewhere, func(s *Situation) { s.MovedBackend = "s3-22222222" }), want: terraform.OperationPlanAndApply},
