@@ -238,6 +238,21 @@ func TestApproval_appliesThePlan(t *testing.T) {
 	}
 }
 
+// The other template may require less, and nobody has approved that.
+func TestApproval_endsWithTheTemplate(t *testing.T) {
+	other := newTemplate()
+	other.Name = "other"
+	c := newTestController(t, append(values(), other, newApply(manual))...)
+	c.reconcile()
+	c.finish("hello-r1", terraform.Result{Outcome: terraform.OutcomePlanned, Plan: aPlan})
+	c.reconcile()
+	c.request(newDecision("a", planID, infrav1.DecisionApprove))
+	c.change(func(a *infrav1.WorkspaceTemplateApply) { a.Spec.TemplateRef.Name = "other" })
+	c.reconcile()
+	c.Expect(c.given).To(HaveLen(2))
+	c.Expect(c.given[1].Operation).To(Equal(terraform.OperationPlan))
+}
+
 func TestApproval_releasesProtectedResourcesOfItsPlan(t *testing.T) {
 	c := newTestController(t, append(values(), newApply(func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Protect = []infrav1.ProtectPattern{"aws_vpc.new"} }))...)
 	c.reconcile()

@@ -2,6 +2,7 @@ package execution
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -40,6 +41,9 @@ func (s *Scope) Situation() decision.Situation {
 		Move: s.ResolvedMove(), IsOwned: metav1.GetControllerOf(s.Apply) != nil, Former: s.FormerRequirements(),
 		LastApplied: status.AppliedAt.Time, Jitter: decision.Jitter(s.Apply), Now: s.Now,
 	}
+	if !s.isOfTemplate(status.Plan) {
+		next.Plan = nil
+	}
 	if status.HeldBy != "" {
 		next.Policy.Approval = infrav1.ApprovalManual
 	}
@@ -50,6 +54,22 @@ func (s *Scope) Situation() decision.Situation {
 		next.OneShot = operation.OneShot(o)
 	}
 	return next
+}
+
+// isOfTemplate reports whether a plan was made with the template of the workspace. Who approved one
+// with what another template requires has not decided about this one.
+func (s *Scope) isOfTemplate(plan *infrav1.PlanStatus) bool {
+	current := s.OutputsSource()
+	if plan == nil || current == nil {
+		return true
+	}
+	for _, run := range s.Runs {
+		used := &infrav1.OutputsSource{}
+		if text := run.Secret.Annotations[record.ObjectsAnnotation]; run.ID == plan.Run && json.Unmarshal([]byte(text), used) == nil {
+			return used.TemplateRef == current.TemplateRef
+		}
+	}
+	return true
 }
 
 // planInputs returns the inputs of a plan, or an empty string if there is none.
