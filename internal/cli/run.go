@@ -90,13 +90,13 @@ To import, you need the permission of an approver where approval is enforced.`,
 	return cmd
 }
 
-// checkOperation returns a usage error for flags that do not fit. ID and UID are set later.
+// checkOperation returns a usage error for flags that do not fit. The ID is set later.
 func checkOperation(operation terraform.OneShot) error {
-	operation.ID, operation.UID = "x", "x"
+	operation.ID = "x"
 	switch err := operation.Validate(); {
 	case err == nil:
 		return nil
-	// These texts of Validate name the fields of the annotation.
+	// These texts of Validate name the fields of a WorkspaceOperation.
 	case errors.Is(err, terraform.ErrNothingRequested):
 		return usageError("nothing is requested: pass --replace, --target, --refresh-only, --import or --plan-only: see captctl run --help")
 	case errors.Is(err, terraform.ErrExclusive):

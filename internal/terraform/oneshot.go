@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/appthrust/capt/internal/message"
 )
@@ -18,11 +17,6 @@ import (
 type OneShot struct {
 	// ID identifies the operation. Each ID is executed once.
 	ID string `json:"id"`
-	// UID is the UID of the workspace. A copy of the workspace does not execute the
-	// operations of the original.
-	UID string `json:"uid"`
-	// At is when the operation was requested. It expires. Without it, it does not.
-	At time.Time `json:"at,omitzero"`
 	// Replace are the addresses of resource instances that are replaced, in addition to
 	// what the inputs change.
 	Replace []string `json:"replace,omitempty"`
@@ -73,16 +67,7 @@ func ParseImport(text string) (Import, error) {
 	return imported, imported.validate()
 }
 
-// ParseOneShot parses and validates an operation in JSON.
-func ParseOneShot(text string) (*OneShot, error) {
-	var operation OneShot
-	if err := unmarshalStrict(text, &operation); err != nil {
-		return nil, err
-	}
-	return &operation, operation.Validate()
-}
-
-// What is wrong with the fields of an operation together, in the words of the annotation.
+// What is wrong with the fields of an operation together.
 var (
 	ErrExclusive        = errors.New("replace, target, refreshOnly and import exclude each other: request one after the other")
 	ErrNothingRequested = errors.New("nothing is requested: set replace, target, refreshOnly, import or planOnly")
@@ -93,9 +78,6 @@ var (
 func (o *OneShot) Validate() error {
 	if !commandID.MatchString(o.ID) {
 		return fmt.Errorf("id %q is invalid: use at most 63 letters, digits and dashes", o.ID)
-	}
-	if o.UID == "" {
-		return errors.New("uid is empty: write metadata.uid of the workspace")
 	}
 	count := 0
 	for _, set := range []bool{len(o.Replace) > 0, len(o.Target) > 0, o.RefreshOnly, len(o.Import) > 0} {

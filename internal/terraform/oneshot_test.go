@@ -1,47 +1,50 @@
 package terraform
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
 )
 
-func TestParseOneShot(t *testing.T) {
-	for text, want := range map[string]string{
-		`{"id":"1","uid":"u","replace":["aws_vpc.main"]}`:                                       "",
-		`{"id":"1","uid":"u","replace":["module.a[0].aws_subnet.x[\"k=1\"]"]}`:                  "",
-		`{"id":"1","uid":"u","target":["module.a","aws_vpc.main"]}`:                             "",
-		`{"id":"1","uid":"u","refreshOnly":true,"hold":true}`:                                   "",
-		`{"id":"1","uid":"u","import":[{"address":"aws_vpc.main","id":"vpc-1"}]}`:               "",
-		`{"id":"1","uid":"u","planOnly":true}`:                                                  "",
-		`{"id":"1","uid":"u","planOnly":true,"replace":["aws_vpc.main"]}`:                       "",
-		`{"id":"-","uid":"u","planOnly":true}`:                                                  `id "-" is invalid`,
-		`{"id":"1","planOnly":true}`:                                                            "uid is empty",
-		`{"id":"1","uid":"u"}`:                                                                  "nothing is requested",
-		`{"id":"1","uid":"u","hold":true}`:                                                      "nothing is requested",
-		`{"id":"1","uid":"u","refreshOnly":true,"target":["a.b"]}`:                              "exclude each other",
-		`{"id":"1","uid":"u","planOnly":true,"hold":true}`:                                      "planOnly and hold exclude each other",
-		`{"id":"1","uid":"u","replace":["module.a"]}`:                                           `address "module.a" is invalid`,
-		`{"id":"1","uid":"u","replace":["data.aws_vpc.main"]}`:                                  "is invalid",
-		`{"id":"1","uid":"u","replace":["-destroy"]}`:                                           "is invalid",
-		`{"id":"1","uid":"u","target":["-destroy"]}`:                                            "is invalid",
-		`{"id":"1","uid":"u","import":[{"address":"a.b[\"${file(1)}\"]","id":"x"}]}`:            "is invalid",
-		`{"id":"1","uid":"u","import":[{"address":"a.b\n}","id":"x"}]}`:                         "is invalid",
-		`{"id":"1","uid":"u","import":[{"address":"a.b","id":"x\ny"}]}`:                         "the ID of a.b is invalid",
-		`{"id":"1","uid":"u","import":[{"address":"a.b","id":""}]}`:                             "the ID of a.b is invalid",
-		`{"id":"1","uid":"u","import":[{"address":"a.b","id":"x"},{"address":"a.b","id":"y"}]}`: "imported twice",
-		`{"id":"1","uid":"u","destroy":true}`:                                                   "unknown field",
-		``:                                                                                      "decoding",
+func TestOneShot_Validate(t *testing.T) {
+	imports := func(imports ...Import) OneShot { return OneShot{ID: "1", Import: imports} }
+	for name, tt := range map[string]struct {
+		once OneShot
+		want string
+	}{
+		"a replacement":                   {OneShot{ID: "1", Replace: []string{"aws_vpc.main"}}, ""},
+		"an instance of a module":         {OneShot{ID: "1", Replace: []string{`module.a[0].aws_subnet.x["k=1"]`}}, ""},
+		"targets":                         {OneShot{ID: "1", Target: []string{"module.a", "aws_vpc.main"}}, ""},
+		"a refresh that is held":          {OneShot{ID: "1", RefreshOnly: true, Hold: true}, ""},
+		"an import":                       {imports(Import{Address: "aws_vpc.main", ID: "vpc-1"}), ""},
+		"a plan":                          {OneShot{ID: "1", PlanOnly: true}, ""},
+		"the plan of a replacement":       {OneShot{ID: "1", PlanOnly: true, Replace: []string{"aws_vpc.main"}}, ""},
+		"an ID of another form":           {OneShot{ID: "-", PlanOnly: true}, `id "-" is invalid`},
+		"nothing":                         {OneShot{ID: "1"}, "nothing is requested"},
+		"nothing that is held":            {OneShot{ID: "1", Hold: true}, "nothing is requested"},
+		"two of them":                     {OneShot{ID: "1", RefreshOnly: true, Target: []string{"a.b"}}, "exclude each other"},
+		"a plan that is held":             {OneShot{ID: "1", PlanOnly: true, Hold: true}, "planOnly and hold exclude each other"},
+		"the replacement of a module":     {OneShot{ID: "1", Replace: []string{"module.a"}}, `address "module.a" is invalid`},
+		"the replacement of data":         {OneShot{ID: "1", Replace: []string{"data.aws_vpc.main"}}, "is invalid"},
+		"a flag to replace":               {OneShot{ID: "1", Replace: []string{"-destroy"}}, "is invalid"},
+		"a flag as a target":              {OneShot{ID: "1", Target: []string{"-destroy"}}, "is invalid"},
+		"a template in an address":        {imports(Import{Address: `a.b["${file(1)}"]`, ID: "x"}), "is invalid"},
+		"a line break in an address":      {imports(Import{Address: "a.b\n}", ID: "x"}), "is invalid"},
+		"a line break in an ID":           {imports(Import{Address: "a.b", ID: "x\ny"}), "the ID of a.b is invalid"},
+		"an import without an ID":         {imports(Import{Address: "a.b"}), "the ID of a.b is invalid"},
+		"two imports of the same address": {imports(Import{Address: "a.b", ID: "x"}, Import{Address: "a.b", ID: "y"}), "imported twice"},
+		"too many addresses":              {OneShot{ID: "1", Target: slices.Repeat([]string{"a.b"}, 101)}, "more than 100 addresses"},
 	} {
-		t.Run(text, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			_, err := ParseOneShot(text)
-			if want == "" {
+			err := tt.once.Validate()
+			if tt.want == "" {
 				g.Expect(err).NotTo(HaveOccurred())
 				return
 			}
-			g.Expect(err).To(MatchError(ContainSubstring(want)))
+			g.Expect(err).To(MatchError(ContainSubstring(tt.want)))
 		})
 	}
 }

@@ -115,7 +115,7 @@ func (k KnownState) Compare(found StateInfo, own bool) StateProblem {
 // Explain describes a problem and what to do about it. The location says where the
 // state is.
 func (p StateProblem) Explain(known KnownState, found StateInfo, location string) string {
-	const adopt = "set the annotation capt.appthrust.io/adopt-state to "
+	const adopt = "run captctl state adopt --version "
 	switch p {
 	case StateMissing:
 		return fmt.Sprintf("the state in %s is missing or empty, but %s, so nothing was done. Restore it with captctl state %s, or, to start from nothing and leave its resources to you, %s%s",

@@ -92,13 +92,13 @@ func TestKnownState_exists(t *testing.T) {
 func TestStateProblem_explainsWhatToDo(t *testing.T) {
 	g := NewWithT(t)
 	known, found := KnownState{StateInfo: StateInfo{Lineage: "l", Serial: 5, Resources: 3}}, StateInfo{Lineage: "x", Serial: 4, Resources: 2}
-	g.Expect(StateMissing.Explain(known, StateInfo{}, "backend s3")).To(And(ContainSubstring("backend s3 is missing or empty, but it had 3 resources"), ContainSubstring("captctl state restore"), HaveSuffix("adopt-state to none/l")))
+	g.Expect(StateMissing.Explain(known, StateInfo{}, "backend s3")).To(And(ContainSubstring("backend s3 is missing or empty, but it had 3 resources"), ContainSubstring("captctl state restore"), HaveSuffix("captctl state adopt --version none/l")))
 	lost := KnownState{StateInfo: StateInfo{Lineage: "l", Serial: 1}, Unconfirmed: true}
 	g.Expect(StateMissing.Explain(lost, StateInfo{}, "backend s3")).To(ContainSubstring("a run may have created resources"))
 	moved := KnownState{StateInfo: known.StateInfo, Moved: true}
 	g.Expect(StateMissing.Explain(moved, StateInfo{}, "backend s3")).To(ContainSubstring("captctl state move"))
-	g.Expect(StateForeign.Explain(moved, found, "backend s3")).To(And(ContainSubstring("lineage x"), ContainSubstring("lineage l"), HaveSuffix("if this is the copy, set the annotation capt.appthrust.io/adopt-state to x/4")))
-	g.Expect(StateForeign.Explain(known, found, "backend s3")).To(And(ContainSubstring("has 2 resources and is not the state of this workspace"), ContainSubstring("${WORKSPACE_NAMESPACE}"), HaveSuffix("adopt-state to x/4")))
-	g.Expect(StateOutdated.Explain(known, found, "backend s3")).To(And(ContainSubstring("has serial 4, but serial 5"), HaveSuffix("adopt-state to x/4")))
+	g.Expect(StateForeign.Explain(moved, found, "backend s3")).To(And(ContainSubstring("lineage x"), ContainSubstring("lineage l"), HaveSuffix("if this is the copy, run captctl state adopt --version x/4")))
+	g.Expect(StateForeign.Explain(known, found, "backend s3")).To(And(ContainSubstring("has 2 resources and is not the state of this workspace"), ContainSubstring("${WORKSPACE_NAMESPACE}"), HaveSuffix("captctl state adopt --version x/4")))
+	g.Expect(StateOutdated.Explain(known, found, "backend s3")).To(And(ContainSubstring("has serial 4, but serial 5"), HaveSuffix("captctl state adopt --version x/4")))
 	g.Expect(StateProblem("").Explain(known, found, "")).To(BeEmpty())
 }

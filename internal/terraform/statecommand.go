@@ -1,11 +1,7 @@
 package terraform
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"regexp"
 	"slices"
 	"strings"
@@ -25,9 +21,6 @@ const (
 type StateCommand struct {
 	// ID identifies the command. Each ID is executed once.
 	ID string `json:"id"`
-	// UID is the UID of the workspace. A copy of the workspace does not execute the
-	// commands of the original. It is optional for commands that only read.
-	UID string `json:"uid,omitempty"`
 	// Command is one of the commands above.
 	Command string `json:"command"`
 	// Args are resource addresses.
@@ -57,28 +50,6 @@ var (
 	commandID = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$`)
 	inputName = regexp.MustCompile(`^` + InputPrefix + `[a-z0-9]([a-z0-9-]{0,98}[a-z0-9])?$`)
 )
-
-// ParseStateCommand parses and validates a command in JSON.
-func ParseStateCommand(text string) (*StateCommand, error) {
-	var command StateCommand
-	if err := unmarshalStrict(text, &command); err != nil {
-		return nil, err
-	}
-	return &command, command.Validate()
-}
-
-// unmarshalStrict decodes one JSON value without unknown fields.
-func unmarshalStrict(text string, into any) error {
-	decoder := json.NewDecoder(bytes.NewReader([]byte(text)))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(into); err != nil {
-		return fmt.Errorf("decoding: %w", err)
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("decoding: text follows the JSON object")
-	}
-	return nil
-}
 
 // Writes reports whether the command changes the state.
 func (c *StateCommand) Writes() bool {
@@ -191,18 +162,6 @@ type Move struct {
 	To   string `json:"to,omitempty"`
 }
 
-// ParseMove parses and validates a Move in JSON.
-func ParseMove(text string) (*Move, error) {
-	var move Move
-	if err := unmarshalStrict(text, &move); err != nil {
-		return nil, err
-	}
-	if !commandID.MatchString(move.ID) {
-		return nil, fmt.Errorf("id %q is invalid: use at most 63 letters, digits and dashes", move.ID)
-	}
-	return &move, nil
-}
-
 // CheckTarget returns why the state must not move to a backend that has another
 // state, or an empty string. A target of the same lineage is a copy that an earlier
 // move left. A push increments the serial by one.
@@ -219,30 +178,4 @@ func CheckTarget(source, target StateInfo, owner string) string {
 	default:
 		return ""
 	}
-}
-
-// Shell says that a user works with the state of a workspace by hand.
-type Shell struct {
-	// ID identifies the shell. It is the holder of the lock.
-	ID string `json:"id"`
-	// UID is that of the workspace. A copy of the workspace has no shell.
-	UID string `json:"uid"`
-	// Host is the machine of the shell, and Reason what the user has written about it.
-	Host   string `json:"host,omitempty"`
-	Reason string `json:"reason,omitempty"`
-}
-
-// shellID matches the IDs of shells. A run cannot have one.
-var shellID = regexp.MustCompile(`^shell-[a-z0-9]{1,32}$`)
-
-// ParseShell parses the annotation of a shell.
-func ParseShell(text string) (*Shell, error) {
-	shell := &Shell{}
-	if err := json.Unmarshal([]byte(text), shell); err != nil {
-		return nil, fmt.Errorf("parsing a shell: %w", err)
-	}
-	if !shellID.MatchString(shell.ID) {
-		return nil, errors.New("the id of a shell is shell- and at most 32 letters and digits")
-	}
-	return shell, nil
 }

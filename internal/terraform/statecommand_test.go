@@ -7,46 +7,47 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-func TestParseStateCommand(t *testing.T) {
+func TestStateCommand_Validate(t *testing.T) {
+	command := func(command string, args ...string) StateCommand {
+		return StateCommand{ID: "1", Command: command, Args: args}
+	}
 	tests := []struct {
-		name, text, problem string
+		name    string
+		command StateCommand
+		problem string
 	}{
-		{"list", `{"id":"1","command":"list"}`, ""},
-		{"list of modules", `{"id":"1","command":"list","args":["module.a","aws_vpc.b[\"x\"]"]}`, ""},
-		{"show", `{"id":"1","command":"show","args":["a.b"]}`, ""},
-		{"mv", `{"id":"1","command":"mv","args":["a.b","a.c"]}`, ""},
-		{"rm", `{"id":"1","command":"rm","args":["a.b","a.c","a.d"]}`, ""},
-		{"pull", `{"id":"1","command":"pull"}`, ""},
-		{"push", `{"id":"1","command":"push","input":"input-1","force":true}`, ""},
-		{"a key", `{"id":"1","uid":"u","command":"pull","publicKey":"AA=="}`, ""},
-		{"a key of a push", `{"id":"1","command":"push","input":"input-1","publicKey":"AA=="}`, "publicKey"},
-		{"nothing", ``, "decoding"},
-		{"no JSON", `list`, "decoding"},
-		{"two objects", `{"id":"1","command":"list"}{}`, "text follows"},
-		{"an unknown field", `{"id":"1","command":"list","flags":["-x"]}`, "unknown field"},
-		{"no ID", `{"command":"list"}`, "id"},
-		{"a long ID", `{"id":"` + strings.Repeat("a", 64) + `","command":"list"}`, "id"},
-		{"an ID with a space", `{"id":"a b","command":"list"}`, "id"},
-		{"no command", `{"id":"1"}`, "unknown"},
-		{"another command", `{"id":"1","command":"replace-provider"}`, "unknown"},
-		{"a flag", `{"id":"1","command":"rm","args":["-state=x"]}`, "address"},
-		{"an empty address", `{"id":"1","command":"rm","args":[""]}`, "address"},
-		{"a line break", `{"id":"1","command":"rm","args":["a\nb"]}`, "address"},
-		{"a path", `{"id":"1","command":"rm","args":["/etc/passwd"]}`, "address"},
-		{"show without an address", `{"id":"1","command":"show"}`, "takes 1"},
-		{"mv of three", `{"id":"1","command":"mv","args":["a.b","a.c","a.d"]}`, "takes 2"},
-		{"pull of an address", `{"id":"1","command":"pull","args":["a.b"]}`, "takes none"},
-		{"push without input", `{"id":"1","command":"push"}`, "input"},
-		{"push of a snapshot", `{"id":"1","command":"push","input":"snapshot-a-r1"}`, "input"},
-		{"push of a path", `{"id":"1","command":"push","input":"input-../x"}`, "input"},
-		{"show of sensitive values", `{"id":"1","command":"show","args":["a.b"],"json":true,"sensitive":true}`, ""},
-		{"list of sensitive values", `{"id":"1","command":"list","sensitive":true}`, "sensitive"},
-		{"list as JSON", `{"id":"1","command":"list","json":true}`, "json"},
-		{"force without push", `{"id":"1","command":"rm","args":["a.b"],"force":true}`, "force"},
+		{"list", command("list"), ""},
+		{"list of modules", command("list", "module.a", `aws_vpc.b["x"]`), ""},
+		{"show", command("show", "a.b"), ""},
+		{"mv", command("mv", "a.b", "a.c"), ""},
+		{"rm", command("rm", "a.b", "a.c", "a.d"), ""},
+		{"pull", command("pull"), ""},
+		{"push", StateCommand{ID: "1", Command: "push", Input: "input-1", Force: true}, ""},
+		{"a key", StateCommand{ID: "1", Command: "pull", PublicKey: "AA=="}, ""},
+		{"a key of a push", StateCommand{ID: "1", Command: "push", Input: "input-1", PublicKey: "AA=="}, "publicKey"},
+		{"no ID", StateCommand{Command: "list"}, "id"},
+		{"a long ID", StateCommand{ID: strings.Repeat("a", 64), Command: "list"}, "id"},
+		{"an ID with a space", StateCommand{ID: "a b", Command: "list"}, "id"},
+		{"no command", command(""), "unknown"},
+		{"another command", command("replace-provider"), "unknown"},
+		{"a flag", command("rm", "-state=x"), "address"},
+		{"an empty address", command("rm", ""), "address"},
+		{"a line break", command("rm", "a\nb"), "address"},
+		{"a path", command("rm", "/etc/passwd"), "address"},
+		{"show without an address", command("show"), "takes 1"},
+		{"mv of three", command("mv", "a.b", "a.c", "a.d"), "takes 2"},
+		{"pull of an address", command("pull", "a.b"), "takes none"},
+		{"push without input", command("push"), "input"},
+		{"push of a snapshot", StateCommand{ID: "1", Command: "push", Input: "snapshot-a-r1"}, "input"},
+		{"push of a path", StateCommand{ID: "1", Command: "push", Input: "input-../x"}, "input"},
+		{"show of sensitive values", StateCommand{ID: "1", Command: "show", Args: []string{"a.b"}, JSON: true, Sensitive: true}, ""},
+		{"list of sensitive values", StateCommand{ID: "1", Command: "list", Sensitive: true}, "sensitive"},
+		{"list as JSON", StateCommand{ID: "1", Command: "list", JSON: true}, "json"},
+		{"force without push", StateCommand{ID: "1", Command: "rm", Args: []string{"a.b"}, Force: true}, "force"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := ParseStateCommand(tt.text)
+			err := tt.command.Validate()
 			if tt.problem == "" {
 				NewWithT(t).Expect(err).NotTo(HaveOccurred())
 				return
@@ -107,15 +108,5 @@ func TestCheckTarget(t *testing.T) {
 			NewWithT(t).Expect(problem != "").To(Equal(tt.refused != ""), problem)
 			NewWithT(t).Expect(problem).To(ContainSubstring(tt.refused))
 		})
-	}
-}
-
-func TestParseMove(t *testing.T) {
-	for text, valid := range map[string]bool{
-		`{"id":"1","from":"a","to":"b"}`: true, `{"id":"1"}`: true,
-		``: false, `{}`: false, `{"id":"1","to":1}`: false, `{"id":"1","x":""}`: false,
-	} {
-		_, err := ParseMove(text)
-		NewWithT(t).Expect(err == nil).To(Equal(valid), text)
 	}
 }

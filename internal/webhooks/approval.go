@@ -12,13 +12,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/terraform"
 )
 
 // +kubebuilder:webhook:verbs=create;update,path=/mutate-infrastructure-cluster-x-k8s-io-v1beta1-workspacetemplateapply,mutating=true,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplateapplies,versions=v1beta1,name=default.workspacetemplateapply.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 
-// authors records who changed a workspace, who approved its plan, who requested a one-shot
-// operation and who opened a shell. A comment belongs to the request that approves or rejects the plan, so that it cannot be changed later.
+// authors records who changed a workspace, and who approved its plan with spec.approvedPlan.
 type authors struct{}
 
 // Default sets the annotations of authors.
@@ -54,18 +52,8 @@ func setAuthors(before, after *infrav1.WorkspaceTemplateApply, user string, now 
 	case plan != before.Spec.ApprovedPlan:
 		approvedBy = infrav1.Approval{Plan: plan, At: metav1.NewTime(now), By: user}.String()
 	}
-	comment := before.Annotations[infrav1.CommentAnnotation]
-	if plan := decidedPlan(before, after); plan != "" {
-		// A comment that was there before is not that of this user.
-		if written := after.Annotations[infrav1.CommentAnnotation]; written == comment || infrav1.CommentOf(after, plan) == "" {
-			comment = ""
-		} else {
-			comment = written
-		}
-	}
 	for name, value := range map[string]string{
-		infrav1.ChangedByAnnotation: changedBy, infrav1.ApprovedByAnnotation: approvedBy, infrav1.CommentAnnotation: comment,
-		infrav1.RequestedByAnnotation: requestedBy(before, after, user), infrav1.ShellByAnnotation: shellBy(before, after, user),
+		infrav1.ChangedByAnnotation: changedBy, infrav1.ApprovedByAnnotation: approvedBy,
 	} {
 		switch {
 		case value == "":
@@ -75,47 +63,6 @@ func setAuthors(before, after *infrav1.WorkspaceTemplateApply, user string, now 
 		default:
 			after.Annotations[name] = value
 		}
-	}
-}
-
-// requestedBy returns who requested the one-shot operation. A request that is edited is that
-// of the last user.
-func requestedBy(before, after *infrav1.WorkspaceTemplateApply, user string) string {
-	request := after.Annotations[infrav1.OneShotAnnotation]
-	if request == before.Annotations[infrav1.OneShotAnnotation] {
-		return before.Annotations[infrav1.RequestedByAnnotation]
-	}
-	operation, err := terraform.ParseOneShot(request)
-	if err != nil {
-		return ""
-	}
-	return operation.ID + " " + user
-}
-
-// shellBy returns who opened the shell. One that is edited is that of the last user.
-func shellBy(before, after *infrav1.WorkspaceTemplateApply, user string) string {
-	text := after.Annotations[infrav1.ShellAnnotation]
-	if text == before.Annotations[infrav1.ShellAnnotation] {
-		return before.Annotations[infrav1.ShellByAnnotation]
-	}
-	shell, err := terraform.ParseShell(text)
-	if err != nil {
-		return ""
-	}
-	return shell.ID + " " + user
-}
-
-// decidedPlan returns the plan that a change approves or rejects, or an empty string. A plan
-// that stays approved keeps the comment of its approver.
-func decidedPlan(before, after *infrav1.WorkspaceTemplateApply) string {
-	approved, rejected := after.Spec.ApprovedPlan, after.Annotations[infrav1.RejectPlanAnnotation]
-	switch {
-	case approved != "" && approved != before.Spec.ApprovedPlan:
-		return approved
-	case rejected != approved && rejected != before.Annotations[infrav1.RejectPlanAnnotation]:
-		return rejected
-	default:
-		return ""
 	}
 }
 

@@ -1,7 +1,6 @@
 package webhooks
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -129,7 +128,7 @@ func isChangeOfAnother(apply *infrav1.WorkspaceTemplateApply, plan, user string)
 		if request.RequestedBy == message.Truncate(message.OneLine(user), maxRequester) {
 			return false
 		}
-		authors = append(authors, cmp.Or(request.RequestedBy, infrav1.RequesterOf(apply, request.ID)))
+		authors = append(authors, request.RequestedBy)
 	}
 	return !slices.Contains(authors, user) && !slices.Contains(authors, "")
 }

@@ -197,9 +197,6 @@ func TestRecordApproval_findsOwnChanges(t *testing.T) {
 		"his own operation, with a long name": {user: long, want: infrav1.OwnChangeYes, change: func(a *infrav1.WorkspaceTemplateApply) {
 			a.Status.Plan.Request = &infrav1.RunRequest{ID: "1", RequestedBy: long[:253] + "…"}
 		}},
-		"his own one-shot operation": {want: infrav1.OwnChangeYes, change: func(a *infrav1.WorkspaceTemplateApply) {
-			a.Status.Plan.Request, a.Annotations[infrav1.RequestedByAnnotation] = &infrav1.RunRequest{ID: "1"}, "1 ada"
-		}},
 		"the operation of another user": {want: infrav1.OwnChangeNo, change: func(a *infrav1.WorkspaceTemplateApply) {
 			a.Status.Plan.Request = &infrav1.RunRequest{ID: "1", RequestedBy: "bob"}
 		}},

@@ -8,7 +8,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/terraform"
 )
 
 // +kubebuilder:webhook:verbs=create;update,path=/validate-infrastructure-cluster-x-k8s-io-v1beta1-workspacetemplateapply,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplateapplies,versions=v1beta1,name=validation.workspacetemplateapply.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
@@ -18,7 +17,6 @@ var workspaceTemplateApplyRules = rules[*infrav1.WorkspaceTemplateApply]{
 	object: func(a *infrav1.WorkspaceTemplateApply) field.ErrorList {
 		spec := field.NewPath("spec")
 		errs := checkNames(spec.Child("variables"), a.Spec.Variables)
-		errs = append(errs, checkOneShot(a)...)
 		if ref := a.Spec.WriteConnectionSecretToRef; ref != nil {
 			path := spec.Child("writeConnectionSecretToRef")
 			errs = append(errs, checkConnectionName(path.Child("name"), ref.Name, a.Spec.Variables)...)
@@ -29,18 +27,6 @@ var workspaceTemplateApplyRules = rules[*infrav1.WorkspaceTemplateApply]{
 	},
 	live:      checkLending,
 	defaulter: authors{},
-}
-
-// checkOneShot rejects a one-shot operation that cannot be executed.
-func checkOneShot(a *infrav1.WorkspaceTemplateApply) field.ErrorList {
-	text := a.Annotations[infrav1.OneShotAnnotation]
-	if text == "" {
-		return nil
-	}
-	if _, err := terraform.ParseOneShot(text); err != nil {
-		return field.ErrorList{invalid(field.NewPath("metadata", "annotations").Key(infrav1.OneShotAnnotation), text, err.Error()+". captctl run writes it")}
-	}
-	return nil
 }
 
 // checkLending rejects variables that a template of another namespace does not let this one

@@ -291,13 +291,36 @@ func (a *actor) setPaused(ctx context.Context, paused bool) error {
 // requestRun requests a run of the workspace.
 func (a *actor) requestRun(ctx context.Context) error {
 	a.requested = time.Now()
-	return a.patch(ctx, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, infrav1.RunRequestedAnnotation, a.requested.Format(time.RFC3339Nano)))
+	return a.request(ctx, infrav1.WorkspaceOperationSpec{Type: infrav1.OperationRun})
 }
 
-// breakLock forces an unlock, and requests a run that does it.
+// breakLock forces an unlock, which requests a run that does it.
 func (a *actor) breakLock(ctx context.Context, id string) error {
-	return a.patch(ctx, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q,%q:%q}}}`,
-		infrav1.ForceUnlockAnnotation, id, infrav1.RunRequestedAnnotation, time.Now().Format(time.RFC3339Nano)))
+	return a.request(ctx, infrav1.WorkspaceOperationSpec{Type: infrav1.OperationUnlock, Unlock: &infrav1.UnlockOptions{Lock: id}})
+}
+
+// request requests an operation of the workspace.
+func (a *actor) request(ctx context.Context, spec infrav1.WorkspaceOperationSpec) error {
+	spec.Workspace = a.scenario.Name
+	return await(ctx, func(ctx context.Context) error {
+		return a.client.Create(ctx, &infrav1.WorkspaceOperation{
+			ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, GenerateName: a.scenario.Name + "-"}, Spec: spec,
+		})
+	})
+}
+
+// isRequested reports whether an operation of the workspace that matches has not ended.
+func (a *actor) isRequested(ctx context.Context, matches func(*infrav1.WorkspaceOperationSpec) bool) (bool, error) {
+	var list infrav1.WorkspaceOperationList
+	if err := a.client.List(ctx, &list, client.InNamespace(a.namespace)); err != nil {
+		return false, fmt.Errorf("listing operations: %w", err)
+	}
+	for i := range list.Items {
+		if o := &list.Items[i]; o.Spec.Workspace == a.scenario.Name && !o.Ended() && matches(&o.Spec) {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // waitForFinalizer waits until CAPT has added its finalizer: a workspace that is

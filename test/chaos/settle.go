@@ -115,7 +115,13 @@ func (a *actor) forceUnlock(ctx context.Context, observed *infrav1.WorkspaceTemp
 		return nil
 	}
 	found, err := a.store.lock(ctx, a.namespace, a.scenario.Name)
-	if err != nil || found.ID == "" || observed.Annotations[infrav1.ForceUnlockAnnotation] == found.ID {
+	if err != nil || found.ID == "" {
+		return err
+	}
+	requested, err := a.isRequested(ctx, func(spec *infrav1.WorkspaceOperationSpec) bool {
+		return spec.Type == infrav1.OperationUnlock && spec.Unlock.Lock == found.ID
+	})
+	if err != nil || requested {
 		return err
 	}
 	if !a.runProcesses().none() || !a.holderWasDeleted(found) {
@@ -384,7 +390,7 @@ func (a *actor) checkPods(ctx context.Context, _ map[string]resource) ([]string,
 
 // adoptedVersion is at the end of the message of a workspace that found the state of an
 // earlier workspace of its name.
-var adoptedVersion = regexp.MustCompile(`adopt-state to ([0-9a-f-]+/\d+)`)
+var adoptedVersion = regexp.MustCompile(`--version ([0-9a-f-]+/\d+)`)
 
 // mayAdopt reports whether a workspace cannot know that a state is its own: an earlier
 // workspace retained it, or the record of the run that created it was deleted.
@@ -405,8 +411,14 @@ func (a *actor) adopt(ctx context.Context, observed *infrav1.WorkspaceTemplateAp
 			continue
 		}
 		version := adoptedVersion.FindStringSubmatch(c.Message)
-		if version == nil || observed.Annotations[infrav1.AdoptStateAnnotation] == version[1] {
+		if version == nil {
 			return nil
+		}
+		requested, err := a.isRequested(ctx, func(spec *infrav1.WorkspaceOperationSpec) bool {
+			return spec.Type == infrav1.OperationAdopt && spec.Adopt.State == version[1]
+		})
+		if err != nil || requested {
+			return err
 		}
 		if !a.mayAdopt(observed) {
 			a.addViolation(a.scenario.Name, "the workspace does not recognize its own state: "+c.Message)
@@ -414,8 +426,7 @@ func (a *actor) adopt(ctx context.Context, observed *infrav1.WorkspaceTemplateAp
 		a.count(&a.adoptions)
 		// The workspace may be deleted before it adopts the state.
 		a.adopted, _, _ = strings.Cut(version[1], "/")
-		return a.patch(ctx, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q,%q:%q}}}`,
-			infrav1.AdoptStateAnnotation, version[1], infrav1.RunRequestedAnnotation, time.Now().Format(time.RFC3339Nano)))
+		return a.request(ctx, infrav1.WorkspaceOperationSpec{Type: infrav1.OperationAdopt, Adopt: &infrav1.AdoptOptions{State: version[1]}})
 	}
 	return nil
 }

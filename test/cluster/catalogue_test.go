@@ -97,8 +97,11 @@ func TestCatalogue_needsOneObject(t *testing.T) {
 	granted := get(platform, "catalogue", &infrav1.CAPTReferenceGrant{})
 	platform.delete(granted)
 	waitCondition(team, network, &infrav1.WorkspaceTemplateApply{}, infrav1.DependenciesReadyCondition, "False NotGranted")
+	team.create(&infrav1.WorkspaceOperation{
+		ObjectMeta: metav1.ObjectMeta{Namespace: team.namespace, Name: "again"},
+		Spec:       infrav1.WorkspaceOperationSpec{Workspace: network, Type: infrav1.OperationRun},
+	})
 	change(team, network, &infrav1.WorkspaceTemplateApply{}, func(a *infrav1.WorkspaceTemplateApply) {
-		a.Annotations[infrav1.RunRequestedAnnotation] = "now"
 		a.Spec.Timeout = &metav1.Duration{Duration: time.Hour}
 	})
 	waitCondition(team, network, &infrav1.WorkspaceTemplateApply{}, infrav1.DependenciesReadyCondition, "False NotGranted")

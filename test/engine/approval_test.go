@@ -45,13 +45,13 @@ func TestApproval_aRejectedPlanIsReplacedOnRequest(t *testing.T) {
 	w.waitReason("hello", infrav1.AppliedCondition, infrav1.WaitingForApprovalReason)
 	first := w.get("hello").Status.Plan.ID
 
-	w.annotate("hello", infrav1.RejectPlanAnnotation, first)
+	w.decide("hello", first, infrav1.DecisionReject)
 	w.waitReason("hello", infrav1.AppliedCondition, infrav1.PlanRejectedReason)
 
-	w.annotate("hello", infrav1.RunRequestedAnnotation, "please")
+	requested := w.requestRun("hello")
 	w.waitReason("hello", infrav1.AppliedCondition, infrav1.WaitingForApprovalReason)
 	w.Expect(w.get("hello").Status.Plan.ID).NotTo(Equal(first))
-	w.Expect(w.get("hello").Status.HandledRequest).To(Equal("please"))
+	w.waitPhase(requested, infrav1.OperationSucceeded)
 }
 
 func TestApproval_aStalePlanIsReplaced(t *testing.T) {
@@ -93,11 +93,11 @@ func TestProtect_blocksUntilTheUserNamesTheAddress(t *testing.T) {
 	w.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables["name"] = infrav1.StringValue("two") })
 	blocked := w.waitReason("hello", infrav1.AppliedCondition, infrav1.ProtectedResourceReason)
 	w.Expect(blocked.Message).To(ContainSubstring("terraform_data.precious"))
-	w.Expect(blocked.Message).To(ContainSubstring(infrav1.AllowDestroyAnnotation))
+	w.Expect(blocked.Message).To(ContainSubstring("captctl approve --allow-destroy"))
 	w.Expect(blocked.Message).NotTo(ContainSubstring("cheap"))
 	w.Expect(w.get("hello").Status.Plan.Blocked).To(ConsistOf("terraform_data.precious"))
 
-	w.annotate("hello", infrav1.AllowDestroyAnnotation, "terraform_data.precious")
+	w.allowDestroy("hello", "terraform_data.precious")
 	a := w.waitReady("hello")
 	w.Expect(a.Status.History[0].Outcome).To(BeEquivalentTo("Succeeded"))
 

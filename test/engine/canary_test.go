@@ -124,9 +124,9 @@ func TestCanary_noSecretIsAnywhereElse(t *testing.T) {
 	w.waitReady("encrypted")
 	// The first plan contains what fails.
 	first := w.get("manual").Status.Plan.ID
-	w.annotate("manual", infrav1.RejectPlanAnnotation, first)
+	w.decide("manual", first, infrav1.DecisionReject)
 	w.waitReason("manual", infrav1.AppliedCondition, infrav1.PlanRejectedReason)
-	w.annotate("manual", infrav1.RunRequestedAnnotation, "again")
+	w.requestRun("manual")
 	w.Eventually(func() string { return w.get("manual").Status.Plan.ID }, testTimeout).ShouldNot(Equal(first))
 	w.waitReason("manual", infrav1.AppliedCondition, infrav1.WaitingForApprovalReason)
 	w.change("manual", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.ApprovedPlan = a.Status.Plan.ID })
@@ -136,7 +136,7 @@ func TestCanary_noSecretIsAnywhereElse(t *testing.T) {
 
 	// A passphrase that does not fit, and inputs that no module takes.
 	w.setSecret("inputs", "passphrase", c.Value("other passphrase"))
-	w.annotate("encrypted", infrav1.RunRequestedAnnotation, "again")
+	w.requestRun("encrypted")
 	w.Eventually(func() *infrav1.FailureStatus { return w.get("encrypted").Status.Failure }, testTimeout).ShouldNot(BeNil())
 	w.waitReason("mistyped", infrav1.InputsValidCondition, infrav1.InvalidVariableReason)
 	w.waitReason("garbled", infrav1.InputsValidCondition, infrav1.InvalidVarFileReason)

@@ -99,8 +99,7 @@ func TestCaptctl_showsWhatAnAutomaticRunChanged(t *testing.T) {
 	w.Expect(a.out).To(And(ContainSubstring("Plan "+first+" of hello"), ContainSubstring(", applied")), a.err)
 
 	// A run without changes does not hide what the last one changed.
-	w.annotate("hello", infrav1.RunRequestedAnnotation, "again")
-	w.Eventually(func() string { return w.get("hello").Status.HandledRequest }, testTimeout).Should(Equal("again"))
+	w.waitPhase(w.requestRun("hello"), infrav1.OperationSucceeded)
 	w.Expect(w.captctl("plan", "hello").out).To(And(ContainSubstring("No changes."), Not(ContainSubstring("applied"))))
 	w.Expect(w.captctl("plan", "hello", "--run", "hello-r2").out).To(ContainSubstring(`"hello world" -> "hello moon"`))
 }
@@ -168,7 +167,6 @@ func TestCaptctl_forcesTheUnlockOfAForeignLock(t *testing.T) {
 	w.Expect(w.captctl("unlock", "hello").code).To(Equal(2))
 	w.succeed("unlock", "hello", "--yes")
 	w.waitReady("hello")
-	w.Expect(w.get("hello").Annotations).NotTo(HaveKey(infrav1.ForceUnlockAnnotation))
 	w.Expect(w.lease("hello").Spec.HolderIdentity).To(BeNil())
 }
 

@@ -90,7 +90,7 @@ func TestDelete_protectedResourcesHoldTheDestructionBack(t *testing.T) {
 		w.waitReason("hello", infrav1.DestroyedCondition, infrav1.ProtectedResourceReason)
 		w.Expect(w.exists("vpc")).To(BeTrue())
 	}
-	w.annotate("hello", infrav1.AllowDestroyAnnotation, "terraform_data.vpc")
+	w.allowDestroy("hello", "terraform_data.vpc")
 	w.waitDeleted("hello")
 	w.Expect(w.exists("vpc")).To(BeFalse())
 }
@@ -109,7 +109,7 @@ func TestDelete_aStaleDestroyPlanWaitsAgain(t *testing.T) {
 	w.Eventually(func() []string { return w.secretsWith("capt-" + plan) }, testTimeout).Should(Equal([]string{"capt-" + plan + "-changes-0"}), "the stale plan is deleted, and what it was to change is kept")
 
 	second := w.get("hello").Status.Plan.ID
-	w.annotate("hello", infrav1.RejectPlanAnnotation, second)
+	w.decide("hello", second, infrav1.DecisionReject)
 	w.waitReason("hello", infrav1.DestroyedCondition, infrav1.PlanRejectedReason)
 	w.Expect(w.exists("vpc")).To(BeTrue())
 

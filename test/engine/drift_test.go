@@ -73,7 +73,7 @@ func TestProtection_holdsWhatARefreshDoesNotFind(t *testing.T) {
 	w.waitReady("hello")
 
 	w.Expect(os.Remove(filepath.Join(w.dir, "f"))).To(Succeed())
-	w.annotate("hello", infrav1.RunRequestedAnnotation, "1")
+	w.requestRun("hello")
 	held := w.waitReason("hello", infrav1.AppliedCondition, infrav1.ProtectedResourceReason)
 	w.Expect(held.Message).To(ContainSubstring("or does not find them: local_file.f"))
 	a := w.get("hello")
@@ -81,7 +81,7 @@ func TestProtection_holdsWhatARefreshDoesNotFind(t *testing.T) {
 	w.Expect(a.Status.State.Resources).To(BeEquivalentTo(1))
 	w.Expect(w.captctl("plan", "hello").out).To(ContainSubstring("because the refresh did not find it"))
 	w.Expect(w.file("f")).To(BeEmpty())
-	w.annotate("hello", infrav1.AllowDestroyAnnotation, "local_file.f")
+	w.allowDestroy("hello", "local_file.f")
 	w.waitReady("hello")
 	w.Expect(w.file("f")).To(Equal("as it should be"))
 
@@ -89,7 +89,7 @@ func TestProtection_holdsWhatARefreshDoesNotFind(t *testing.T) {
 	w.policy("guard", infrav1.PolicyRule{Name: "found", Action: infrav1.PolicyRequireApproval, Expression: `resource.reason == "not_found"`, Message: "It was not found"})
 	w.reconsider("hello", infrav1.AppliedCondition)
 	w.Expect(os.Remove(filepath.Join(w.dir, "f"))).To(Succeed())
-	w.annotate("hello", infrav1.RunRequestedAnnotation, "2")
+	w.requestRun("hello")
 	w.waitReason("hello", infrav1.AppliedCondition, infrav1.WaitingForApprovalReason)
 	w.Expect(w.file("f")).To(BeEmpty())
 }

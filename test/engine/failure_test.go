@@ -68,7 +68,7 @@ func TestFailure_isNotRetriedBeyondTheLimit(t *testing.T) {
 		Should(ContainSubstring("gave up after 2 attempts"))
 
 	w.touch("open")
-	w.annotate("hello", infrav1.RunRequestedAnnotation, "1")
+	w.requestRun("hello")
 	w.waitReady("hello")
 }
 
@@ -124,7 +124,7 @@ func TestRun_showsProgressAndCanBeCanceled(t *testing.T) {
 	w.Expect(objecttest.Condition(w.get("hello"), infrav1.AppliedCondition).Message).To(ContainSubstring("1 of 2 resources"))
 	w.Eventually(func() string { return w.log(progress.ID) }, testTimeout).Should(ContainSubstring("terraform_data.slow: Creating"), "the log can be followed")
 
-	w.annotate("hello", infrav1.CancelRunAnnotation, progress.ID)
+	w.request("hello", infrav1.WorkspaceOperationSpec{Type: infrav1.OperationCancel, Cancel: &infrav1.CancelOptions{Run: progress.ID}})
 	canceled := w.waitReason("hello", infrav1.AppliedCondition, infrav1.RunCanceledReason)
 	w.Expect(canceled.Message).To(ContainSubstring(progress.ID))
 	w.Expect(w.get("hello").Status.History[0].Outcome).To(BeEquivalentTo("Canceled"))
@@ -210,9 +210,8 @@ func TestHistory_isKeptToItsLimit(t *testing.T) {
 	limit := int32(2)
 	w.apply("hello", "greeting", variables(map[string]string{"name": "world"}), func(s *infrav1.WorkspaceTemplateApplySpec) { s.HistoryLimit = &limit })
 	w.waitReady("hello")
-	for _, request := range []string{"1", "2", "3"} {
-		w.annotate("hello", infrav1.RunRequestedAnnotation, request)
-		w.Eventually(func() string { return w.get("hello").Status.HandledRequest }, testTimeout).Should(Equal(request))
+	for range 3 {
+		w.waitPhase(w.requestRun("hello"), infrav1.OperationSucceeded)
 		w.waitReady("hello")
 	}
 	w.Expect(w.get("hello").Status.History).To(HaveLen(2))

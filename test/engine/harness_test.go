@@ -202,6 +202,49 @@ func (w *harness) annotate(name, key, value string) {
 	})
 }
 
+// request requests an operation of a workspace.
+func (w *harness) request(name string, spec infrav1.WorkspaceOperationSpec) *infrav1.WorkspaceOperation {
+	w.t.Helper()
+	spec.Workspace = name
+	o := &infrav1.WorkspaceOperation{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, GenerateName: name + "-"}, Spec: spec}
+	w.create(o)
+	return o
+}
+
+func (w *harness) requestRun(name string) *infrav1.WorkspaceOperation {
+	w.t.Helper()
+	return w.request(name, infrav1.WorkspaceOperationSpec{Type: infrav1.OperationRun})
+}
+
+func (w *harness) adopt(name, version string) {
+	w.t.Helper()
+	w.request(name, infrav1.WorkspaceOperationSpec{Type: infrav1.OperationAdopt, Adopt: &infrav1.AdoptOptions{State: version}})
+}
+
+// waitPhase waits until an operation has a phase.
+func (w *harness) waitPhase(o *infrav1.WorkspaceOperation, phase infrav1.OperationPhase) {
+	w.t.Helper()
+	w.Eventually(func(g Gomega) {
+		g.Expect(env.Client.Get(w.ctx, client.ObjectKeyFromObject(o), o)).To(Succeed())
+		g.Expect(o.Status.Phase).To(Equal(phase), o.Status.Message)
+	}, testTimeout).Should(Succeed())
+}
+
+// decide approves or rejects a plan of a workspace.
+func (w *harness) decide(name, plan string, decision infrav1.ApprovalDecision, allowDestroy ...string) {
+	w.t.Helper()
+	w.create(&infrav1.WorkspaceApproval{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, GenerateName: name + "-"},
+		Spec:       infrav1.WorkspaceApprovalSpec{Workspace: name, Plan: plan, Decision: decision, AllowDestroy: allowDestroy},
+	})
+}
+
+// allowDestroy approves the plan that the workspace shows, and lets it destroy protected resources.
+func (w *harness) allowDestroy(name string, addresses ...string) {
+	w.t.Helper()
+	w.decide(name, w.get(name).Status.Plan.ID, infrav1.DecisionApprove, addresses...)
+}
+
 // waitReady waits until the workspace is ready for its current generation.
 func (w *harness) waitReady(name string) *infrav1.WorkspaceTemplateApply {
 	w.t.Helper()

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/testenv/objecttest"
@@ -57,7 +58,6 @@ func TestRun_replacesOnceAndShowsPlans(t *testing.T) {
 	w.Expect(result.Run.Outcome).To(BeEquivalentTo("Succeeded"))
 	w.Expect(result.Run.Request.Arguments).To(Equal("--replace terraform_data.a"))
 	a = w.waitReady("hello")
-	w.Expect(a.Annotations).NotTo(HaveKey(infrav1.OneShotAnnotation), "captctl removes it")
 	w.Expect(a.Status.AppliedInputs).To(Equal(before.Status.AppliedInputs))
 	w.Expect(a.Status.History[0].ID).To(Equal(result.Run.ID), "no other run follows")
 	w.Expect(w.captctl("history", "hello").out).To(ContainSubstring("--replace terraform_data.a: 1 added, 0 changed, 1 destroyed"))
@@ -149,13 +149,18 @@ func TestRun_survivesARestartAndHappensOnce(t *testing.T) {
 	requested := w.succeed("run", "hello", "--replace", "terraform_data.a", "--yes", "--wait=false")
 	w.Expect(requested).To(ContainSubstring("Requested a run of hello with --replace terraform_data.a"))
 	w.Expect(w.Start()).To(Succeed())
-	w.Eventually(func() []string { return w.get("hello").Status.EndedOneShots }, testTimeout).ShouldNot(BeEmpty())
+	w.Eventually(func(g Gomega) {
+		var list infrav1.WorkspaceOperationList
+		g.Expect(env.Client.List(w.ctx, &list, client.InNamespace(w.namespace))).To(Succeed())
+		g.Expect(list.Items).To(HaveLen(1))
+		g.Expect(list.Items[0].Status.Phase).To(Equal(infrav1.OperationSucceeded))
+	}, testTimeout).Should(Succeed())
 	w.waitReady("hello")
 	runs := w.get("hello").Status.Runs
 	w.Expect(w.Stop(syscall.SIGTERM)).To(Succeed())
 	w.Expect(w.Start()).To(Succeed())
 
-	w.annotate("hello", infrav1.CheckDriftAnnotation, "now")
+	w.request("hello", infrav1.WorkspaceOperationSpec{Type: infrav1.OperationCheckDrift})
 	w.Eventually(func() int64 { return w.get("hello").Status.Runs }, testTimeout).Should(Equal(runs + 1))
 	w.Eventually(func() string { return string(w.get("hello").Status.History[0].Operation) }, testTimeout).Should(Equal("CheckDrift"))
 	w.Expect(w.created("a")).To(Equal(2), "a restart does not repeat it")
@@ -186,7 +191,7 @@ func TestRun_protectsWhatARefreshRemovesFromTheState(t *testing.T) {
 	a := w.waitReady("hello")
 	w.Expect(a.Status.Plan.Blocked).To(Equal([]string{"local_file.f"}))
 	w.Expect(objecttest.Condition(a, infrav1.AppliedCondition).Message).To(ContainSubstring("waits for a decision"), "the workspace stays ready")
-	w.annotate("hello", infrav1.CheckDriftAnnotation, "now")
+	w.request("hello", infrav1.WorkspaceOperationSpec{Type: infrav1.OperationCheckDrift})
 	w.Eventually(func() string { return string(w.get("hello").Status.History[0].Operation) }, testTimeout).Should(Equal("CheckDrift"), "drift is checked meanwhile")
 	w.succeed("approve", "hello", "--allow-destroy", "local_file.f", "--yes", "--wait")
 	w.Eventually(func() int32 { return w.get("hello").Status.State.Resources }, testTimeout).Should(BeZero())

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,9 +11,9 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/testenv"
 )
 
@@ -69,7 +68,7 @@ func TestShell_holdsTheLockAndRecordsTheUser(t *testing.T) {
 	w.Expect(w.file("root")).NotTo(BeADirectory(), "the state is not left on the disk")
 
 	after := w.waitReady("hello")
-	w.Expect(after.Annotations).NotTo(HaveKey(infrav1.ShellAnnotation))
+	w.Expect(w.shells()).To(BeEmpty())
 	w.Expect(after.Status.Shell.Open()).To(BeFalse())
 	w.Expect(after.Status.State.Resources).To(BeEquivalentTo(2), "the run that waited creates the removed resource again")
 	w.Expect([]int{w.created("a"), w.created("b")}).To(Equal([]int{1, 2}))
@@ -116,13 +115,11 @@ func TestShell_releasesTheLockWhenItIsStopped(t *testing.T) {
 	w.Eventually(ended, testTimeout).Should(Receive(&last))
 	w.Expect(last.code).NotTo(Equal(0))
 	w.Expect(w.lease("hello").Spec.HolderIdentity).To(BeNil())
-	w.Expect(w.get("hello").Annotations).NotTo(HaveKey(infrav1.ShellAnnotation))
+	w.Expect(w.shells()).To(BeEmpty())
 	w.Eventually(func() bool { return w.get("hello").Status.Shell.Open() }, testTimeout).Should(BeFalse())
 
-	// A shell that was killed leaves its lock and its annotation.
-	text, err := json.Marshal(terraform.Shell{ID: "shell-killed", UID: string(w.get("hello").UID), Host: "laptop"})
-	w.Expect(err).NotTo(HaveOccurred())
-	w.annotate("hello", infrav1.ShellAnnotation, string(text))
+	// A shell that was killed leaves its lock and its operation.
+	w.request("hello", infrav1.WorkspaceOperationSpec{Type: infrav1.OperationShell, Shell: &infrav1.ShellOptions{ID: "shell-killed", Host: "laptop"}})
 	lease := w.lease("hello")
 	lease.Spec.HolderIdentity = new("shell-killed")
 	w.Expect(env.Client.Update(w.ctx, lease)).To(Succeed())
@@ -130,8 +127,22 @@ func TestShell_releasesTheLockWhenItIsStopped(t *testing.T) {
 	w.waitReason("hello", infrav1.AppliedCondition, infrav1.ShellOpenReason)
 	w.succeed("unlock", "hello", "--yes")
 	w.waitReady("hello")
-	w.Expect(w.get("hello").Annotations).NotTo(HaveKey(infrav1.ShellAnnotation))
+	w.Expect(w.shells()).To(BeEmpty())
 	w.Expect(w.lease("hello").Spec.HolderIdentity).To(BeNil())
+}
+
+// shells returns the operations of shells that are open.
+func (w *harness) shells() []string {
+	w.t.Helper()
+	var list infrav1.WorkspaceOperationList
+	w.Expect(env.Client.List(w.ctx, &list, client.InNamespace(w.namespace))).To(Succeed())
+	var names []string
+	for _, o := range list.Items {
+		if o.Spec.Type == infrav1.OperationShell {
+			names = append(names, o.Name)
+		}
+	}
+	return names
 }
 
 func TestShell_needsPermissions(t *testing.T) {

@@ -95,10 +95,10 @@ func TestState_snapshotsAreKeptAndRestored(t *testing.T) {
 	w.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Approval = infrav1.ApprovalManual })
 	w.waitReady("hello")
 	newest := snapshots()[1]
-	w.annotate("hello", infrav1.RestoreSnapshotAnnotation, newest)
+	restored := w.request("hello", infrav1.WorkspaceOperationSpec{Type: infrav1.OperationRestore, Restore: &infrav1.RestoreOptions{Snapshot: newest}})
 	w.waitReason("hello", infrav1.AppliedCondition, infrav1.WaitingForApprovalReason)
+	w.waitPhase(restored, infrav1.OperationSucceeded)
 	a := w.get("hello")
-	w.Expect(a.Status.HandledRestore).To(Equal(newest))
 	w.Expect(a.Status.Plan.Change).To(BeEquivalentTo(1))
 	w.Expect(json.Marshal(w.state("hello"))).To(ContainSubstring("hello v3"))
 }
@@ -121,7 +121,7 @@ func TestState_aForeignLockIsOnlyBrokenOnRequest(t *testing.T) {
 	w.Expect(held.Message).To(ContainSubstring(holder))
 	w.Expect(*w.lease("hello").Spec.HolderIdentity).To(Equal(holder))
 
-	w.annotate("hello", infrav1.ForceUnlockAnnotation, holder)
+	w.request("hello", infrav1.WorkspaceOperationSpec{Type: infrav1.OperationUnlock, Unlock: &infrav1.UnlockOptions{Lock: holder}})
 	w.waitReady("hello")
 	w.Expect(w.lease("hello").Spec.HolderIdentity).To(BeNil())
 }
@@ -187,12 +187,11 @@ func TestState_inAnotherBackend(t *testing.T) {
 func TestState_aMissingStateIsNotReplaced(t *testing.T) {
 	w := newHarness(t)
 	w.hello("several", several, variables(map[string]string{"dir": w.dir}))
-	w.annotate("hello", infrav1.RunRequestedAnnotation, "1")
-	w.Eventually(func() string { return w.get("hello").Status.HandledRequest }, testTimeout).Should(Equal("1"))
+	w.waitPhase(w.requestRun("hello"), infrav1.OperationSucceeded)
 	kept, empty := w.secret("tfstate-default-hello-ws"), &corev1.Secret{}
 	w.Expect(env.Client.Delete(w.ctx, kept)).To(Succeed())
 
-	w.annotate("hello", infrav1.RunRequestedAnnotation, "2")
+	w.requestRun("hello")
 	missing := w.waitReason("hello", infrav1.AppliedCondition, infrav1.StateMissingReason)
 	w.Expect(missing.Message).To(ContainSubstring("tfstate-default-hello-ws"))
 
@@ -227,9 +226,9 @@ func TestState_waitsWhenTheBackendChanges(t *testing.T) {
 	w.Expect(err).NotTo(HaveOccurred())
 	server.SetState("moved", text)
 	w.Expect(env.Client.Get(w.ctx, client.ObjectKeyFromObject(w.get("hello")), &infrav1.WorkspaceTemplateApply{})).To(Succeed())
-	accept := regexp.MustCompile(`to (http-[0-9a-f]{8})$`).FindStringSubmatch(changed.Message)
+	accept := regexp.MustCompile(`--backend (http-[0-9a-f]{8})$`).FindStringSubmatch(changed.Message)
 	w.Expect(accept).To(HaveLen(2))
-	w.annotate("hello", infrav1.BackendMovedAnnotation, accept[1])
+	w.request("hello", infrav1.WorkspaceOperationSpec{Type: infrav1.OperationAdopt, Adopt: &infrav1.AdoptOptions{Backend: accept[1]}})
 	a := w.waitReady("hello")
 	w.Expect(a.Status.History[0].Outcome).To(BeEquivalentTo("NoChanges"))
 	w.Expect(a.Status.State.Backend).To(Equal("http"))
@@ -261,7 +260,7 @@ func TestState_elsewhereIsNotReplacedIfItIsMissing(t *testing.T) {
 	kept := server.State("key")
 	server.SetState("key", nil)
 
-	w.annotate("hello", infrav1.RunRequestedAnnotation, "1")
+	w.requestRun("hello")
 	missing := w.waitReason("hello", infrav1.AppliedCondition, infrav1.StateMissingReason)
 	w.Expect(missing.Message).To(ContainSubstring("backend http is missing or empty, but it had 4 resources"))
 	w.Expect(server.State("key")).To(BeNil(), "nothing was written")
@@ -321,12 +320,11 @@ func TestState_elsewhereThatIsOutdatedIsUsedOnlyOnRequest(t *testing.T) {
 	w.waitReady("hello")
 	server.SetState("key", old)
 
-	w.annotate("hello", infrav1.RunRequestedAnnotation, "1")
+	w.requestRun("hello")
 	outdated := w.waitReason("hello", infrav1.AppliedCondition, infrav1.StateOutdatedReason)
-	version := regexp.MustCompile(`adopt-state to (\S+)$`).FindStringSubmatch(outdated.Message)
+	version := regexp.MustCompile(`--version (\S+)$`).FindStringSubmatch(outdated.Message)
 	w.Expect(version).To(HaveLen(2))
-	w.annotate("hello", infrav1.AdoptStateAnnotation, version[1])
-	w.annotate("hello", infrav1.RunRequestedAnnotation, "2")
+	w.adopt("hello", version[1])
 	w.Expect(w.waitReady("hello").Status.Outputs["greeting"].String()).To(Equal("hello two"))
 }
 

@@ -81,7 +81,6 @@ func (w *harness) expectPullAndPush() {
 	w.Expect(err).NotTo(HaveOccurred())
 	w.Expect(string(text)).To(ContainSubstring("thing-3"))
 	w.Expect(w.secrets()).NotTo(ContainElement(HavePrefix("capt-output-")), "captctl deletes it")
-	w.Expect(w.get("hello").Annotations).NotTo(HaveKey(infrav1.StateCommandAnnotation), "captctl removes it")
 
 	var state map[string]any
 	w.Expect(json.Unmarshal(text, &state)).To(Succeed())
@@ -146,16 +145,6 @@ func (w *harness) expectMvAndRm() {
 	w.Expect(failed.err).To(ContainSubstring("No matching objects found"))
 	rejected := w.captctl("state", "rm", "hello", "--yes", "--", "-state=/etc/passwd")
 	w.Expect(rejected.err).To(ContainSubstring(`address "-state=/etc/passwd" is invalid`))
-}
-
-func TestStateCommand_thatIsInvalidIsReported(t *testing.T) {
-	h := newHarness(t)
-	h.hello("greeting", greeting, variables(map[string]string{"name": "world"}))
-	h.annotate("hello", infrav1.StateCommandAnnotation, `{"id":"1","command":"destroy"}`)
-	c := h.waitReason("hello", infrav1.AppliedCondition, infrav1.InvalidStateCommandReason)
-	h.Expect(c.Message).To(ContainSubstring(`command "destroy" is unknown`))
-	h.annotate("hello", infrav1.StateCommandAnnotation, "")
-	h.waitReady("hello")
 }
 
 func TestStateMove_toAnotherBackendAndBack(t *testing.T) {
@@ -409,11 +398,10 @@ func TestState_movedByTheUser(t *testing.T) {
 		a.Spec.ProviderConfigRef = &infrav1.LocalReference{Name: "elsewhere"}
 	})
 	changed := h.waitReason("hello", infrav1.AppliedCondition, infrav1.BackendChangedReason)
-	h.annotate("hello", infrav1.BackendMovedAnnotation, regexp.MustCompile(`http-[0-9a-f]{8}$`).FindString(changed.Message))
+	h.request("hello", infrav1.WorkspaceOperationSpec{Type: infrav1.OperationAdopt, Adopt: &infrav1.AdoptOptions{Backend: regexp.MustCompile(`http-[0-9a-f]{8}$`).FindString(changed.Message)}})
 	foreign := h.waitReason("hello", infrav1.AppliedCondition, infrav1.StateForeignReason)
 	h.Expect(foreign.Message).To(ContainSubstring("if this is the copy"))
-	h.annotate("hello", infrav1.AdoptStateAnnotation, regexp.MustCompile(`[^ ]+$`).FindString(foreign.Message))
-	h.annotate("hello", infrav1.RunRequestedAnnotation, "1")
+	h.adopt("hello", regexp.MustCompile(`[^ ]+$`).FindString(foreign.Message))
 	a := h.waitReady("hello")
 	h.Expect(a.Status.State.Backend).To(Equal("http"))
 	h.Expect(a.Status.History[0].Outcome).To(BeEquivalentTo("NoChanges"))
@@ -436,20 +424,19 @@ func TestState_missingIsGivenUp(t *testing.T) {
 			h.apply("hello", "several", variables(map[string]string{"dir": h.dir}))
 			h.waitReady("hello")
 			lose()
-			h.annotate("hello", infrav1.RunRequestedAnnotation, "1")
+			h.requestRun("hello")
 			missing := h.waitReason("hello", infrav1.AppliedCondition, infrav1.StateMissingReason)
-			value := regexp.MustCompile(`adopt-state to (none/\S+)$`).FindStringSubmatch(missing.Message)
+			value := regexp.MustCompile(`--version (none/\S+)$`).FindStringSubmatch(missing.Message)
 			h.Expect(value).To(HaveLen(2), missing.Message)
-			h.annotate("hello", infrav1.AdoptStateAnnotation, value[1])
-			h.annotate("hello", infrav1.RunRequestedAnnotation, "2")
+			h.adopt("hello", value[1])
 			a := h.waitReady("hello")
 			h.Expect(a.Status.State.Resources).To(BeEquivalentTo(4))
 
-			// The annotation stays, but the next state is not given up.
+			// The next state is not given up.
 			lose()
-			h.annotate("hello", infrav1.RunRequestedAnnotation, "3")
+			h.requestRun("hello")
 			missing = h.waitReason("hello", infrav1.AppliedCondition, infrav1.StateMissingReason)
-			h.annotate("hello", infrav1.AdoptStateAnnotation, regexp.MustCompile(`none/\S+$`).FindString(missing.Message))
+			h.adopt("hello", regexp.MustCompile(`none/\S+$`).FindString(missing.Message))
 			h.destroy("hello")
 			h.Expect(h.directories()).To(Equal(4), "the resources of a lost state are left to the user")
 		})

@@ -1,13 +1,13 @@
 package migration
 
 import (
-	"strconv"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -155,15 +155,15 @@ func (h *harness) checkTerraform(uids []string) {
 	h.Expect(ws.Spec.Approval).To(BeEmpty())
 
 	// The next plan is empty.
-	changed := ws.DeepCopy()
-	if changed.Annotations == nil {
-		changed.Annotations = map[string]string{}
+	again := &infrav1.WorkspaceOperation{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ws.Namespace, GenerateName: ws.Name + "-"},
+		Spec:       infrav1.WorkspaceOperationSpec{Workspace: ws.Name, Type: infrav1.OperationRun},
 	}
-	changed.Annotations[infrav1.RunRequestedAnnotation] = "after-run-" + strconv.FormatInt(ws.Status.Runs, 10)
-	h.Expect(h.client.Patch(h.ctx, changed, client.MergeFrom(ws))).To(Succeed())
+	h.Expect(h.client.Create(h.ctx, again)).To(Succeed())
 	h.Eventually(func(g Gomega) {
+		g.Expect(h.client.Get(h.ctx, client.ObjectKeyFromObject(again), again)).To(Succeed())
+		g.Expect(again.Status.Phase).To(Equal(infrav1.OperationSucceeded), again.Status.Message)
 		now := h.workspace(name)
-		g.Expect(now.Status.HandledRequest).To(Equal(changed.Annotations[infrav1.RunRequestedAnnotation]))
 		g.Expect(string(now.Status.History[0].Outcome)).To(Equal("NoChanges"), now.Status.History[0].Summary)
 	}, testTimeout, time.Second).Should(Succeed(), "the plan is empty")
 	h.Expect(h.identity(name)).To(Equal(uids))

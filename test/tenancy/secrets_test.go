@@ -203,7 +203,7 @@ func changesOnlyData(t *testing.T, run client.Client, ns, own, state string) {
 	for what, change := range map[string]func(*corev1.Secret){
 		"another operation":      func(s *corev1.Secret) { s.Annotations["capt.appthrust.io/operation"] = "Destroy" },
 		"another seal":           func(s *corev1.Secret) { s.Annotations["capt.appthrust.io/seal"] = "v1:y" },
-		"another requester":      func(s *corev1.Secret) { s.Annotations["capt.appthrust.io/one-shot"] = "{}" },
+		"another requester":      func(s *corev1.Secret) { s.Annotations["capt.appthrust.io/request"] = "{}" },
 		"no annotations":         func(s *corev1.Secret) { s.Annotations = nil },
 		"a hidden run":           func(s *corev1.Secret) { delete(s.Labels, infrav1.ComponentLabel) },
 		"the ID of another run":  func(s *corev1.Secret) { s.Labels[infrav1.RunLabel] = "b-r1" },

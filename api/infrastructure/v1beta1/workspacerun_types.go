@@ -79,13 +79,6 @@ type ModuleStatus struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	Inputs string `json:"inputs"`
-
-	// request is the value of the run-requested annotation for which the content was
-	// resolved.
-	// +optional
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=256
-	Request string `json:"request,omitempty"`
 }
 
 // RunRequest is the one-shot operation that a user requested.
@@ -430,12 +423,6 @@ type DriftStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100
 	Resources []ResourceChange `json:"resources,omitempty"`
-
-	// request is the value of the check-drift annotation that was handled last.
-	// +optional
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=256
-	Request string `json:"request,omitempty"`
 }
 
 // StateStatus describes where the state is and what it contains.

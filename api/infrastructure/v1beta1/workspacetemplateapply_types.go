@@ -111,8 +111,8 @@ const (
 	// OneShotEndedReason is the reason of the event about a one-shot operation that ends
 	// before it is applied.
 	OneShotEndedReason = "OneShotEnded"
-	// InvalidStateCommandReason surfaces when the annotation with a state command, with a
-	// move of the state or with a one-shot operation is invalid.
+	// InvalidStateCommandReason surfaces when the state cannot be moved, because the provider
+	// config from which it is moved has another backend than the state.
 	InvalidStateCommandReason = "InvalidStateCommand"
 	// SnapshotNotFoundReason surfaces when a snapshot to restore does not exist.
 	SnapshotNotFoundReason = "SnapshotNotFound"
@@ -279,40 +279,6 @@ type WorkspaceTemplateApplyStatus struct {
 	// appliedAt is when the inputs were applied last.
 	// +optional
 	AppliedAt metav1.Time `json:"appliedAt,omitempty,omitzero"`
-
-	// handledRequest is the value of the run-requested annotation that was handled
-	// last.
-	// +optional
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=256
-	HandledRequest string `json:"handledRequest,omitempty"`
-
-	// handledRestore is the snapshot that was restored last on a user's request.
-	// +optional
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=253
-	HandledRestore string `json:"handledRestore,omitempty"`
-
-	// handledStateCommand is the id of the state command that was executed last.
-	// +optional
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=63
-	HandledStateCommand string `json:"handledStateCommand,omitempty"`
-
-	// endedOneShots are the ids of the one-shot operations that were executed, refused or
-	// rejected, the latest first. They are not executed again.
-	// +optional
-	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=64
-	// +kubebuilder:validation:items:MinLength=1
-	// +kubebuilder:validation:items:MaxLength=63
-	EndedOneShots []string `json:"endedOneShots,omitempty"`
-
-	// handledMove is the id of the request that moved the state to its backend.
-	// +optional
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=63
-	HandledMove string `json:"handledMove,omitempty"`
 
 	// run is the current run.
 	// +optional

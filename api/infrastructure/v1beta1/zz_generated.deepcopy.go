@@ -3666,11 +3666,6 @@ func (in *WorkspaceTemplateApplyStatus) DeepCopyInto(out *WorkspaceTemplateApply
 		}
 	}
 	in.AppliedAt.DeepCopyInto(&out.AppliedAt)
-	if in.EndedOneShots != nil {
-		in, out := &in.EndedOneShots, &out.EndedOneShots
-		*out = make([]string, len(*in))
-		copy(*out, *in)
-	}
 	if in.Run != nil {
 		in, out := &in.Run, &out.Run
 		*out = new(RunStatus)

@@ -135,6 +135,11 @@ func Unlock(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTempla
 	return operation, CloseShells(ctx, c, apply)
 }
 
+// Adopt lets the next run use a state that it would refuse.
+func Adopt(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, adopt infrav1.AdoptOptions) (*infrav1.WorkspaceOperation, error) {
+	return request(ctx, c, apply, infrav1.WorkspaceOperationSpec{Type: infrav1.OperationAdopt, Adopt: &adopt})
+}
+
 // CheckDrift requests a drift check.
 func CheckDrift(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply) (*infrav1.WorkspaceOperation, error) {
 	switch applied := meta.IsStatusConditionTrue(apply.Status.Conditions, infrav1.AppliedCondition); {

@@ -34,6 +34,17 @@ type Snapshot struct {
 
 // Snapshots returns the snapshots of a workspace, the newest first.
 func Snapshots(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply) ([]Snapshot, error) {
+	// An operation is kept for a week after it has ended.
+	restores, err := operations(ctx, c, apply, func(o *infrav1.WorkspaceOperation) bool {
+		return o.Spec.Type == infrav1.OperationRestore && o.Status.Phase == infrav1.OperationSucceeded
+	})
+	if err != nil {
+		return nil, err
+	}
+	restored := ""
+	if len(restores) > 0 {
+		restored = restores[len(restores)-1].Spec.Restore.Snapshot
+	}
 	var snapshots []Snapshot
 	for _, component := range []string{record.ComponentSnapshot, record.ComponentRescue} {
 		var list corev1.SecretList
@@ -44,7 +55,7 @@ func Snapshots(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTem
 			return nil, fmt.Errorf("listing the snapshots of %s: %w", apply.Name, err)
 		}
 		list.Items = slices.DeleteFunc(list.Items, func(secret corev1.Secret) bool { return !record.IsOf(&secret, apply.Name) })
-		snapshots = append(snapshots, snapshotsOf(list.Items, component, apply.Status.HandledRestore)...)
+		snapshots = append(snapshots, snapshotsOf(list.Items, component, restored)...)
 	}
 	slices.SortStableFunc(snapshots, func(a, b Snapshot) int { return b.Taken.Compare(a.Taken.Time) })
 	return snapshots, nil

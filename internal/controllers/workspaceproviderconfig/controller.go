@@ -26,7 +26,7 @@ import (
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspaceproviderconfigs,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspaceproviderconfigs/status,verbs=patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspaceproviderconfigs/finalizers,verbs=update
-// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplates;workspacetemplateapplies,verbs=get;list;watch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplates;workspacetemplateapplies;workspaceoperations,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch
 
 // Reconciler reconciles WorkspaceProviderConfigs.
@@ -54,6 +54,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	err := ctrl.NewControllerManagedBy(mgr).
 		For(&infrav1.WorkspaceProviderConfig{}, builder.WithPredicates(reconcile.SpecOrMetadataChanged())).
 		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.deletingInNamespace), builder.WithPredicates(reconcile.StopsUsing(usage.ConfigChanged))).
+		Watches(&infrav1.WorkspaceOperation{}, handler.EnqueueRequestsFromMapFunc(r.deletingInNamespace), builder.WithPredicates(reconcile.StopsUsing(moveEnded))).
 		Watches(&infrav1.WorkspaceTemplate{}, handler.EnqueueRequestsFromMapFunc(r.deleting), builder.WithPredicates(reconcile.StopsUsing(configChanged))).
 		WatchesRawSource(source.Kind(r.Metadata, client.Object(secret), handler.EnqueueRequestsFromMapFunc(r.usersOfSecret))).
 		WithOptions(options).
@@ -82,6 +83,11 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.WorkspaceProviderConfig, 
 		},
 		OnTransition: reconcile.Announce[*infrav1.WorkspaceProviderConfig, scope](r.Recorder, transitionEvents),
 	}
+}
+
+// moveEnded reports whether a move of a state has ended.
+func moveEnded(previous, current *infrav1.WorkspaceOperation) bool {
+	return current.Spec.Type == infrav1.OperationMove && !previous.Ended() && current.Ended()
 }
 
 // unused waits until no workspace uses the config.

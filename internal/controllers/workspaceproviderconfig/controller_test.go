@@ -142,6 +142,37 @@ func TestConfig_isNotDeletedWhileWorkspacesUseIt(t *testing.T) {
 	waitForDeletion(t, config)
 }
 
+// Without the config, the state could not be read any more.
+func TestConfig_isNotDeletedWhileAStateMovesAwayFromIt(t *testing.T) {
+	for name, end := range map[string]func(Gomega, *infrav1.WorkspaceOperation){
+		"until it has moved": func(g Gomega, move *infrav1.WorkspaceOperation) {
+			move.Status.Phase = infrav1.OperationSucceeded
+			g.Expect(testEnv.Client.Status().Update(t.Context(), move)).To(Succeed())
+		},
+		"until the request is withdrawn": func(g Gomega, move *infrav1.WorkspaceOperation) {
+			g.Expect(testEnv.Client.Delete(t.Context(), move)).To(Succeed())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			namespace := testEnv.Namespace(t)
+			config := create(t, &infrav1.WorkspaceProviderConfig{ObjectMeta: named(namespace, "old")})
+			workspace := newApply(namespace, "a", infrav1.TemplateReference{Name: "none"})
+			workspace.Spec.ProviderConfigRef = &infrav1.LocalReference{Name: "new"}
+			create(t, workspace)
+			move := create(t, &infrav1.WorkspaceOperation{ObjectMeta: named(namespace, "move"), Spec: infrav1.WorkspaceOperationSpec{
+				Workspace: "a", Type: infrav1.OperationMove, Move: &infrav1.MoveOptions{From: "old", To: "new"},
+			}})
+			waitFor(t, config, infrav1.ReadyCondition, metav1.ConditionTrue, "Ready")
+			g.Expect(testEnv.Client.Delete(t.Context(), config)).To(Succeed())
+			c := waitFor(t, config, infrav1.DeletableCondition, metav1.ConditionFalse, infrav1.InUseReason)
+			g.Expect(c.Message).To(HaveSuffix("first: " + namespace + "/a"))
+			end(g, move)
+			waitForDeletion(t, config)
+		})
+	}
+}
+
 // secretValue must not appear in any message.
 const secretValue = "hunter2"
 

@@ -62,9 +62,7 @@ func TestReconcile_keepsTheSlotOfARunThatTheCacheLacks(t *testing.T) {
 			running := func() int { n, _ := c.reconciler.queue.Len(); return n }
 			c.reconcile()
 			c.finish("hello-r1", outputsResult)
-			c.change(func(a *infrav1.WorkspaceTemplateApply) {
-				a.Annotations = map[string]string{infrav1.RunRequestedAnnotation: "now"}
-			})
+			c.request(newRunOperation("now"))
 			before, cache := c.get(), &staleCache{refuses: true}
 			c.reconciler.Client, c.reconciler.Reader = cache.over(c.server), c.server
 			c.frame = c.reconciler.build().router()

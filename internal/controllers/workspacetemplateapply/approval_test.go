@@ -32,10 +32,11 @@ func TestApproval_recordsWhoApprovedThePlan(t *testing.T) {
 	g.Expect(r.approval(t.Context(), s)).To(Succeed())
 	g.Expect(recorder.Events).To(BeEmpty(), "the event is not repeated")
 
-	s.Apply.Annotations[infrav1.CommentAnnotation] = plan + " Agreed\nin the meeting"
+	s.Requests.Approvals = []*infrav1.WorkspaceApproval{newDecision("a", plan, infrav1.DecisionApprove, func(a *infrav1.WorkspaceApproval) { a.Spec.Comment = "Agreed\nin the meeting" })}
 	s.Apply.Status.Plan.ApprovedBy = ""
 	g.Expect(r.approval(t.Context(), s)).To(Succeed())
 	g.Expect(s.Apply.Status.Plan.Comment).To(Equal("Agreed in the meeting"))
+	g.Expect(s.Apply.Status.Plan.ApprovedBy).To(Equal("alice"), "the WorkspaceApproval counts")
 	g.Expect(recorder.Events).To(Receive(HaveSuffix(` with the comment "Agreed in the meeting"`)))
 
 	s.Apply.Status.Plan.ID = "plan-fedcba9876543210"

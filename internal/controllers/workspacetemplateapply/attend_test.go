@@ -26,24 +26,24 @@ import (
 
 func TestActionFor(t *testing.T) {
 	const apply, destroy = terraform.OperationPlanAndApply, terraform.OperationDestroy
-	cancel := map[string]string{infrav1.CancelRunAnnotation: "hello-r1"}
-	unlock := map[string]string{infrav1.ForceUnlockAnnotation: "hello-r1"}
+	cancel, cancelOther := newCancelOperation("hello-r1"), newCancelOperation("hello-r0")
+	unlock, unlockOther := newUnlockOperation("hello-r1"), newUnlockOperation("hello-r0")
 	tests := []struct {
-		name        string
-		liveness    terraform.Liveness
-		annotations map[string]string
-		deleting    bool
-		operation   terraform.Operation
-		want        execution.Action
+		name      string
+		liveness  terraform.Liveness
+		requested *infrav1.WorkspaceOperation
+		deleting  bool
+		operation terraform.Operation
+		want      execution.Action
 	}{
 		{"pending", terraform.LivenessPending, nil, false, apply, execution.ActionStart},
 		{"pending and canceled", terraform.LivenessPending, cancel, false, apply, execution.ActionWithdraw},
-		{"pending, another run canceled", terraform.LivenessPending, map[string]string{infrav1.CancelRunAnnotation: "hello-r0"}, false, apply, execution.ActionStart},
+		{"pending, another run canceled", terraform.LivenessPending, cancelOther, false, apply, execution.ActionStart},
 		{"pending and workspace deleted", terraform.LivenessPending, nil, true, apply, execution.ActionWithdraw},
 		{"pending and destroying", terraform.LivenessPending, nil, true, destroy, execution.ActionStart},
 		{"running", terraform.LivenessRunning, nil, false, apply, execution.ActionObserve},
 		{"canceled", terraform.LivenessRunning, cancel, false, apply, execution.ActionStop},
-		{"another run canceled", terraform.LivenessRunning, map[string]string{infrav1.CancelRunAnnotation: "hello-r0"}, false, apply, execution.ActionObserve},
+		{"another run canceled", terraform.LivenessRunning, cancelOther, false, apply, execution.ActionObserve},
 		{"unlocked while running", terraform.LivenessRunning, unlock, false, apply, execution.ActionObserve},
 		{"workspace deleted", terraform.LivenessRunning, nil, true, apply, execution.ActionStop},
 		{"destroying", terraform.LivenessRunning, nil, true, destroy, execution.ActionObserve},
@@ -52,14 +52,16 @@ func TestActionFor(t *testing.T) {
 		{"unknown", terraform.LivenessUnknown, nil, false, apply, execution.ActionWaitForProof},
 		{"unknown and canceled", terraform.LivenessUnknown, cancel, true, apply, execution.ActionWaitForProof},
 		{"unknown and unlocked", terraform.LivenessUnknown, unlock, false, apply, execution.ActionRecordLoss},
-		{"unknown, another run unlocked", terraform.LivenessUnknown, map[string]string{infrav1.ForceUnlockAnnotation: "hello-r0"}, false, apply, execution.ActionWaitForProof},
+		{"unknown, another run unlocked", terraform.LivenessUnknown, unlockOther, false, apply, execution.ActionWaitForProof},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
 			s := newScope("hello")
 			run := startRun(g, s, decision.Decision{Operation: tt.operation})
-			s.Apply.Annotations = tt.annotations
+			if tt.requested != nil {
+				ask(s, tt.requested)
+			}
 			if tt.deleting {
 				s.Apply.DeletionTimestamp = new(metav1.NewTime(noon))
 			}

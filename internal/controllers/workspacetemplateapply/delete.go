@@ -109,7 +109,7 @@ func (r *Reconciler) settle(ctx context.Context, s *execution.Scope) error {
 		}
 	}
 	next := decision.Decision{Operation: terraform.OperationSaveState}
-	if !s.Situation().Requested() {
+	if !s.Situation().Requested {
 		if next, err = s.Situation().Attempt(next, runs.SettleInputs); err != nil {
 			return err
 		}

@@ -227,7 +227,7 @@ func TestRecordResult_canceledRepetitionIsMadeLater(t *testing.T) {
 	recordRun(g, s, terraform.OperationCheckDrift, terraform.Result{Outcome: runs.OutcomeLost})
 	s.Now = s.Apply.Status.Drift.NextAt.Time
 	run := addRun(g, s, terraform.OperationCheckDrift, terraform.Result{Outcome: terraform.OutcomeInterrupted})
-	s.Apply.Annotations[infrav1.CancelRunAnnotation] = run.ID
+	ask(s, newCancelOperation(run.ID))
 	recordAll(g, s)
 	due, _ := s.Situation().NextDriftCheck()
 	g.Expect(due).To(BeTemporally(">", s.Now))
@@ -252,36 +252,35 @@ func TestDriftChecks_withEarlierCRDs(t *testing.T) {
 // An apply refreshes all resources: whether they differ is known, whatever checks said before.
 func TestRecordResult_anApplyEndsFailedDriftChecks(t *testing.T) {
 	for name, tc := range map[string]struct {
-		request   string
+		once      *infrav1.RunOptions
 		operation terraform.Operation
 		result    terraform.Result
 		unknown   bool
 	}{
-		"an apply":         {"", terraform.OperationPlanAndApply, success, false},
-		"without changes":  {"", terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeNoChanges}, false},
-		"an approved plan": {"", terraform.OperationApply, success, false},
-		"a failed apply":   {"", terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTerminal}, true},
-		"a plan":           {"", terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomePlanned, Plan: aPlan}, true},
-		"a refresh":        {refreshing, terraform.OperationPlanAndApply, success, false},
-		"a replacement":    {replacing, terraform.OperationPlanAndApply, success, false},
-		"a target":         {targeting, terraform.OperationPlanAndApply, success, true},
+		"an apply":         {nil, terraform.OperationPlanAndApply, success, false},
+		"without changes":  {nil, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeNoChanges}, false},
+		"an approved plan": {nil, terraform.OperationApply, success, false},
+		"a failed apply":   {nil, terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTerminal}, true},
+		"a plan":           {nil, terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomePlanned, Plan: aPlan}, true},
+		"a refresh":        {&refreshing, terraform.OperationPlanAndApply, success, false},
+		"a replacement":    {&replacing, terraform.OperationPlanAndApply, success, false},
+		"a target":         {&targeting, terraform.OperationPlanAndApply, success, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			s := applied(g)
 			s.Inputs.Policy.DriftAction, s.Inputs.Policy.DriftInterval = infrav1.DriftReport, 720*time.Hour
 			s.Apply.Status.Drift = &infrav1.DriftStatus{
-				CheckedAt: metav1.NewTime(s.Now.Add(-48 * time.Hour)), FailedAt: metav1.NewTime(s.Now.Add(-time.Hour)), Failure: "expired", Failures: 5, Request: "r",
+				CheckedAt: metav1.NewTime(s.Now.Add(-48 * time.Hour)), FailedAt: metav1.NewTime(s.Now.Add(-time.Hour)), Failure: "expired", Failures: 5,
 			}
 			g.Expect(decision.DriftUnknown(s.Inputs.Policy, s.Apply.Status.Drift)).To(BeTrue())
-			if tc.request != "" {
-				s.Apply.Annotations[infrav1.OneShotAnnotation] = once(tc.request)
+			if tc.once != nil {
+				ask(s, newRunOperation("once", *tc.once))
 			}
-			endRun(g, s, startRun(g, s, decision.Decision{Operation: tc.operation, OneShot: tc.request != ""}), tc.result)
+			endRun(g, s, startRun(g, s, decision.Decision{Operation: tc.operation, OneShot: tc.once != nil}), tc.result)
 			recordAll(g, s)
 			g.Expect(decision.DriftUnknown(s.Inputs.Policy, s.Apply.Status.Drift)).To(Equal(tc.unknown))
 			g.Expect(driftFault(s.Apply.Status.Drift, 0) != nil).To(Equal(tc.unknown))
-			g.Expect(s.Apply.Status.Drift.Request).To(Equal("r"), "a request is handled once")
 			g.Expect(s.Apply.Status.Drift.CheckedAt.IsZero()).To(BeFalse())
 		})
 	}
@@ -335,9 +334,7 @@ func TestDrift_periodicChecksWaitBehindOtherRuns(t *testing.T) {
 			holder, other := queue.Key{Namespace: "n", Name: "holder"}, queue.Key{Namespace: "n", Name: "other"}
 			q.Acquire(holder, queue.Group{})
 			if requested {
-				c.change(func(a *infrav1.WorkspaceTemplateApply) {
-					a.Annotations = map[string]string{infrav1.CheckDriftAnnotation: "now"}
-				})
+				c.request(newOperation("check", infrav1.WorkspaceOperationSpec{Type: infrav1.OperationCheckDrift}))
 			}
 			c.reconciler.Now = func() time.Time { return noon.Add(2 * time.Hour) }
 			c.reconcile()

@@ -74,6 +74,14 @@ func (c *testController) hosted() *infrav1.WorkspaceTemplateApply {
 	return apply
 }
 
+// ofHost returns an operation of the workspace that runs for n/hello, as a user of its namespace
+// requests it.
+func (c *testController) ofHost(o *infrav1.WorkspaceOperation) *infrav1.WorkspaceOperation {
+	c.t.Helper()
+	o.Namespace, o.UID, o.Spec.Workspace, o.Spec.WorkspaceUID = hostKey.Namespace, "host-"+o.UID, hostKey.Name, c.hosted().UID
+	return o
+}
+
 func (c *testController) finishHosted(id string, result terraform.Result) {
 	c.t.Helper()
 	secret := &corev1.Secret{}
@@ -138,10 +146,8 @@ func TestGrant_lendsCredentialsToRunsOnly(t *testing.T) {
 	c.Expect(string(seen)).NotTo(ContainSubstring(token))
 
 	t.Log("a change and a deletion of the workspace reach the one that runs for it")
-	c.change(func(a *infrav1.WorkspaceTemplateApply) {
-		a.Annotations[infrav1.RunRequestedAnnotation] = "now"
-		a.Spec.Protect = []infrav1.ProtectPattern{"aws_vpc.main"}
-	})
+	c.request(newRunOperation("now"))
+	c.change(func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Protect = []infrav1.ProtectPattern{"aws_vpc.main"} })
 	c.host()
 	c.Expect(c.started).To(ConsistOf("n.hello-r1", "n.hello-r2"))
 	c.Expect(template.GuestRequirements(c.hosted()).Protect).To(HaveLen(1))
@@ -151,11 +157,6 @@ func TestGrant_lendsCredentialsToRunsOnly(t *testing.T) {
 	c.host()
 	c.expect(infrav1.DestroyedCondition, "False RunInProgress")
 	c.Expect(c.started).To(ContainElement("n.hello-r3"))
-	c.change(func(a *infrav1.WorkspaceTemplateApply) {
-		a.Annotations[infrav1.AllowDestroyAnnotation] = "aws_vpc.main"
-	})
-	c.reconcile()
-	c.Expect(c.hosted().Annotations).To(HaveKeyWithValue(infrav1.AllowDestroyAnnotation, "aws_vpc.main"), "also during the deletion")
 	c.finishHosted("n.hello-r3", terraform.Result{Outcome: terraform.OutcomeSucceeded})
 	c.reconcileKey(hostKey)
 	c.reconcileKey(hostKey)
@@ -174,12 +175,10 @@ func TestGrant_withdrawnStopsRunsAndDestroysNothing(t *testing.T) {
 	c.Expect(applied).NotTo(BeEmpty())
 
 	c.Expect(c.server.Delete(t.Context(), grantTo("n"))).To(Succeed())
-	c.change(func(a *infrav1.WorkspaceTemplateApply) { a.Annotations[infrav1.RunRequestedAnnotation] = "now" })
+	c.request(newRunOperation("now"))
 	c.host()
 	c.expect(infrav1.DependenciesReadyCondition, "False NotGranted")
-	hosted := c.hosted()
-	hosted.Annotations[infrav1.RunRequestedAnnotation] = "now"
-	c.Expect(c.server.Update(t.Context(), hosted)).To(Succeed())
+	c.request(c.ofHost(newRunOperation("now")))
 	c.host()
 	c.Expect(meta.FindStatusCondition(c.hosted().Status.Conditions, infrav1.DependenciesReadyCondition).Reason).To(Equal(infrav1.NotGrantedReason))
 	c.Expect(c.started).To(ConsistOf("n.hello-r1"), "no other run starts")

@@ -84,7 +84,6 @@ func TestRecordResult_success(t *testing.T) {
 			g.Expect(status.Drift.Resources).To(BeEmpty())
 		}},
 		{"a restored snapshot", terraform.OperationRestoreState, success, func(g Gomega, status infrav1.WorkspaceTemplateApplyStatus, _ time.Time) {
-			g.Expect(status.HandledRestore).To(Equal("the-snapshot"))
 			g.Expect(status.AppliedInputs).To(BeEmpty(), "the inputs have to be planned again")
 			g.Expect(status.Plan).To(BeNil())
 		}},
@@ -99,7 +98,7 @@ func TestRecordResult_success(t *testing.T) {
 			g := NewWithT(t)
 			s := applied(g)
 			s.Inputs.Hash = "second"
-			s.Apply.Annotations[infrav1.RestoreSnapshotAnnotation] = "the-snapshot"
+			ask(s, newRestoreOperation("restore", "the-snapshot"))
 			s.Apply.Status.Drift = &infrav1.DriftStatus{Resources: history.ResourceChanges(drifted)}
 			s.Apply.Status.Outputs = map[string]infrav1.Value{"o": infrav1.StringValue("v")}
 			s.Apply.Status.Failure = &infrav1.FailureStatus{Reason: infrav1.RetryingReason, Attempts: 3}
@@ -117,6 +116,7 @@ func TestRecordResult_success(t *testing.T) {
 			g.Expect(status.History[0].Operation).To(BeEquivalentTo(tt.operation))
 			g.Expect(status.History[0].Outcome).To(BeEquivalentTo(tt.result.Outcome))
 			g.Expect(status.History[0].Duration.Duration).To(Equal(1234 * time.Millisecond))
+			g.Expect(s.PendingRestore() == nil).To(Equal(tt.operation == terraform.OperationRestoreState))
 			tt.check(g, status, s.Now)
 		})
 	}
@@ -162,7 +162,7 @@ func TestRecordResult_failure(t *testing.T) {
 			g := NewWithT(t)
 			s := applied(g)
 			s.Inputs.Hash = "second"
-			s.Apply.Annotations[infrav1.RestoreSnapshotAnnotation] = "the-snapshot"
+			ask(s, newRestoreOperation("restore", "the-snapshot"))
 			recordRun(g, s, tt.operation, tt.result)
 
 			f := s.Apply.Status.Failure
@@ -183,7 +183,7 @@ func TestRecordResult_failure(t *testing.T) {
 			g.Expect(s.Apply.Status.AppliedInputs).NotTo(Equal("second"))
 			g.Expect(s.Apply.Status.AppliedAt.IsZero()).To(BeFalse())
 			g.Expect(s.Apply.Status.Plan == nil).To(Equal(tt.result.StalePlan), "only a stale plan is removed")
-			g.Expect(s.Apply.Status.HandledRestore).To(BeEmpty())
+			g.Expect(s.PendingRestore()).NotTo(BeNil())
 		})
 	}
 }
@@ -223,9 +223,9 @@ func TestRecordResult_canceledDriftCheckHasNotFailed(t *testing.T) {
 	s := applied(g)
 	s.Inputs.Policy.DriftAction = infrav1.DriftReport
 	s.Apply.Status.Drift = &infrav1.DriftStatus{CheckedAt: metav1.NewTime(s.Now.Add(-time.Hour))}
-	s.Apply.Annotations[infrav1.CheckDriftAnnotation] = "now"
+	ask(s, newOperation("check", infrav1.WorkspaceOperationSpec{Type: infrav1.OperationCheckDrift}))
 	run := addRun(g, s, terraform.OperationCheckDrift, terraform.Result{Outcome: terraform.OutcomeInterrupted})
-	s.Apply.Annotations[infrav1.CancelRunAnnotation] = run.ID
+	ask(s, newCancelOperation(run.ID))
 	recordAll(g, s)
 	g.Expect(driftFault(s.Apply.Status.Drift, 0)).To(Succeed())
 	g.Expect(decision.DriftUnknown(s.Inputs.Policy, s.Apply.Status.Drift)).To(BeFalse())
@@ -233,7 +233,7 @@ func TestRecordResult_canceledDriftCheckHasNotFailed(t *testing.T) {
 
 	s.Apply.Status.Drift.Failure, s.Apply.Status.Drift.Failures = "no luck", 5
 	again := addRun(g, s, terraform.OperationCheckDrift, terraform.Result{Outcome: terraform.OutcomeInterrupted})
-	s.Apply.Annotations[infrav1.CancelRunAnnotation] = again.ID
+	ask(s, newCancelOperation(again.ID))
 	recordAll(g, s)
 	g.Expect(decision.DriftUnknown(s.Inputs.Policy, s.Apply.Status.Drift)).To(BeTrue(), "the last result counts")
 }
@@ -273,14 +273,14 @@ func TestRecordResult_canceled(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
 			s := newScope("hello")
-			s.Apply.Annotations[infrav1.CancelRunAnnotation] = tt.cancel
+			ask(s, newCancelOperation(tt.cancel))
 			recordRun(g, s, terraform.OperationPlanAndApply, terraform.Result{Outcome: tt.outcome, Class: terraform.ClassTransient})
 
 			g.Expect(s.Apply.Status.History[0].Outcome).To(Equal(tt.want))
 			g.Expect(s.Apply.Status.Failure.Reason).To(Equal(tt.reason))
 			if tt.want == "Canceled" {
 				g.Expect(s.Apply.Status.Failure.NextAt.IsZero()).To(BeTrue(), "it is not retried")
-				g.Expect(s.Apply.Status.Failure.Message).To(And(ContainSubstring("hello-r1"), ContainSubstring(infrav1.RunRequestedAnnotation)))
+				g.Expect(s.Apply.Status.Failure.Message).To(And(ContainSubstring("hello-r1"), ContainSubstring("captctl retry")))
 			}
 		})
 	}
@@ -332,11 +332,11 @@ func TestRecordResult_failedRequestReplacesAWaitingPlan(t *testing.T) {
 			s.Policy.Approval = infrav1.ApprovalManual
 			s.Inputs.Policy = s.Policy
 			recordRun(g, s, terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomePlanned, Plan: &terraform.PlanSummary{ID: "plan-hello-r1", Add: 1}})
-			s.Apply.Annotations[infrav1.RunRequestedAnnotation] = "now"
+			ask(s, newRunOperation("now"))
 			g.Expect(decision.Next(s.Situation())).To(Equal(decision.Decision{Operation: terraform.OperationPlan}))
 			run := addRun(g, s, terraform.OperationPlan, test.result)
 			if test.cancel {
-				s.Apply.Annotations[infrav1.CancelRunAnnotation] = run.ID
+				ask(s, newCancelOperation(run.ID))
 			}
 			recordAll(g, s)
 			s.Now = s.Now.Add(time.Hour)
@@ -388,29 +388,33 @@ func TestRecordResult_sameBlockTwiceIsAFailure(t *testing.T) {
 func TestRecordResult_handlesTheRequestOfTheRun(t *testing.T) {
 	g := NewWithT(t)
 	s := newScope("hello")
-	s.Apply.Annotations[infrav1.RunRequestedAnnotation] = "first"
+	first, second := newRunOperation("first"), newRunOperation("second")
+	ask(s, first)
 	run := startRun(g, s, decision.Decision{Operation: terraform.OperationPlanAndApply})
-	s.Apply.Annotations[infrav1.RunRequestedAnnotation] = "second"
+	ask(s, second)
 	endRun(g, s, run, success)
 	recordAll(g, s)
-	g.Expect(s.Apply.Status.HandledRequest).To(Equal("first"))
-	g.Expect(s.Situation().Requested()).To(BeTrue(), "the second request is not handled")
+	g.Expect(first.Status.Phase).To(Equal(infrav1.OperationSucceeded))
+	g.Expect(second.Status.Phase).To(Equal(infrav1.OperationPending))
+	g.Expect(s.Situation().Requested).To(BeTrue(), "the second request is not handled")
 
-	delete(s.Apply.Annotations, infrav1.RunRequestedAnnotation)
-	g.Expect(s.Situation().Requested()).To(BeFalse())
+	s.Requests.Operations = []*infrav1.WorkspaceOperation{first}
+	g.Expect(s.Situation().Requested).To(BeFalse())
 	recordRun(g, s, terraform.OperationPlanAndApply, success)
-	g.Expect(s.Apply.Status.HandledRequest).To(Equal("first"))
+	g.Expect(first.Status.Run).To(Equal(run.ID))
 }
 
 func TestRecordResult_restoresOncePerRequest(t *testing.T) {
 	g := NewWithT(t)
 	s := applied(g)
-	s.Apply.Annotations[infrav1.RestoreSnapshotAnnotation] = "first"
+	first := newRestoreOperation("first", "a")
+	ask(s, first)
 	run := startRun(g, s, decision.Decision{Operation: terraform.OperationRestoreState})
-	s.Apply.Annotations[infrav1.RestoreSnapshotAnnotation] = "second"
+	ask(s, newRestoreOperation("second", "b"))
 	endRun(g, s, run, success)
 	recordAll(g, s)
-	g.Expect(s.Apply.Status.HandledRestore).To(Equal("first"), "not the one that was requested in the meantime")
+	g.Expect(first.Status.Phase).To(Equal(infrav1.OperationSucceeded))
+	g.Expect(s.Situation().Restore).To(Equal("b"), "it was requested in the meantime")
 	next, err := decision.Next(s.Situation())
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(next.Operation).To(Equal(terraform.OperationRestoreState))
@@ -421,8 +425,8 @@ func TestRecordResult_restoresOncePerRequest(t *testing.T) {
 func TestRecordResult_doesNotRestoreAgainAfterTheStatusIsLost(t *testing.T) {
 	g := NewWithT(t)
 	s := applied(g)
-	s.Apply.Annotations[infrav1.RestoreSnapshotAnnotation] = "x"
-	s.Apply.Annotations[infrav1.RunRequestedAnnotation] = "y"
+	restore := newRestoreOperation("restore", "x")
+	ask(s, restore, newRunOperation("now"))
 	recordRun(g, s, terraform.OperationRestoreState, success)
 	for range 12 {
 		recordRun(g, s, terraform.OperationPlanAndApply, success)
@@ -431,29 +435,24 @@ func TestRecordResult_doesNotRestoreAgainAfterTheStatusIsLost(t *testing.T) {
 	s.Runs = s.Runs[:len(s.Runs)-len(surplus)]
 	s.Apply.Status = infrav1.WorkspaceTemplateApplyStatus{}
 	recordAll(g, s)
-	g.Expect(s.Apply.Status.HandledRestore).To(Equal("x"))
+	g.Expect(restore.Status.Phase).To(Equal(infrav1.OperationSucceeded))
 	g.Expect(decision.Next(s.Situation())).To(Equal(decision.NoRun))
 }
 
-func TestRecordResult_limitsAnnotations(t *testing.T) {
+func TestRecordResult_limitsTheNameOfASnapshot(t *testing.T) {
 	g := NewWithT(t)
 	s := applied(g)
-	s.Apply.Annotations[infrav1.RunRequestedAnnotation] = strings.Repeat("grüße ", 200)
-	s.Apply.Annotations[infrav1.RestoreSnapshotAnnotation] = strings.Repeat("no-such-snapshot-ß", 100)
+	ask(s, newRestoreOperation("restore", strings.Repeat("no-such-snapshot-ß", 100)))
 	recordRun(g, s, terraform.OperationRestoreState, terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTerminal, SnapshotMissing: true})
 
 	status := stored(g, s.Apply.Status)
-	g.Expect(len(status.HandledRequest)).To(BeNumerically("<=", 256))
 	g.Expect(len(status.Failure.Inputs)).To(BeNumerically("<=", 128))
 	s.Apply.Status = status
-	g.Expect(s.Situation().Requested()).To(BeFalse(), "the shortened value is stable")
 	_, err := decision.Next(s.Situation())
-	g.Expect(err).To(MatchError(ContainSubstring(infrav1.SnapshotNotFoundReason)))
+	g.Expect(err).To(MatchError(ContainSubstring(infrav1.SnapshotNotFoundReason)), "the shortened value is stable")
 
 	recordRun(g, s, terraform.OperationRestoreState, success)
-	g.Expect(len(s.Apply.Status.HandledRestore)).To(BeNumerically("<=", 253))
-	s.Apply.Status = stored(g, s.Apply.Status)
-	g.Expect(s.Situation().Restored).To(Equal(s.Situation().Restore))
+	g.Expect(s.Situation().Restore).To(BeEmpty())
 }
 
 // stored returns a status as the API server returns it.
@@ -474,10 +473,10 @@ func mixedHistory(g Gomega) *execution.Scope {
 	step(terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTransient, Diagnostics: diagnostics("no")})
 	step(terraform.OperationPlanAndApply, success)
 	step(terraform.OperationCheckDrift, terraform.Result{Outcome: terraform.OutcomeSucceeded, Drift: []terraform.Change{{Address: "a.b", Action: terraform.ActionUpdate}}})
-	s.Apply.Annotations[infrav1.RunRequestedAnnotation] = "please"
+	ask(s, newRunOperation("please"))
 	step(terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomePlanned, Plan: aPlan})
 	step(terraform.OperationApply, terraform.Result{Outcome: terraform.OutcomeSucceeded, State: terraform.StateInfo{Lineage: "l", Serial: 2, Resources: 3}})
-	s.Apply.Annotations[infrav1.RestoreSnapshotAnnotation] = "x"
+	ask(s, newRestoreOperation("restore", "x"))
 	step(terraform.OperationRestoreState, success)
 	s.Inputs.Hash = "second"
 	step(terraform.OperationPlanAndApply, terraform.Result{Outcome: terraform.OutcomeBlocked, Plan: aPlan, Blocked: []string{"aws_vpc.new"}})
@@ -505,8 +504,8 @@ func TestHistory_restoresALostStatus(t *testing.T) {
 	g.Expect(s.Apply.Status).To(Equal(before))
 	g.Expect(s.Apply.Status.Runs).To(BeEquivalentTo(9))
 	g.Expect(s.Apply.Status.Failure.Attempts).To(BeEquivalentTo(2))
-	g.Expect(s.Apply.Status.HandledRequest).To(Equal("please"))
-	g.Expect(s.Apply.Status.HandledRestore).To(Equal("x"))
+	g.Expect(s.Apply.Status.History).To(ContainElements(
+		HaveField("Request", HaveValue(HaveField("ID", "uid-please"))), HaveField("Request", HaveValue(HaveField("Arguments", "state restore x")))))
 }
 
 func TestHistory_doesNotRecordTrimmedRunsAgain(t *testing.T) {
@@ -597,7 +596,7 @@ func TestSummary(t *testing.T) {
 func TestRunMeta_describesTheRun(t *testing.T) {
 	g := NewWithT(t)
 	s := applied(g)
-	s.Apply.Annotations[infrav1.RestoreSnapshotAnnotation] = "x"
+	ask(s, newRestoreOperation("restore", "x"))
 	tests := map[terraform.Operation]string{
 		terraform.OperationPlanAndApply: inputs, terraform.OperationPlan: inputs, terraform.OperationCheckDrift: inputs,
 		terraform.OperationDestroy: runs.DestroyInputs, terraform.OperationRestoreState: "restore x",
@@ -608,8 +607,8 @@ func TestRunMeta_describesTheRun(t *testing.T) {
 		g.Expect(run.Inputs()).To(Equal(want))
 		g.Expect(run.Operation()).To(Equal(operation))
 		g.Expect(run.Executor()).To(Equal(infrav1.ExecutorJob))
-		g.Expect(run.Secret.Annotations).NotTo(HaveKey(record.RequestAnnotation))
-		g.Expect(run.Secret.Annotations).NotTo(HaveKey(record.RestoredAnnotation))
+		g.Expect(run.Secret.Annotations[record.OperationsAnnotation]).To(Equal(map[bool]string{true: "uid-restore"}[operation == terraform.OperationRestoreState]))
+		g.Expect(run.Secret.Annotations[record.RequestAnnotation] != "").To(Equal(operation == terraform.OperationRestoreState))
 	}
 }
 

@@ -1,9 +1,12 @@
 package workspacetemplateapply
 
 import (
+	"fmt"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -182,10 +185,8 @@ func TestGuest_passesItsAuthorOn(t *testing.T) {
 func TestHost_needsItsGuest(t *testing.T) {
 	c := newGrantController(t, both...)
 	c.applyHosted()
-	request := func(value string) {
-		hosted := c.hosted()
-		hosted.Annotations[infrav1.RunRequestedAnnotation] = value
-		c.Expect(c.server.Update(t.Context(), hosted)).To(Succeed())
+	request := func(name string) {
+		c.request(c.ofHost(newRunOperation(name)))
 		c.reconcileKey(hostKey)
 		c.Expect(c.started).To(ConsistOf("n.hello-r1"))
 	}
@@ -344,4 +345,135 @@ func TestOutputsSource_isRestored(t *testing.T) {
 	c.Expect(history.SourceOf(s, run)).To(BeNil(), "the next run may use something else")
 	s.Apply.Status.OutputsSource = source
 	c.Expect(history.SourceOf(s, run)).To(Equal(source))
+}
+
+// passes reconciles the workspace that runs for n/hello until it has started and recorded what it
+// is asked for.
+func (c *testController) passes(o *infrav1.WorkspaceOperation, id string, want terraform.Operation) {
+	c.t.Helper()
+	c.request(o)
+	for range 2 {
+		c.host()
+	}
+	c.Expect(c.started).To(ContainElement(id))
+	secret := &corev1.Secret{}
+	c.Expect(c.server.Get(c.t.Context(), client.ObjectKey{Namespace: hostKey.Namespace, Name: record.SecretName(id)}, secret)).To(Succeed())
+	c.Expect(secret.Annotations).To(HaveKeyWithValue(record.OperationAnnotation, string(want)))
+	c.expectPhase(o.Name, infrav1.OperationRunning)
+	c.Expect(c.requested(o.Name).Status.Run).To(Equal(id))
+}
+
+func TestGuest_operationsReachItsHost(t *testing.T) {
+	c := newGrantController(t, both...)
+	c.applyHosted()
+	c.passes(newRunOperation("again"), "n.hello-r2", terraform.OperationPlanAndApply)
+	c.finishHosted("n.hello-r2", outputsResult)
+	c.host()
+	c.expectPhase("again", infrav1.OperationSucceeded)
+	c.Expect(c.hosted().Status.History[0].Request).To(Equal(&infrav1.RunRequest{ID: "uid-again", Arguments: "retry", RequestedBy: "eve"}))
+
+	c.passes(newOperation("check", infrav1.WorkspaceOperationSpec{Type: infrav1.OperationCheckDrift}), "n.hello-r3", terraform.OperationCheckDrift)
+	c.finishHosted("n.hello-r3", terraform.Result{Outcome: terraform.OutcomeNoChanges, State: outputsResult.State})
+	c.host()
+	c.expectPhase("check", infrav1.OperationSucceeded)
+
+	c.passes(newRunOperation("mistake"), "n.hello-r4", terraform.OperationPlanAndApply)
+	c.request(newCancelOperation("n.hello-r4"))
+	c.host()
+	c.Expect(c.stopped).To(ConsistOf("n.hello-r4"))
+	c.expectPhase("cancel-n.hello-r4", infrav1.OperationRunning)
+	c.finishHosted("n.hello-r4", terraform.Result{Outcome: terraform.OutcomeInterrupted, Class: terraform.ClassTransient, State: outputsResult.State})
+	c.host()
+	c.expectPhase("cancel-n.hello-r4", infrav1.OperationSucceeded)
+	c.expectPhase("mistake", infrav1.OperationCanceled)
+	c.host()
+	c.Expect(c.started).To(HaveLen(4), "nothing is executed twice")
+}
+
+func TestGuest_decisionsReachItsHost(t *testing.T) {
+	for decision, state := range map[infrav1.ApprovalDecision]string{
+		infrav1.DecisionApprove: "False RunInProgress", infrav1.DecisionReject: "False PlanRejected",
+	} {
+		t.Run(string(decision), func(t *testing.T) {
+			c := newGrantController(t, both...)
+			c.change(func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Approval = infrav1.ApprovalManual })
+			c.host()
+			c.finishHosted("n.hello-r1", terraform.Result{Outcome: terraform.OutcomePlanned, Plan: aPlan})
+			c.host()
+			c.expect(infrav1.AppliedCondition, "False WaitingForApproval")
+
+			c.request(newDecision("earlier", planID, infrav1.DecisionApprove, func(a *infrav1.WorkspaceApproval) { a.Spec.WorkspaceUID = "earlier" }))
+			c.host()
+			c.Expect(c.started).To(HaveLen(1))
+
+			c.request(newDecision("a", planID, decision))
+			c.host()
+			c.expect(infrav1.AppliedCondition, state)
+			if decision == infrav1.DecisionReject {
+				c.Expect(c.started).To(HaveLen(1))
+				return
+			}
+			c.Expect(c.started).To(ConsistOf("n.hello-r1", "n.hello-r2"))
+			c.Expect(c.get().Status.Plan).To(HaveField("ApprovedBy", "alice"))
+			c.Expect(c.hosted().Status.Plan).To(HaveField("ApprovedBy", "alice"))
+		})
+	}
+}
+
+// The users of the lender decide about the state, and an editor of the guest about no more than
+// the inputs.
+func TestGuest_mayNotChangeTheStateOfItsHost(t *testing.T) {
+	refused := map[string]*infrav1.WorkspaceOperation{
+		"a state command":    newStateOperation(infrav1.StateOptions{Command: "list"}),
+		"a restore":          newRestoreOperation("restore", "capt-snapshot-n.hello-r1-0"),
+		"a move":             newOperation("move", infrav1.WorkspaceOperationSpec{Type: infrav1.OperationMove, Move: &infrav1.MoveOptions{From: "aws"}}),
+		"an adopted state":   newAdoptOperation(infrav1.AdoptOptions{State: "none/l"}),
+		"a shell":            newShellOperation("shell-1"),
+		"a run with options": newRunOperation("import", importing),
+	}
+	for name, o := range refused {
+		for _, deleted := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, deleted %t", name, deleted), func(t *testing.T) {
+				c := newGrantController(t, both...)
+				c.applyHosted()
+				if deleted {
+					c.Expect(c.server.Delete(t.Context(), c.get())).To(Succeed())
+					c.host()
+				}
+				before := c.hosted().Status.Runs
+				c.request(o.DeepCopy())
+				c.host()
+				c.Expect(c.expectPhase(o.Name, infrav1.OperationFailed)).To(HavePrefix("Workspace platform/n.hello runs for this one, and its users decide about its state"))
+				c.Expect(c.hosted().Status.Runs).To(Equal(before))
+				c.Expect(c.hosted().Status.Shell).To(BeNil())
+			})
+		}
+	}
+
+	c := newGrantController(t, both...)
+	c.applyHosted()
+	old := newRunOperation("old")
+	old.Spec.WorkspaceUID = "earlier"
+	c.request(old)
+	c.host()
+	c.expectPhase("old", infrav1.OperationCanceled)
+	c.Expect(c.started).To(HaveLen(1))
+}
+
+func TestGuest_operationsAreDeletedAWeekAfterTheyEnded(t *testing.T) {
+	c := newGrantController(t, both...)
+	c.applyHosted()
+	foreign := newRunOperation("foreign")
+	foreign.Spec.WorkspaceUID = "earlier"
+	all := []*infrav1.WorkspaceOperation{newRunOperation("passed"), newStateOperation(infrav1.StateOptions{Command: "list"}), foreign}
+	for _, o := range all {
+		o.Status = infrav1.WorkspaceOperationStatus{Phase: infrav1.OperationFailed, FinishedAt: new(metav1.NewTime(noon))}
+		c.request(o)
+	}
+	c.Expect(c.reconcile().RequeueAfter).To(Equal(7 * 24 * time.Hour))
+	c.reconciler.Now = func() time.Time { return noon.Add(7 * 24 * time.Hour) }
+	c.host()
+	for _, o := range all {
+		c.Expect(apierrors.IsNotFound(c.server.Get(t.Context(), client.ObjectKeyFromObject(o), o))).To(BeTrue(), o.Name)
+	}
 }

@@ -16,7 +16,7 @@ import (
 
 func TestPinModule(t *testing.T) {
 	module := terraform.Module{Source: terraform.SourceRemote, Address: "git::https://example.com/x.git?ref=main"}
-	resolved := &infrav1.ModuleStatus{Digest: "d", Revision: "r", Archive: "a", Source: runs.ModuleSource(module), Inputs: "i", Request: "before"}
+	resolved := &infrav1.ModuleStatus{Digest: "d", Revision: "r", Archive: "a", Source: runs.ModuleSource(module), Inputs: "i"}
 	other := resolved.DeepCopy()
 	other.Source = "other"
 	pin := &terraform.ModuleContent{Digest: "d", Revision: "r", Archive: "a"}
@@ -24,25 +24,24 @@ func TestPinModule(t *testing.T) {
 		operation terraform.Operation
 		resolved  *infrav1.ModuleStatus
 		inputs    string
-		request   string
+		requested bool
 		want      *terraform.ModuleContent
 		refetch   bool
 	}{
-		"the first run":                      {terraform.OperationPlan, nil, "i", "", nil, false},
-		"the same inputs":                    {terraform.OperationPlanAndApply, resolved, "i", "", pin, false},
-		"other inputs":                       {terraform.OperationPlan, resolved, "j", "", nil, true},
-		"the same inputs on request":         {terraform.OperationPlanAndApply, resolved, "i", "now", nil, true},
-		"a request that was handled":         {terraform.OperationPlanAndApply, resolved, "i", "before", pin, false},
-		"a saved plan":                       {terraform.OperationApply, resolved, "i", "", pin, false},
-		"a saved plan on request":            {terraform.OperationApply, resolved, "i", "now", pin, false},
-		"a drift check":                      {terraform.OperationCheckDrift, resolved, "j", "", pin, false},
-		"a destroy after the inputs changed": {terraform.OperationDestroy, resolved, "j", "", pin, false},
-		"a destroy after the module changed": {terraform.OperationDestroy, other, "i", "", nil, true},
-		"a state command on request":         {terraform.OperationStateCommand, resolved, "i", "now", pin, false},
-		"a destroy on request":               {terraform.OperationDestroy, resolved, "i", "now", nil, true},
+		"the first run":                      {terraform.OperationPlan, nil, "i", false, nil, false},
+		"the same inputs":                    {terraform.OperationPlanAndApply, resolved, "i", false, pin, false},
+		"other inputs":                       {terraform.OperationPlan, resolved, "j", false, nil, true},
+		"the same inputs on request":         {terraform.OperationPlanAndApply, resolved, "i", true, nil, true},
+		"a saved plan":                       {terraform.OperationApply, resolved, "i", false, pin, false},
+		"a saved plan on request":            {terraform.OperationApply, resolved, "i", true, pin, false},
+		"a drift check":                      {terraform.OperationCheckDrift, resolved, "j", false, pin, false},
+		"a destroy after the inputs changed": {terraform.OperationDestroy, resolved, "j", false, pin, false},
+		"a destroy after the module changed": {terraform.OperationDestroy, other, "i", false, nil, true},
+		"a state command on request":         {terraform.OperationStateCommand, resolved, "i", true, pin, false},
+		"a destroy on request":               {terraform.OperationDestroy, resolved, "i", true, nil, true},
 	} {
 		request := &terraform.Request{Operation: tc.operation, Module: module}
-		execution.PinModule(request, tc.resolved, tc.inputs, tc.request)
+		execution.PinModule(request, tc.resolved, tc.inputs, tc.requested)
 		g := NewWithT(t)
 		g.Expect(request.Module.Pin).To(Equal(tc.want), name)
 		g.Expect(request.Module.Refetch).To(Equal(tc.refetch), name)
@@ -54,7 +53,7 @@ func TestRecordModule(t *testing.T) {
 	archive := record.ModuleName(ref, "d")
 	before := &infrav1.ModuleStatus{Digest: "before"}
 	stored := func(archive string) *infrav1.ModuleStatus {
-		return &infrav1.ModuleStatus{Digest: "d", Revision: "r", Archive: archive, Source: "s", Inputs: "i", Request: "q"}
+		return &infrav1.ModuleStatus{Digest: "d", Revision: "r", Archive: archive, Source: "s", Inputs: "i"}
 	}
 	content := func(archive string) *terraform.ModuleContent {
 		return &terraform.ModuleContent{Digest: "d", Revision: "r", Archive: archive}
@@ -76,7 +75,7 @@ func TestRecordModule(t *testing.T) {
 		s := execution.NewScope(&runs.Workspace{Apply: &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: ref.Namespace, Name: ref.Name, UID: "u"}}})
 		s.Apply.Status.Module = before
 		run := &runs.Run{Secret: &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
-			record.SourceAnnotation: tc.source, record.InputsAnnotation: "i", record.RequestAnnotation: "q",
+			record.SourceAnnotation: tc.source, record.InputsAnnotation: "i",
 		}}}}
 		s.RecordModule(run, &terraform.Result{Operation: tc.operation, Outcome: tc.outcome, Module: tc.content})
 		NewWithT(t).Expect(s.Apply.Status.Module).To(Equal(tc.want), name)
@@ -95,20 +94,20 @@ func TestPinModule_keepsTheArtifactOfThePlan(t *testing.T) {
 	for name, tc := range map[string]struct {
 		operation terraform.Operation
 		module    terraform.Module
-		request   string
+		requested bool
 		want      *terraform.Artifact
 		pinned    bool
 	}{
-		"a plan of new inputs":             {terraform.OperationPlan, now, "", now.Artifact, false},
-		"a destroy":                        {terraform.OperationDestroy, now, "", planned, true},
-		"a destroy on request":             {terraform.OperationDestroy, now, "r", now.Artifact, false},
-		"a destroy without the source":     {terraform.OperationDestroy, gone, "", planned, true},
-		"the same on request":              {terraform.OperationDestroy, gone, "r", planned, true},
-		"a state command":                  {terraform.OperationStateCommand, now, "", planned, true},
-		"a deletion that applies its plan": {terraform.OperationApplyDestroy, gone, "r", planned, true},
+		"a plan of new inputs":             {terraform.OperationPlan, now, false, now.Artifact, false},
+		"a destroy":                        {terraform.OperationDestroy, now, false, planned, true},
+		"a destroy on request":             {terraform.OperationDestroy, now, true, now.Artifact, false},
+		"a destroy without the source":     {terraform.OperationDestroy, gone, false, planned, true},
+		"the same on request":              {terraform.OperationDestroy, gone, true, planned, true},
+		"a state command":                  {terraform.OperationStateCommand, now, false, planned, true},
+		"a deletion that applies its plan": {terraform.OperationApplyDestroy, gone, true, planned, true},
 	} {
 		request := &terraform.Request{Operation: tc.operation, Module: tc.module}
-		execution.PinModule(request, resolved, "j", tc.request)
+		execution.PinModule(request, resolved, "j", tc.requested)
 		g.Expect(request.Module.Artifact).To(Equal(tc.want), name)
 		g.Expect(request.Module.Pin != nil).To(Equal(tc.pinned), name)
 		g.Expect(request.Module.Refetch).NotTo(Equal(tc.pinned), name)

@@ -1,7 +1,6 @@
 package workspacetemplateapply
 
 import (
-	"fmt"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -17,49 +16,20 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 )
 
-// once returns the annotation of a one-shot operation.
-func once(what string) string { return fmt.Sprintf(`{"id":"1","uid":"u",%s}`, what) }
-
-const (
-	replacing  = `"replace":["a.b"]`
-	targeting  = `"target":["a.b"]`
-	refreshing = `"refreshOnly":true`
-	planning   = `"planOnly":true`
+// The options of runs.
+var (
+	replacing  = infrav1.RunOptions{Replace: []infrav1.AddressString{"a.b"}}
+	targeting  = infrav1.RunOptions{Target: []infrav1.AddressString{"a.b"}}
+	refreshing = infrav1.RunOptions{RefreshOnly: true}
+	planning   = infrav1.RunOptions{PlanOnly: true}
+	importing  = infrav1.RunOptions{Import: []infrav1.ImportedResource{{Address: "a.b", ID: "x"}}}
 )
-
-func TestOneShot_isExecutedOnceEvenAfterOthers(t *testing.T) {
-	g := NewWithT(t)
-	s := newScope("hello")
-	s.Apply.Annotations[infrav1.OneShotAnnotation] = once(replacing)
-	s.Apply.Status.EndOneShot("1")
-	for i := range 40 {
-		s.Apply.Status.EndOneShot(fmt.Sprintf("later-%d", i))
-	}
-	g.Expect(s.Situation().OneShot).To(BeNil(), "an older manifest was applied again")
-	for i := range 40 {
-		s.Apply.Status.EndOneShot(fmt.Sprintf("last-%d", i))
-	}
-	g.Expect(s.Apply.Status.EndedOneShots).To(HaveLen(64))
-	g.Expect(s.Apply.Status.EndedOneShots[0]).To(Equal("last-39"))
-}
 
 func TestAppliedMessage_namesAOneShotOperationThatWaits(t *testing.T) {
 	g := NewWithT(t)
 	s := newScope("hello")
 	s.Apply.Status.Plan = &infrav1.PlanStatus{ID: planID, Waiting: new(true), Request: &infrav1.RunRequest{ID: "1", Arguments: "--replace a.b"}}
 	g.Expect(history.AppliedMessage(s.Apply)).To(ContainSubstring("of the one-shot operation --replace a.b waits for a decision"))
-}
-
-func TestOneShot_isBoundToTheWorkspace(t *testing.T) {
-	g := NewWithT(t)
-	s := newScope("hello")
-	s.Apply.Annotations[infrav1.OneShotAnnotation] = once(replacing)
-	g.Expect(s.Situation().OneShot).NotTo(BeNil())
-	s.Apply.UID = "copy"
-	g.Expect(s.Situation().OneShot).To(BeNil(), "a copy does not execute it")
-	g.Expect(s.Situation().InvalidCommand).To(BeEmpty())
-	s.Apply.Annotations[infrav1.OneShotAnnotation] = "{}"
-	g.Expect(s.Situation().InvalidCommand).To(ContainSubstring("Annotation capt.appthrust.io/one-shot is invalid"))
 }
 
 func TestRecordResult_ofAOneShotOperation(t *testing.T) {
@@ -69,16 +39,17 @@ func TestRecordResult_ofAOneShotOperation(t *testing.T) {
 	stale := terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTerminal, StalePlan: true}
 	interrupted := terraform.Result{Outcome: terraform.OutcomeInterrupted, Class: terraform.ClassTransient}
 	tests := []struct {
-		name, request string
-		operation     terraform.Operation
-		result        terraform.Result
+		name      string
+		request   infrav1.RunOptions
+		operation terraform.Operation
+		result    terraform.Result
 		// before are the applied inputs before the run, and applied after it.
 		before, applied  string
 		pending, waiting bool
 	}{
 		{name: "a replacement", request: replacing, result: success, before: inputs, applied: inputs},
 		{name: "a replacement applies what is due", request: replacing, result: success, before: "old", applied: inputs},
-		{name: "an import applies what is due", request: `"import":[{"address":"a.b","id":"x"}]`, result: success, before: "old", applied: inputs},
+		{name: "an import applies what is due", request: importing, result: success, before: "old", applied: inputs},
 		{name: "a target", request: targeting, result: success, before: inputs, applied: inputs},
 		{name: "a target applies only a part of what is due", request: targeting, result: success, before: "old", applied: ""},
 		{name: "a target that changed nothing", request: targeting, result: terraform.Result{Outcome: terraform.OutcomeNoChanges}, before: "old", applied: "old"},
@@ -101,9 +72,7 @@ func TestRecordResult_ofAOneShotOperation(t *testing.T) {
 			g := NewWithT(t)
 			s := applied(g)
 			s.Apply.Status.AppliedInputs = tt.before
-			s.Apply.Annotations[infrav1.OneShotAnnotation] = once(tt.request)
-			s.Apply.Annotations[infrav1.RequestedByAnnotation] = "1 alice"
-			s.Apply.Annotations[infrav1.RunRequestedAnnotation] = "later"
+			ask(s, newRunOperation("once", tt.request), newRunOperation("later"))
 			operation := tt.operation
 			if operation == "" {
 				operation = terraform.OperationPlanAndApply
@@ -115,12 +84,12 @@ func TestRecordResult_ofAOneShotOperation(t *testing.T) {
 			endRun(g, s, startRun(g, s, next), tt.result)
 			recordAll(g, s)
 			status := s.Apply.Status
-			g.Expect(status.OneShotEnded("1")).To(Equal(!tt.pending), "it is not repeated")
+			g.Expect(s.PendingOneShot() != nil).To(Equal(tt.pending), "it is not repeated")
 			g.Expect(status.AppliedInputs).To(Equal(tt.applied))
 			g.Expect(status.Failure).To(BeNil(), "the workspace has not failed")
 			g.Expect(status.Plan != nil && decision.IsWaiting(status.Plan)).To(Equal(tt.waiting))
-			g.Expect(status.History[0].Request).To(HaveValue(And(HaveField("ID", "1"), HaveField("Arguments", HavePrefix("--")), HaveField("RequestedBy", "alice"))))
-			g.Expect(s.Situation().Requested()).To(BeTrue(), "the operation does not fulfil another request")
+			g.Expect(status.History[0].Request).To(HaveValue(And(HaveField("ID", "uid-once"), HaveField("Arguments", HavePrefix("--")), HaveField("RequestedBy", "eve"))))
+			g.Expect(s.Situation().Requested).To(BeTrue(), "the operation does not fulfil another request")
 		})
 	}
 }
@@ -128,9 +97,9 @@ func TestRecordResult_ofAOneShotOperation(t *testing.T) {
 func TestRecordResult_keepsACanceledOneShotOperationStopped(t *testing.T) {
 	g := NewWithT(t)
 	s := applied(g)
-	s.Apply.Annotations[infrav1.OneShotAnnotation] = once(replacing)
+	ask(s, newRunOperation("once", replacing))
 	run := startRun(g, s, decision.Decision{Operation: terraform.OperationPlanAndApply, OneShot: true})
-	s.Apply.Annotations[infrav1.CancelRunAnnotation] = run.ID
+	ask(s, newCancelOperation(run.ID))
 	endRun(g, s, run, terraform.Result{Outcome: terraform.OutcomeInterrupted, Class: terraform.ClassTransient, Phases: []terraform.PhaseTime{{Name: terraform.PhaseApplying}}})
 	recordAll(g, s)
 	g.Expect(s.Apply.Status.AppliedInputs).To(BeEmpty())
@@ -154,7 +123,7 @@ func TestRecordResult_keepsACanceledWorkspaceStoppedAfterATarget(t *testing.T) {
 			s := applied(g)
 			change(s)
 			s.Apply.Status.Failure = &infrav1.FailureStatus{Inputs: s.Inputs.Hash, Attempts: 1, Reason: infrav1.RunCanceledReason, Message: "Run r was canceled"}
-			s.Apply.Annotations[infrav1.OneShotAnnotation] = once(targeting)
+			ask(s, newRunOperation("once", targeting))
 			endRun(g, s, startRun(g, s, decision.Decision{Operation: terraform.OperationPlanAndApply, OneShot: true}), result)
 			recordAll(g, s)
 			expectCanceled(g, s)
@@ -165,7 +134,8 @@ func TestRecordResult_keepsACanceledWorkspaceStoppedAfterATarget(t *testing.T) {
 func TestRecordResult_doesNotRepeatAOneShotOperationAfterTheStatusIsLost(t *testing.T) {
 	g := NewWithT(t)
 	s := applied(g)
-	s.Apply.Annotations[infrav1.OneShotAnnotation] = once(replacing)
+	once := newRunOperation("once", replacing)
+	ask(s, once)
 	endRun(g, s, startRun(g, s, decision.Decision{Operation: terraform.OperationPlanAndApply, OneShot: true}), success)
 	recordAll(g, s)
 	for range 12 {
@@ -174,7 +144,7 @@ func TestRecordResult_doesNotRepeatAOneShotOperationAfterTheStatusIsLost(t *test
 	s.Runs = s.Runs[:len(s.Runs)-len(cleanup.SurplusRuns(s.Workspace))]
 	s.Apply.Status = infrav1.WorkspaceTemplateApplyStatus{}
 	recordAll(g, s)
-	g.Expect(s.Apply.Status.EndedOneShots).To(Equal([]string{"1"}))
+	g.Expect(once.Status.Phase).To(Equal(infrav1.OperationSucceeded))
 	g.Expect(decision.Next(s.Situation())).To(Equal(decision.NoRun))
 }
 
@@ -183,18 +153,23 @@ func TestEndOneShot(t *testing.T) {
 		prepare func(*execution.Scope)
 		why     string
 	}{
-		"still waiting":    {func(*execution.Scope) {}, ""},
-		"rejected":         {annotate(infrav1.RejectPlanAnnotation, planID), "Its plan was rejected"},
-		"changed inputs":   {change, "The inputs have changed"},
-		"a requested run":  {annotate(infrav1.RunRequestedAnnotation, "now"), "A run of the inputs was requested"},
-		"no request":       {annotate(infrav1.OneShotAnnotation, ""), "The request was withdrawn"},
-		"another request":  {annotate(infrav1.OneShotAnnotation, `{"id":"2","uid":"u","planOnly":true}`), "The request was withdrawn"},
-		"a copy of itself": {func(s *execution.Scope) { s.Apply.UID = "copy" }, "The request was withdrawn"},
+		"still waiting": {func(*execution.Scope) {}, ""},
+		"rejected": {func(s *execution.Scope) {
+			s.Requests.Approvals = []*infrav1.WorkspaceApproval{newDecision("a", planID, infrav1.DecisionReject)}
+		}, "Its plan was rejected"},
+		"changed inputs":  {change, "The inputs have changed"},
+		"a requested run": {asks(newRunOperation("now")), "A run of the inputs was requested"},
+		"no request":      {func(s *execution.Scope) { s.Requests.Operations = nil }, "The request was withdrawn"},
+		"another request": {func(s *execution.Scope) {
+			s.Requests.Operations = []*infrav1.WorkspaceOperation{newRunOperation("other", planning)}
+		}, "The request was withdrawn"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			s := applied(g)
-			s.Apply.Annotations[infrav1.OneShotAnnotation] = once(replacing + `,"hold":true`)
+			held := replacing
+			held.Hold = true
+			ask(s, newRunOperation("once", held))
 			endRun(g, s, startRun(g, s, decision.Decision{Operation: terraform.OperationPlan, OneShot: true}), terraform.Result{Outcome: terraform.OutcomePlanned, Plan: aPlan})
 			recordAll(g, s)
 			test.prepare(s)
@@ -203,11 +178,13 @@ func TestEndOneShot(t *testing.T) {
 			g.Expect(r.endOneShot(t.Context(), s)).To(Succeed())
 			if test.why == "" {
 				g.Expect(decision.IsWaiting(s.Apply.Status.Plan)).To(BeTrue())
-				g.Expect(s.Apply.Status.EndedOneShots).To(BeEmpty())
+				g.Expect(s.PendingOneShot()).NotTo(BeNil())
 				return
 			}
 			g.Expect(decision.IsWaiting(s.Apply.Status.Plan)).To(BeFalse())
-			g.Expect(s.Apply.Status.EndedOneShots).To(Equal([]string{"1"}))
+			if o := s.PendingOneShot(); o != nil {
+				g.Expect(o.Name).To(Equal("other"))
+			}
 			g.Expect(recorder.Events).To(Receive(ContainSubstring(test.why)))
 		})
 	}
@@ -217,33 +194,35 @@ func TestEndOneShot_refuses(t *testing.T) {
 	g := NewWithT(t)
 	s := applied(g)
 	change(s)
-	s.Apply.Annotations[infrav1.OneShotAnnotation] = once(refreshing)
+	once := newRunOperation("once", refreshing)
+	ask(s, once)
 	recorder := events.NewFakeRecorder(1)
-	g.Expect((&Reconciler{Recorder: recorder}).endOneShot(t.Context(), s)).To(Succeed())
-	g.Expect(s.Apply.Status.OneShotEnded("1")).To(BeTrue())
+	g.Expect((&Reconciler{Recorder: recorder, Client: recording(nil).Client}).endOneShot(t.Context(), s)).To(Succeed())
+	g.Expect(once.Status.Phase).To(Equal(infrav1.OperationFailed))
 	g.Expect(recorder.Events).To(Receive(ContainSubstring("The one-shot operation --refresh-only is not executed. The inputs are not applied")))
 	g.Expect(decision.Next(s.Situation())).To(Equal(decision.Decision{Operation: terraform.OperationPlanAndApply}), "the inputs are applied")
 }
 
-func TestObsolete_withdrawsAOneShotOperationThatWasChanged(t *testing.T) {
+func TestObsolete_withdrawsAOneShotOperationThatWasDeleted(t *testing.T) {
 	g := NewWithT(t)
 	s := applied(g)
-	s.Apply.Annotations[infrav1.OneShotAnnotation] = once(replacing)
+	ask(s, newRunOperation("once", replacing))
 	run := startRun(g, s, decision.Decision{Operation: terraform.OperationPlanAndApply, OneShot: true})
 	g.Expect(s.Obsolete(run)).To(BeEmpty())
-	s.Apply.Annotations[infrav1.OneShotAnnotation] = once(`"replace":["a.c"]`)
-	g.Expect(s.Obsolete(run)).To(Equal("Its settings have changed"))
-	delete(s.Apply.Annotations, infrav1.OneShotAnnotation)
+	s.Requests.Operations = []*infrav1.WorkspaceOperation{newRunOperation("other", replacing)}
+	g.Expect(s.Obsolete(run)).To(Equal("The workspace has changed"))
+	s.Requests.Operations = nil
 	g.Expect(s.Obsolete(run)).To(Equal("The workspace has changed"))
 }
 
 func TestRequest_ofAOneShotOperation(t *testing.T) {
 	g := NewWithT(t)
 	s := applied(g)
-	s.Apply.Annotations[infrav1.OneShotAnnotation] = once(targeting)
+	ask(s, newRunOperation("once", targeting))
 	request := requestOf(g, s, decision.Decision{Operation: terraform.OperationPlanAndApply, OneShot: true})
 	g.Expect(request.OneShot).To(HaveValue(HaveField("Target", []string{"a.b"})))
-	s.Apply.Annotations[infrav1.AllowDestroyAnnotation] = "a.b"
+	s.Apply.Status.Plan.Inputs = s.InputsOf(decision.Decision{Operation: terraform.OperationPlan, OneShot: true})
+	s.Requests.Approvals = []*infrav1.WorkspaceApproval{newDecision("a", planID, infrav1.DecisionApprove, func(a *infrav1.WorkspaceApproval) { a.Spec.AllowDestroy = []string{"a.b"} })}
 	request = requestOf(g, s, decision.Decision{Operation: terraform.OperationPlanAndApply, OneShot: true})
 	g.Expect(request.Unprotected).To(BeEmpty(), "the resource was released for an earlier plan")
 	request = requestOf(g, s, decision.Decision{Operation: terraform.OperationApply, Plan: planID, OneShot: true})

@@ -399,9 +399,7 @@ func lifecycle(t *testing.T, retain bool, failAt int) *testController {
 	c.Expect(c.forgotten).To(ContainElement("hello-r1"))
 
 	// A second run with another output, after which the first run is pruned.
-	c.change(func(a *infrav1.WorkspaceTemplateApply) {
-		a.Annotations = map[string]string{infrav1.RunRequestedAnnotation: "now"}
-	})
+	c.request(newRunOperation("now"))
 	c.reconcile()
 	c.Expect(c.started).To(ContainElement("hello-r2"))
 	second := outputsResult
@@ -642,9 +640,7 @@ func TestReconcile_doesNotOverwriteTheResultOfARun(t *testing.T) {
 func TestReconcile_stopsACanceledRun(t *testing.T) {
 	c := newTestController(t, append(values(), newApply())...)
 	c.reconcile()
-	c.change(func(a *infrav1.WorkspaceTemplateApply) {
-		a.Annotations = map[string]string{infrav1.CancelRunAnnotation: "hello-r1"}
-	})
+	c.request(newCancelOperation("hello-r1"))
 	c.reconcile()
 	c.Expect(c.stopped).To(ConsistOf("hello-r1"))
 	c.Expect(c.expect(infrav1.AppliedCondition, "False RunInProgress")).To(HaveSuffix("is stopping"))
@@ -665,12 +661,8 @@ func TestReconcile_startsAPendingRunAgain(t *testing.T) {
 
 func TestReconcile_startsNoPendingRunThatIsObsolete(t *testing.T) {
 	tests := map[string]func(*testController){
-		"canceled": func(c *testController) {
-			c.change(func(a *infrav1.WorkspaceTemplateApply) {
-				a.Annotations = map[string]string{infrav1.CancelRunAnnotation: "hello-r1"}
-			})
-		},
-		"deleted": func(c *testController) { c.Expect(c.server.Delete(c.t.Context(), c.get())).To(Succeed()) },
+		"canceled": func(c *testController) { c.request(newCancelOperation("hello-r1")) },
+		"deleted":  func(c *testController) { c.Expect(c.server.Delete(c.t.Context(), c.get())).To(Succeed()) },
 		"other inputs": func(c *testController) {
 			secret := &corev1.Secret{}
 			c.Expect(c.server.Get(c.t.Context(), key("values"), secret)).To(Succeed())
@@ -703,9 +695,7 @@ func TestReconcile_startsNoPendingRunThatIsObsolete(t *testing.T) {
 }
 
 func TestReconcile_decidesAgainAfterAWithdrawnRun(t *testing.T) {
-	c := newTestController(t, append(values(), newApply(func(a *infrav1.WorkspaceTemplateApply) {
-		a.Annotations = map[string]string{infrav1.RunRequestedAnnotation: "1"}
-	}))...)
+	c := newTestController(t, append(values(), newApply(), newRunOperation("now"))...)
 	c.reconcile()
 	c.started, c.liveness = nil, terraform.LivenessPending
 	c.change(func(a *infrav1.WorkspaceTemplateApply) {
@@ -715,7 +705,8 @@ func TestReconcile_decidesAgainAfterAWithdrawnRun(t *testing.T) {
 	c.Expect(c.started).To(BeEmpty(), "it would destroy what is protected now")
 	c.reconcile()
 	status := c.get().Status
-	c.Expect(status.HandledRequest).To(BeEmpty(), "nothing was done")
+	c.expectPhase("now", infrav1.OperationPending)
+	c.Expect(c.runSecret("hello-r2").Annotations).To(HaveKeyWithValue(record.OperationsAnnotation, "uid-now"), "nothing was done")
 	c.Expect(status.Failure).To(BeNil())
 	c.Expect(c.started).To(Equal([]string{"hello-r2"}))
 	c.Expect(c.forgotten).To(Equal([]string{"hello-r1"}), "its Role may exist")
@@ -855,16 +846,6 @@ func TestReconcile_keepsTheSlotOfARunWhilePaused(t *testing.T) {
 	c.reconcile()
 	running, _ = c.reconciler.queue.Len()
 	c.Expect(running).To(BeZero())
-}
-
-func TestReconcile_restoresNoSnapshotForAnEarlierWorkspace(t *testing.T) {
-	for value, want := range map[string]string{
-		"": "", "capt-snapshot-hello-r1-0": "capt-snapshot-hello-r1-0", "capt-snapshot-hello-r1-0@u": "capt-snapshot-hello-r1-0", "capt-snapshot-hello-r1-0@earlier": "",
-	} {
-		s := newScope("hello")
-		s.Apply.Annotations[infrav1.RestoreSnapshotAnnotation] = value
-		NewWithT(t).Expect(s.Situation().Restore).To(Equal(want), value)
-	}
 }
 
 func TestReconcile_waitsForAFreeSlot(t *testing.T) {
@@ -1204,9 +1185,7 @@ func TestReconcile_startsNoRunThatAModuleCreated(t *testing.T) {
 	c.expect(infrav1.AppliedCondition, "True Applied")
 
 	// The forged runs do not prevent the next one either.
-	c.change(func(a *infrav1.WorkspaceTemplateApply) {
-		a.Annotations = map[string]string{infrav1.RunRequestedAnnotation: "1"}
-	})
+	c.request(newRunOperation("now"))
 	for range 3 {
 		c.reconcile()
 	}

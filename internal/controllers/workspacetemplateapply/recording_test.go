@@ -66,7 +66,7 @@ func TestRecordRun_keepsTheSlotOfTheNextRun(t *testing.T) {
 
 // recordWithFailures starts a run, ends it and records it, with each of the requests of the
 // reconcile that records it failing in turn.
-func recordWithFailures(t *testing.T, start func(*infrav1.WorkspaceTemplateApply), result terraform.Result, check func(c *testController)) {
+func recordWithFailures(t *testing.T, requested *infrav1.WorkspaceOperation, result terraform.Result, check func(c *testController)) {
 	for failAt := 1; ; failAt++ {
 		rescued := newSecret(objectMeta(record.ChunkName(rescuedName, 0)))
 		rescued.Type = corev1.SecretTypeOpaque
@@ -75,7 +75,7 @@ func recordWithFailures(t *testing.T, start func(*infrav1.WorkspaceTemplateApply
 		c.reconcile()
 		c.finish("hello-r1", outputsResult)
 		c.reconcile()
-		c.change(start)
+		c.request(requested.DeepCopy())
 		c.reconcile()
 		c.Expect(c.started).To(Equal([]string{"hello-r1", "hello-r2"}))
 		result.State = c.stateInfo()
@@ -96,10 +96,7 @@ var rescuedName = record.RescueName("hello-r1", []byte("{}"))
 // The mark of a rescued state is all that keeps later runs from saving it. The status must not
 // have the run before the mark is set.
 func TestRecordRun_supersedesRescuedStatesAfterAnyFailure(t *testing.T) {
-	restore := func(a *infrav1.WorkspaceTemplateApply) {
-		a.Annotations = map[string]string{infrav1.RestoreSnapshotAnnotation: "snap"}
-	}
-	recordWithFailures(t, restore, terraform.Result{Outcome: terraform.OutcomeSucceeded}, func(c *testController) {
+	recordWithFailures(t, newRestoreOperation("restore", "snap"), terraform.Result{Outcome: terraform.OutcomeSucceeded}, func(c *testController) {
 		c.Expect(c.operation("hello-r2")).To(Equal(terraform.OperationRestoreState))
 		c.Expect(c.started).To(HaveLen(3), "the inputs are planned again")
 		request, err := record.Request(c.runSecret(c.started[2]))
@@ -112,11 +109,8 @@ func TestRecordRun_supersedesRescuedStatesAfterAnyFailure(t *testing.T) {
 }
 
 func TestRecordRun_deletesSavedStatesAfterAnyFailure(t *testing.T) {
-	request := func(a *infrav1.WorkspaceTemplateApply) {
-		a.Annotations = map[string]string{infrav1.RunRequestedAnnotation: "now"}
-	}
 	saved := terraform.Result{Outcome: terraform.OutcomeSucceeded, Saved: []string{rescuedName}}
-	recordWithFailures(t, request, saved, func(c *testController) {
+	recordWithFailures(t, newRunOperation("now"), saved, func(c *testController) {
 		c.Expect(c.secrets()).NotTo(ContainElement(record.ChunkName(rescuedName, 0)))
 		c.Expect(c.get().Status.History).To(HaveLen(2))
 	})

@@ -2,7 +2,6 @@ package workspacetemplateapply
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -21,27 +20,17 @@ import (
 // requests writes how far the operations of the workspace are, and deletes those that ended long
 // ago. No run starts before it is written that the last one has ended an operation.
 func (r *Reconciler) requests(ctx context.Context, s *execution.Scope) error {
-	for _, o := range s.Requests.Foreign {
-		if err := r.store.SetOperation(ctx, o, history.Ended(o, infrav1.OperationCanceled, history.ForeignOperation, s.Now)); err != nil {
-			return err
-		}
-	}
 	for _, o := range s.Requests.Operations {
 		if o.Ended() {
 			continue
 		}
-		if err := r.store.SetOperation(ctx, o, history.OperationStatus(s.Workspace, o)); err != nil {
+		if err := runs.SetOperation(ctx, r.Client, o, history.OperationStatus(s.Workspace, o)); err != nil {
 			return err
 		}
 	}
-	expired, next := s.Requests.Expired(s.Now)
+	next, err := r.store.CleanRequests(ctx, s.Workspace)
 	s.OperationsExpire = next
-	for _, o := range expired {
-		if err := client.IgnoreNotFound(r.Client.Delete(ctx, o, client.Preconditions{UID: &o.UID})); err != nil {
-			return fmt.Errorf("deleting operation %s: %w", o.Name, err)
-		}
-	}
-	return nil
+	return err
 }
 
 // untilExpired returns the time until the next operation is deleted, or 0.

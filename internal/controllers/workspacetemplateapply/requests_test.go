@@ -6,11 +6,13 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/execution"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/record"
@@ -30,6 +32,31 @@ func newRunOperation(name string, options ...infrav1.RunOptions) *infrav1.Worksp
 		o.Spec.Run = &options[0]
 	}
 	return o
+}
+
+func newCancelOperation(run string) *infrav1.WorkspaceOperation {
+	return newOperation("cancel-"+run, infrav1.WorkspaceOperationSpec{Type: infrav1.OperationCancel, Cancel: &infrav1.CancelOptions{Run: run}})
+}
+
+func newUnlockOperation(lock string) *infrav1.WorkspaceOperation {
+	return newOperation("unlock", infrav1.WorkspaceOperationSpec{Type: infrav1.OperationUnlock, Unlock: &infrav1.UnlockOptions{Lock: lock}})
+}
+
+func newRestoreOperation(name, snapshot string) *infrav1.WorkspaceOperation {
+	return newOperation(name, infrav1.WorkspaceOperationSpec{Type: infrav1.OperationRestore, Restore: &infrav1.RestoreOptions{Snapshot: snapshot}})
+}
+
+func newStateOperation(options infrav1.StateOptions) *infrav1.WorkspaceOperation {
+	return newOperation("command", infrav1.WorkspaceOperationSpec{Type: infrav1.OperationState, State: &options})
+}
+
+func newAdoptOperation(options infrav1.AdoptOptions) *infrav1.WorkspaceOperation {
+	return newOperation("adopt", infrav1.WorkspaceOperationSpec{Type: infrav1.OperationAdopt, Adopt: &options})
+}
+
+// ask adds operations to those of a workspace.
+func ask(s *execution.Scope, operations ...*infrav1.WorkspaceOperation) {
+	s.Requests.Operations = append(s.Requests.Operations, operations...)
 }
 
 // newDecision returns a decision of a user about a plan of the workspace n/hello.
@@ -160,15 +187,15 @@ func TestRunOperation_continuesAfterAnInterruption(t *testing.T) {
 func TestCancelOperation_stopsTheRun(t *testing.T) {
 	c := newTestController(t, append(values(), newApply())...)
 	c.reconcile()
-	c.request(newOperation("stop", infrav1.WorkspaceOperationSpec{Type: infrav1.OperationCancel, Cancel: &infrav1.CancelOptions{Run: "hello-r1"}}))
-	c.request(newOperation("late", infrav1.WorkspaceOperationSpec{Type: infrav1.OperationCancel, Cancel: &infrav1.CancelOptions{Run: "hello-r7"}}))
+	c.request(newCancelOperation("hello-r1"))
+	c.request(newCancelOperation("hello-r7"))
 	c.reconcile()
 	c.Expect(c.stopped).To(Equal([]string{"hello-r1"}))
-	c.expectPhase("stop", infrav1.OperationRunning)
-	c.Expect(c.expectPhase("late", infrav1.OperationFailed)).To(Equal("Run hello-r7 is not in progress"))
+	c.expectPhase("cancel-hello-r1", infrav1.OperationRunning)
+	c.Expect(c.expectPhase("cancel-hello-r7", infrav1.OperationFailed)).To(Equal("Run hello-r7 is not in progress"))
 	c.finish("hello-r1", terraform.Result{Outcome: terraform.OutcomeInterrupted, Class: terraform.ClassTransient})
 	c.reconcile()
-	c.expectPhase("stop", infrav1.OperationSucceeded)
+	c.expectPhase("cancel-hello-r1", infrav1.OperationSucceeded)
 	c.expect(infrav1.AppliedCondition, "False RunCanceled")
 	c.reconcile()
 	c.Expect(c.started).To(HaveLen(1))
@@ -209,6 +236,21 @@ func TestApproval_appliesThePlan(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The other template may require less, and nobody has approved that.
+func TestApproval_endsWithTheTemplate(t *testing.T) {
+	other := newTemplate()
+	other.Name = "other"
+	c := newTestController(t, append(values(), other, newApply(manual))...)
+	c.reconcile()
+	c.finish("hello-r1", terraform.Result{Outcome: terraform.OutcomePlanned, Plan: aPlan})
+	c.reconcile()
+	c.request(newDecision("a", planID, infrav1.DecisionApprove))
+	c.change(func(a *infrav1.WorkspaceTemplateApply) { a.Spec.TemplateRef.Name = "other" })
+	c.reconcile()
+	c.Expect(c.given).To(HaveLen(2))
+	c.Expect(c.given[1].Operation).To(Equal(terraform.OperationPlan))
 }
 
 func TestApproval_releasesProtectedResourcesOfItsPlan(t *testing.T) {
@@ -294,12 +336,12 @@ func TestDriftOperation_checksOnce(t *testing.T) {
 
 func TestStateOperation_isExecutedOnce(t *testing.T) {
 	c := appliedController(t)
-	c.request(newOperation("rm", infrav1.WorkspaceOperationSpec{Type: infrav1.OperationState, State: &infrav1.StateOptions{Command: "rm", Args: []infrav1.AddressString{"a.b"}}}))
+	c.request(newStateOperation(infrav1.StateOptions{Command: "rm", Args: []infrav1.AddressString{"a.b"}}))
 	c.reconcile()
 	c.Expect(c.given[1].StateCommand).To(HaveField("Args", []string{"a.b"}))
 	c.finish("hello-r2", terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTerminal})
 	c.reconcile()
-	c.expectPhase("rm", infrav1.OperationFailed)
+	c.expectPhase("command", infrav1.OperationFailed)
 	c.reconcile()
 	c.Expect(c.started).To(HaveLen(2))
 }
@@ -335,7 +377,7 @@ func TestRestoreOperation_holdsTheNextPlan(t *testing.T) {
 // snapshot has.
 func TestRestoreOperation_staysUntilItIsDeleted(t *testing.T) {
 	c := appliedController(t)
-	c.request(newOperation("back", infrav1.WorkspaceOperationSpec{Type: infrav1.OperationRestore, Restore: &infrav1.RestoreOptions{Snapshot: "gone"}}))
+	c.request(newRestoreOperation("back", "gone"))
 	c.reconcile()
 	c.finish("hello-r2", terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTerminal, SnapshotMissing: true})
 	c.reconcile()
@@ -352,7 +394,7 @@ func TestUnlockOperation_endsALostRun(t *testing.T) {
 	c.liveness = terraform.LivenessUnknown
 	c.reconcile()
 	c.expect(infrav1.AppliedCondition, "False LockHeld")
-	c.request(newOperation("unlock", infrav1.WorkspaceOperationSpec{Type: infrav1.OperationUnlock, Unlock: &infrav1.UnlockOptions{Lock: "hello-r1"}}))
+	c.request(newUnlockOperation("hello-r1"))
 	c.reconcile()
 	c.liveness = terraform.LivenessRunning
 	c.reconcile()
@@ -369,7 +411,7 @@ func TestAdoptOperation_endsWithARunThatUsedTheState(t *testing.T) {
 	c.finish("hello-r1", foreign)
 	c.reconcile()
 	c.expect(infrav1.AppliedCondition, "False StateForeign")
-	c.request(newOperation("adopt", infrav1.WorkspaceOperationSpec{Type: infrav1.OperationAdopt, Adopt: &infrav1.AdoptOptions{State: "lineage/3"}}))
+	c.request(newAdoptOperation(infrav1.AdoptOptions{State: "lineage/3"}))
 	c.reconcile()
 	c.Expect(c.given[1].State.Adopt).To(Equal("lineage/3"))
 	c.finish("hello-r2", terraform.Result{Outcome: terraform.OutcomeInterrupted, Class: terraform.ClassTransient})
@@ -385,14 +427,14 @@ func TestAdoptOperation_endsWithARunThatUsedTheState(t *testing.T) {
 
 func TestShellOperation_isOpenUntilItIsDeleted(t *testing.T) {
 	c := appliedController(t)
-	shell := newOperation("shell", infrav1.WorkspaceOperationSpec{Type: infrav1.OperationShell, Shell: &infrav1.ShellOptions{ID: "shell-1", Host: "laptop", Reason: "repair"}})
+	shell := newShellOperation("shell-1")
 	c.request(shell)
 	c.request(newRunOperation("again"))
 	c.reconcile()
-	c.expectPhase("shell", infrav1.OperationRunning)
+	c.expectPhase("shell-1", infrav1.OperationRunning)
 	c.Expect(c.get().Status.Shell).To(HaveField("By", "eve"))
 	c.Expect(c.started).To(HaveLen(1))
-	c.Expect(c.server.Delete(t.Context(), c.requested("shell"))).To(Succeed())
+	c.Expect(c.server.Delete(t.Context(), c.requested("shell-1"))).To(Succeed())
 	c.reconcile()
 	c.Expect(c.get().Status.Shell.ClosedAt).NotTo(BeNil())
 	c.Expect(c.started).To(HaveLen(2))
@@ -402,13 +444,18 @@ func TestOperation_isDeletedAWeekAfterItEnded(t *testing.T) {
 	c := appliedController(t)
 	o := newRunOperation("old")
 	o.Status = infrav1.WorkspaceOperationStatus{Phase: infrav1.OperationSucceeded, FinishedAt: new(metav1.NewTime(noon.Add(-6 * 24 * time.Hour)))}
+	foreign := newRunOperation("foreign")
+	foreign.Spec.WorkspaceUID, foreign.Status = "earlier", o.Status
 	c.request(o)
+	c.request(foreign)
 	c.Expect(c.reconcile().RequeueAfter).To(BeNumerically("<=", 24*time.Hour))
 	c.requested("old")
+	c.requested("foreign")
 	c.reconciler.Now = func() time.Time { return noon.Add(25 * time.Hour) }
 	c.reconcile()
-	c.Expect(client.IgnoreNotFound(c.server.Get(t.Context(), key("old"), o))).To(Succeed())
-	c.Expect(c.server.Get(t.Context(), key("old"), o)).NotTo(Succeed())
+	for _, o := range []*infrav1.WorkspaceOperation{o, foreign} {
+		c.Expect(apierrors.IsNotFound(c.server.Get(t.Context(), client.ObjectKeyFromObject(o), o))).To(BeTrue(), o.Name)
+	}
 }
 
 // The cache still has what a user has withdrawn.

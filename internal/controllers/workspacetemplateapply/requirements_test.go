@@ -121,7 +121,7 @@ func TestRequirements_anotherTemplateDoesNotSwitchApprovalOff(t *testing.T) {
 			c.reconcile()
 			c.expect(infrav1.AppliedCondition, "True Applied")
 			c.Expect(c.get().Status.State.Requirements).To(Equal(&infrav1.StateRequirements{TemplateRef: &infrav1.ObjectReference{Namespace: "n", Name: "dev"}}))
-			c.change(func(a *infrav1.WorkspaceTemplateApply) { a.Annotations[infrav1.RunRequestedAnnotation] = "now" })
+			c.request(newRunOperation("now"))
 			c.reconcile()
 			c.Expect(c.operation("hello-r5")).To(Equal(terraform.OperationPlanAndApply))
 			c.Expect(c.protected("hello-r5")).To(BeEmpty())
@@ -139,7 +139,7 @@ func TestRequirements_anotherTemplateDoesNotDestroyWithoutApproval(t *testing.T)
 	}{
 		"at once": {func(_, _ *infrav1.WorkspaceTemplate) {}, func(*testController) {}},
 		"after a plan without changes": {sameModule, func(c *testController) {
-			c.change(func(a *infrav1.WorkspaceTemplateApply) { a.Annotations[infrav1.RunRequestedAnnotation] = "now" })
+			c.request(newRunOperation("now"))
 			c.reconcile()
 			c.finish("hello-r3", terraform.Result{Outcome: terraform.OutcomeNoChanges, State: c.stateInfo()})
 			c.reconcile()

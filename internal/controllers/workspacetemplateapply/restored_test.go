@@ -58,7 +58,7 @@ func TestRestored_waitsForItsState(t *testing.T) {
 			}
 			c.Expect(c.expect(infrav1.AppliedCondition, "False StateMissing")).To(And(
 				ContainSubstring("tfstate-default-hello-ws"), ContainSubstring("captctl state push"),
-				HaveSuffix("set the annotation capt.appthrust.io/adopt-state to none/l")))
+				HaveSuffix("run captctl state adopt --version none/l")))
 			c.Expect(c.started).To(BeEmpty())
 			c.Expect(c.secrets()).To(Equal(secrets), "nothing was created")
 			c.Expect(c.get().Status.Runs).To(BeZero())
@@ -75,16 +75,23 @@ func TestRestored_waitsForItsState(t *testing.T) {
 	}
 }
 
+// giveUp lets the workspace start without the state that it had.
+func giveUp(c *testController) {
+	c.request(newAdoptOperation(infrav1.AdoptOptions{State: "none/l"}))
+}
+
 func TestRestored_startsFromNothingOnRequest(t *testing.T) {
-	for name, change := range map[string]func(*infrav1.WorkspaceTemplateApply){
-		"given up":               func(a *infrav1.WorkspaceTemplateApply) { a.Annotations[infrav1.AdoptStateAnnotation] = "none/l" },
-		"without the annotation": func(a *infrav1.WorkspaceTemplateApply) { delete(a.Annotations, infrav1.StateLineageAnnotation) },
+	for name, change := range map[string]func(*testController){
+		"given up": giveUp,
+		"without the annotation": func(c *testController) {
+			c.change(func(a *infrav1.WorkspaceTemplateApply) { delete(a.Annotations, infrav1.StateLineageAnnotation) })
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newTestController(t, append(values(), movedApply())...)
 			c.reconcile()
 			c.Expect(c.started).To(BeEmpty())
-			c.change(change)
+			change(c)
 			c.reconcile()
 			c.Expect(c.started).To(ConsistOf("hello-r1"))
 			c.finish("hello-r1", terraform.Result{
@@ -124,16 +131,16 @@ func TestRestored_tellsTheRunWhatToExpect(t *testing.T) {
 // A user restores the state with these commands.
 func TestRestored_letsAUserRestoreTheState(t *testing.T) {
 	for name, test := range map[string]struct {
-		annotation, value string
-		started           bool
+		requested *infrav1.WorkspaceOperation
+		started   bool
 	}{
-		"push":    {infrav1.StateCommandAnnotation, `{"id":"1","uid":"u","command":"push","input":"input-1"}`, true},
-		"restore": {infrav1.RestoreSnapshotAnnotation, "capt-snapshot-hello-r1-0", true},
-		"pull":    {infrav1.StateCommandAnnotation, `{"id":"1","uid":"u","command":"pull"}`, false},
-		"rm":      {infrav1.StateCommandAnnotation, `{"id":"1","uid":"u","command":"rm","args":["a.b"]}`, false},
+		"push":    {newStateOperation(infrav1.StateOptions{Command: "push", Input: "input-1"}), true},
+		"restore": {newRestoreOperation("restore", "capt-snapshot-hello-r1-0"), true},
+		"pull":    {newStateOperation(infrav1.StateOptions{Command: "pull"}), false},
+		"rm":      {newStateOperation(infrav1.StateOptions{Command: "rm", Args: []infrav1.AddressString{"a.b"}}), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newTestController(t, append(values(), movedApply(func(a *infrav1.WorkspaceTemplateApply) { a.Annotations[test.annotation] = test.value }))...)
+			c := newTestController(t, append(values(), movedApply(), test.requested)...)
 			c.reconcile()
 			if !test.started {
 				c.expect(infrav1.AppliedCondition, "False StateMissing")
@@ -147,9 +154,11 @@ func TestRestored_letsAUserRestoreTheState(t *testing.T) {
 
 // A deletion without the state would leave the resources behind.
 func TestRestored_isNotDeletedWithoutItsState(t *testing.T) {
-	for name, change := range map[string]func(*infrav1.WorkspaceTemplateApply){
-		"retained": func(a *infrav1.WorkspaceTemplateApply) { a.Spec.RetainWorkspaceOnDelete = true },
-		"given up": func(a *infrav1.WorkspaceTemplateApply) { a.Annotations[infrav1.AdoptStateAnnotation] = "none/l" },
+	for name, change := range map[string]func(*testController){
+		"retained": func(c *testController) {
+			c.change(func(a *infrav1.WorkspaceTemplateApply) { a.Spec.RetainWorkspaceOnDelete = true })
+		},
+		"given up": giveUp,
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newTestController(t, append(values(), movedApply())...)
@@ -157,7 +166,7 @@ func TestRestored_isNotDeletedWithoutItsState(t *testing.T) {
 			c.Expect(c.server.Delete(t.Context(), c.get())).To(Succeed())
 			c.reconcile()
 			c.Expect(c.expect(infrav1.DestroyedCondition, "False StateMissing")).To(ContainSubstring("retainWorkspaceOnDelete"))
-			c.change(change)
+			change(c)
 			c.reconcile()
 			c.Expect(c.deleted()).To(BeTrue())
 			c.Expect(c.started).To(BeEmpty())
@@ -236,7 +245,7 @@ func TestRestored_continuesFromAllOfItsRuns(t *testing.T) {
 	c.reconcile()
 	c.finish("hello-r1", outputsResult)
 	c.reconcile()
-	c.change(func(a *infrav1.WorkspaceTemplateApply) { a.Annotations[infrav1.RunRequestedAnnotation] = "now" })
+	c.request(newRunOperation("now"))
 	c.reconcile()
 	c.finish("hello-r2", outputsResult)
 	c.reconcile()

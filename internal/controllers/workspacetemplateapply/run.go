@@ -85,12 +85,10 @@ func (r *Reconciler) endOneShot(ctx context.Context, s *execution.Scope) error {
 	}
 	if !ok {
 		if why := current.Refusal(); why != "" {
-			s.Apply.Status.EndOneShot(current.OneShot.ID)
 			text := fmt.Sprintf("The one-shot operation %s is not executed. %s", message.Truncate(message.OneLine(current.OneShot.Arguments()), decision.MaxQuote), why)
 			history.OneShotEnded(corev1.EventTypeWarning, text).Record(r.Recorder, s.Apply, nil)
-			if o := s.PendingOneShot(); o != nil {
-				return r.store.SetOperation(ctx, o, history.Ended(o, infrav1.OperationFailed, why, s.Now))
-			}
+			o := s.PendingOneShot()
+			return runs.SetOperation(ctx, r.Client, o, runs.EndedOperation(o, infrav1.OperationFailed, why, s.Now))
 		}
 		return nil
 	}
@@ -102,13 +100,12 @@ func (r *Reconciler) endOneShot(ctx context.Context, s *execution.Scope) error {
 		why = "Its plan was rejected" + decision.Quoted(plan.Comment)
 	case current.Inputs != once.Inputs:
 		why = "The inputs have changed"
-	case current.Requested():
+	case current.Requested:
 		why = "A run of the inputs was requested"
 	default:
 		return nil
 	}
 	plan.Waiting = new(false)
-	s.Apply.Status.EndOneShot(once.ID)
 	history.OneShotEnded(corev1.EventTypeNormal, fmt.Sprintf("Plan %s of a one-shot operation is not applied. %s", plan.ID, why)).Record(r.Recorder, s.Apply, nil)
 	return nil
 }

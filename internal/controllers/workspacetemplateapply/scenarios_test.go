@@ -36,8 +36,8 @@ var (
 
 func change(s *execution.Scope) { s.Inputs.Hash = "changed" }
 
-func annotate(key, value string) func(*execution.Scope) {
-	return func(s *execution.Scope) { s.Apply.Annotations[key] = value }
+func asks(o *infrav1.WorkspaceOperation) func(*execution.Scope) {
+	return func(s *execution.Scope) { ask(s, o.DeepCopy()) }
 }
 
 func scenarios() []scenario {
@@ -48,13 +48,10 @@ func scenarios() []scenario {
 	blocked := terraform.Result{Outcome: terraform.OutcomeBlocked, Plan: aPlan, Blocked: []string{"aws_vpc.new"}}
 	return []scenario{
 		{"success", always(success), change},
-		{"a request is removed", always(success), func(s *execution.Scope) {
-			s.Apply.Status.HandledRequest = "yesterday"
-		}},
-		{"a request fails", always(failure(terraform.ClassTransient)), annotate(infrav1.RunRequestedAnnotation, "now")},
-		{"a request is blocked", always(blocked), annotate(infrav1.RunRequestedAnnotation, "now")},
+		{"a request fails", always(failure(terraform.ClassTransient)), asks(newRunOperation("now"))},
+		{"a request is blocked", always(blocked), asks(newRunOperation("now"))},
 		{"denied", always(terraform.Result{Outcome: terraform.OutcomeDenied, Plan: aPlan}), change},
-		{"a request is denied", always(terraform.Result{Outcome: terraform.OutcomeDenied, Plan: aPlan}), annotate(infrav1.RunRequestedAnnotation, "now")},
+		{"a request is denied", always(terraform.Result{Outcome: terraform.OutcomeDenied, Plan: aPlan}), asks(newRunOperation("now"))},
 		{"transient", always(failure(terraform.ClassTransient)), change},
 		{"terminal", always(failure(terraform.ClassTerminal)), change},
 		{"lock held", always(failure(terraform.ClassLockHeld)), change},
@@ -75,9 +72,9 @@ func scenarios() []scenario {
 			}
 			return with(failure(terraform.ClassTerminal), func(r *terraform.Result) { r.StalePlan = true })
 		}, func(s *execution.Scope) { change(s); s.Apply.Spec.ApprovedPlan = "plan-of-hello-r2" }},
-		{"snapshot missing", always(with(failure(terraform.ClassTerminal), func(r *terraform.Result) { r.SnapshotMissing = true })), annotate(infrav1.RestoreSnapshotAnnotation, "gone")},
-		{"restore is lost", always(terraform.Result{Outcome: runs.OutcomeLost}), annotate(infrav1.RestoreSnapshotAnnotation, "x")},
-		{"restore succeeds", always(success), annotate(infrav1.RestoreSnapshotAnnotation, "x")},
+		{"snapshot missing", always(with(failure(terraform.ClassTerminal), func(r *terraform.Result) { r.SnapshotMissing = true })), asks(newRestoreOperation("restore", "gone"))},
+		{"restore is lost", always(terraform.Result{Outcome: runs.OutcomeLost}), asks(newRestoreOperation("restore", "x"))},
+		{"restore succeeds", always(success), asks(newRestoreOperation("restore", "x"))},
 		{"drift that a repair does not remove", func(o terraform.Operation) terraform.Result {
 			if o == terraform.OperationCheckDrift {
 				return terraform.Result{Outcome: terraform.OutcomeSucceeded, Drift: []terraform.Change{{Address: "a.b", Action: terraform.ActionUpdate}}}

@@ -95,9 +95,8 @@ func TestRequest_followsTheDecision(t *testing.T) {
 	g := NewWithT(t)
 	s := applied(g)
 	s.Inputs.Request.Protect = []string{"aws_vpc"}
-	s.Apply.Annotations[infrav1.AllowDestroyAnnotation] = "aws_vpc.this"
-	s.Apply.Annotations[infrav1.ForceUnlockAnnotation] = "a-lock"
-	s.Apply.Annotations[infrav1.RestoreSnapshotAnnotation] = "capt-snapshot-hello-r1-0"
+	s.Requests.Approvals = []*infrav1.WorkspaceApproval{newDecision("a", planID, infrav1.DecisionApprove, func(a *infrav1.WorkspaceApproval) { a.Spec.AllowDestroy = []string{"aws_vpc.this"} })}
+	ask(s, newUnlockOperation("a-lock"), newRestoreOperation("restore", "capt-snapshot-hello-r1-0"))
 
 	request := requestOf(g, s, decision.Decision{Operation: terraform.OperationApply, Plan: planID})
 	g.Expect(request.RunID).To(Equal("hello-r2"))
@@ -115,25 +114,25 @@ func TestRequest_followsTheDecision(t *testing.T) {
 }
 
 func TestRequest_refetchesTheModuleOnRequest(t *testing.T) {
+	handled, again := newRunOperation("handled"), newRunOperation("again")
+	handled.Status.Phase = infrav1.OperationSucceeded
 	tests := []struct {
-		name               string
-		requested, handled string
-		operation          terraform.Operation
-		want               bool
+		name      string
+		requested []*infrav1.WorkspaceOperation
+		operation terraform.Operation
+		want      bool
 	}{
-		{"no request", "", "", terraform.OperationPlanAndApply, false},
-		{"requested", "b", "a", terraform.OperationPlanAndApply, true},
-		{"a plan is requested", "b", "a", terraform.OperationPlan, true},
-		{"a saved plan uses its own module", "b", "a", terraform.OperationApply, false},
-		{"handled", "a", "a", terraform.OperationPlanAndApply, false},
-		{"removed", "", "a", terraform.OperationPlanAndApply, false},
+		{"no request", nil, terraform.OperationPlanAndApply, false},
+		{"requested", []*infrav1.WorkspaceOperation{handled, again}, terraform.OperationPlanAndApply, true},
+		{"a plan is requested", []*infrav1.WorkspaceOperation{handled, again}, terraform.OperationPlan, true},
+		{"a saved plan uses its own module", []*infrav1.WorkspaceOperation{handled, again}, terraform.OperationApply, false},
+		{"handled", []*infrav1.WorkspaceOperation{handled}, terraform.OperationPlanAndApply, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
 			s := newScope("hello")
-			s.Apply.Annotations[infrav1.RunRequestedAnnotation] = tt.requested
-			s.Apply.Status.HandledRequest = tt.handled
+			ask(s, tt.requested...)
 			request := requestOf(g, s, decision.Decision{Operation: tt.operation})
 			g.Expect(request.Module.Refetch).To(Equal(tt.want))
 		})
@@ -176,21 +175,24 @@ func TestRequest_hasTheKnownStateOfItsBackend(t *testing.T) {
 	}
 	info := terraform.StateInfo{Lineage: "l", Serial: 3, Resources: 2}
 	for name, tt := range map[string]struct {
-		state       *infrav1.StateStatus
-		annotations map[string]string
-		want        terraform.KnownState
+		state *infrav1.StateStatus
+		adopt *infrav1.AdoptOptions
+		want  terraform.KnownState
 	}{
 		"no state":               {nil, nil, terraform.KnownState{}},
 		"its state":              {state(func(*infrav1.StateStatus) {}), nil, terraform.KnownState{StateInfo: info}},
 		"an unconfirmed state":   {state(func(s *infrav1.StateStatus) { s.Confirmation = infrav1.StateUnconfirmed }), nil, terraform.KnownState{StateInfo: info, Unconfirmed: true}},
 		"before lineages":        {&infrav1.StateStatus{Resources: 2}, nil, terraform.KnownState{StateInfo: terraform.StateInfo{Resources: 2}}},
 		"an empty one elsewhere": {state(func(s *infrav1.StateStatus) { s.Backend, s.Resources = "s3", 0 }), nil, terraform.KnownState{StateInfo: terraform.StateInfo{Lineage: info.Lineage, Serial: info.Serial}}},
-		"one that was moved":     {state(func(s *infrav1.StateStatus) { s.Backend = "s3" }), map[string]string{infrav1.BackendMovedAnnotation: terraform.BackendKubernetes}, terraform.KnownState{StateInfo: info, Moved: true}},
-		"one to adopt":           {nil, map[string]string{infrav1.AdoptStateAnnotation: "l/3"}, terraform.KnownState{Adopt: "l/3"}},
+		"one that was moved":     {state(func(s *infrav1.StateStatus) { s.Backend = "s3" }), &infrav1.AdoptOptions{Backend: terraform.BackendKubernetes}, terraform.KnownState{StateInfo: info, Moved: true}},
+		"one to adopt":           {nil, &infrav1.AdoptOptions{State: "l/3"}, terraform.KnownState{Adopt: "l/3"}},
 	} {
 		g := NewWithT(t)
 		s := newScope("hello")
-		s.Apply.Status.State, s.Apply.Annotations = tt.state, tt.annotations
+		s.Apply.Status.State = tt.state
+		if tt.adopt != nil {
+			ask(s, newAdoptOperation(*tt.adopt))
+		}
 		request := requestOf(g, s, decision.Decision{Operation: terraform.OperationPlanAndApply})
 		g.Expect(request.State).To(Equal(tt.want), name)
 		g.Expect(request.Plan).To(BeNil())
@@ -249,7 +251,7 @@ func TestRunRecords_countsOnlyRunsThatTheManagerCreated(t *testing.T) {
 		"another executor":       func(s *corev1.Secret) { s.Annotations[record.ExecutorAnnotation] = "Job" },
 		"a state that was lost":  func(s *corev1.Secret) { delete(s.Annotations, record.StateAnnotation) },
 		"without a seal":         func(s *corev1.Secret) { delete(s.Annotations, record.SealAnnotation) },
-		"a handled request":      func(s *corev1.Secret) { s.Annotations[record.RequestAnnotation] = "x" },
+		"another request of it":  func(s *corev1.Secret) { s.Annotations[record.RequestAnnotation] = "x" },
 		"another kind of name":   func(s *corev1.Secret) { s.Name = "hello-r2" },
 		"a number with a prefix": func(s *corev1.Secret) { rename(s, "hello-r02") },
 	} {
@@ -343,8 +345,8 @@ func TestExecutor_isThatOfALostRun(t *testing.T) {
 	_, err := r.build().execution.Runner(s.Workspace, r.build().execution.Executor(s))
 	_, stalled := fault.AsStalled(err)
 	g.Expect(stalled).To(BeTrue())
-	g.Expect(err).To(MatchError(And(ContainSubstring("Run hello-r1 was lost"), ContainSubstring("force-unlock to hello-r1"))))
-	s.Apply.Annotations = map[string]string{infrav1.ForceUnlockAnnotation: "hello-r1"}
+	g.Expect(err).To(MatchError(And(ContainSubstring("Run hello-r1 was lost"), ContainSubstring("captctl unlock with hello-r1"))))
+	ask(s, newUnlockOperation("hello-r1"))
 	g.Expect(r.build().execution.Executor(s)).To(Equal(infrav1.ExecutorJob), "the user gives up the state")
 }
 

@@ -15,6 +15,10 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 )
 
+func newShellOperation(id string) *infrav1.WorkspaceOperation {
+	return newOperation(id, infrav1.WorkspaceOperationSpec{Type: infrav1.OperationShell, Shell: &infrav1.ShellOptions{ID: id, Host: "laptop", Reason: "incident 17"}})
+}
+
 func TestShell_holdsRunsUntilItIsClosed(t *testing.T) {
 	g := NewWithT(t)
 	recorder := events.NewFakeRecorder(10)
@@ -23,11 +27,10 @@ func TestShell_holdsRunsUntilItIsClosed(t *testing.T) {
 	g.Expect(r.shell(t.Context(), s)).To(Succeed())
 	g.Expect(s.Apply.Status.Shell).To(BeNil())
 
-	s.Apply.Annotations[infrav1.ShellAnnotation] = `{"id":"shell-1","uid":"u","host":"laptop","reason":"incident 17"}`
-	s.Apply.Annotations[infrav1.ShellByAnnotation] = "shell-1 ada"
+	ask(s, newShellOperation("shell-1"))
 	g.Expect(r.shell(t.Context(), s)).To(Succeed())
-	g.Expect(recorder.Events).To(Receive(ContainSubstring(`ada has shell shell-1 with the state on laptop since 2026`)))
-	g.Expect(s.Apply.Status.Shell).To(HaveField("By", "ada"))
+	g.Expect(recorder.Events).To(Receive(ContainSubstring(`eve has shell shell-1 with the state on laptop since 2026`)))
+	g.Expect(s.Apply.Status.Shell).To(And(HaveField("By", "eve"), HaveField("Reason", "incident 17")))
 	err := r.build().execution.Start(t.Context(), s, decision.Decision{Operation: terraform.OperationPlanAndApply})
 	waiting, ok := fault.AsWaiting(err)
 	g.Expect(ok).To(BeTrue())
@@ -36,22 +39,12 @@ func TestShell_holdsRunsUntilItIsClosed(t *testing.T) {
 
 	g.Expect(r.shell(t.Context(), s)).To(Succeed())
 	g.Expect(recorder.Events).To(BeEmpty(), "it is recorded once")
-	delete(s.Apply.Annotations, infrav1.ShellAnnotation)
+	s.Requests.Operations = nil
 	s.Now = s.Now.Add(time.Minute)
 	g.Expect(r.shell(t.Context(), s)).To(Succeed())
-	g.Expect(recorder.Events).To(Receive(ContainSubstring("ada closed shell shell-1")))
+	g.Expect(recorder.Events).To(Receive(ContainSubstring("eve closed shell shell-1")))
 	g.Expect(s.Apply.Status.Shell.ClosedAt.Time).To(Equal(s.Now))
 	g.Expect(history.ShellFault(s.Apply)).To(Succeed())
-}
-
-func TestShell_ignoresWhatIsNotOne(t *testing.T) {
-	for _, text := range []string{"", "x", `{"id":"hello-r1","uid":"u"}`, `{"id":"shell-1","uid":"that of another workspace"}`} {
-		g := NewWithT(t)
-		s := newScope("hello")
-		s.Apply.Annotations[infrav1.ShellAnnotation] = text
-		g.Expect((&Reconciler{}).shell(t.Context(), s)).To(Succeed())
-		g.Expect(s.Apply.Status.Shell).To(BeNil(), text)
-	}
 }
 
 func TestShell_keepsTheLatestOnes(t *testing.T) {
@@ -60,13 +53,13 @@ func TestShell_keepsTheLatestOnes(t *testing.T) {
 	s := newScope("hello")
 	for i := range history.MaxPastShells + 3 {
 		s.Now = s.Now.Add(time.Hour)
-		s.Apply.Annotations[infrav1.ShellAnnotation] = fmt.Sprintf(`{"id":"shell-%d","uid":"u"}`, i)
+		s.Requests.Operations = []*infrav1.WorkspaceOperation{newShellOperation(fmt.Sprintf("shell-%d", i))}
 		g.Expect(r.shell(t.Context(), s)).To(Succeed())
 		if i == 0 {
 			// It is replaced before it is closed.
 			continue
 		}
-		delete(s.Apply.Annotations, infrav1.ShellAnnotation)
+		s.Requests.Operations = nil
 		s.Now = s.Now.Add(time.Minute)
 		g.Expect(r.shell(t.Context(), s)).To(Succeed())
 		if i == 1 {

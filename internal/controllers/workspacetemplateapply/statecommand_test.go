@@ -16,7 +16,6 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/cleanup"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/decision"
-	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/execution"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/record"
@@ -25,59 +24,31 @@ import (
 func TestRecordResult_ofAStateCommand(t *testing.T) {
 	failed := terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTerminal}
 	written := terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTerminal, Phases: []terraform.PhaseTime{{Name: terraform.PhaseWritingState}}}
+	remove := infrav1.StateOptions{Command: "rm", Args: []infrav1.AddressString{"a.b"}}
 	tests := []struct {
-		name, command string
-		result        terraform.Result
-		plansAgain    bool
+		name       string
+		command    infrav1.StateOptions
+		result     terraform.Result
+		plansAgain bool
 	}{
-		{"a list", `{"id":"1","command":"list"}`, success, false},
-		{"a list that failed", `{"id":"1","command":"list"}`, failed, false},
-		{"a list that was lost", `{"id":"1","command":"list"}`, terraform.Result{Outcome: runs.OutcomeLost}, false},
-		{"a removal", `{"id":"1","uid":"u","command":"rm","args":["a.b"]}`, success, true},
-		{"a removal that failed before it changed the state", `{"id":"1","uid":"u","command":"rm","args":["a.b"]}`, failed, false},
-		{"a removal that may have changed the state", `{"id":"1","uid":"u","command":"rm","args":["a.b"]}`, written, true},
-		{"a removal that was lost", `{"id":"1","uid":"u","command":"rm","args":["a.b"]}`, terraform.Result{Outcome: runs.OutcomeLost}, true},
+		{"a list", infrav1.StateOptions{Command: "list"}, success, false},
+		{"a list that failed", infrav1.StateOptions{Command: "list"}, failed, false},
+		{"a list that was lost", infrav1.StateOptions{Command: "list"}, terraform.Result{Outcome: runs.OutcomeLost}, false},
+		{"a removal", remove, success, true},
+		{"a removal that failed before it changed the state", remove, failed, false},
+		{"a removal that may have changed the state", remove, written, true},
+		{"a removal that was lost", remove, terraform.Result{Outcome: runs.OutcomeLost}, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
 			s := applied(g)
-			s.Apply.Annotations[infrav1.StateCommandAnnotation] = tt.command
-			s.Apply.Annotations[infrav1.RunRequestedAnnotation] = "later"
+			ask(s, newStateOperation(tt.command), newRunOperation("later"))
 			recordRun(g, s, terraform.OperationStateCommand, tt.result)
-			g.Expect(s.Apply.Status.HandledStateCommand).To(Equal("1"), "it is not repeated")
+			g.Expect(s.PendingCommand()).To(BeNil(), "it is not repeated")
 			g.Expect(s.Apply.Status.Failure).To(BeNil(), "the workspace has not failed")
 			g.Expect(s.Apply.Status.AppliedInputs == "").To(Equal(tt.plansAgain))
-			g.Expect(s.Situation().Requested()).To(BeTrue(), "the command does not fulfil another request")
-		})
-	}
-}
-
-// A workspace that was restored from a backup has lost what it has executed.
-func TestStateCommand_ofACopy(t *testing.T) {
-	for name, test := range map[string]struct {
-		command, handled string
-		refused          bool
-	}{
-		"its own command":                    {`{"id":"1","uid":"u","command":"rm","args":["a.b"]}`, "", false},
-		"that of the original":               {`{"id":"1","uid":"other","command":"rm","args":["a.b"]}`, "", true},
-		"a list of the original":             {`{"id":"1","uid":"other","command":"list"}`, "", true},
-		"a change without a UID":             {`{"id":"1","command":"rm","args":["a.b"]}`, "", true},
-		"a list without a UID":               {`{"id":"1","command":"list"}`, "", false},
-		"executed before clusterctl move":    {`{"id":"1","uid":"other","command":"rm","args":["a.b"]}`, "1", false},
-		"another one before clusterctl move": {`{"id":"2","uid":"other","command":"rm","args":["a.b"]}`, "1", true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			g := NewWithT(t)
-			s := newScope("hello")
-			s.Apply.Annotations[infrav1.StateCommandAnnotation], s.Apply.Status.HandledStateCommand = test.command, test.handled
-			command, problem := execution.StateCommand(s.Apply)
-			if !test.refused {
-				g.Expect(problem).To(BeEmpty())
-				return
-			}
-			g.Expect(command).To(BeNil())
-			g.Expect(problem).To(ContainSubstring(`this one has UID "u"`))
+			g.Expect(s.Situation().Requested).To(BeTrue(), "the command does not fulfil another request")
 		})
 	}
 }
@@ -85,7 +56,8 @@ func TestStateCommand_ofACopy(t *testing.T) {
 func TestRecordResult_doesNotRepeatACommandAfterTheStatusIsLost(t *testing.T) {
 	g := NewWithT(t)
 	s := applied(g)
-	s.Apply.Annotations[infrav1.StateCommandAnnotation] = `{"id":"1","uid":"u","command":"rm","args":["a.b"]}`
+	command := newStateOperation(infrav1.StateOptions{Command: "rm", Args: []infrav1.AddressString{"a.b"}})
+	ask(s, command)
 	recordRun(g, s, terraform.OperationStateCommand, success)
 	for range 12 {
 		recordRun(g, s, terraform.OperationPlanAndApply, success)
@@ -94,7 +66,7 @@ func TestRecordResult_doesNotRepeatACommandAfterTheStatusIsLost(t *testing.T) {
 	s.Runs = s.Runs[:len(s.Runs)-len(surplus)]
 	s.Apply.Status = infrav1.WorkspaceTemplateApplyStatus{}
 	recordAll(g, s)
-	g.Expect(s.Apply.Status.HandledStateCommand).To(Equal("1"))
+	g.Expect(command.Status.Phase).To(Equal(infrav1.OperationSucceeded))
 	g.Expect(decision.Next(s.Situation())).To(Equal(decision.NoRun))
 }
 
@@ -149,12 +121,12 @@ func savedIn(g Gomega, lineage string, serial int) *corev1.Secret {
 }
 
 // requestMove requests to move the state, as captctl does.
-func (c *testController) requestMove(id, from, to string) {
+func (c *testController) requestMove(from, to string) {
 	c.t.Helper()
 	c.change(func(a *infrav1.WorkspaceTemplateApply) {
 		a.Spec.ProviderConfigRef = &infrav1.LocalReference{Name: to}
-		a.Annotations = map[string]string{infrav1.MoveStateAnnotation: fmt.Sprintf(`{"id":%q,"from":%q,"to":%q}`, id, from, to)}
 	})
+	c.request(newOperation("move", infrav1.WorkspaceOperationSpec{Type: infrav1.OperationMove, Move: &infrav1.MoveOptions{From: from, To: to}}))
 }
 
 // moved applies a workspace with the default backend and moves its state to another.
@@ -168,7 +140,7 @@ func moved(t *testing.T, failAt int) *testController {
 	c.reconcile()
 	c.Expect(c.get().Status.State.Backend).To(Equal(terraform.BackendKubernetes))
 
-	c.requestMove("1", "aws", "elsewhere")
+	c.requestMove("aws", "elsewhere")
 	c.reconcile()
 	c.Expect(c.runSecret("hello-r2").Annotations).To(HaveKeyWithValue(record.OperationAnnotation, "MoveState"))
 	request, err := record.Request(c.runSecret("hello-r2"))
@@ -182,13 +154,13 @@ func moved(t *testing.T, failAt int) *testController {
 	c.Expect(c.get().Status.State.Backend).To(Equal(terraform.BackendKubernetes), "the state stays where it is until its copy is verified")
 	c.Expect(c.secrets()).To(ContainElement("tfstate-default-hello-ws"))
 	c.expect(infrav1.AppliedCondition, "False Retrying")
-	c.change(func(a *infrav1.WorkspaceTemplateApply) { a.Annotations[infrav1.RunRequestedAnnotation] = "now" })
+	c.request(newRunOperation("now"))
 	c.reconcile()
 	c.Expect(c.runSecret("hello-r3").Annotations).To(HaveKeyWithValue(record.OperationAnnotation, "MoveState"), "a failed move is repeated")
 
 	c.finish("hello-r3", terraform.Result{Outcome: terraform.OutcomeSucceeded, State: terraform.StateInfo{Lineage: "l", Serial: 2, Resources: 1}})
 	c.reconcile()
-	c.Expect(c.get().Status.HandledMove).To(Equal("1"))
+	c.expectPhase("move", infrav1.OperationSucceeded)
 	c.Expect(c.get().Status.State.Backend).To(Equal("http"))
 	c.Expect(c.secrets()).NotTo(ContainElement("tfstate-default-hello-ws"), "an outdated state must not be used again")
 	c.Expect(c.runSecret("hello-r4").Annotations).To(HaveKeyWithValue(record.OperationAnnotation, "PlanAndApply"))
@@ -227,10 +199,10 @@ func TestReconcile_endsAMoveThatHasNothingToDo(t *testing.T) {
 			c.reconcile()
 			c.finish("hello-r1", outputsResult)
 			c.reconcile()
-			c.requestMove("1", "aws", test.to)
+			c.requestMove("aws", test.to)
 			c.change(func(a *infrav1.WorkspaceTemplateApply) { a.Spec.ProviderConfigRef.Name = test.config })
 			c.reconcile()
-			c.Expect(c.get().Status.HandledMove == "1").To(Equal(test.handled))
+			c.Expect(c.requested("move").Ended()).To(Equal(test.handled))
 			c.Expect(c.get().Status.State.Backend).To(Equal(terraform.BackendKubernetes))
 		})
 	}
@@ -248,7 +220,7 @@ func TestReconcile_refusesToMoveFromAnotherBackend(t *testing.T) {
 	c.reconcile()
 	c.finish("hello-r1", outputsResult)
 	c.reconcile()
-	c.requestMove("1", "b", "c")
+	c.requestMove("b", "c")
 	c.reconcile()
 	c.Expect(c.expect(infrav1.AppliedCondition, "False InvalidStateCommand")).To(ContainSubstring(`WorkspaceProviderConfig "b" has backend http-`))
 	c.Expect(c.started).To(ConsistOf("hello-r1"))

@@ -46,10 +46,7 @@ func TestRecordRun_showsTheRun(t *testing.T) {
 }
 
 func TestRecordRun_showsTheRunAfterAnyFailure(t *testing.T) {
-	request := func(a *infrav1.WorkspaceTemplateApply) {
-		a.Annotations = map[string]string{infrav1.RunRequestedAnnotation: "now"}
-	}
-	recordWithFailures(t, request, terraform.Result{Outcome: terraform.OutcomeSucceeded}, func(c *testController) {
+	recordWithFailures(t, newRunOperation("now"), terraform.Result{Outcome: terraform.OutcomeSucceeded}, func(c *testController) {
 		history := c.get().Status.History
 		c.Expect(history).To(HaveLen(2))
 		c.Expect(c.workspaceRun("hello-r2").Spec.RunRecord).To(Equal(history[0]))

@@ -12,6 +12,7 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/decision"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/execution"
+	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/history"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/record"
@@ -72,7 +73,8 @@ func addRun(g Gomega, s *execution.Scope, operation terraform.Operation, result 
 	return run
 }
 
-// recordAll records all new results in the status, as the step history does.
+// recordAll records all new results in the status, and how far the operations are, as the steps
+// history and requests do.
 func recordAll(g Gomega, s *execution.Scope) {
 	for _, run := range slices.Backward(s.Runs) {
 		if !s.IsNew(run) {
@@ -82,6 +84,11 @@ func recordAll(g Gomega, s *execution.Scope) {
 		g.Expect(err).NotTo(HaveOccurred())
 		s.RecordResult(run, result)
 		s.RecordState(run, result)
+	}
+	for _, o := range s.Requests.Operations {
+		if !o.Ended() {
+			o.Status = history.OperationStatus(s.Workspace, o)
+		}
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 func Validate(o *infrav1.WorkspaceOperation) error {
 	// A new object has no UID yet.
 	identified := o.DeepCopy()
-	identified.UID, identified.Spec.WorkspaceUID = "new", "new"
+	identified.UID = "new"
 	switch {
 	case o.Spec.Type == infrav1.OperationState && o.Spec.State != nil:
 		return StateCommand(identified).Validate() //nolint:wrapcheck // The error says what to write.
@@ -28,7 +28,7 @@ func OneShot(o *infrav1.WorkspaceOperation) *terraform.OneShot {
 	}
 	options := o.Spec.Run
 	once := &terraform.OneShot{
-		ID: string(o.UID), UID: string(o.Spec.WorkspaceUID),
+		ID:      string(o.UID),
 		Replace: addresses(options.Replace), Target: addresses(options.Target),
 		RefreshOnly: options.RefreshOnly, PlanOnly: options.PlanOnly, Hold: options.Hold,
 	}
@@ -42,7 +42,7 @@ func OneShot(o *infrav1.WorkspaceOperation) *terraform.OneShot {
 func StateCommand(o *infrav1.WorkspaceOperation) *terraform.StateCommand {
 	options := o.Spec.State
 	return &terraform.StateCommand{
-		ID: string(o.UID), UID: string(o.Spec.WorkspaceUID), Command: options.Command, Args: addresses(options.Args),
+		ID: string(o.UID), Command: options.Command, Args: addresses(options.Args),
 		Input: options.Input, Force: options.Force, JSON: options.JSON, Sensitive: options.Sensitive, PublicKey: options.PublicKey,
 	}
 }

@@ -68,6 +68,8 @@ const (
 	ObjectsAnnotation = "capt.appthrust.io/objects"
 	// OperationsAnnotation are the UIDs of the WorkspaceOperations that the run executes.
 	OperationsAnnotation = "capt.appthrust.io/operations"
+	// RequestAnnotation is the operation that requested the run, as JSON.
+	RequestAnnotation = "capt.appthrust.io/request"
 	// RefetchAnnotation marks a run for which a user requested the module as it is now.
 	RefetchAnnotation = "capt.appthrust.io/refetch"
 	// HoldAnnotation names the WorkspaceOperation that makes the plan after a restore wait for
@@ -78,23 +80,6 @@ const (
 	// PoliciesAnnotation is the digest of the policies that decide about the plan of the
 	// run.
 	PoliciesAnnotation = "capt.appthrust.io/policies"
-	// RequestAnnotation is the value of the user's run request that the run
-	// fulfils.
-	RequestAnnotation = "capt.appthrust.io/request"
-	// DriftAnnotation is the value of the user's drift check request that the run
-	// fulfils.
-	DriftAnnotation = "capt.appthrust.io/drift-request"
-	// RestoredAnnotation is the snapshot that was last restored before the run.
-	RestoredAnnotation = "capt.appthrust.io/restored"
-	// CommandAnnotation is the state command that was last handled before the run.
-	CommandAnnotation = "capt.appthrust.io/handled-state-command"
-	// MovedAnnotation is the request that last moved the state before the run.
-	MovedAnnotation = "capt.appthrust.io/handled-move"
-	// OneShotAnnotation is the one-shot operation of the run, as JSON.
-	OneShotAnnotation = "capt.appthrust.io/one-shot"
-	// HandledOneShotAnnotation are the one-shot operations that ended before the run, the
-	// latest first.
-	HandledOneShotAnnotation = "capt.appthrust.io/handled-one-shot"
 	// KeepAnnotation marks a snapshot that is not pruned: it may be the only copy of
 	// a state.
 	KeepAnnotation = "capt.appthrust.io/keep"

@@ -94,7 +94,7 @@ func TestOpenState(t *testing.T) {
 		{name: "the known state", exists: true, state: oneResource, change: known(terraform.StateInfo{Lineage: "l", Serial: 7, Resources: 1})},
 		{name: "a known state is missing", change: known(terraform.StateInfo{Resources: 1}), problem: terraform.StateMissing, message: "Unexpected state: the state in Secret tfstate-default-hello-ws is missing or empty, but it had 1 resources"},
 		{name: "a known state is empty", exists: true, change: known(terraform.StateInfo{Resources: 1}), problem: terraform.StateMissing, message: "captctl state restore"},
-		{name: "the state of another workspace", exists: true, state: oneResource, change: known(terraform.StateInfo{Lineage: "x", Resources: 1}), problem: terraform.StateForeign, message: "adopt-state to l/7"},
+		{name: "the state of another workspace", exists: true, state: oneResource, change: known(terraform.StateInfo{Lineage: "x", Resources: 1}), problem: terraform.StateForeign, message: "captctl state adopt --version l/7"},
 		{name: "an earlier version", exists: true, state: oneResource, change: known(terraform.StateInfo{Lineage: "l", Serial: 8, Resources: 1}), problem: terraform.StateOutdated, message: "has serial 7, but serial 8 was saved before"},
 		{name: "a missing state is restored", change: func(r *terraform.Request) {
 			r.State.Resources, r.Operation = 1, terraform.OperationRestoreState

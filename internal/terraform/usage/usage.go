@@ -14,7 +14,6 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/reconcile/fault"
-	"github.com/appthrust/capt/internal/terraform"
 )
 
 // templateIndex is the index of workspaces by template, over all namespaces.
@@ -90,21 +89,40 @@ func keyOf(ref infrav1.ObjectReference) client.ObjectKey {
 }
 
 // OfProviderConfig returns the workspaces that use a provider config: those in
-// its namespace that refer to it, or whose template refers to it. The template may be in another
-// namespace.
+// its namespace that refer to it, whose template refers to it, or whose state moves away from
+// its backend. The template may be in another namespace.
 func (f Finder) OfProviderConfig(ctx context.Context, config client.ObjectKey) ([]client.ObjectKey, error) {
-	found, err := list(ctx, f.Cache, f.usesConfig(ctx, f.Cache, config.Name), client.InNamespace(config.Namespace), client.UnsafeDisableDeepCopy)
+	found, err := f.ofProviderConfig(ctx, f.Cache, config, client.UnsafeDisableDeepCopy)
 	if err != nil || len(found) > 0 {
 		return found, err
 	}
-	return list(ctx, f.Live, f.usesConfig(ctx, f.Live, config.Name), client.InNamespace(config.Namespace))
+	return f.ofProviderConfig(ctx, f.Live, config)
 }
 
-// movesFrom reports whether the state of a workspace has to be moved from the backend
-// of the provider config.
-func movesFrom(apply *infrav1.WorkspaceTemplateApply, config string) bool {
-	move, err := terraform.ParseMove(apply.Annotations[infrav1.MoveStateAnnotation])
-	return err == nil && move.From == config && move.ID != apply.Status.HandledMove
+func (f Finder) ofProviderConfig(ctx context.Context, reader client.Reader, config client.ObjectKey, options ...client.ListOption) ([]client.ObjectKey, error) {
+	options = append(options, client.InNamespace(config.Namespace))
+	var operations infrav1.WorkspaceOperationList
+	if err := reader.List(ctx, &operations, options...); err != nil {
+		return nil, fmt.Errorf("listing operations: %w", err)
+	}
+	var moves []string
+	for i := range operations.Items {
+		if o := &operations.Items[i]; MovesFrom(o, config.Name) {
+			moves = append(moves, o.Spec.Workspace)
+		}
+	}
+	uses := f.usesConfig(ctx, reader, config.Name)
+	return list(ctx, reader, func(apply *infrav1.WorkspaceTemplateApply) (bool, error) {
+		if slices.Contains(moves, apply.Name) {
+			return true, nil
+		}
+		return uses(apply)
+	}, options...)
+}
+
+// MovesFrom reports whether an operation moves a state away from the backend of a provider config.
+func MovesFrom(o *infrav1.WorkspaceOperation, config string) bool {
+	return o.Spec.Type == infrav1.OperationMove && o.Spec.Move.From == config && !o.Ended()
 }
 
 // usesConfig returns a function that reports whether a workspace or its template
@@ -112,9 +130,6 @@ func movesFrom(apply *infrav1.WorkspaceTemplateApply, config string) bool {
 func (f Finder) usesConfig(ctx context.Context, reader client.Reader, config string) func(*infrav1.WorkspaceTemplateApply) (bool, error) {
 	known := map[client.ObjectKey]bool{}
 	return func(apply *infrav1.WorkspaceTemplateApply) (bool, error) {
-		if movesFrom(apply, config) {
-			return true, nil
-		}
 		if ref := apply.Spec.ProviderConfigRef; ref != nil {
 			return ref.Name == config, nil
 		}
@@ -188,7 +203,7 @@ func StopsUsing(previous, current *infrav1.WorkspaceTemplateApply) bool {
 // ConfigChanged reports whether a workspace may have changed to another provider
 // config.
 func ConfigChanged(previous, current *infrav1.WorkspaceTemplateApply) bool {
-	return TemplateChanged(previous, current) || configName(previous) != configName(current) || previous.Status.HandledMove != current.Status.HandledMove
+	return TemplateChanged(previous, current) || configName(previous) != configName(current)
 }
 
 func configName(apply *infrav1.WorkspaceTemplateApply) string {

@@ -5,7 +5,10 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/reconcile/fault"
@@ -63,4 +66,61 @@ func TestTemplateChanged(t *testing.T) {
 			NewWithT(t).Expect(usage.TemplateChanged(previous, current)).To(Equal(tt.want))
 		})
 	}
+}
+
+func TestOfProviderConfig_countsStatesThatMoveAway(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(*infrav1.WorkspaceOperation)
+		used   bool
+	}{
+		"requested":           {func(*infrav1.WorkspaceOperation) {}, true},
+		"running":             {func(o *infrav1.WorkspaceOperation) { o.Status.Phase = infrav1.OperationRunning }, true},
+		"failed so far":       {func(o *infrav1.WorkspaceOperation) { o.Status.Phase = infrav1.OperationPending }, true},
+		"succeeded":           {func(o *infrav1.WorkspaceOperation) { o.Status.Phase = infrav1.OperationSucceeded }, false},
+		"of an earlier one":   {func(o *infrav1.WorkspaceOperation) { o.Status.Phase = infrav1.OperationCanceled }, false},
+		"from another config": {func(o *infrav1.WorkspaceOperation) { o.Spec.Move.From = "other" }, false},
+		"to the config":       {func(o *infrav1.WorkspaceOperation) { o.Spec.Move.From, o.Spec.Move.To = "other", "aws" }, false},
+		"of another workspace": {func(o *infrav1.WorkspaceOperation) {
+			o.Spec.Workspace = "gone"
+		}, false},
+		"in another namespace": {func(o *infrav1.WorkspaceOperation) { o.Namespace = "team-b" }, false},
+		"another operation": {func(o *infrav1.WorkspaceOperation) {
+			o.Spec.Type, o.Spec.Move = infrav1.OperationRun, nil
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			scheme := runtime.NewScheme()
+			g.Expect(infrav1.AddToScheme(scheme)).To(Succeed())
+			workspace := &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "w"}}
+			workspace.Spec.ProviderConfigRef = &infrav1.LocalReference{Name: "gcp"}
+			move := &infrav1.WorkspaceOperation{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "move"}}
+			move.Spec = infrav1.WorkspaceOperationSpec{Workspace: "w", Type: infrav1.OperationMove, Move: &infrav1.MoveOptions{From: "aws", To: "gcp"}}
+			tt.change(move)
+			reader := fake.NewClientBuilder().WithScheme(scheme).WithObjects(workspace, move).Build()
+
+			users, err := usage.Finder{Cache: reader, Live: reader}.OfProviderConfig(t.Context(), client.ObjectKey{Namespace: "team-a", Name: "aws"})
+
+			g.Expect(err).NotTo(HaveOccurred())
+			if !tt.used {
+				g.Expect(users).To(BeEmpty())
+				return
+			}
+			g.Expect(users).To(Equal([]client.ObjectKey{{Namespace: "team-a", Name: "w"}}))
+		})
+	}
+}
+
+// The cache may not have the operation yet, and a deletion cannot be undone.
+func TestOfProviderConfig_readsMovesFromTheAPIServer(t *testing.T) {
+	g := NewWithT(t)
+	scheme := runtime.NewScheme()
+	g.Expect(infrav1.AddToScheme(scheme)).To(Succeed())
+	workspace := &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "w"}}
+	workspace.Spec.ProviderConfigRef = &infrav1.LocalReference{Name: "gcp"}
+	move := &infrav1.WorkspaceOperation{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "move"}}
+	move.Spec = infrav1.WorkspaceOperationSpec{Workspace: "w", Type: infrav1.OperationMove, Move: &infrav1.MoveOptions{From: "aws", To: "gcp"}}
+	stale := fake.NewClientBuilder().WithScheme(scheme).WithObjects(workspace).Build()
+	live := fake.NewClientBuilder().WithScheme(scheme).WithObjects(workspace, move).Build()
+	g.Expect(usage.Finder{Cache: stale, Live: live}.OfProviderConfig(t.Context(), client.ObjectKey{Namespace: "team-a", Name: "aws"})).To(HaveLen(1))
 }

@@ -36,15 +36,11 @@ type Situation struct {
 	// that were applied last.
 	Inputs, AppliedInputs string
 	Policy                template.Policy
-	// Request is the user's latest run request, HandledRequest the latest one
-	// that a run fulfilled.
-	Request, HandledRequest string
-	// RunRequested and DriftCheckAsked are set if a user requested a run, or a drift check, that
+	// Requested and DriftCheckAsked are set if a user requested a run, or a drift check, that
 	// was not tried yet.
-	RunRequested, DriftCheckAsked bool
-	// Restore is the snapshot that the user wants to restore, Restored the
-	// snapshot that was restored last.
-	Restore, Restored string
+	Requested, DriftCheckAsked bool
+	// Restore is the snapshot that the user wants to restore.
+	Restore string
 	// StateBackend is the backend that has the state, ConfiguredBackend the one
 	// that the next run uses, and MovedBackend the one to which the user says that
 	// the state was moved.
@@ -52,15 +48,11 @@ type Situation struct {
 	// Move is the user's request to move the state to the configured backend, nil if
 	// there is none.
 	Move *terraform.Move
-	// Command is the user's latest state command, HandledCommand the ID of the one
-	// that was executed last.
-	Command        *terraform.StateCommand
-	HandledCommand string
-	// OneShot is the one-shot operation that the user requested last. It is nil if it has
-	// ended.
+	// Command is the state command of the user that is executed next, nil if there is none.
+	Command *terraform.StateCommand
+	// OneShot is the one-shot operation that is executed next, or whose plan waits. It is nil
+	// if there is none.
 	OneShot *terraform.OneShot
-	// InvalidCommand describes an invalid state command, move or one-shot operation.
-	InvalidCommand string
 	// ApprovedPlan and RejectedPlan are plan IDs.
 	ApprovedPlan, RejectedPlan string
 	// Protect lists the protected resources, Unprotected the ones that the user
@@ -71,8 +63,6 @@ type Situation struct {
 	Plan     *infrav1.PlanStatus
 	Failure  *infrav1.FailureStatus
 	Drift    *infrav1.DriftStatus
-	// DriftRequest is the user's latest request for a drift check.
-	DriftRequest string
 	// LastApplied is the time of the last successful apply.
 	LastApplied time.Time
 	// Former is what only the template of the existing resources requires.
@@ -99,16 +89,13 @@ var NoRun = Decision{}
 // Next returns the run to start. An error is a fault that explains why no run
 // starts.
 func Next(s Situation) (Decision, error) {
-	if s.InvalidCommand != "" {
-		return NoRun, fault.Stall(infrav1.InvalidStateCommandReason, "%s. Correct or remove the annotation", s.InvalidCommand)
-	}
 	if next, err := s.decideBackend(); err != nil || next != NoRun {
 		return next, err
 	}
 	if next, err := s.decideStateChange(); err != nil || next != NoRun {
 		return next, err
 	}
-	applied := s.Inputs == s.AppliedInputs && !s.Requested() && !s.unfinished()
+	applied := s.Inputs == s.AppliedInputs && !s.Requested && !s.unfinished()
 	if next, err := s.decideOneShot(); next != NoRun || err != nil && !applied {
 		return next, err
 	}
@@ -116,7 +103,7 @@ func Next(s Situation) (Decision, error) {
 		// An operation may wait for approval meanwhile.
 		return s.decideDriftCheck()
 	}
-	if s.Requested() {
+	if s.Requested {
 		// A request starts over: it overrides failures and plans.
 		if s.Policy.Approval == infrav1.ApprovalManual {
 			return Decision{Operation: terraform.OperationPlan}, nil
@@ -147,14 +134,14 @@ func Next(s Situation) (Decision, error) {
 // decideStateChange returns the run that restores a snapshot or executes a state
 // command, if the user requested one. It precedes all runs that use the state.
 func (s Situation) decideStateChange() (Decision, error) {
-	if s.Restore != "" && s.Restore != s.Restored {
+	if s.Restore != "" {
 		restore := Decision{Operation: terraform.OperationRestoreState}
-		if s.Requested() {
+		if s.Requested {
 			return restore, nil
 		}
 		return s.Attempt(restore, runs.RestoreInputs(s.Restore))
 	}
-	if s.Command != nil && s.Command.ID != s.HandledCommand {
+	if s.Command != nil {
 		return Decision{Operation: terraform.OperationStateCommand}, nil
 	}
 	return NoRun, nil
@@ -165,7 +152,7 @@ func (s Situation) decideStateChange() (Decision, error) {
 func (s Situation) decideBackend() (Decision, error) {
 	if s.Move != nil {
 		move := Decision{Operation: terraform.OperationMoveState}
-		if s.Requested() {
+		if s.Requested {
 			return move, nil
 		}
 		return s.Attempt(move, runs.MoveInputs(s.Move.ID))
@@ -174,13 +161,8 @@ func (s Situation) decideBackend() (Decision, error) {
 		return NoRun, nil
 	}
 	return NoRun, fault.Stall(infrav1.BackendChangedReason,
-		"The state is in backend %s, but backend %s is configured: a run would start with an empty state and create all resources again. Move the state with captctl state move, or change the WorkspaceProviderConfig back. If you have moved it yourself, set the annotation %s to %s",
-		s.StateBackend, s.ConfiguredBackend, infrav1.BackendMovedAnnotation, s.ConfiguredBackend)
-}
-
-// Requested reports whether the user Requested a run that has not been handled.
-func (s Situation) Requested() bool {
-	return s.RunRequested || s.Request != "" && s.Request != s.HandledRequest
+		"The state is in backend %s, but backend %s is configured: a run would start with an empty state and create all resources again. Move the state with captctl state move, or change the WorkspaceProviderConfig back. If you have moved it yourself, run captctl state adopt --backend %s",
+		s.StateBackend, s.ConfiguredBackend, s.ConfiguredBackend)
 }
 
 // unfinished reports whether something remains to be done although the inputs
@@ -214,7 +196,7 @@ func (s Situation) decideManual() (Decision, error) {
 	case s.RejectedPlan == s.Plan.ID:
 		return NoRun, fault.Stall(infrav1.PlanRejectedReason, "Plan %s was rejected%s: change the inputs or request another plan", s.Plan.ID, Quoted(s.Plan.Comment))
 	case s.ApprovedPlan != s.Plan.ID:
-		return NoRun, fault.Wait(infrav1.WaitingForApprovalReason, "Plan %s (%s) waits for approval: set spec.approvedPlan to %s%s%s", s.Plan.ID, PlanSummary(s.Plan), s.Plan.ID, approvalCause(s.Plan), s.Former.Approval)
+		return NoRun, fault.Wait(infrav1.WaitingForApprovalReason, "Plan %s (%s) waits for approval: approve it with captctl approve, a WorkspaceApproval or spec.approvedPlan%s%s", s.Plan.ID, PlanSummary(s.Plan), approvalCause(s.Plan), s.Former.Approval)
 	}
 	if blocked := s.blocked(); len(blocked) > 0 {
 		return NoRun, s.protectedFault(blocked)
@@ -235,8 +217,8 @@ func (s Situation) protectedFault(addresses []string) error {
 
 // ProtectedMessage says how to allow a plan that would remove protected resources.
 func ProtectedMessage(addresses []string) string {
-	return fmt.Sprintf("The plan would destroy or replace protected resources, or does not find them: %s. To allow this, list them in the annotation %s",
-		strings.Join(addresses, ", "), infrav1.AllowDestroyAnnotation)
+	return fmt.Sprintf("The plan would destroy or replace protected resources, or does not find them: %s. To allow this, approve the plan with captctl approve --allow-destroy, or with a WorkspaceApproval that has them in allowDestroy",
+		strings.Join(addresses, ", "))
 }
 
 // Attempt returns a decision unless a run with the same inputs failed and may not
@@ -250,7 +232,7 @@ func (s Situation) Attempt(d Decision, inputs string) (Decision, error) {
 		return NoRun, fault.Stall(f.Reason, "%s", f.Message)
 	}
 	if GaveUp(s.Policy, f) {
-		return NoRun, fault.Stall(f.Reason, "%s (gave up after %d attempts; change the inputs or request a run with the annotation %s)", f.Message, f.Attempts, infrav1.RunRequestedAnnotation)
+		return NoRun, fault.Stall(f.Reason, "%s (gave up after %d attempts; change the inputs or request a run with captctl retry)", f.Message, f.Attempts)
 	}
 	if wait := f.NextAt.Sub(s.Now); wait > 0 {
 		return NoRun, fault.WaitFor(wait, f.Reason, "%s (attempt %d failed; the next one starts at %s)", f.Message, f.Attempts, f.NextAt.UTC().Format(time.RFC3339))
@@ -276,8 +258,7 @@ func (s Situation) decideDriftCheck() (Decision, error) {
 // DriftCheckRequested reports whether the user requested a drift check that has
 // not been handled. Without a previous apply there is nothing to check.
 func (s Situation) DriftCheckRequested() bool {
-	asked := s.DriftCheckAsked || s.DriftRequest != "" && (s.Drift == nil || s.Drift.Request != s.DriftRequest)
-	return asked && !s.LastApplied.IsZero()
+	return s.DriftCheckAsked && !s.LastApplied.IsZero()
 }
 
 // NextDriftCheck returns when the next periodic drift check is due. It returns

@@ -81,7 +81,7 @@ func drift(action infrav1.DriftAction, checked time.Duration, resources ...strin
 	}
 }
 
-func requested(s *Situation) { s.Request, s.HandledRequest = "new", "old" }
+func requested(s *Situation) { s.Requested = true }
 
 // expectation is a situation with the expected decision.
 type expectation struct {
@@ -137,10 +137,6 @@ func TestDecide_startsNoRunIfNothingChanged(t *testing.T) {
 		{name: "the plan that was applied", situation: upToDate(waitingPlan, func(s *Situation) { s.Plan.Waiting = nil })},
 		{name: "a rejected plan", situation: upToDate(manual, waitingPlan, func(s *Situation) { s.RejectedPlan = planID })},
 		{name: "a blocked plan that was rejected", situation: upToDate(blockedPlan, func(s *Situation) { s.RejectedPlan = planID })},
-		{name: "a request that was handled", situation: upToDate(func(s *Situation) { s.Request, s.HandledRequest = "x", "x" })},
-		{name: "a handled request that was removed", situation: upToDate(func(s *Situation) { s.HandledRequest = "x" })},
-		{name: "a snapshot that was restored", situation: upToDate(func(s *Situation) { s.Restore, s.Restored = "x", "x" })},
-		{name: "a restored snapshot whose annotation was removed", situation: upToDate(func(s *Situation) { s.Restored = "x" })},
 		{name: "drift that is only reported", situation: upToDate(drift(infrav1.DriftReport, time.Minute, "a.b"))},
 		{name: "drift with drift.action Off", situation: upToDate(drift(infrav1.DriftOff, 99*time.Hour, "a.b"))},
 	} {
@@ -164,7 +160,6 @@ func TestDecide_appliesChangedInputs(t *testing.T) {
 func TestDecide_requestStartsOver(t *testing.T) {
 	for _, e := range []expectation{
 		{name: "up to date", situation: upToDate(requested), want: terraform.OperationPlanAndApply},
-		{name: "the first one", situation: upToDate(requested, func(s *Situation) { s.HandledRequest = "" }), want: terraform.OperationPlanAndApply},
 		{name: "after a terminal failure", situation: upToDate(changed, requested, failedForGood), want: terraform.OperationPlanAndApply},
 		{name: "beyond the retry limit", situation: upToDate(changed, requested, failed(infrav1.RetryingReason, 9, time.Hour), limited(1)), want: terraform.OperationPlanAndApply},
 		{name: "over a blocked plan", situation: upToDate(changed, requested, blockedPlan), want: terraform.OperationPlanAndApply},
@@ -207,7 +202,7 @@ func TestDecide_manualApproval(t *testing.T) {
 		{name: "an approved plan", situation: upToDate(changed, manual, waitingPlan, approved), want: terraform.OperationApply, plan: planID},
 		{
 			name: "an approved plan that destroys protected resources", situation: upToDate(changed, manual, blockedPlan, approved, release("aws_eks_cluster.this")),
-			reason: infrav1.ProtectedResourceReason, stalled: true, contains: []string{"module.net.aws_vpc.this", infrav1.AllowDestroyAnnotation},
+			reason: infrav1.ProtectedResourceReason, stalled: true, contains: []string{"module.net.aws_vpc.this", "captctl approve --allow-destroy"},
 		},
 		{
 			name: "an approved plan whose resources are released", want: terraform.OperationApply, plan: planID,
@@ -240,7 +235,7 @@ func TestDecide_protection(t *testing.T) {
 		{
 			name: "blocked", situation: upToDate(changed, blockedPlan),
 			reason: infrav1.ProtectedResourceReason, stalled: true,
-			contains: []string{"module.net.aws_vpc.this, aws_eks_cluster.this", infrav1.AllowDestroyAnnotation},
+			contains: []string{"module.net.aws_vpc.this, aws_eks_cluster.this", "captctl approve --allow-destroy"},
 		},
 		{
 			name: "one of two released", situation: upToDate(changed, blockedPlan, release("module.net.aws_vpc.this")),
@@ -285,7 +280,7 @@ func TestDecide_retries(t *testing.T) {
 		{name: "within the limit", situation: upToDate(changed, failed(infrav1.RetryingReason, 3, 0), limited(3)), want: terraform.OperationPlanAndApply},
 		{
 			name: "beyond the limit", situation: upToDate(changed, failed(infrav1.RetryingReason, 4, 0), limited(3)),
-			reason: infrav1.RetryingReason, stalled: true, contains: []string{"gave up after 4 attempts", infrav1.RunRequestedAnnotation},
+			reason: infrav1.RetryingReason, stalled: true, contains: []string{"gave up after 4 attempts", "captctl retry"},
 		},
 		{
 			name: "no retries", situation: upToDate(changed, failed(infrav1.RetryingReason, 1, 0), limited(0)),
@@ -303,7 +298,7 @@ func TestDecide_retries(t *testing.T) {
 }
 
 func TestDecide_restoresFirst(t *testing.T) {
-	restore := func(s *Situation) { s.Restore, s.Restored = "capt-snapshot-x-r3-0", "capt-snapshot-x-r1-0" }
+	restore := func(s *Situation) { s.Restore = "capt-snapshot-x-r3-0" }
 	failedRestore := func(s *Situation) { failedForGood(s); s.Failure.Inputs = runs.RestoreInputs(s.Restore) }
 	for _, e := range []expectation{
 		{name: "up to date", situation: upToDate(restore), want: terraform.OperationRestoreState},
@@ -326,7 +321,7 @@ func TestDecide_rejectsRunsAfterABackendChange(t *testing.T) {
 	moving := func(s *Situation) { s.Move = &terraform.Move{ID: "1"} }
 	failedMove := func(s *Situation) { failedForGood(s); s.Failure.Inputs = runs.MoveInputs("1") }
 	for _, e := range []expectation{
-		{name: "a change", situation: upToDate(changed, elsewhere), reason: infrav1.BackendChangedReason, stalled: true, contains: []string{"s3-11111111", "s3-22222222", infrav1.BackendMovedAnnotation}},
+		{name: "a change", situation: upToDate(changed, elsewhere), reason: infrav1.BackendChangedReason, stalled: true, contains: []string{"s3-11111111", "s3-22222222", "captctl state adopt --backend s3-22222222"}},
 		{name: "a request", situation: upToDate(requested, elsewhere), reason: infrav1.BackendChangedReason, stalled: true},
 		{name: "a restore", situation: upToDate(elsewhere, func(s *Situation) { s.Restore = "x" }), reason: infrav1.BackendChangedReason, stalled: true},
 		{name: "moved by the user", situation: upToDate(changed, elsewhere, func(s *Situation) { s.MovedBackend = "s3-22222222" }), want: terraform.OperationPlanAndApply},
@@ -355,16 +350,7 @@ func failedCheck(ago, wait time.Duration) func(*Situation) {
 	}
 }
 
-// driftCheckRequest is a request for a drift check, and the one that was handled
-// last.
-func driftCheckRequest(request, handled string) func(*Situation) {
-	return func(s *Situation) {
-		s.DriftRequest = request
-		if handled != "" {
-			s.Drift = &infrav1.DriftStatus{CheckedAt: metav1.NewTime(noon.Add(-time.Minute)), Request: handled}
-		}
-	}
-}
+func driftCheckRequested(s *Situation) { s.DriftCheckAsked = true }
 
 func TestDecide_repairsDrift(t *testing.T) {
 	repair := drift(infrav1.DriftRepair, time.Minute, "a.b")
@@ -417,11 +403,10 @@ func TestDecide_checksDriftWhenDue(t *testing.T) {
 		{name: "not again for a failure before the last check", situation: upToDate(failedCheck(time.Hour, time.Minute), func(s *Situation) { s.Drift.CheckedAt = metav1.NewTime(noon) })},
 		{name: "a canceled check has not failed", situation: upToDate(failedCheck(23*time.Hour, 0), func(s *Situation) { s.Drift.Failure = "" })},
 		{name: "a day after a canceled check", situation: upToDate(failedCheck(24*time.Hour, 0), func(s *Situation) { s.Drift.Failure = "" }), want: terraform.OperationCheckDrift},
-		{name: "requested", situation: upToDate(driftCheckRequest("now", "")), want: terraform.OperationCheckDrift},
-		{name: "requested again", situation: upToDate(driftCheckRequest("again", "now")), want: terraform.OperationCheckDrift},
-		{name: "request handled", situation: upToDate(driftCheckRequest("now", "now"))},
-		{name: "requested before the first apply", situation: upToDate(driftCheckRequest("now", ""), func(s *Situation) { s.LastApplied = time.Time{} })},
-		{name: "changed inputs are applied first", situation: upToDate(changed, driftCheckRequest("now", "")), want: terraform.OperationPlanAndApply},
+		{name: "requested", situation: upToDate(driftCheckRequested), want: terraform.OperationCheckDrift},
+		{name: "requested again", situation: upToDate(drift(infrav1.DriftOff, time.Minute), driftCheckRequested), want: terraform.OperationCheckDrift},
+		{name: "requested before the first apply", situation: upToDate(driftCheckRequested, func(s *Situation) { s.LastApplied = time.Time{} })},
+		{name: "changed inputs are applied first", situation: upToDate(changed, driftCheckRequested), want: terraform.OperationPlanAndApply},
 		{name: "never applied", situation: upToDate(checked(0, 0, 0), func(s *Situation) { s.LastApplied = time.Time{} })},
 	} {
 		t.Run(e.name, e.run)
@@ -451,7 +436,7 @@ func TestGaveUp_agreesWithTheDecision(t *testing.T) {
 	}
 }
 
-func TestDecide_executesEachStateCommandOnce(t *testing.T) {
+func TestDecide_executesAStateCommand(t *testing.T) {
 	command := func(s *Situation) {
 		s.Command = &terraform.StateCommand{ID: "2", Command: terraform.StateList}
 	}
@@ -460,9 +445,6 @@ func TestDecide_executesEachStateCommandOnce(t *testing.T) {
 		{name: "before a change", situation: upToDate(command, changed), want: terraform.OperationStateCommand},
 		{name: "after a run that failed", situation: upToDate(command, changed, failedForGood), want: terraform.OperationStateCommand},
 		{name: "after a restore", situation: upToDate(command, func(s *Situation) { s.Restore = "x" }), want: terraform.OperationRestoreState},
-		{name: "handled", situation: upToDate(command, func(s *Situation) { s.HandledCommand = "2" })},
-		{name: "another one was handled", situation: upToDate(command, func(s *Situation) { s.HandledCommand = "1" }), want: terraform.OperationStateCommand},
-		{name: "invalid", situation: upToDate(func(s *Situation) { s.InvalidCommand = "It is invalid" }), reason: infrav1.InvalidStateCommandReason, stalled: true, contains: []string{"It is invalid"}},
 	} {
 		t.Run(e.name, e.run)
 	}

@@ -18,12 +18,12 @@ func NextDestroy(s Situation) (Decision, error) {
 	}
 	next, err := s.decideStateChange()
 	if stalled, ok := fault.AsStalled(err); ok {
-		return NoRun, fault.Stall(stalled.Reason, "%s. To destroy without restoring %s, remove the annotation %s", strings.TrimSuffix(stalled.Message(), "."), s.Restore, infrav1.RestoreSnapshotAnnotation)
+		return NoRun, fault.Stall(stalled.Reason, "%s. To destroy without restoring %s, delete the WorkspaceOperation that requests it", strings.TrimSuffix(stalled.Message(), "."), s.Restore)
 	}
 	if err != nil || next != NoRun {
 		return next, err
 	}
-	if decided := IsDestroyPlan(s.Plan) && (s.Plan.PolicyDigest == s.Policies || s.RejectedPlan == s.Plan.ID); decided && !s.Requested() {
+	if decided := IsDestroyPlan(s.Plan) && (s.Plan.PolicyDigest == s.Policies || s.RejectedPlan == s.Plan.ID); decided && !s.Requested {
 		switch s.Plan.PolicyAction {
 		case infrav1.PolicyDeny:
 			return NoRun, deniedFault(s.Plan, "Deletion is held", s.keepHint())
@@ -35,7 +35,7 @@ func NextDestroy(s Situation) (Decision, error) {
 		return s.decideManualDestroy()
 	}
 	destroy := Decision{Operation: terraform.OperationDestroy}
-	if s.Requested() {
+	if s.Requested {
 		return destroy, nil
 	}
 	return s.Attempt(destroy, runs.DestroyInputs)
@@ -46,7 +46,7 @@ func NextDestroy(s Situation) (Decision, error) {
 func (s Situation) decideManualDestroy() (Decision, error) {
 	plan := Decision{Operation: terraform.OperationPlanDestroy}
 	switch {
-	case s.Requested():
+	case s.Requested:
 		return plan, nil
 	case !IsDestroyPlan(s.Plan), s.Plan.PolicyDigest != s.Policies && s.RejectedPlan != s.Plan.ID:
 		return s.Attempt(plan, runs.DestroyInputs)
@@ -54,12 +54,12 @@ func (s Situation) decideManualDestroy() (Decision, error) {
 		return NoRun, fault.Stall(infrav1.PlanRejectedReason, "Deletion is held: plan %s was rejected%s. Request another plan with captctl retry%s", s.Plan.ID, Quoted(s.Plan.Comment), s.keepHint())
 	}
 	if blocked := s.blocked(); len(blocked) > 0 {
-		return NoRun, fault.Stall(infrav1.ProtectedResourceReason, "Deletion is held: plan %s would destroy protected resources, or does not find them: %s. Allow it with captctl approve --allow-destroy, or list them in the annotation %s%s%s",
-			s.Plan.ID, strings.Join(blocked, ", "), infrav1.AllowDestroyAnnotation, s.keepHint(), s.Former.Protect)
+		return NoRun, fault.Stall(infrav1.ProtectedResourceReason, "Deletion is held: plan %s would destroy protected resources, or does not find them: %s. Allow it with captctl approve --allow-destroy, or with a WorkspaceApproval that has them in allowDestroy%s%s",
+			s.Plan.ID, strings.Join(blocked, ", "), s.keepHint(), s.Former.Protect)
 	}
 	if s.ApprovedPlan != s.Plan.ID {
-		return NoRun, fault.Wait(infrav1.WaitingForApprovalReason, "Deletion waits: plan %s would destroy %d resources. Approve it with captctl approve, or set spec.approvedPlan to %s%s%s%s",
-			s.Plan.ID, s.Plan.Destroy, s.Plan.ID, s.keepHint(), approvalCause(s.Plan), s.Former.DestroyApproval)
+		return NoRun, fault.Wait(infrav1.WaitingForApprovalReason, "Deletion waits: plan %s would destroy %d resources. Approve it with captctl approve, a WorkspaceApproval or spec.approvedPlan%s%s%s",
+			s.Plan.ID, s.Plan.Destroy, s.keepHint(), approvalCause(s.Plan), s.Former.DestroyApproval)
 	}
 	return s.Attempt(Decision{Operation: terraform.OperationApplyDestroy, Plan: s.Plan.ID}, runs.DestroyInputs)
 }

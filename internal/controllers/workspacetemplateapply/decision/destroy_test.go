@@ -25,10 +25,9 @@ func TestDecideDestroy_repairsTheStateFirst(t *testing.T) {
 	restore := func(s *Situation) { s.Restore = "x" }
 	for _, e := range []expectation{
 		{name: "restore", situation: upToDate(stuck, restore), want: terraform.OperationRestoreState},
-		{name: "restored", situation: upToDate(restore, func(s *Situation) { s.Restored = "x" }), want: terraform.OperationDestroy},
 		{
 			name: "a restore that failed", situation: upToDate(restore, failedForGood, func(s *Situation) { s.Failure.Inputs = runs.RestoreInputs("x") }),
-			reason: infrav1.RunFailedReason, stalled: true, contains: []string{infrav1.RestoreSnapshotAnnotation},
+			reason: infrav1.RunFailedReason, stalled: true, contains: []string{"To destroy without restoring x, delete the WorkspaceOperation"},
 		},
 		{name: "push", situation: upToDate(stuck, command), want: terraform.OperationStateCommand},
 		{name: "restore before push", situation: upToDate(stuck, command, restore), want: terraform.OperationRestoreState},
@@ -59,8 +58,6 @@ func TestDecideDestroy(t *testing.T) {
 		{"the destroy run failed, and a run is requested", upToDate(failedDestroy(time.Minute), requested), ""},
 		{"the backend changed", upToDate(func(s *Situation) { s.ConfiguredBackend = "s3" }), infrav1.BackendChangedReason},
 		{"the backend changed, and a run is requested", upToDate(requested, func(s *Situation) { s.ConfiguredBackend = "s3" }), infrav1.BackendChangedReason},
-		{"a handled state command", upToDate(command, func(s *Situation) { s.HandledCommand = s.Command.ID }), ""},
-		{"an invalid state command", upToDate(func(s *Situation) { s.InvalidCommand = "It is invalid" }), ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -1,8 +1,6 @@
 package decision
 
 import (
-	"time"
-
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
 	"github.com/appthrust/capt/internal/message"
@@ -25,8 +23,8 @@ func (s Situation) decideOneShot() (Decision, error) {
 		}
 		return Decision{Operation: operation, OneShot: true}, nil
 	case s.ApprovedPlan != s.Plan.ID:
-		return NoRun, fault.Wait(infrav1.WaitingForApprovalReason, "Plan %s (%s) of the one-shot operation %s waits for approval: set spec.approvedPlan to %s, or reject it%s",
-			s.Plan.ID, PlanSummary(s.Plan), message.Truncate(s.OneShot.Arguments(), MaxQuote), s.Plan.ID, approvalCause(s.Plan))
+		return NoRun, fault.Wait(infrav1.WaitingForApprovalReason, "Plan %s (%s) of the one-shot operation %s waits for approval: approve or reject it with captctl, a WorkspaceApproval or spec.approvedPlan%s",
+			s.Plan.ID, PlanSummary(s.Plan), message.Truncate(s.OneShot.Arguments(), MaxQuote), approvalCause(s.Plan))
 	}
 	if blocked := s.blocked(); len(blocked) > 0 {
 		return NoRun, s.protectedFault(blocked)
@@ -34,18 +32,12 @@ func (s Situation) decideOneShot() (Decision, error) {
 	return Decision{Operation: terraform.OperationApply, Plan: s.Plan.ID, OneShot: true}, nil
 }
 
-// oneShotLifetime is how long after its time a one-shot operation may start. An older
-// manifest of the workspace, which is applied again, may contain it.
-const oneShotLifetime = 24 * time.Hour
-
 // Refusal returns why the one-shot operation that the user requested is not executed, or an
 // empty string.
 func (s Situation) Refusal() string {
 	switch {
 	case s.OneShot == nil:
 		return ""
-	case !s.OneShot.At.IsZero() && s.Now.Sub(s.OneShot.At) > oneShotLifetime:
-		return "The request is from " + s.OneShot.At.UTC().Format(time.RFC3339) + " and has expired"
 	case s.OneShot.RefreshOnly && !s.OneShot.PlanOnly && s.Inputs != s.AppliedInputs:
 		// Policies have not decided about these inputs, which may read other resources, in
 		// another region for example. The outputs would be theirs.

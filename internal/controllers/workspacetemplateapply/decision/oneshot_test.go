@@ -2,7 +2,6 @@ package decision
 
 import (
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 
@@ -11,10 +10,10 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 )
 
-func TestDecide_executesEachOneShotOperationOnce(t *testing.T) {
+func TestDecide_executesAOneShotOperation(t *testing.T) {
 	request := func(change ...func(*terraform.OneShot)) func(*Situation) {
 		return func(s *Situation) {
-			s.OneShot = &terraform.OneShot{ID: "1", UID: "u", Replace: []string{"a.b"}}
+			s.OneShot = &terraform.OneShot{ID: "1", Replace: []string{"a.b"}}
 			for _, c := range change {
 				c(s.OneShot)
 			}
@@ -47,7 +46,7 @@ func TestDecide_executesEachOneShotOperationOnce(t *testing.T) {
 	for _, e := range []expectation{
 		{name: "applied inputs stay applied while it waits", situation: upToDate(request(hold), waiting)},
 		{name: "applied inputs stay applied while it is protected", situation: upToDate(request(hold), waiting, approved, blocked)},
-		{name: "drift is checked while it waits", situation: upToDate(request(hold), waiting, func(s *Situation) { s.DriftRequest = "now" }), want: terraform.OperationCheckDrift},
+		{name: "drift is checked while it waits", situation: upToDate(request(hold), waiting, driftCheckRequested), want: terraform.OperationCheckDrift},
 	} {
 		t.Run(e.name, e.run)
 	}
@@ -57,11 +56,9 @@ func TestRefusal(t *testing.T) {
 	g := NewWithT(t)
 	s := upToDate()
 	g.Expect(s.Refusal()).To(BeEmpty())
-	s.OneShot = &terraform.OneShot{ID: "1", UID: "u", Replace: []string{"a.b"}, At: noon.Add(-23 * time.Hour)}
+	s.OneShot = &terraform.OneShot{ID: "1", Replace: []string{"a.b"}}
 	g.Expect(s.Refusal()).To(BeEmpty())
-	s.OneShot.At = noon.Add(-25 * time.Hour)
-	g.Expect(s.Refusal()).To(Equal("The request is from 2026-01-01T11:00:00Z and has expired"), "an old manifest was applied again")
-	s.OneShot = &terraform.OneShot{ID: "1", UID: "u", RefreshOnly: true}
+	s.OneShot = &terraform.OneShot{ID: "1", RefreshOnly: true}
 	g.Expect(s.Refusal()).To(BeEmpty())
 	s.AppliedInputs = "before"
 	g.Expect(s.Refusal()).To(HavePrefix("The inputs are not applied"), "no policy has decided about them")

@@ -85,8 +85,8 @@ func (r *Reconciler) Attend(ctx context.Context, s *Scope, run *runs.Run) error 
 	case ActionWithdraw:
 		return r.Withdraw(ctx, run, obsolete)
 	case ActionWaitForProof:
-		return fault.Wait(infrav1.LockHeldReason, "Run %s started on another machine and there is no proof that it ended. If you know that it ended, set the annotation %s to %s",
-			run.ID, infrav1.ForceUnlockAnnotation, run.ID)
+		return fault.Wait(infrav1.LockHeldReason, "Run %s started on another machine and there is no proof that it ended. If you know that it ended, run captctl unlock with %s",
+			run.ID, run.ID)
 	case ActionStop:
 		if err := runner.Stop(ctx, run.Ref()); err != nil {
 			return fmt.Errorf("stopping run %s: %w", run.ID, err)
@@ -215,8 +215,7 @@ func (s *Scope) frees(run *runs.Run) bool {
 }
 
 // settingsOf returns a hash of what a run does with its inputs: which plan it applies,
-// what it must not destroy, which lock it breaks, where it runs, which policies decide and
-// what a one-shot operation changes.
+// what it must not destroy, which lock it breaks, where it runs and which policies decide.
 func settingsOf(request *terraform.Request) string {
 	plan := ""
 	if request.Plan != nil {
@@ -225,9 +224,6 @@ func settingsOf(request *terraform.Request) string {
 	settings := []any{plan, request.Protect, request.Unprotected, request.BreakLock, request.State.Adopt, request.Pod}
 	if digest := request.Policies.Digest(); digest != "" {
 		settings = append(settings, digest)
-	}
-	if request.OneShot != nil {
-		settings = append(settings, request.OneShot)
 	}
 	sum := sha256.Sum256(runs.MustJSON(settings))
 	return hex.EncodeToString(sum[:8])

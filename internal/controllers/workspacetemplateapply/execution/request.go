@@ -66,7 +66,7 @@ func (s *Scope) Request(next decision.Decision) (*terraform.Request, error) {
 		request.From, request.Rescued = s.from(), nil
 	}
 	request.Pod = s.PodSettings()
-	PinModule(&request, s.Apply.Status.Module, s.Inputs.Hash, s.moduleRequest())
+	PinModule(&request, s.Apply.Status.Module, s.Inputs.Hash, s.Refetches())
 	for _, run := range s.Runs {
 		// A run that has ended cannot hold the lock.
 		request.GoneRuns = append(request.GoneRuns, run.ID)
@@ -136,21 +136,11 @@ func (s *Scope) RunMeta(request *terraform.Request, executor infrav1.Executor) m
 	if required := s.Required(request.Operation); required != nil {
 		meta.Annotations[history.RequirementsAnnotation] = string(runs.MustJSON(required))
 	}
-	// Each run records which requests were handled before it, because the status
-	// may be lost after the run that handled them was pruned.
-	handledRequest := s.Situation().Request
-	if request.Operation == terraform.OperationStateCommand || request.OneShot != nil {
-		// The command does not fulfil the request for a run.
-		handledRequest = s.Apply.Status.HandledRequest
-	}
 	operations := s.Fulfils(request.Operation, request.OneShot != nil)
-	switch executed := runs.RequestOf(operations); {
-	case executed != nil:
+	if executed := runs.RequestOf(operations); executed != nil {
 		executed.Arguments = message.Truncate(message.OneLine(executed.Arguments), history.MaxSummary)
 		executed.RequestedBy = message.Truncate(message.OneLine(executed.RequestedBy), history.MaxUserName)
-		meta.Annotations[record.OneShotAnnotation] = string(runs.MustJSON(executed))
-	case request.OneShot != nil:
-		meta.Annotations[record.OneShotAnnotation] = string(runs.MustJSON(runRequest(s.Apply, request.OneShot)))
+		meta.Annotations[record.RequestAnnotation] = string(runs.MustJSON(executed))
 	}
 	if request.Operation == terraform.OperationRestoreState {
 		if o := s.PendingRestore(); o != nil && o.Spec.Holds() {
@@ -162,18 +152,6 @@ func (s *Scope) RunMeta(request *terraform.Request, executor infrav1.Executor) m
 	}
 	if request.Module.Refetch && s.Refetches() {
 		meta.Annotations[record.RefetchAnnotation] = "true"
-	}
-	for key, value := range map[string]string{
-		record.RequestAnnotation:        handledRequest,
-		record.CommandAnnotation:        s.Apply.Status.HandledStateCommand,
-		record.MovedAnnotation:          s.Apply.Status.HandledMove,
-		record.RestoredAnnotation:       s.Apply.Status.HandledRestore,
-		record.DriftAnnotation:          s.Situation().DriftRequest,
-		record.HandledOneShotAnnotation: strings.Join(s.Apply.Status.EndedOneShots, " "),
-	} {
-		if value != "" {
-			meta.Annotations[key] = value
-		}
 	}
 	return meta
 }
@@ -283,11 +261,9 @@ func (s *Scope) from() *terraform.Request {
 // PinModule makes a run use the module content that was resolved for its inputs. New
 // inputs and a run that the user requests use what the addresses resolve to now. A
 // saved plan is applied with the content that it was created from.
-func PinModule(request *terraform.Request, resolved *infrav1.ModuleStatus, inputs, userRequest string) {
+func PinModule(request *terraform.Request, resolved *infrav1.ModuleStatus, inputs string, refetch bool) {
 	switch {
-	case userRequest != "" && (resolved == nil || userRequest != resolved.Request) &&
-		(runs.ResolvesModule(request.Operation) || request.Operation.Destroys()) && !isLost(request.Module.Artifact):
-		// Also if a run for the request failed before it resolved the addresses.
+	case refetch && (runs.ResolvesModule(request.Operation) || request.Operation.Destroys()) && !isLost(request.Module.Artifact):
 		request.Module.Refetch = true
 	case resolved == nil:
 	case isPinned(resolved, request, inputs):
@@ -303,18 +279,6 @@ func PinModule(request *terraform.Request, resolved *infrav1.ModuleStatus, input
 
 // isLost reports whether a Flux source does not provide its artifact any more.
 func isLost(artifact *terraform.Artifact) bool { return artifact != nil && artifact.Digest == "" }
-
-// moduleRequest returns the user's latest run request, unless it was handled and no
-// module was resolved.
-func (s *Scope) moduleRequest() string {
-	if s.Refetches() {
-		return "operation"
-	}
-	if current := s.Situation(); s.Apply.Status.Module != nil || current.Requested() {
-		return current.Request
-	}
-	return ""
-}
 
 // isPinned reports whether a run uses the content that was resolved. Runs that do not
 // apply the inputs use that of the last plan.

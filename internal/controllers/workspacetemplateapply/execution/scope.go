@@ -41,8 +41,8 @@ func NewScope(w *runs.Workspace) *Scope {
 func (r *Reconciler) Runner(s *runs.Workspace, executor infrav1.Executor) (terraform.Runner, error) {
 	runner, found := r.Runners[executor]
 	if lost := s.LostRun(); !found && lost != nil && lost.Executor() == executor {
-		return nil, fault.Stall(infrav1.RunFailedReason, "Run %s was lost and may have left a state in the working directory of executor %s, which is not enabled in this manager: enable it, or set the annotation %s to %s to continue without that state",
-			lost.ID, executor, infrav1.ForceUnlockAnnotation, lost.ID)
+		return nil, fault.Stall(infrav1.RunFailedReason, "Run %s was lost and may have left a state in the working directory of executor %s, which is not enabled in this manager: enable it, or run captctl unlock with %s to continue without that state",
+			lost.ID, executor, lost.ID)
 	}
 	if !found {
 		return nil, fault.Stall(infrav1.RunFailedReason, "Executor %s is not enabled in this manager: change runner.executor of the WorkspaceProviderConfig", executor)

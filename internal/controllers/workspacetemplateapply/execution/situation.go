@@ -2,6 +2,7 @@ package execution
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -10,10 +11,7 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/decision"
-	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/history"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
-	"github.com/appthrust/capt/internal/message"
-	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/operation"
 	"github.com/appthrust/capt/internal/terraform/record"
 	"github.com/appthrust/capt/internal/terraform/template"
@@ -27,70 +25,51 @@ func onlyManual(mode infrav1.ApprovalMode) infrav1.ApprovalMode {
 	return mode
 }
 
-// oneShot returns the one-shot operation that the user requested, or what is wrong with the
-// annotation. That of another workspace is ignored: this one is a copy of it, and the
-// operation may have been executed before.
-func oneShot(apply *infrav1.WorkspaceTemplateApply) (*terraform.OneShot, string) {
-	text := apply.Annotations[infrav1.OneShotAnnotation]
-	if text == "" {
-		return nil, ""
-	}
-	operation, err := terraform.ParseOneShot(text)
-	if err != nil {
-		return nil, "Annotation " + infrav1.OneShotAnnotation + " is invalid: " + err.Error()
-	}
-	if operation.UID != string(apply.UID) {
-		return nil, ""
-	}
-	return operation, ""
-}
-
-// maxRequest is the size of a request in the status, in bytes.
-const maxRequest = 256
-
 // maxSnapshot is the size of the name of a snapshot in the status, in bytes.
 const maxSnapshot = 128 - len(runs.RestorePrefix)
 
 // Situation returns what decides the next run.
 func (s *Scope) Situation() decision.Situation {
-	status, annotations := s.Apply.Status, s.Apply.Annotations
+	status := s.Apply.Status
 	next := decision.Situation{
 		Inputs: s.Inputs.Hash, AppliedInputs: status.AppliedInputs, Policy: s.Inputs.Policy,
-		Request: record.Shorten(annotations[infrav1.RunRequestedAnnotation], maxRequest), HandledRequest: status.HandledRequest,
-		Restore: record.Shorten(s.Restore(), maxSnapshot), Restored: status.HandledRestore,
-		RunRequested: s.RunRequested(), DriftCheckAsked: s.DriftCheckRequested(),
+		Requested: s.RunRequested(), DriftCheckAsked: s.DriftCheckRequested(), Restore: record.Shorten(s.Restore(), maxSnapshot),
 		ApprovedPlan: s.ApprovedPlan(), RejectedPlan: s.RejectedPlan(),
 		StateBackend: runs.StateBackend(status.State), ConfiguredBackend: runs.BackendName(s.Inputs.Request.Backend), MovedBackend: s.MovedBackend(),
 		Policies: s.Policies.Digest(),
 		Protect:  s.Inputs.Request.Protect, Unprotected: s.Unprotected(planInputs(status.Plan)), Plan: status.Plan, Failure: status.Failure, Drift: status.Drift,
-		Move: s.ResolvedMove(), HandledCommand: status.HandledStateCommand,
-		DriftRequest: record.Shorten(annotations[infrav1.CheckDriftAnnotation], maxRequest),
-		IsOwned:      metav1.GetControllerOf(s.Apply) != nil, Former: s.FormerRequirements(),
+		Move: s.ResolvedMove(), IsOwned: metav1.GetControllerOf(s.Apply) != nil, Former: s.FormerRequirements(),
 		LastApplied: status.AppliedAt.Time, Jitter: decision.Jitter(s.Apply), Now: s.Now,
+	}
+	if !s.isOfTemplate(status.Plan) {
+		next.Plan = nil
 	}
 	if status.HeldBy != "" {
 		next.Policy.Approval = infrav1.ApprovalManual
 	}
-	next.Command, next.InvalidCommand = StateCommand(s.Apply)
 	if o := s.PendingCommand(); o != nil {
 		next.Command = operation.StateCommand(o)
-	}
-	var invalid string
-	next.OneShot, invalid = oneShot(s.Apply)
-	if next.OneShot != nil && status.OneShotEnded(next.OneShot.ID) {
-		next.OneShot = nil
 	}
 	if o := s.PendingOneShot(); o != nil {
 		next.OneShot = operation.OneShot(o)
 	}
-	if s.PendingRestore() != nil {
-		// The same snapshot may have been restored before.
-		next.Restored = ""
-	}
-	if next.InvalidCommand == "" {
-		next.InvalidCommand = invalid
-	}
 	return next
+}
+
+// isOfTemplate reports whether a plan was made with the template of the workspace. Who approved one
+// with what another template requires has not decided about this one.
+func (s *Scope) isOfTemplate(plan *infrav1.PlanStatus) bool {
+	current := s.OutputsSource()
+	if plan == nil || current == nil {
+		return true
+	}
+	for _, run := range s.Runs {
+		used := &infrav1.OutputsSource{}
+		if text := run.Secret.Annotations[record.ObjectsAnnotation]; run.ID == plan.Run && json.Unmarshal([]byte(text), used) == nil {
+			return used.TemplateRef == current.TemplateRef
+		}
+	}
+	return true
 }
 
 // planInputs returns the inputs of a plan, or an empty string if there is none.
@@ -129,38 +108,8 @@ func (s *Scope) FormerRequirements() decision.Former {
 	return result
 }
 
-// StateCommand returns the state command of the annotation, or what is wrong with the
-// annotations.
-func StateCommand(apply *infrav1.WorkspaceTemplateApply) (*terraform.StateCommand, string) {
-	if text := apply.Annotations[infrav1.MoveStateAnnotation]; text != "" {
-		if _, err := terraform.ParseMove(text); err != nil {
-			return nil, "Annotation " + infrav1.MoveStateAnnotation + " is invalid: " + err.Error()
-		}
-	}
-	text := apply.Annotations[infrav1.StateCommandAnnotation]
-	if text == "" {
-		return nil, ""
-	}
-	command, err := terraform.ParseStateCommand(text)
-	if err != nil {
-		return nil, "Annotation " + infrav1.StateCommandAnnotation + " is invalid: " + err.Error()
-	}
-	if uid := string(apply.UID); command.ID != apply.Status.HandledStateCommand && command.UID != uid && (command.UID != "" || command.Writes()) {
-		return nil, fmt.Sprintf("Annotation %s has state %s for the workspace with UID %q, but this one has UID %q: it was restored or copied, and the command may have been executed before", infrav1.StateCommandAnnotation, command.Command, command.UID, uid)
-	}
-	return command, ""
-}
-
 // destroyApproved reports whether the plan of the deletion that waits is approved.
 func (s *Scope) destroyApproved() bool {
 	plan := s.Apply.Status.Plan
 	return decision.IsDestroyPlan(plan) && s.ApprovedPlan() == plan.ID && s.RejectedPlan() != plan.ID
-}
-
-// runRequest returns the one-shot operation of a run for its record.
-func runRequest(apply *infrav1.WorkspaceTemplateApply, operation *terraform.OneShot) *infrav1.RunRequest {
-	return &infrav1.RunRequest{
-		ID: operation.ID, Arguments: message.Truncate(message.OneLine(operation.Arguments()), history.MaxSummary),
-		RequestedBy: message.Truncate(message.OneLine(infrav1.RequesterOf(apply, operation.ID)), history.MaxUserName),
-	}
 }

@@ -78,8 +78,8 @@ func (s *Scope) missingState(known terraform.KnownState, key client.ObjectKey) s
 	if !s.Apply.DeletionTimestamp.IsZero() {
 		keep = "To delete the workspace only, set retainWorkspaceOnDelete: true. "
 	}
-	return fmt.Sprintf("The annotation %s says that this workspace had a state, but Secret %s is missing or empty: no run starts. Restore the Secret from a backup, or the state with captctl state push or captctl state restore. %sTo start with an empty state and leave the resources to you, set the annotation %s to %s",
-		infrav1.StateLineageAnnotation, key, keep, infrav1.AdoptStateAnnotation, known.AdoptNothing())
+	return fmt.Sprintf("The annotation %s says that this workspace had a state, but Secret %s is missing or empty: no run starts. Restore the Secret from a backup, or the state with captctl state push or captctl state restore. %sTo start with an empty state and leave the resources to you, run captctl state adopt --version %s",
+		infrav1.StateLineageAnnotation, key, keep, known.AdoptNothing())
 }
 
 // UnlessApplied returns the error of a run, except the wait for a run of an applied

@@ -26,7 +26,7 @@ func RecordApproval(recorder events.EventRecorder, s *runs.Workspace) {
 	}
 	isNew := decision.IsWaiting(plan) && plan.ApprovedBy == ""
 	plan.ApprovedBy, plan.ApprovedAt = "", nil
-	plan.Comment = message.Truncate(message.OneLine(infrav1.CommentOf(apply, plan.ID)), maxComment)
+	plan.Comment = ""
 	if d := s.Requests.Decision(plan.ID); d != nil {
 		plan.Comment = message.Truncate(message.OneLine(d.Spec.Comment), maxComment)
 		approval = nil

@@ -11,7 +11,6 @@ import (
 	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/reconcile"
 	"github.com/appthrust/capt/internal/terraform"
-	"github.com/appthrust/capt/internal/terraform/record"
 )
 
 // SoonChecks is how many failed checks in a row are repeated before drift.interval has passed.
@@ -25,7 +24,7 @@ func (s *Status) recordFailedCheck(run *runs.Run, result *terraform.Result, outc
 		drift = &infrav1.DriftStatus{}
 	}
 	failed := decision.CheckFailed(drift)
-	drift.FailedAt, drift.Request = metav1.NewTime(result.FinishedAt), run.Secret.Annotations[record.DriftAnnotation]
+	drift.FailedAt = metav1.NewTime(result.FinishedAt)
 	s.Apply.Status.Drift = drift
 	if outcome == runs.OutcomeCanceled {
 		if failed && !drift.NextAt.IsZero() {
@@ -64,6 +63,6 @@ const maxSoonWait = 2 * time.Hour
 // and why earlier checks failed does not matter any more.
 func (s *Status) endDrift() {
 	if drift := s.Apply.Status.Drift; drift != nil {
-		s.Apply.Status.Drift = &infrav1.DriftStatus{CheckedAt: drift.CheckedAt, Request: drift.Request}
+		s.Apply.Status.Drift = &infrav1.DriftStatus{CheckedAt: drift.CheckedAt}
 	}
 }

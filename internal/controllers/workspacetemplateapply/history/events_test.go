@@ -32,7 +32,7 @@ func TestTransitionEvents(t *testing.T) {
 		{"state is missing", infrav1.AppliedCondition, yes, no, infrav1.StateMissingReason, warning, "Run"},
 		{"state of another workspace", infrav1.AppliedCondition, yes, no, infrav1.StateForeignReason, warning, "Run"},
 		{"state is outdated", infrav1.AppliedCondition, yes, no, infrav1.StateOutdatedReason, warning, "Run"},
-		{"a state command is invalid", infrav1.AppliedCondition, yes, no, infrav1.InvalidStateCommandReason, warning, "Run"},
+		{"a move is refused", infrav1.AppliedCondition, yes, no, infrav1.InvalidStateCommandReason, warning, "Run"},
 		{"outputs are too large", infrav1.AppliedCondition, yes, no, infrav1.OutputsTooLargeReason, warning, "Run"},
 		{"backend changed", infrav1.AppliedCondition, yes, no, infrav1.BackendChangedReason, warning, "Run"},
 		{"snapshot does not exist", infrav1.AppliedCondition, yes, no, infrav1.SnapshotNotFoundReason, warning, "Run"},

@@ -126,7 +126,7 @@ func classifyFailure(result *terraform.Result, outcome terraform.Outcome) (strin
 func failureMessage(run *runs.Run, result *terraform.Result, outcome terraform.Outcome) string {
 	switch outcome {
 	case runs.OutcomeCanceled:
-		return fmt.Sprintf("Run %s was canceled: change the inputs or request a run with the annotation %s", run.ID, infrav1.RunRequestedAnnotation)
+		return fmt.Sprintf("Run %s was canceled: change the inputs or request a run with captctl retry", run.ID)
 	case terraform.OutcomeBlocked:
 		return decision.ProtectedMessage(result.Blocked)
 	default:

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -175,13 +174,6 @@ func (s *Status) RecordResult(run *runs.Run, result *terraform.Result) {
 		s.addHistory(run, result, outcome)
 		return
 	}
-	if request := run.Secret.Annotations[record.RequestAnnotation]; request != "" {
-		status.HandledRequest = request
-	}
-	if restored := run.Secret.Annotations[record.RestoredAnnotation]; restored != "" {
-		status.HandledRestore = restored
-	}
-	s.recordCommands(run)
 	s.addHistory(run, result, outcome)
 	previousPlan := status.Plan.DeepCopy()
 	if result.Plan != nil {
@@ -240,17 +232,14 @@ func (s *Status) recordSuccess(run *runs.Run, result *terraform.Result) {
 	case terraform.OperationCheckDrift:
 		status.Drift = &infrav1.DriftStatus{
 			CheckedAt: metav1.NewTime(result.FinishedAt), Resources: ResourceChanges(result.Drift),
-			Request: run.Secret.Annotations[record.DriftAnnotation],
 		}
 	case terraform.OperationRestoreState:
 		// The desired inputs have to be planned again for the restored state.
-		status.HandledRestore = strings.TrimPrefix(run.Inputs(), runs.RestorePrefix)
 		status.AppliedInputs, status.Plan = "", nil
 		status.HeldBy = run.Secret.Annotations[record.HoldAnnotation]
 	case terraform.OperationStateCommand:
 		status.AppliedInputs, status.Plan = "", nil
 	case terraform.OperationMoveState:
-		status.HandledMove = strings.TrimPrefix(run.Inputs(), runs.MovePrefix)
 		status.AppliedInputs, status.Plan = "", nil
 	case terraform.OperationSaveState:
 	case terraform.OperationDestroy, terraform.OperationPlanDestroy, terraform.OperationApplyDestroy:

@@ -1,15 +1,11 @@
 package history
 
 import (
-	"slices"
-	"strings"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
 	"github.com/appthrust/capt/internal/terraform"
-	"github.com/appthrust/capt/internal/terraform/record"
 )
 
 // recordOneShot records the result of a run of a one-shot operation. The operation is not
@@ -27,7 +23,6 @@ func (s *Status) recordOneShot(run *runs.Run, result *terraform.Result, outcome 
 		status.Plan = nil
 		return
 	}
-	status.EndOneShot(once.ID)
 	if plan := status.Plan; plan != nil && plan.Inputs == run.Inputs() {
 		plan.Waiting = nil
 	}
@@ -69,22 +64,4 @@ func (s *Status) recordOneShotSuccess(result *terraform.Result, once runs.OneSho
 		status.AppliedInputs, status.AppliedAt, status.Failure = once.Inputs, metav1.NewTime(result.FinishedAt), nil
 	}
 	s.endDrift()
-}
-
-// recordCommands records which commands were handled before or by a run. A command is
-// executed once, whatever the outcome: the user decides whether to repeat it.
-func (s *Status) recordCommands(run *runs.Run) {
-	status := &s.Apply.Status
-	if handled := run.Secret.Annotations[record.CommandAnnotation]; handled != "" {
-		status.HandledStateCommand = handled
-	}
-	if handled := run.Secret.Annotations[record.MovedAnnotation]; handled != "" {
-		status.HandledMove = handled
-	}
-	for _, ended := range slices.Backward(strings.Fields(run.Secret.Annotations[record.HandledOneShotAnnotation])) {
-		status.EndOneShot(ended)
-	}
-	if command, ok := runs.ParseCommandInputs(run.Inputs()); ok && run.Operation() == terraform.OperationStateCommand {
-		status.HandledStateCommand = command.ID
-	}
 }

@@ -3,7 +3,6 @@ package history
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -22,10 +21,6 @@ func OperationStatus(s *runs.Workspace, o *infrav1.WorkspaceOperation) infrav1.W
 		return cancelStatus(s, o)
 	case infrav1.OperationShell:
 		return shellStatus(s, o)
-	case infrav1.OperationMove:
-		if s.Apply.Status.HandledMove == string(o.UID) && s.RunOfOperation(o) == nil {
-			return Ended(o, infrav1.OperationSucceeded, "The state is in this backend already", s.Now)
-		}
 	}
 	run := s.RunOfOperation(o)
 	if run == nil {
@@ -107,15 +102,15 @@ func cancelStatus(s *runs.Workspace, o *infrav1.WorkspaceOperation) infrav1.Work
 	recorded := recordOf(s.Apply, id)
 	switch {
 	case recorded != nil && terraform.Outcome(recorded.Outcome) == runs.OutcomeCanceled:
-		return Ended(o, infrav1.OperationSucceeded, "Run "+id+" was stopped", s.Now)
+		return runs.EndedOperation(o, infrav1.OperationSucceeded, "Run "+id+" was stopped", s.Now)
 	case recorded != nil:
-		return Ended(o, infrav1.OperationFailed, "Run "+id+" had ended before: "+string(recorded.Outcome), s.Now)
+		return runs.EndedOperation(o, infrav1.OperationFailed, "Run "+id+" had ended before: "+string(recorded.Outcome), s.Now)
 	case current != nil && current.ID == id:
 		return infrav1.WorkspaceOperationStatus{Phase: infrav1.OperationRunning, Run: id, StartedAt: &current.Secret.CreationTimestamp, Message: "Run " + id + " is stopping"}
 	case s.MissesRun() || current != nil && s.Apply.Status.Runs > current.Number:
 		return infrav1.WorkspaceOperationStatus{Phase: infrav1.OperationPending}
 	default:
-		return Ended(o, infrav1.OperationFailed, "Run "+id+" is not in progress", s.Now)
+		return runs.EndedOperation(o, infrav1.OperationFailed, "Run "+id+" is not in progress", s.Now)
 	}
 }
 
@@ -131,16 +126,6 @@ func shellStatus(s *runs.Workspace, o *infrav1.WorkspaceOperation) infrav1.Works
 	}
 	return status
 }
-
-// Ended returns the status of an operation that ends without a run, or that its run did not decide.
-func Ended(o *infrav1.WorkspaceOperation, phase infrav1.OperationPhase, text string, now time.Time) infrav1.WorkspaceOperationStatus {
-	status := *o.Status.DeepCopy()
-	status.Phase, status.Message, status.FinishedAt = phase, message.Truncate(text, MaxSummary), new(metav1.NewTime(now))
-	return status
-}
-
-// ForeignOperation explains why an operation is not executed.
-const ForeignOperation = "It was requested of an earlier workspace of this name, or of the one of which this is a copy"
 
 // recordOf returns the entry of a run in the history, or nil.
 func recordOf(apply *infrav1.WorkspaceTemplateApply, id string) *infrav1.RunRecord {

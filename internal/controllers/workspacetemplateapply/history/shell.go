@@ -11,7 +11,6 @@ import (
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
 	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/reconcile/fault"
-	"github.com/appthrust/capt/internal/terraform"
 )
 
 // Limits of what a status says about shells: their number, and the size of texts in bytes.
@@ -24,22 +23,15 @@ const (
 // RecordShell records that a user opens or closes a shell with the state.
 func RecordShell(recorder events.EventRecorder, s *runs.Workspace) {
 	apply, now := s.Apply, s.Now
-	opened, status := shellOf(apply), &apply.Status
-	user := ""
-	if o := s.OpenShell(); o != nil {
-		opened = &terraform.Shell{ID: o.Spec.Shell.ID, Host: o.Spec.Shell.Host, Reason: o.Spec.Shell.Reason}
-		user = o.Spec.RequestedBy
-	} else if opened != nil {
-		user = infrav1.ShellUserOf(apply, opened.ID)
-	}
+	opened, status := s.OpenShell(), &apply.Status
 	switch last := status.Shell; {
-	case opened != nil && (last == nil || last.ID != opened.ID):
+	case opened != nil && (last == nil || last.ID != opened.Spec.Shell.ID):
 		status.PastShells = pastShells(status.PastShells, last, now)
 		status.Shell = &infrav1.ShellStatus{
-			ID: opened.ID, OpenedAt: metav1.NewTime(now),
-			By:     message.Truncate(message.OneLine(user), MaxUserName),
-			Host:   message.Truncate(message.OneLine(opened.Host), maxShellHost),
-			Reason: message.Truncate(message.OneLine(opened.Reason), maxShellReason),
+			ID: opened.Spec.Shell.ID, OpenedAt: metav1.NewTime(now),
+			By:     message.Truncate(message.OneLine(opened.Spec.RequestedBy), MaxUserName),
+			Host:   message.Truncate(message.OneLine(opened.Spec.Shell.Host), maxShellHost),
+			Reason: message.Truncate(message.OneLine(opened.Spec.Shell.Reason), maxShellReason),
 		}
 		shellOpened(status.Shell).Record(recorder, apply, nil)
 	case opened == nil && last.Open():
@@ -62,23 +54,13 @@ func pastShells(past []infrav1.ShellStatus, last *infrav1.ShellStatus, now time.
 	return past[:min(len(past), MaxPastShells)]
 }
 
-// shellOf returns the shell that the annotation says is open, or nil. That of another
-// workspace, of which this one is a copy, does not count.
-func shellOf(apply *infrav1.WorkspaceTemplateApply) *terraform.Shell {
-	shell, err := terraform.ParseShell(apply.Annotations[infrav1.ShellAnnotation])
-	if err != nil || shell.UID != string(apply.UID) {
-		return nil
-	}
-	return shell
-}
-
 // ShellFault waits until the user has ended the shell.
 func ShellFault(apply *infrav1.WorkspaceTemplateApply) error {
 	status := apply.Status.Shell
 	if !status.Open() {
 		return nil
 	}
-	return fault.Wait(infrav1.ShellOpenReason, "%s. A run waits until it is closed. If it does not exist any more, end it with captctl unlock, which removes the annotation %s", shellText(status), infrav1.ShellAnnotation)
+	return fault.Wait(infrav1.ShellOpenReason, "%s. A run waits until it is closed. If it does not exist any more, end it with captctl unlock, or delete its WorkspaceOperation", shellText(status))
 }
 
 // shellText says who has a shell.

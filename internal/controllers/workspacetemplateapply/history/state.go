@@ -215,7 +215,7 @@ func (s *Status) RecordModule(run *runs.Run, result *terraform.Result) {
 	module := &infrav1.ModuleStatus{
 		Digest: record.Shorten(result.Module.Digest, maxRevision), Revision: record.Shorten(result.Module.Revision, maxRevision),
 		Artifact: run.Secret.Annotations[record.ArtifactAnnotation],
-		Source:   source, Inputs: run.BaseInputs(), Request: run.Secret.Annotations[record.RequestAnnotation],
+		Source:   source, Inputs: run.BaseInputs(),
 	}
 	if name := record.ModuleName(s.Ref(), result.Module.Digest); result.Module.Archive == name {
 		// A run must not choose which Secret later runs read.

@@ -33,6 +33,8 @@ type Borrower struct {
 	*sources.Resolved
 	// lent is the workspace that runs for this one.
 	lent *infrav1.WorkspaceTemplateApply
+	// operationsExpire is the time until the next operation is deleted, or 0.
+	operationsExpire time.Duration
 }
 
 // Reconciler reconciles borrowers.
@@ -49,6 +51,7 @@ type Reconciler struct {
 
 // Frame returns the steps of a borrower.
 func (r *Reconciler) Frame() *reconcile.Frame[*infrav1.WorkspaceTemplateApply, Borrower] {
+	requests := reconcile.Step[Borrower]{Run: r.requests, RequeueAfter: func(s *Borrower) time.Duration { return s.operationsExpire }}
 	return &reconcile.Frame[*infrav1.WorkspaceTemplateApply, Borrower]{
 		Client:      r.Client,
 		WatchFilter: r.WatchFilter,
@@ -58,7 +61,7 @@ func (r *Reconciler) Frame() *reconcile.Frame[*infrav1.WorkspaceTemplateApply, B
 			return &Borrower{Resolved: &sources.Resolved{Workspace: w}}, r.ReadRequests(ctx, w)
 		},
 		Steps: []reconcile.Step[Borrower]{
-			{Run: r.requests},
+			requests,
 			{Condition: infrav1.DependenciesReadyCondition, Run: r.lend},
 			{Condition: infrav1.InputsValidCondition, Run: lentCondition(infrav1.InputsValidCondition)},
 			{Run: r.approval},
@@ -67,6 +70,7 @@ func (r *Reconciler) Frame() *reconcile.Frame[*infrav1.WorkspaceTemplateApply, B
 			{Condition: infrav1.OutputsWrittenCondition, Run: r.outputs, Message: func(s *Borrower) string { return history.OutputsMessage(s.Apply) }},
 		},
 		Delete: []reconcile.Step[Borrower]{
+			requests,
 			{Condition: infrav1.DestroyedCondition, Run: r.dismiss},
 			{Run: r.cleanUp},
 		},
@@ -75,23 +79,21 @@ func (r *Reconciler) Frame() *reconcile.Frame[*infrav1.WorkspaceTemplateApply, B
 	}
 }
 
-// requests ends the operations that the workspace which runs for this one does not execute.
+// requests ends the operations that the workspace which runs for this one does not execute, and
+// deletes those that ended long ago.
 func (r *Reconciler) requests(ctx context.Context, s *Borrower) error {
 	for _, o := range s.Requests.Operations {
 		if o.Ended() || runs.MayBorrow(o) {
 			continue
 		}
 		why := fmt.Sprintf("Workspace %s runs for this one, and its users decide about its state: ask them to create this operation there", lentKey(s.Apply, lenderNamespace(s.Apply)))
-		if err := r.SetOperation(ctx, o, history.Ended(o, infrav1.OperationFailed, why, s.Now)); err != nil {
+		if err := runs.SetOperation(ctx, r.Client, o, runs.EndedOperation(o, infrav1.OperationFailed, why, s.Now)); err != nil {
 			return err
 		}
 	}
-	for _, o := range s.Requests.Foreign {
-		if err := r.SetOperation(ctx, o, history.Ended(o, infrav1.OperationCanceled, history.ForeignOperation, s.Now)); err != nil {
-			return err
-		}
-	}
-	return nil
+	next, err := r.CleanRequests(ctx, s.Workspace)
+	s.operationsExpire = next
+	return err
 }
 
 func (r *Reconciler) approval(_ context.Context, s *Borrower) error {

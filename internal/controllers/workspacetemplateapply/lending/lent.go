@@ -29,13 +29,6 @@ const (
 	maxLentName = 200
 )
 
-// lentAnnotations are the annotations that a borrower passes on. Those that read or change
-// the state are for the users of the lender.
-var lentAnnotations = []string{
-	infrav1.RunRequestedAnnotation, infrav1.CheckDriftAnnotation, infrav1.CancelRunAnnotation,
-	infrav1.RejectPlanAnnotation, infrav1.AllowDestroyAnnotation, infrav1.ForceUnlockAnnotation,
-}
-
 // passedApproval is the annotation of a workspace that runs for a borrower with the plan that
 // the users of the borrower have approved. It distinguishes their approval, which they may
 // withdraw, from that of the users of the lender.
@@ -46,7 +39,7 @@ const passedApproval = "capt.appthrust.io/approved-by-guest" //nolint:gosec // T
 const PassedAuthor = "capt.appthrust.io/changed-by-guest" //nolint:gosec // The name of an annotation.
 
 // passedAnnotations are the annotations that follow the borrower.
-var passedAnnotations = append([]string{clusterv1.PausedAnnotation, passedApproval, PassedAuthor, template.GuestRequirementsAnnotation}, lentAnnotations...)
+var passedAnnotations = []string{clusterv1.PausedAnnotation, passedApproval, PassedAuthor, template.GuestRequirementsAnnotation}
 
 // lentKey returns the key of the workspace that runs for a borrower in a namespace. The
 // name of a namespace has no dot.
@@ -122,11 +115,6 @@ func (r *Reconciler) desiredLent(ctx context.Context, borrower *infrav1.Workspac
 		desired.Annotations[template.GuestRequirementsAnnotation] = required
 	}
 	spec.WriteConnectionSecretToRef = &infrav1.ObjectReference{Name: key.Name + "-connection"}
-	for _, name := range lentAnnotations {
-		if value, set := borrower.Annotations[name]; set {
-			desired.Annotations[name] = value
-		}
-	}
 	if paused {
 		desired.Annotations[clusterv1.PausedAnnotation] = ""
 	}

@@ -10,10 +10,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/operation"
 	"github.com/appthrust/capt/internal/terraform/record"
@@ -24,7 +26,7 @@ type Requests struct {
 	// Operations are the operations of the workspace, the oldest first.
 	Operations []*infrav1.WorkspaceOperation
 	// Foreign are operations that were requested of an earlier workspace of the name, or of the
-	// one of which this is a copy, and have not ended.
+	// one of which this is a copy.
 	Foreign []*infrav1.WorkspaceOperation
 	// Approvals are the decisions about plans of the workspace, the latest first.
 	Approvals []*infrav1.WorkspaceApproval
@@ -92,7 +94,7 @@ func (r *Store) addRequests(ctx context.Context, s *Workspace, key client.Object
 		case !o.DeletionTimestamp.IsZero() || !passed(o):
 		case o.Spec.WorkspaceUID == uid:
 			q.Operations = append(q.Operations, o)
-		case !o.Ended():
+		default:
 			q.Foreign = append(q.Foreign, o)
 		}
 	}
@@ -239,8 +241,7 @@ func (s *Workspace) IsDecided(o *infrav1.WorkspaceOperation) bool {
 
 // IsUnlocked reports whether a user says that a run has ended.
 func (s *Workspace) IsUnlocked(id string) bool {
-	return s.Apply.Annotations[infrav1.ForceUnlockAnnotation] == id ||
-		slices.ContainsFunc(s.Requests.pending(infrav1.OperationUnlock), func(o *infrav1.WorkspaceOperation) bool { return o.Spec.Unlock.Lock == id })
+	return slices.ContainsFunc(s.Requests.pending(infrav1.OperationUnlock), func(o *infrav1.WorkspaceOperation) bool { return o.Spec.Unlock.Lock == id })
 }
 
 // BreakLock returns the lock that the user wants to break, or an empty string.
@@ -248,13 +249,13 @@ func (s *Workspace) BreakLock() string {
 	if pending := s.Requests.pending(infrav1.OperationUnlock); len(pending) > 0 {
 		return pending[len(pending)-1].Spec.Unlock.Lock
 	}
-	return s.Apply.Annotations[infrav1.ForceUnlockAnnotation]
+	return ""
 }
 
 // IsCanceled reports whether a user has canceled a run. The operation may have ended, and the
 // write of the status failed.
 func (s *Workspace) IsCanceled(id string) bool {
-	return s.Apply.Annotations[infrav1.CancelRunAnnotation] == id || slices.ContainsFunc(s.Requests.Operations, func(o *infrav1.WorkspaceOperation) bool {
+	return slices.ContainsFunc(s.Requests.Operations, func(o *infrav1.WorkspaceOperation) bool {
 		return o.Spec.Type == infrav1.OperationCancel && o.Spec.Cancel.Run == id
 	})
 }
@@ -262,12 +263,12 @@ func (s *Workspace) IsCanceled(id string) bool {
 // AdoptedState returns the version of a state that a user wants the workspace to use, or an
 // empty string.
 func (s *Workspace) AdoptedState() string {
-	return cmp.Or(s.adopted(func(o *infrav1.AdoptOptions) string { return o.State }), s.Apply.Annotations[infrav1.AdoptStateAnnotation])
+	return s.adopted(func(o *infrav1.AdoptOptions) string { return o.State })
 }
 
 // MovedBackend returns the backend to which a user has moved the state, or an empty string.
 func (s *Workspace) MovedBackend() string {
-	return cmp.Or(s.adopted(func(o *infrav1.AdoptOptions) string { return o.Backend }), s.Apply.Annotations[infrav1.BackendMovedAnnotation])
+	return s.adopted(func(o *infrav1.AdoptOptions) string { return o.Backend })
 }
 
 func (s *Workspace) adopted(what func(*infrav1.AdoptOptions) string) string {
@@ -304,11 +305,11 @@ func (s *Workspace) RejectedPlan() string {
 	if d := s.Requests.Decision(plan.ID); d != nil && d.Spec.Decision == infrav1.DecisionReject {
 		return plan.ID
 	}
-	return s.Apply.Annotations[infrav1.RejectPlanAnnotation]
+	return ""
 }
 
-// Released returns the protected resources that a user allows a run of the inputs to destroy.
-func (s *Workspace) Released(inputs string) []string {
+// Unprotected returns the protected resources that a user allows a run of the inputs to destroy.
+func (s *Workspace) Unprotected(inputs string) []string {
 	plan := s.Apply.Status.Plan
 	if plan == nil || plan.Inputs != inputs {
 		return nil
@@ -384,14 +385,24 @@ func (r *Store) EnsureRequested(ctx context.Context, s *Workspace, operations []
 	return nil
 }
 
+// EndedOperation returns the status of an operation that ends without a run.
+func EndedOperation(o *infrav1.WorkspaceOperation, phase infrav1.OperationPhase, text string, now time.Time) infrav1.WorkspaceOperationStatus {
+	status := *o.Status.DeepCopy()
+	status.Phase, status.Message, status.FinishedAt = phase, message.Truncate(text, maxOperationMessage), new(metav1.NewTime(now))
+	return status
+}
+
+// maxOperationMessage is the size of the message of an operation, in bytes.
+const maxOperationMessage = 2048
+
 // SetOperation writes the status of an operation if it differs.
-func (r *Store) SetOperation(ctx context.Context, o *infrav1.WorkspaceOperation, status infrav1.WorkspaceOperationStatus) error {
+func SetOperation(ctx context.Context, c client.Client, o *infrav1.WorkspaceOperation, status infrav1.WorkspaceOperationStatus) error {
 	if equality.Semantic.DeepEqual(o.Status, status) {
 		return nil
 	}
 	before := o.DeepCopy()
 	o.Status = status
-	if err := client.IgnoreNotFound(r.Client.Status().Patch(ctx, o, client.MergeFrom(before))); err != nil {
+	if err := client.IgnoreNotFound(c.Status().Patch(ctx, o, client.MergeFrom(before))); err != nil {
 		return fmt.Errorf("writing the status of operation %s: %w", o.Name, err)
 	}
 	return nil
@@ -433,18 +444,34 @@ func argumentsOf(o *infrav1.WorkspaceOperation) string {
 // requestLifetime is how long an operation is kept after it has ended.
 const requestLifetime = 7 * 24 * time.Hour
 
-// Expired returns the operations that are deleted now, and the time until the next one is, or 0.
-func (q *Requests) Expired(now time.Time) (expired []*infrav1.WorkspaceOperation, next time.Duration) {
-	for _, o := range q.Operations {
+// foreignOperation explains why an operation is not executed.
+const foreignOperation = "It was requested of an earlier workspace of this name, or of the one of which this is a copy"
+
+// CleanRequests ends the operations of other workspaces, and deletes those that ended long ago. It
+// returns the time until the next one is deleted, or 0.
+func (r *Store) CleanRequests(ctx context.Context, s *Workspace) (time.Duration, error) {
+	for _, o := range s.Requests.Foreign {
+		if o.Ended() {
+			continue
+		}
+		if err := SetOperation(ctx, r.Client, o, EndedOperation(o, infrav1.OperationCanceled, foreignOperation, s.Now)); err != nil {
+			return 0, err
+		}
+	}
+	next := time.Duration(0)
+	for _, o := range slices.Concat(s.Requests.Operations, s.Requests.Foreign) {
 		if !o.Ended() || o.Status.FinishedAt == nil {
 			continue
 		}
-		switch left := o.Status.FinishedAt.Add(requestLifetime).Sub(now); {
-		case left <= 0:
-			expired = append(expired, o)
-		case next == 0 || left < next:
-			next = left
+		if left := o.Status.FinishedAt.Add(requestLifetime).Sub(s.Now); left > 0 {
+			if next == 0 || left < next {
+				next = left
+			}
+			continue
+		}
+		if err := client.IgnoreNotFound(r.Client.Delete(ctx, o, client.Preconditions{UID: &o.UID})); err != nil {
+			return 0, fmt.Errorf("deleting operation %s: %w", o.Name, err)
 		}
 	}
-	return expired, next
+	return next, nil
 }

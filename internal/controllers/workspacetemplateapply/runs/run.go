@@ -114,7 +114,7 @@ func (run *Run) BaseInputs() string {
 
 // Request returns the one-shot operation of a run, or nil.
 func (run *Run) Request() *infrav1.RunRequest {
-	text := run.Secret.Annotations[record.OneShotAnnotation]
+	text := run.Secret.Annotations[record.RequestAnnotation]
 	if text == "" {
 		return nil
 	}

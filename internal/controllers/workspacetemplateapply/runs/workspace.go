@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -110,23 +109,12 @@ func (s *Workspace) LostRuns() []*Run {
 	return lost
 }
 
-// Unprotected returns the protected resources that the user released for a run of the inputs.
-func (s *Workspace) Unprotected(inputs string) []string {
-	return append(terraform.ParseAddresses(s.Apply.Annotations[infrav1.AllowDestroyAnnotation]), s.Released(inputs)...)
-}
-
-// Restore returns the snapshot that the user wants to Restore, or an empty string. A
-// request for an earlier workspace of the same name is ignored: the workspace was created
-// again from a backup, without the status that shows that the snapshot was restored.
+// Restore returns the snapshot that the user wants to restore, or an empty string.
 func (s *Workspace) Restore() string {
 	if o := s.PendingRestore(); o != nil {
 		return o.Spec.Restore.Snapshot
 	}
-	snapshot, uid, bound := strings.Cut(s.Apply.Annotations[infrav1.RestoreSnapshotAnnotation], "@")
-	if bound && uid != string(s.Apply.UID) {
-		return ""
-	}
-	return snapshot
+	return ""
 }
 
 // ExpectedLineage returns the lineage of the state that the workspace had before its status

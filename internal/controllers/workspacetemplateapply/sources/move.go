@@ -16,13 +16,11 @@ import (
 // RequestedMove returns the user's request to move the state to the provider config
 // of the workspace, or nil if there is none that was not handled.
 func (s *Resolved) RequestedMove() *terraform.Move {
-	move, err := terraform.ParseMove(s.Apply.Annotations[infrav1.MoveStateAnnotation])
-	if o := s.PendingMove(); o != nil {
-		move, err = operation.Move(o), nil
-	}
-	if err != nil || move.ID == s.Apply.Status.HandledMove {
+	o := s.PendingMove()
+	if o == nil {
 		return nil
 	}
+	move := operation.Move(o)
 	if key := s.providerConfigKey(); key == nil && move.To != "" || key != nil && move.To != key.Name {
 		return nil
 	}
@@ -48,9 +46,7 @@ func (r *Resolver) ResolveMove(ctx context.Context, s *Resolved) error {
 	}
 	configured := runs.BackendName(s.Inputs.Request.Backend)
 	if !runs.InUse(state) || state.Backend == "" || runs.BackendOf(state) == configured {
-		// There is nothing to move.
-		s.Apply.Status.HandledMove = move.ID
-		return nil
+		return r.endMove(ctx, s)
 	}
 	sources := template.Sources{Apply: s.Apply, Template: s.Sources.Template}
 	if move.From != "" {
@@ -75,9 +71,13 @@ func (r *Resolver) ResolveMove(ctx context.Context, s *Resolved) error {
 			"The state is in backend %s and cannot be moved, because WorkspaceProviderConfig %q has backend %s: restore its configuration, or change spec.providerConfigRef back",
 			runs.BackendOf(state), move.From, name)
 	case name == configured:
-		s.Apply.Status.HandledMove = move.ID
-		return nil
+		return r.endMove(ctx, s)
 	}
 	s.MoveFrom = from
 	return nil
+}
+
+// endMove ends a move of a state that is in the configured backend already.
+func (r *Resolver) endMove(ctx context.Context, s *Resolved) error {
+	return runs.SetOperation(ctx, r.Client, s.PendingMove(), runs.EndedOperation(s.PendingMove(), infrav1.OperationSucceeded, "The state is in this backend already", s.Now))
 }
