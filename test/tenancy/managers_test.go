@@ -1,16 +1,20 @@
 package tenancy
 
 import (
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 )
 
 // runJob returns the Job of a run as the executor creates it, with the account of a provider config.
@@ -154,6 +158,44 @@ func TestManager_createsNothingButRuns(t *testing.T) {
 	g.Expect(manager.Delete(t.Context(), binding(run, ownRole))).To(Succeed())
 	g.Expect(manager.Delete(t.Context(), role(run))).To(Succeed())
 	g.Expect(manager.Delete(t.Context(), account(run))).To(Succeed())
+}
+
+// What docs/operations.md says about the token of a manager, and no policy has to refuse.
+func TestManager_hasNoOtherPermissions(t *testing.T) {
+	g := NewWithT(t)
+	manager := as(t, managerUser)
+	may := func(group, resource, verb string) bool {
+		resource, subresource, _ := strings.Cut(resource, "/")
+		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: "default", Group: group, Resource: resource, Subresource: subresource, Verb: verb, Name: "any"},
+		}}
+		g.Expect(manager.Create(t.Context(), review)).To(Succeed())
+		return review.Status.Allowed
+	}
+	g.Expect(may("", "secrets", "get")).To(BeTrue(), "the manager reads every Secret")
+	for group, resources := range map[string][]string{
+		"":                             {"pods", "pods/exec", "pods/attach", "pods/portforward", "pods/ephemeralcontainers", "namespaces", "nodes", "configmaps", "users"},
+		"apps":                         {"deployments", "daemonsets", "statefulsets", "replicasets"},
+		"rbac.authorization.k8s.io":    {"clusterroles", "clusterrolebindings"},
+		"apiextensions.k8s.io":         {"customresourcedefinitions"},
+		"admissionregistration.k8s.io": {"validatingwebhookconfigurations", "mutatingwebhookconfigurations", "validatingadmissionpolicies", "validatingadmissionpolicybindings"},
+		"certificates.k8s.io":          {"certificatesigningrequests", "certificatesigningrequests/approval"},
+		"networking.k8s.io":            {"networkpolicies"},
+		infrav1.GroupVersion.Group:     {"captreferencegrants", "workspacepolicies", "clusterworkspacepolicies"},
+	} {
+		for _, resource := range resources {
+			for _, verb := range []string{"create", "update", "patch", "delete", "impersonate", "escalate", "bind", "approve"} {
+				g.Expect(may(group, resource, verb)).To(BeFalse(), "%s %s/%s", verb, group, resource)
+			}
+		}
+	}
+	for _, resource := range []string{"nodes", "pods/log", "nodes/proxy"} {
+		g.Expect(may("", resource, "get")).To(BeFalse(), "get %s", resource)
+	}
+	for _, verb := range []string{"escalate", "bind"} {
+		g.Expect(may("rbac.authorization.k8s.io", "roles", verb)).To(BeFalse(), "%s roles", verb)
+	}
+	g.Expect(may("", "serviceaccounts", "impersonate")).To(BeFalse())
 }
 
 // Managers have other names with the chart and with clusterctl.
