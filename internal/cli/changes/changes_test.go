@@ -10,6 +10,7 @@ import (
 
 	"github.com/appthrust/capt/internal/cli/changes"
 	"github.com/appthrust/capt/internal/client/text"
+	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/change"
 )
 
@@ -211,4 +212,22 @@ func TestMarkdown_fitsIntoAComment(t *testing.T) {
 	}
 	g.Expect(len(document.String())).To(BeNumerically("<", 65_000))
 	g.Expect(document.String()).To(MatchRegexp(`\n\d{4} more changes not shown\.\n$`))
+}
+
+func TestPrinter_countsAttributesThatAreNotStored(t *testing.T) {
+	g := NewWithT(t)
+	attributes := []change.Attribute{{Path: change.Path{{Key: "name"}}, Action: terraform.ActionCreate}}
+	var out bytes.Buffer
+	printer := &changes.Printer{Out: &out}
+	for _, entry := range []change.Entry{
+		{Resource: &change.Resource{Address: "a.b", Type: "a", Name: "b", Action: terraform.ActionCreate, Attributes: attributes, Omitted: 2}},
+		{Output: &change.Output{Name: "id", Action: terraform.ActionCreate, Attributes: attributes}},
+	} {
+		g.Expect(printer.Print(entry.WithoutAttributes())).To(Succeed())
+		g.Expect(entry.Resource == nil || len(entry.Resource.Attributes) == 1).To(BeTrue(), "the entry is unchanged")
+	}
+	g.Expect(out.String()).To(And(
+		ContainSubstring("# a.b will be created\n  + resource \"a\" \"b\" {\n        # (3 more changed attributes)\n    }\n"),
+		ContainSubstring("  + id = {\n        # (1 more changed attribute)\n    }\n"),
+	))
 }

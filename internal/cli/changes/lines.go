@@ -116,14 +116,12 @@ func resource(r *change.Resource, suffix string) []line {
 	if r.ImportID != "" {
 		lines = append(lines, line{text: fmt.Sprintf("# (import ID %q)", r.ImportID), indent: -2})
 	}
-	if len(r.Attributes) == 0 && r.Unchanged == 0 {
+	if len(r.Attributes) == 0 && r.Unchanged == 0 && r.Omitted == 0 {
 		return lines
 	}
 	lines = append(lines, line{symbol: symbol, text: block + " {"})
 	lines = append(lines, attributes(r.Attributes, whole(r.Action))...)
-	if r.Omitted > 0 {
-		lines = append(lines, line{indent: 4, text: "# (" + text.Count(r.Omitted, "more changed attribute") + ")"})
-	}
+	lines = append(lines, omitted(r.Omitted)...)
 	if r.Unchanged > 0 {
 		lines = append(lines, line{indent: 4, text: "# (" + text.Count(r.Unchanged, "unchanged attribute") + " hidden)"})
 	}
@@ -146,7 +144,16 @@ func output(o *change.Output) []line {
 		return leaf(o.Name+" = ", &o.Attributes[0], 0, "")
 	}
 	lines := []line{{symbol: styleOf(o.Action).symbol, text: o.Name + " = {"}}
-	return append(append(lines, attributes(o.Attributes, whole(o.Action))...), line{text: "}"})
+	lines = append(append(lines, attributes(o.Attributes, whole(o.Action))...), omitted(o.Omitted)...)
+	return append(lines, line{text: "}"})
+}
+
+// omitted returns a line about attributes that are not stored.
+func omitted(n int) []line {
+	if n == 0 {
+		return nil
+	}
+	return []line{{indent: 4, text: "# (" + text.Count(n, "more changed attribute") + ")"}}
 }
 
 // whole returns the symbol of a value that is new or gone as a whole, or an empty

@@ -52,7 +52,7 @@ type Resource struct {
 	Attributes []Attribute `json:"attributes,omitempty"`
 	// Unchanged is the number of top-level attributes that stay as they are.
 	Unchanged int `json:"unchanged,omitempty"`
-	// Omitted is the number of changed attributes beyond the limit.
+	// Omitted is the number of changed attributes that are not stored.
 	Omitted int `json:"omitted,omitempty"`
 }
 
@@ -61,6 +61,8 @@ type Output struct {
 	Name       string           `json:"name"`
 	Action     terraform.Action `json:"action"`
 	Attributes []Attribute      `json:"attributes,omitempty"`
+	// Omitted is the number of changed attributes that are not stored.
+	Omitted int `json:"omitted,omitempty"`
 }
 
 // Attribute is the change of a value within a resource or an output. The values of a
@@ -94,6 +96,25 @@ func (e *Entry) Hide() {
 	if e.Output != nil {
 		hide(e.Output.Attributes)
 	}
+}
+
+// WithoutAttributes returns the entry with the number of its attributes only.
+func (e Entry) WithoutAttributes() Entry {
+	without := func(r *Resource) *Resource {
+		if r == nil {
+			return nil
+		}
+		bare := *r
+		bare.Attributes, bare.Omitted = nil, r.Omitted+len(r.Attributes)
+		return &bare
+	}
+	e.Resource, e.Drift = without(e.Resource), without(e.Drift)
+	if e.Output != nil {
+		bare := *e.Output
+		bare.Attributes, bare.Omitted = nil, bare.Omitted+len(bare.Attributes)
+		e.Output = &bare
+	}
+	return e
 }
 
 // Path is the path of a value within a resource.

@@ -67,7 +67,8 @@ func Read(plan io.Reader, redact func(string) string, emit func(Entry) error) er
 			return nil
 		}
 		found := r.compare(change)
-		return emit(Entry{Output: &Output{Name: name, Action: action, Attributes: found[:min(len(found), maxAttributes)]}})
+		omitted := max(0, len(found)-maxAttributes)
+		return emit(Entry{Output: &Output{Name: name, Action: action, Attributes: found[:len(found)-omitted], Omitted: omitted}})
 	}, nil)
 	if err != nil {
 		return fmt.Errorf("reading the changes of the plan: %w", err)

@@ -87,30 +87,58 @@ func (d *describer) storeChanges(ctx context.Context, run *execution) {
 	run.printf("Warning: the values of the plan are not available: %v", err)
 }
 
-// encodeChanges returns the changes of a plan as they are stored, without those that do not fit.
-// Hidden changes have no values: the plan and the state are encrypted, so their values must not be
-// stored beside them.
+// encodeChanges returns the changes of a plan as they are stored. In a large plan, attributes that
+// do not fit are omitted: what the plan destroys must not be missing because of the attributes of
+// something else. Hidden changes have no values: the plan and the state are encrypted, so their
+// values must not be stored beside them.
 func encodeChanges(read func(emit func(change.Entry) error) error, hidden bool) ([]byte, error) {
-	var content bytes.Buffer
-	stored, omitted := 0, 0
+	var whole, bare [][]byte
+	size, reserved, omitted := 0, 0, 0
 	err := read(func(entry change.Entry) error {
 		if hidden {
 			entry.Hide()
 		}
-		line, err := json.Marshal(entry)
+		line, err := encodeLine(entry)
 		if err != nil {
-			return fmt.Errorf("encoding a change: %w", err)
+			return err
 		}
-		if stored == change.MaxEntries || content.Len()+len(line) > change.MaxStored {
+		short, err := encodeLine(entry.WithoutAttributes())
+		if err != nil {
+			return err
+		}
+		if len(bare) == change.MaxEntries || reserved+len(short) > change.MaxStored {
 			omitted++
 			return nil
 		}
-		stored++
-		content.Write(append(line, '\n'))
+		reserved += len(short)
+		if size+len(line) > change.MaxStored {
+			line = short
+		}
+		size += len(line)
+		whole, bare = append(whole, line), append(bare, short)
 		return nil
 	})
-	if err == nil && omitted > 0 {
-		err = json.NewEncoder(&content).Encode(change.Entry{Omitted: omitted})
+	if err != nil {
+		return nil, err
 	}
-	return content.Bytes(), err
+	var content bytes.Buffer
+	for i, line := range whole {
+		if reserved -= len(bare[i]); content.Len()+len(line)+reserved > change.MaxStored {
+			line = bare[i]
+		}
+		content.Write(line)
+	}
+	if omitted == 0 {
+		return content.Bytes(), nil
+	}
+	last, err := encodeLine(change.Entry{Omitted: omitted})
+	return append(content.Bytes(), last...), err
+}
+
+func encodeLine(entry change.Entry) ([]byte, error) {
+	line, err := json.Marshal(entry)
+	if err != nil {
+		return nil, fmt.Errorf("encoding a change: %w", err)
+	}
+	return append(line, '\n'), nil
 }

@@ -27,39 +27,52 @@ func updates(sizes ...int) func(emit func(change.Entry) error) error {
 	}
 }
 
-func TestEncodeChanges_omitsWhatDoesNotFit(t *testing.T) {
+func TestEncodeChanges_omitsAttributesThatDoNotFit(t *testing.T) {
 	const most = change.MaxStored / len(`\u003c`)
+	large := make([]int, 5000)
+	for i := range large {
+		large[i] = 100
+	}
 	for name, tt := range map[string]struct {
-		sizes           []int
-		stored, omitted int
+		sizes []int
+		// whole, bare and omitted are how many are stored with and without attributes, and not
+		// at all. Whole is negative if it is between none and all.
+		whole, bare, omitted int
 	}{
-		"none":            {nil, 0, 0},
-		"small ones":      {[]int{10, 20}, 2, 0},
-		"a large one":     {[]int{10, most, 20}, 2, 1},
-		"two large ones":  {[]int{most - 1000, most - 1000, 10}, 2, 1},
-		"many":            {make([]int, change.MaxEntries+7), 0, 0},
-		"only large ones": {[]int{most, most}, 0, 2},
+		"none":           {nil, 0, 0, 0},
+		"small ones":     {[]int{10, 20}, 2, 0, 0},
+		"a large one":    {[]int{10, most, 20}, 2, 1, 0},
+		"two large ones": {[]int{most - 1000, most - 1000, 10}, 2, 1, 0},
+		"thousands":      {large, -1, -1, 0},
+		"too many":       {make([]int, 20_000), -1, -1, 10_000},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			content, err := encodeChanges(updates(tt.sizes...), false)
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(len(content)).To(BeNumerically("<", 1<<20), "an object of the API server")
-			stored, omitted := 0, 0
+			g.Expect(len(content)).To(BeNumerically("<", change.MaxStored+100))
+			whole, bare, omitted := 0, 0, 0
 			for decoder := json.NewDecoder(bytes.NewReader(content)); decoder.More(); {
 				var entry change.Entry
 				g.Expect(decoder.Decode(&entry)).To(Succeed())
 				g.Expect(omitted).To(BeZero(), "it is the last one")
-				if omitted = entry.Omitted; omitted == 0 {
-					stored++
+				switch {
+				case entry.Omitted > 0:
+					omitted = entry.Omitted
+				case entry.Resource.Omitted == 1 && len(entry.Resource.Attributes) == 0:
+					bare++
+				case entry.Resource.Omitted == 0 && len(entry.Resource.Attributes) == 1:
+					whole++
 				}
 			}
-			g.Expect(stored + omitted).To(Equal(len(tt.sizes)))
-			if name == "many" {
-				g.Expect(stored).To(And(BeNumerically(">", 1000), BeNumerically("<=", change.MaxEntries)))
-				return
+			g.Expect(whole + bare + omitted).To(Equal(len(tt.sizes)))
+			for _, n := range []struct{ got, want int }{{whole, tt.whole}, {bare, tt.bare}, {omitted, tt.omitted}} {
+				if n.want < 0 {
+					g.Expect(n.got).To(BeNumerically(">", 500))
+				} else {
+					g.Expect(n.got).To(Equal(n.want))
+				}
 			}
-			g.Expect([]int{stored, omitted}).To(Equal([]int{tt.stored, tt.omitted}))
 		})
 	}
 }
