@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -100,12 +99,6 @@ func recordWorkspace(ctx context.Context, reader client.Reader, obj client.Objec
 	}
 	if *uid == "" {
 		*uid = apply.UID
-	}
-	owners := obj.GetOwnerReferences()
-	if *uid == apply.UID && !slices.ContainsFunc(owners, func(r metav1.OwnerReference) bool { return r.UID == apply.UID }) {
-		obj.SetOwnerReferences(append(owners, metav1.OwnerReference{
-			APIVersion: infrav1.GroupVersion.String(), Kind: "WorkspaceTemplateApply", Name: apply.Name, UID: apply.UID,
-		}))
 	}
 	return req.UserInfo.Username, apply, nil
 }

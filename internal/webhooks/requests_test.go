@@ -88,22 +88,20 @@ func operationOf(kind infrav1.OperationType) *infrav1.WorkspaceOperation {
 
 func TestRequests_recordUserAndWorkspace(t *testing.T) {
 	g := NewWithT(t)
-	owner := metav1.OwnerReference{APIVersion: infrav1.GroupVersion.String(), Kind: "WorkspaceTemplateApply", Name: "a", UID: "u"}
-	other := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "c", UID: "c"}
 
 	approval := approvalOf(shownPlan)
-	approval.Spec.DecidedBy, approval.Spec.OwnChange, approval.OwnerReferences = "mallory", infrav1.OwnChangeYes, []metav1.OwnerReference{other}
+	approval.Spec.DecidedBy, approval.Spec.OwnChange = "mallory", infrav1.OwnChangeYes
 	g.Expect(record(t, workspaceApprovalRules, waitingWorkspace(), nil, "ada", approval).Allowed).To(BeTrue())
 	g.Expect(approval.Spec).To(Equal(infrav1.WorkspaceApprovalSpec{
 		Workspace: "a", Plan: shownPlan, Decision: infrav1.DecisionApprove, WorkspaceUID: "u", DecidedBy: "ada", OwnChange: infrav1.OwnChangeNo,
 	}), "what the user writes is replaced")
-	g.Expect(approval.OwnerReferences).To(Equal([]metav1.OwnerReference{other, owner}))
+	g.Expect(approval.OwnerReferences).To(BeEmpty(), "a deletion in the foreground would delete it first")
 
 	operation := operationOf(infrav1.OperationRun)
-	operation.Spec.RequestedBy, operation.OwnerReferences = "mallory", []metav1.OwnerReference{owner}
+	operation.Spec.RequestedBy = "mallory"
 	g.Expect(record(t, workspaceOperationRules, waitingWorkspace(), nil, "ada", operation).Allowed).To(BeTrue())
 	g.Expect(operation.Spec).To(Equal(infrav1.WorkspaceOperationSpec{Workspace: "a", Type: infrav1.OperationRun, WorkspaceUID: "u", RequestedBy: "ada"}))
-	g.Expect(operation.OwnerReferences).To(Equal([]metav1.OwnerReference{owner}))
+	g.Expect(operation.OwnerReferences).To(BeEmpty())
 }
 
 // A backup or clusterctl creates requests of another workspace, perhaps before the workspace.

@@ -2,6 +2,7 @@ package webhooks
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 
@@ -35,6 +36,26 @@ func allowUndecodable(next admission.Handler) admission.Handler {
 			return admission.Allowed("")
 		}
 		return resp
+	})
+}
+
+// withoutStatus removes the status, which the API server drops later. One that does not decode
+// would keep the webhook from recording who changes the object.
+func withoutStatus(next admission.Handler) admission.Handler {
+	return admission.HandlerFunc(func(ctx context.Context, req admission.Request) admission.Response {
+		object := map[string]json.RawMessage{}
+		if err := json.Unmarshal(req.Object.Raw, &object); err != nil {
+			return admission.Errored(http.StatusUnprocessableEntity, err)
+		}
+		if _, found := object["status"]; found {
+			delete(object, "status")
+			raw, err := json.Marshal(object)
+			if err != nil {
+				return admission.Errored(http.StatusInternalServerError, err)
+			}
+			req.Object.Raw = raw
+		}
+		return next.Handle(ctx, req)
 	})
 }
 

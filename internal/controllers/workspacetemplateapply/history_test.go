@@ -156,7 +156,7 @@ func TestRecordResult_failure(t *testing.T) {
 		{"restore failed", terraform.OperationRestoreState, failure(func(*terraform.Result) {}), infrav1.RetryingReason, 15 * time.Second, "no luck"},
 		{"a variable is missing", terraform.OperationPlanAndApply, failure(func(r *terraform.Result) { terminal(r); r.InvalidInputs = "Missing" }), infrav1.MissingVariableReason, -1, "no luck"},
 	}
-	inputsOf := map[terraform.Operation]string{terraform.OperationDestroy: runs.DestroyInputs, terraform.OperationRestoreState: "restore the-snapshot"}
+	inputsOf := map[terraform.Operation]string{terraform.OperationDestroy: runs.DestroyInputs, terraform.OperationRestoreState: "restore uid-restore"}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -414,7 +414,7 @@ func TestRecordResult_restoresOncePerRequest(t *testing.T) {
 	endRun(g, s, run, success)
 	recordAll(g, s)
 	g.Expect(first.Status.Phase).To(Equal(infrav1.OperationSucceeded))
-	g.Expect(s.Situation().Restore).To(Equal("b"), "it was requested in the meantime")
+	g.Expect(s.Situation().Restore).To(Equal("uid-second"), "it was requested in the meantime")
 	next, err := decision.Next(s.Situation())
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(next.Operation).To(Equal(terraform.OperationRestoreState))
@@ -599,7 +599,7 @@ func TestRunMeta_describesTheRun(t *testing.T) {
 	ask(s, newRestoreOperation("restore", "x"))
 	tests := map[terraform.Operation]string{
 		terraform.OperationPlanAndApply: inputs, terraform.OperationPlan: inputs, terraform.OperationCheckDrift: inputs,
-		terraform.OperationDestroy: runs.DestroyInputs, terraform.OperationRestoreState: "restore x",
+		terraform.OperationDestroy: runs.DestroyInputs, terraform.OperationRestoreState: "restore uid-restore",
 	}
 	for operation, want := range tests {
 		request := requestOf(g, s, decision.Decision{Operation: operation})

@@ -13,7 +13,7 @@ import (
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
 )
 
-// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspaceapprovals,verbs=get;list;watch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspaceapprovals,verbs=get;list;watch;delete
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspaceoperations,verbs=get;list;watch;delete
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspaceoperations/status,verbs=patch
 

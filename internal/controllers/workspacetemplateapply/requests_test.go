@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
@@ -466,12 +467,82 @@ func TestEnsureRequested_readsTheAPIServer(t *testing.T) {
 	c.request(kept.DeepCopy())
 	c.request(approval.DeepCopy())
 	s := &runs.Workspace{Apply: c.get(), Now: noon}
-	s.Requests.Approvals = []*infrav1.WorkspaceApproval{approval}
+	s.Apply.Status.Plan.Waiting = new(true)
+	c.Expect(c.reconciler.store.ReadRequests(t.Context(), s)).To(Succeed())
 	ensure := func(o *infrav1.WorkspaceOperation) error {
-		return c.reconciler.store.EnsureRequested(t.Context(), s, []*infrav1.WorkspaceOperation{o}, planID)
+		return c.reconciler.store.EnsureRequested(t.Context(), s, []*infrav1.WorkspaceOperation{o})
 	}
 	c.Expect(ensure(kept)).To(Succeed())
 	c.Expect(ensure(withdrawn)).To(MatchError(ContainSubstring("the cache is stale")))
 	c.request(newDecision("b", planID, infrav1.DecisionReject))
 	c.Expect(ensure(kept)).To(MatchError(ContainSubstring("the cache is stale")))
+}
+
+// Neither starts a run of the inputs, or the one before it again.
+func TestMoveOperation_toAnotherConfigStartsNothing(t *testing.T) {
+	c := appliedController(t)
+	c.request(newOperation("move", infrav1.WorkspaceOperationSpec{Type: infrav1.OperationMove, Move: &infrav1.MoveOptions{From: "aws", To: "there"}}))
+	c.reconcile()
+	c.reconcile()
+	c.Expect(c.started).To(HaveLen(1))
+	c.expectPhase("move", infrav1.OperationPending)
+}
+
+func TestRestoreOperation_followsOneThatFailed(t *testing.T) {
+	c := appliedController(t)
+	restore := func(name string) *infrav1.WorkspaceOperation {
+		return newOperation(name, infrav1.WorkspaceOperationSpec{Type: infrav1.OperationRestore, Restore: &infrav1.RestoreOptions{Snapshot: "capt-" + name}})
+	}
+	c.request(restore("a"))
+	c.reconcile()
+	c.finish("hello-r2", terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTerminal, SnapshotMissing: true})
+	c.reconcile()
+	later := restore("b")
+	later.CreationTimestamp = metav1.NewTime(noon.Add(time.Second))
+	c.request(later)
+	c.reconcile()
+	c.expectPhase("a", infrav1.OperationCanceled)
+	c.Expect(c.given).To(HaveLen(3))
+	c.Expect(c.runSecret("hello-r3").Annotations).To(HaveKeyWithValue(record.OperationsAnnotation, "uid-b"))
+	c.finish("hello-r3", success)
+	c.reconcile()
+	c.expectPhase("b", infrav1.OperationSucceeded)
+	c.Expect(c.given[3].Operation).To(Equal(terraform.OperationPlanAndApply), "the one that failed is not repeated")
+}
+
+// The pod of the run does not exist yet.
+func TestCancelOperation_ofARunThatHasNotStarted(t *testing.T) {
+	c := appliedController(t)
+	c.startError = errRefused
+	c.request(newRunOperation("replace", infrav1.RunOptions{Replace: []infrav1.AddressString{"aws_vpc.a"}}))
+	_, err := c.frame.Reconcile(t.Context(), ctrl.Request{NamespacedName: key("hello")})
+	c.Expect(err).To(MatchError(errRefused))
+	c.request(newOperation("stop", infrav1.WorkspaceOperationSpec{Type: infrav1.OperationCancel, Cancel: &infrav1.CancelOptions{Run: "hello-r2"}}))
+	c.startError = nil
+	for range 4 {
+		c.reconcile()
+	}
+	c.expectPhase("replace", infrav1.OperationCanceled)
+	c.expectPhase("stop", infrav1.OperationSucceeded)
+	c.Expect(c.started).To(Equal([]string{"hello-r1"}))
+}
+
+func TestCancelOperation_stopsNoLaterRun(t *testing.T) {
+	c := appliedController(t)
+	c.request(newOperation("early", infrav1.WorkspaceOperationSpec{Type: infrav1.OperationCancel, Cancel: &infrav1.CancelOptions{Run: "hello-r2"}}))
+	c.reconcile()
+	c.expectPhase("early", infrav1.OperationFailed)
+	c.request(newRunOperation("again"))
+	c.reconcile()
+	c.reconcile()
+	c.Expect(c.started).To(Equal([]string{"hello-r1", "hello-r2"}))
+	c.Expect(c.stopped).To(BeEmpty())
+}
+
+// A workspace runs for one of another namespace, and users of both decide.
+func TestDecision_aRejectionOfEitherNamespaceCounts(t *testing.T) {
+	g := NewWithT(t)
+	guest := newDecision("later", planID, infrav1.DecisionApprove, func(a *infrav1.WorkspaceApproval) { a.Namespace = "guest" })
+	q := runs.Requests{Approvals: []*infrav1.WorkspaceApproval{guest, newDecision("earlier", planID, infrav1.DecisionReject)}}
+	g.Expect(q.Decision(planID).Spec.Decision).To(Equal(infrav1.DecisionReject))
 }

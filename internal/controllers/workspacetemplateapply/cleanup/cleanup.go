@@ -51,6 +51,9 @@ func (r *Cleaner) CleanUp(ctx context.Context, s *runs.Workspace) error {
 	if err := r.DeleteLock(ctx, s); err != nil {
 		return err
 	}
+	if err := r.DeleteRequests(ctx, s); err != nil {
+		return err
+	}
 	r.Tracker.Set(s.Name(), nil)
 	r.Counted.Delete(s.Apply.UID)
 	r.Active.Delete(s.Apply.UID)

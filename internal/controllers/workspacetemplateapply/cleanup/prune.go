@@ -120,7 +120,7 @@ func (r *Cleaner) pruneRuns(ctx context.Context, s *runs.Workspace) error {
 const KeptLost = 20
 
 // SurplusRuns returns the runs beyond the history limit, except the run whose
-// outputs are in use, and the latest lost runs, which may hold the lock.
+// outputs are in use, that of a plan that waits, and the latest lost runs, which may hold the lock.
 func SurplusRuns(s *runs.Workspace) []*runs.Run {
 	limit := runs.HistoryLimit(s.Apply)
 	if len(s.Runs) <= limit {
@@ -128,7 +128,9 @@ func SurplusRuns(s *runs.Workspace) []*runs.Run {
 	}
 	inUse := s.LatestOutputs()
 	lost := latestLost(s.LostRuns())
-	return slices.DeleteFunc(slices.Clone(s.Runs[limit:]), func(run *runs.Run) bool { return run == inUse || slices.Contains(lost, run) })
+	return slices.DeleteFunc(slices.Clone(s.Runs[limit:]), func(run *runs.Run) bool {
+		return run == inUse || s.Plans(run) || slices.Contains(lost, run)
+	})
 }
 
 // lostKind distinguishes lost runs by what they may have done.

@@ -39,7 +39,7 @@ type Situation struct {
 	// Requested and DriftCheckAsked are set if a user requested a run, or a drift check, that
 	// was not tried yet.
 	Requested, DriftCheckAsked bool
-	// Restore is the snapshot that the user wants to restore.
+	// Restore is the ID of the operation that restores a snapshot, empty if there is none.
 	Restore string
 	// StateBackend is the backend that has the state, ConfiguredBackend the one
 	// that the next run uses, and MovedBackend the one to which the user says that

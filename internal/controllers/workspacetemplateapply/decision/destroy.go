@@ -18,7 +18,7 @@ func NextDestroy(s Situation) (Decision, error) {
 	}
 	next, err := s.decideStateChange()
 	if stalled, ok := fault.AsStalled(err); ok {
-		return NoRun, fault.Stall(stalled.Reason, "%s. To destroy without restoring %s, delete the WorkspaceOperation that requests it", strings.TrimSuffix(stalled.Message(), "."), s.Restore)
+		return NoRun, fault.Stall(stalled.Reason, "%s. To destroy without restoring the snapshot, delete the WorkspaceOperation that requests it", strings.TrimSuffix(stalled.Message(), "."))
 	}
 	if err != nil || next != NoRun {
 		return next, err

@@ -27,7 +27,7 @@ func TestDecideDestroy_repairsTheStateFirst(t *testing.T) {
 		{name: "restore", situation: upToDate(stuck, restore), want: terraform.OperationRestoreState},
 		{
 			name: "a restore that failed", situation: upToDate(restore, failedForGood, func(s *Situation) { s.Failure.Inputs = runs.RestoreInputs("x") }),
-			reason: infrav1.RunFailedReason, stalled: true, contains: []string{"To destroy without restoring x, delete the WorkspaceOperation"},
+			reason: infrav1.RunFailedReason, stalled: true, contains: []string{"To destroy without restoring the snapshot, delete the WorkspaceOperation"},
 		},
 		{name: "push", situation: upToDate(stuck, command), want: terraform.OperationStateCommand},
 		{name: "restore before push", situation: upToDate(stuck, command, restore), want: terraform.OperationRestoreState},

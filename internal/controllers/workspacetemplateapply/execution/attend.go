@@ -201,7 +201,7 @@ func (s *Scope) ObsoleteInDeletion(run *runs.Run) string {
 		return "The plan is not approved any more"
 	case run.Operation() == terraform.OperationSaveState && !retain:
 		return "The resources are not retained"
-	case run.Operation() == terraform.OperationRestoreState && run.Inputs() != runs.RestoreInputs(record.Shorten(s.Restore(), maxSnapshot)):
+	case run.Operation() == terraform.OperationRestoreState && run.Inputs() != runs.RestoreInputs(s.restoreID()):
 		return "The request to restore the snapshot was withdrawn"
 	default:
 		return ""

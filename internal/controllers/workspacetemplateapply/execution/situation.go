@@ -25,15 +25,12 @@ func onlyManual(mode infrav1.ApprovalMode) infrav1.ApprovalMode {
 	return mode
 }
 
-// maxSnapshot is the size of the name of a snapshot in the status, in bytes.
-const maxSnapshot = 128 - len(runs.RestorePrefix)
-
 // Situation returns what decides the next run.
 func (s *Scope) Situation() decision.Situation {
 	status := s.Apply.Status
 	next := decision.Situation{
 		Inputs: s.Inputs.Hash, AppliedInputs: status.AppliedInputs, Policy: s.Inputs.Policy,
-		Requested: s.RunRequested(), DriftCheckAsked: s.DriftCheckRequested(), Restore: record.Shorten(s.Restore(), maxSnapshot),
+		Requested: s.RunRequested(), DriftCheckAsked: s.DriftCheckRequested(), Restore: s.restoreID(),
 		ApprovedPlan: s.ApprovedPlan(), RejectedPlan: s.RejectedPlan(),
 		StateBackend: runs.StateBackend(status.State), ConfiguredBackend: runs.BackendName(s.Inputs.Request.Backend), MovedBackend: s.MovedBackend(),
 		Policies: s.Policies.Digest(),
@@ -70,6 +67,14 @@ func (s *Scope) isOfTemplate(plan *infrav1.PlanStatus) bool {
 		}
 	}
 	return true
+}
+
+// restoreID returns the ID of the operation that restores a snapshot, or an empty string.
+func (s *Scope) restoreID() string {
+	if o := s.PendingRestore(); o != nil {
+		return string(o.UID)
+	}
+	return ""
 }
 
 // planInputs returns the inputs of a plan, or an empty string if there is none.

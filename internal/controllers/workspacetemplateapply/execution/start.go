@@ -121,7 +121,7 @@ func (r *Reconciler) Start(ctx context.Context, s *Scope, next decision.Decision
 		s.KeepsSlot = false
 		return err
 	}
-	if err := r.EnsureRequested(ctx, s.Workspace, s.Fulfils(next.Operation, next.OneShot), next.Plan); err != nil {
+	if err := r.EnsureRequested(ctx, s.Workspace, s.Fulfils(next.Operation, next.OneShot)); err != nil {
 		s.KeepsSlot = false
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
@@ -23,9 +24,15 @@ func OperationStatus(s *runs.Workspace, o *infrav1.WorkspaceOperation) infrav1.W
 		return shellStatus(s, o)
 	}
 	run := s.RunOfOperation(o)
+	if run == nil && s.IsReplaced(o) {
+		return runs.EndedOperation(o, infrav1.OperationCanceled, replaced, s.Now)
+	}
+	if run == nil && !s.Apply.DeletionTimestamp.IsZero() && (o.Spec.HasOptions() || o.Spec.Type == infrav1.OperationCheckDrift) {
+		return runs.EndedOperation(o, infrav1.OperationCanceled, "The workspace is being deleted", s.Now)
+	}
 	if run == nil {
 		status := *o.Status.DeepCopy()
-		status.Phase, status.Message = infrav1.OperationPending, ""
+		status.Phase, status.Message = infrav1.OperationPending, waitsFor(s.Apply)
 		return status
 	}
 	status := infrav1.WorkspaceOperationStatus{Phase: infrav1.OperationRunning, Run: run.ID, StartedAt: o.Status.StartedAt}
@@ -33,15 +40,32 @@ func OperationStatus(s *runs.Workspace, o *infrav1.WorkspaceOperation) infrav1.W
 		status.StartedAt = new(run.Secret.CreationTimestamp)
 	}
 	recorded := recordOf(s.Apply, run.ID)
-	if recorded == nil {
+	switch {
+	case recorded == nil && run.Result() != nil:
+		// It is kept beyond the history.
+		return *o.Status.DeepCopy()
+	case recorded == nil:
 		return status
 	}
 	status.Phase, status.Message = phaseOf(s, o, run, recorded)
 	status.Message = message.Truncate(status.Message, MaxSummary)
 	if (&infrav1.WorkspaceOperation{Status: status}).Ended() {
-		status.FinishedAt = new(metav1.NewTime(recorded.StartedAt.Add(recorded.Duration.Duration)))
+		status.FinishedAt = new(metav1.NewTime(s.Now))
 	}
 	return status
+}
+
+// waitsFor returns what a workspace without a run waits for.
+func waitsFor(apply *infrav1.WorkspaceTemplateApply) string {
+	kind := infrav1.AppliedCondition
+	if !apply.DeletionTimestamp.IsZero() {
+		kind = infrav1.DestroyedCondition
+	}
+	c := meta.FindStatusCondition(apply.Status.Conditions, kind)
+	if c == nil || c.Status == metav1.ConditionTrue || c.Reason == infrav1.RunInProgressReason {
+		return ""
+	}
+	return message.Truncate(c.Message, MaxSummary)
 }
 
 // phaseOf returns the phase of an operation whose run has ended.
@@ -53,7 +77,11 @@ func phaseOf(s *runs.Workspace, o *infrav1.WorkspaceOperation, run *runs.Run, re
 	case o.Spec.HasOptions():
 		return oneShotPhase(s, o, run, recorded)
 	case o.Spec.Type == infrav1.OperationRestore || o.Spec.Type == infrav1.OperationMove:
-		if !succeeded {
+		switch {
+		case succeeded:
+		case s.IsReplaced(o):
+			return infrav1.OperationCanceled, replaced
+		default:
 			return infrav1.OperationPending, failure + ". To go on without it, delete this operation"
 		}
 	case o.Spec.Type == infrav1.OperationUnlock || o.Spec.Type == infrav1.OperationAdopt:
@@ -126,6 +154,9 @@ func shellStatus(s *runs.Workspace, o *infrav1.WorkspaceOperation) infrav1.Works
 	}
 	return status
 }
+
+// replaced explains why a restore or a move is not executed.
+const replaced = "A later operation replaces it"
 
 // recordOf returns the entry of a run in the history, or nil.
 func recordOf(apply *infrav1.WorkspaceTemplateApply, id string) *infrav1.RunRecord {

@@ -349,6 +349,9 @@ func (r *Reconciler) cleanUp(ctx context.Context, s *Borrower) error {
 	if err := cleanUp(ctx, s.Workspace, runs.ComponentConnection); err != nil {
 		return err
 	}
+	if err := r.DeleteRequests(ctx, s.Workspace); err != nil {
+		return err
+	}
 	r.Tracker.Set(s.Name(), nil)
 	return nil
 }

@@ -13,13 +13,13 @@ const DestroyInputs = "destroy"
 // SettleInputs replaces the hash of the inputs in a run that saves a state.
 const SettleInputs = "save"
 
-// RestorePrefix precedes the name of the snapshot in the inputs of a run that
-// restores it.
+// RestorePrefix precedes the ID of the operation in the inputs of a run that restores a
+// snapshot.
 const RestorePrefix = "restore "
 
 // RestoreInputs replaces the hash of the inputs in a run that restores a
 // snapshot.
-func RestoreInputs(snapshot string) string { return RestorePrefix + snapshot }
+func RestoreInputs(id string) string { return RestorePrefix + id }
 
 // oneShotPrefix precedes the inputs and the ID of a one-shot operation in the inputs of its
 // runs and of its plan.

@@ -30,6 +30,14 @@ type Requests struct {
 	Foreign []*infrav1.WorkspaceOperation
 	// Approvals are the decisions about plans of the workspace, the latest first.
 	Approvals []*infrav1.WorkspaceApproval
+	// of are the workspace and the one for which it runs.
+	of []identity
+}
+
+// identity is a workspace, and no later one of its name.
+type identity struct {
+	key client.ObjectKey
+	uid types.UID
 }
 
 // RequestIndex is the index of operations and approvals by their workspace.
@@ -50,7 +58,7 @@ func RequestedOf(obj client.Object) []string {
 // ReadRequests reads the requests for the workspace, and those of the borrower for which it runs.
 func (r *Store) ReadRequests(ctx context.Context, s *Workspace) error {
 	s.Requests = Requests{}
-	if err := r.addRequests(ctx, s, s.Name(), s.Apply.UID, func(*infrav1.WorkspaceOperation) bool { return true }); err != nil {
+	if err := r.addRequests(ctx, s, identity{s.Name(), s.Apply.UID}, func(*infrav1.WorkspaceOperation) bool { return true }); err != nil {
 		return err
 	}
 	key, sealed := s.BorrowerKey()
@@ -64,7 +72,7 @@ func (r *Store) ReadRequests(ctx context.Context, s *Workspace) error {
 		}
 		return fmt.Errorf("reading workspace %s: %w", key, err)
 	}
-	return r.addRequests(ctx, s, key, borrower.UID, MayBorrow)
+	return r.addRequests(ctx, s, identity{key, borrower.UID}, MayBorrow)
 }
 
 // MayBorrow reports whether a workspace whose provider config was lent passes an operation on.
@@ -78,8 +86,8 @@ func MayBorrow(o *infrav1.WorkspaceOperation) bool {
 	}
 }
 
-func (r *Store) addRequests(ctx context.Context, s *Workspace, key client.ObjectKey, uid types.UID, passed func(*infrav1.WorkspaceOperation) bool) error {
-	options := []client.ListOption{client.InNamespace(key.Namespace), client.MatchingFields{RequestIndex: key.Name}}
+func (r *Store) addRequests(ctx context.Context, s *Workspace, of identity, passed func(*infrav1.WorkspaceOperation) bool) error {
+	options := []client.ListOption{client.InNamespace(of.key.Namespace), client.MatchingFields{RequestIndex: of.key.Name}}
 	var operations infrav1.WorkspaceOperationList
 	if err := r.Client.List(ctx, &operations, options...); err != nil {
 		return fmt.Errorf("listing the operations of the workspace: %w", err)
@@ -92,7 +100,7 @@ func (r *Store) addRequests(ctx context.Context, s *Workspace, key client.Object
 	for i := range operations.Items {
 		switch o := &operations.Items[i]; {
 		case !o.DeletionTimestamp.IsZero() || !passed(o):
-		case o.Spec.WorkspaceUID == uid:
+		case o.Spec.WorkspaceUID == of.uid:
 			q.Operations = append(q.Operations, o)
 		default:
 			q.Foreign = append(q.Foreign, o)
@@ -101,8 +109,15 @@ func (r *Store) addRequests(ctx context.Context, s *Workspace, key client.Object
 	slices.SortFunc(q.Operations, func(a, b *infrav1.WorkspaceOperation) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
-	for i := range approvals.Items {
-		if a := &approvals.Items[i]; a.Spec.WorkspaceUID == uid {
+	q.of = append(q.of, of)
+	q.addApprovals(approvals.Items, of)
+	return nil
+}
+
+// addApprovals adds the decisions about plans of a workspace.
+func (q *Requests) addApprovals(approvals []infrav1.WorkspaceApproval, of identity) {
+	for i := range approvals {
+		if a := &approvals[i]; a.Spec.Workspace == of.key.Name && a.Spec.WorkspaceUID == of.uid {
 			q.Approvals = append(q.Approvals, a)
 		}
 	}
@@ -110,17 +125,23 @@ func (r *Store) addRequests(ctx context.Context, s *Workspace, key client.Object
 		// In the same second, the rejection counts.
 		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(b.Spec.Decision, a.Spec.Decision))
 	})
-	return nil
 }
 
-// Decision returns the decision about a plan that counts, or nil.
+// Decision returns the decision about a plan that counts, or nil: the latest one. A workspace that
+// runs for one of another namespace needs that of both, so a rejection of either counts.
 func (q *Requests) Decision(plan string) *infrav1.WorkspaceApproval {
+	latest := map[string]*infrav1.WorkspaceApproval{}
+	var counts *infrav1.WorkspaceApproval
 	for _, a := range q.Approvals {
-		if plan != "" && a.Spec.Plan == plan {
-			return a
+		if plan == "" || a.Spec.Plan != plan || latest[a.Namespace] != nil {
+			continue
+		}
+		latest[a.Namespace] = a
+		if counts == nil || a.Spec.Decision == infrav1.DecisionReject {
+			counts = a
 		}
 	}
-	return nil
+	return counts
 }
 
 // pending returns the operations of a type that have not ended.
@@ -140,10 +161,11 @@ func OperationsIn(run *Run) []string {
 }
 
 // RunOfOperation returns the newest run that executes or executed an operation, or nil. One that
-// was withdrawn did not happen.
+// was withdrawn did not happen, unless a user canceled it.
 func (s *Workspace) RunOfOperation(o *infrav1.WorkspaceOperation) *Run {
 	for _, run := range s.Runs {
-		if result := run.Result(); (result == nil || !result.Withdrawn) && slices.Contains(OperationsIn(run), string(o.UID)) {
+		happened := run.Result() == nil || !run.Result().Withdrawn || s.IsCanceled(run.ID)
+		if happened && slices.Contains(OperationsIn(run), string(o.UID)) {
 			return run
 		}
 	}
@@ -169,12 +191,11 @@ func (s *Workspace) firstUntried(kind infrav1.OperationType, fits func(*infrav1.
 func anyOperation(*infrav1.WorkspaceOperation) bool { return true }
 
 // RunRequested reports whether a user requested a run that was not tried. What a user allows the
-// next run, or asks of the state, requests one as well.
+// next run requests one as well.
 func (s *Workspace) RunRequested() bool {
 	isPlain := func(o *infrav1.WorkspaceOperation) bool { return !o.Spec.HasOptions() }
 	return s.firstUntried(infrav1.OperationRun, isPlain) != nil ||
-		slices.ContainsFunc([]infrav1.OperationType{infrav1.OperationUnlock, infrav1.OperationAdopt, infrav1.OperationRestore, infrav1.OperationMove},
-			func(kind infrav1.OperationType) bool { return s.firstUntried(kind, anyOperation) != nil })
+		s.firstUntried(infrav1.OperationUnlock, anyOperation) != nil || s.firstUntried(infrav1.OperationAdopt, anyOperation) != nil
 }
 
 // DriftCheckRequested reports whether a user requested a drift check that was not tried.
@@ -182,14 +203,28 @@ func (s *Workspace) DriftCheckRequested() bool {
 	return s.firstUntried(infrav1.OperationCheckDrift, anyOperation) != nil
 }
 
-// PendingRestore returns the operation whose snapshot is restored next, or nil.
+// PendingRestore returns the operation whose snapshot is restored, or nil.
 func (s *Workspace) PendingRestore() *infrav1.WorkspaceOperation {
-	return firstOf(s.Requests.pending(infrav1.OperationRestore))
+	return lastOf(s.Requests.pending(infrav1.OperationRestore))
 }
 
 // PendingMove returns the operation that moves the state, or nil.
 func (s *Workspace) PendingMove() *infrav1.WorkspaceOperation {
-	return firstOf(s.Requests.pending(infrav1.OperationMove))
+	return lastOf(s.Requests.pending(infrav1.OperationMove))
+}
+
+// IsReplaced reports whether a user has requested another restore or move since. Such an operation
+// stays until it succeeds, so the later one replaces it.
+func (s *Workspace) IsReplaced(o *infrav1.WorkspaceOperation) bool {
+	stays := o.Spec.Type == infrav1.OperationRestore || o.Spec.Type == infrav1.OperationMove
+	return stays && lastOf(s.Requests.pending(o.Spec.Type)) != o
+}
+
+func lastOf(operations []*infrav1.WorkspaceOperation) *infrav1.WorkspaceOperation {
+	if len(operations) == 0 {
+		return nil
+	}
+	return operations[len(operations)-1]
 }
 
 // PendingCommand returns the state command that is executed next, or nil.
@@ -256,7 +291,7 @@ func (s *Workspace) BreakLock() string {
 // write of the status failed.
 func (s *Workspace) IsCanceled(id string) bool {
 	return slices.ContainsFunc(s.Requests.Operations, func(o *infrav1.WorkspaceOperation) bool {
-		return o.Spec.Type == infrav1.OperationCancel && o.Spec.Cancel.Run == id
+		return o.Spec.Type == infrav1.OperationCancel && o.Spec.Cancel.Run == id && o.Status.Phase != infrav1.OperationFailed
 	})
 }
 
@@ -356,8 +391,8 @@ func (s *Workspace) Fulfils(next terraform.Operation, oneShot bool) []*infrav1.W
 }
 
 // EnsureRequested returns a conflict if an operation that the next run executes was withdrawn, or
-// if another decision about its plan was made. The cache may not have it yet.
-func (r *Store) EnsureRequested(ctx context.Context, s *Workspace, operations []*infrav1.WorkspaceOperation, plan string) error {
+// if another decision counts about the latest plan. The cache may not have it yet.
+func (r *Store) EnsureRequested(ctx context.Context, s *Workspace, operations []*infrav1.WorkspaceOperation) error {
 	for _, o := range operations {
 		live := &infrav1.WorkspaceOperation{}
 		err := r.Reader.Get(ctx, client.ObjectKeyFromObject(o), live)
@@ -368,18 +403,44 @@ func (r *Store) EnsureRequested(ctx context.Context, s *Workspace, operations []
 			return s.StaleCache()
 		}
 	}
-	if known := s.Requests.Decision(plan); known != nil {
-		var live infrav1.WorkspaceApprovalList
-		if err := r.Reader.List(ctx, &live, client.InNamespace(known.Namespace)); err != nil {
-			return fmt.Errorf("listing approvals: %w", err)
+	if !s.waits() {
+		return nil
+	}
+	live, plan := Requests{}, s.Apply.Status.Plan.ID
+	for _, of := range s.Requests.of {
+		var list infrav1.WorkspaceApprovalList
+		if err := r.Reader.List(ctx, &list, client.InNamespace(of.key.Namespace)); err != nil {
+			return fmt.Errorf("listing the approvals of the workspace: %w", err)
 		}
-		isKnown := func(a infrav1.WorkspaceApproval) bool { return a.UID == known.UID }
-		isLater := func(a infrav1.WorkspaceApproval) bool {
-			return a.Spec.Plan == plan && a.Spec.Workspace == known.Spec.Workspace && a.Spec.WorkspaceUID == known.Spec.WorkspaceUID &&
-				a.Spec.Decision == infrav1.DecisionReject && !a.CreationTimestamp.Before(&known.CreationTimestamp)
+		live.addApprovals(list.Items, of)
+	}
+	known, current := s.Requests.Decision(plan), live.Decision(plan)
+	if (known == nil) != (current == nil) || known != nil && known.UID != current.UID {
+		return s.StaleCache()
+	}
+	return nil
+}
+
+// Plans reports whether the plan of a run waits for a decision.
+func (s *Workspace) Plans(run *Run) bool { return s.waits() && s.Apply.Status.Plan.Run == run.ID }
+
+// waits reports whether the latest plan waits for a decision.
+func (s *Workspace) waits() bool {
+	plan := s.Apply.Status.Plan
+	return plan != nil && plan.Waiting != nil && *plan.Waiting
+}
+
+// DeleteRequests deletes the operations and the approvals of a workspace that is deleted. The garbage
+// collector would delete them before the resources are destroyed, if the deletion is in the foreground.
+func (r *Store) DeleteRequests(ctx context.Context, s *Workspace) error {
+	for _, o := range s.Requests.Operations {
+		if err := client.IgnoreNotFound(r.Client.Delete(ctx, o, client.Preconditions{UID: &o.UID})); err != nil {
+			return fmt.Errorf("deleting operation %s: %w", o.Name, err)
 		}
-		if !slices.ContainsFunc(live.Items, isKnown) || slices.ContainsFunc(live.Items, isLater) {
-			return s.StaleCache()
+	}
+	for _, a := range s.Requests.Approvals {
+		if err := client.IgnoreNotFound(r.Client.Delete(ctx, a, client.Preconditions{UID: &a.UID})); err != nil {
+			return fmt.Errorf("deleting approval %s: %w", a.Name, err)
 		}
 	}
 	return nil
@@ -447,8 +508,8 @@ const requestLifetime = 7 * 24 * time.Hour
 // foreignOperation explains why an operation is not executed.
 const foreignOperation = "It was requested of an earlier workspace of this name, or of the one of which this is a copy"
 
-// CleanRequests ends the operations of other workspaces, and deletes those that ended long ago. It
-// returns the time until the next one is deleted, or 0.
+// CleanRequests ends the operations of other workspaces, and deletes those that ended long ago, and
+// old decisions about earlier plans. It returns the time until the next operation is deleted, or 0.
 func (r *Store) CleanRequests(ctx context.Context, s *Workspace) (time.Duration, error) {
 	for _, o := range s.Requests.Foreign {
 		if o.Ended() {
@@ -471,6 +532,15 @@ func (r *Store) CleanRequests(ctx context.Context, s *Workspace) (time.Duration,
 		}
 		if err := client.IgnoreNotFound(r.Client.Delete(ctx, o, client.Preconditions{UID: &o.UID})); err != nil {
 			return 0, fmt.Errorf("deleting operation %s: %w", o.Name, err)
+		}
+	}
+	for _, a := range s.Requests.Approvals {
+		plan := s.Apply.Status.Plan
+		if plan == nil || plan.ID == a.Spec.Plan || s.Now.Sub(a.CreationTimestamp.Time) < requestLifetime {
+			continue
+		}
+		if err := client.IgnoreNotFound(r.Client.Delete(ctx, a, client.Preconditions{UID: &a.UID})); err != nil {
+			return 0, fmt.Errorf("deleting approval %s: %w", a.Name, err)
 		}
 	}
 	return next, nil
