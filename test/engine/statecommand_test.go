@@ -480,26 +480,29 @@ func TestStateCommands_needOnlyTheDocumentedPermissions(t *testing.T) {
 	h := newHarness(t)
 	h.elsewhere("key")
 	h.hello("once", once, variables(map[string]string{"dir": h.dir}))
-	workspaces := []string{"get", "list", "watch", "patch"}
 	file := filepath.Join(t.TempDir(), "state")
 	for _, test := range []struct {
-		secrets, configs, templates []string
-		commands                    [][]string
+		workspaces, operations, secrets, configs, templates []string
+		commands                                            [][]string
 	}{
 		{
-			secrets:  []string{"get", "list", "delete"},
+			operations: []string{"create", "get", "watch", "delete"}, secrets: []string{"get", "delete"},
 			commands: [][]string{{"list"}, {"show", "terraform_data.thing[0]"}, {"pull", "--out", file}},
 		},
 		{
-			secrets: []string{"get", "list", "create", "delete"}, templates: []string{"get"},
+			operations: []string{"create", "get", "watch"}, secrets: []string{"get", "create", "delete"}, templates: []string{"get"},
 			commands: [][]string{{"push", file, "--yes"}},
 		},
 		{
-			secrets: []string{"get", "list"}, templates: []string{"get"},
-			commands: [][]string{{"mv", "terraform_data.thing[0]", "terraform_data.x", "--yes", "--hold"}, {"mv", "terraform_data.x", "terraform_data.thing[0]", "--yes"}},
+			workspaces: []string{"patch"}, operations: []string{"create", "get", "watch"}, secrets: []string{"get"}, templates: []string{"get"},
+			commands: [][]string{{"mv", "terraform_data.thing[0]", "terraform_data.x", "--yes", "--hold"}},
 		},
 		{
-			secrets: []string{"get", "list"}, templates: []string{"get"}, configs: []string{"get", "list"},
+			operations: []string{"create", "get", "watch"}, secrets: []string{"get"}, templates: []string{"get"},
+			commands: [][]string{{"rm", "terraform_data.x", "--yes"}},
+		},
+		{
+			workspaces: []string{"patch"}, operations: []string{"create", "get", "list", "watch", "delete"}, secrets: []string{"get"}, templates: []string{"get"}, configs: []string{"get", "list"},
 			commands: [][]string{{"move", "--to", "elsewhere", "--yes"}},
 		},
 	} {
@@ -507,7 +510,9 @@ func TestStateCommands_needOnlyTheDocumentedPermissions(t *testing.T) {
 		meta := metav1.ObjectMeta{Namespace: h.namespace, Name: test.commands[0][0]}
 		group := []string{infrav1.GroupVersion.Group}
 		rules := []rbacv1.PolicyRule{
-			{APIGroups: group, Resources: []string{"workspacetemplateapplies"}, Verbs: workspaces},
+			{APIGroups: group, Resources: []string{"workspacetemplateapplies"}, Verbs: append([]string{"get", "list", "watch"}, test.workspaces...)},
+			{APIGroups: group, Resources: []string{"workspaceoperations"}, Verbs: test.operations},
+			{APIGroups: group, Resources: []string{"workspaceoperations/state"}, Verbs: []string{"create"}},
 			{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: test.secrets},
 		}
 		for resource, verbs := range map[string][]string{"workspacetemplates": test.templates, "workspaceproviderconfigs": test.configs} {

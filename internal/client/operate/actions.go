@@ -2,6 +2,7 @@ package operate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -132,7 +133,11 @@ func Unlock(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTempla
 	if err != nil {
 		return nil, err
 	}
-	return operation, CloseShells(ctx, c, apply)
+	if err := CloseShells(ctx, c, apply); err != nil {
+		_, withdrawErr := Withdraw(ctx, c, operation, true)
+		return nil, errors.Join(err, withdrawErr)
+	}
+	return operation, nil
 }
 
 // Adopt lets the next run use a state that it would refuse.
