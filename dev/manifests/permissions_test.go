@@ -57,8 +57,8 @@ func TestOperationsPage_listsThePermissionsOfProviders(t *testing.T) {
 			if i+1 < len(cells) && cells[i+1] == "yes" {
 				for group := range strings.SplitSeq(permissions[found], ", ") {
 					resources, verbs, _ := strings.Cut(group, ": ")
-					for _, resource := range strings.Fields(resources) {
-						for _, verb := range strings.Fields(verbs) {
+					for resource := range strings.FieldsSeq(resources) {
+						for verb := range strings.FieldsSeq(verbs) {
 							listed[provider][resource+" "+verb] = true
 						}
 					}
