@@ -15,8 +15,10 @@ import (
 
 // Limits of what is stored of a plan, and shown as one object of the API server.
 const (
-	// MaxStored is the size of the entries, in bytes, and MaxEntries their number.
-	MaxStored, MaxEntries = 900 << 10, 10_000
+	// MaxStored is the size of the entries, in bytes.
+	MaxStored = 900 << 10
+	// MaxEntries is the number of entries.
+	MaxEntries = 10_000
 )
 
 // Entry is one change of a plan, as it is stored: a JSON document per line. Exactly one
