@@ -31,19 +31,23 @@ func TestAdmission_reportsWhatIsNotEnforced(t *testing.T) {
 	}{
 		"as shipped": {
 			func(*admissionPolicy, *admissionBinding) (bool, bool) { return true, true },
-			[]string{"ok: all admission policies are enforced"}, "",
+			[]string{"ok: all admission policies are enforced"},
+			"",
 		},
 		"none": {
 			func(*admissionPolicy, *admissionBinding) (bool, bool) { return false, false },
-			[]string{"warn: there are no admission policies of CAPT: no Secret is reserved, and every editor approves"}, "",
+			[]string{"warn: there are no admission policies of CAPT: no Secret is reserved, and every editor approves"},
+			"",
 		},
 		"policy is missing": {
 			func(p *admissionPolicy, _ *admissionBinding) (bool, bool) { return p.Name != lending, true },
-			[]string{"fail: does not exist: nothing enforces its rules"}, "ValidatingAdmissionPolicy " + lending,
+			[]string{"fail: does not exist: nothing enforces its rules"},
+			"ValidatingAdmissionPolicy " + lending,
 		},
 		"binding is missing": {
 			func(p *admissionPolicy, _ *admissionBinding) (bool, bool) { return true, p.Name != lending },
-			[]string{"fail: has no binding: nothing enforces its rules"}, "ValidatingAdmissionPolicy " + lending,
+			[]string{"fail: has no binding: nothing enforces its rules"},
+			"ValidatingAdmissionPolicy " + lending,
 		},
 		"binding of another policy": {
 			func(p *admissionPolicy, b *admissionBinding) (bool, bool) {
@@ -52,7 +56,8 @@ func TestAdmission_reportsWhatIsNotEnforced(t *testing.T) {
 				}
 				return true, true
 			},
-			[]string{"fail: has no binding: nothing enforces its rules"}, "ValidatingAdmissionPolicy " + lending,
+			[]string{"fail: has no binding: nothing enforces its rules"},
+			"ValidatingAdmissionPolicy " + lending,
 		},
 		"only warns": {
 			func(p *admissionPolicy, b *admissionBinding) (bool, bool) {
@@ -61,7 +66,8 @@ func TestAdmission_reportsWhatIsNotEnforced(t *testing.T) {
 				}
 				return true, true
 			},
-			[]string{"fail: validationActions are [Warn Audit]: what violates capt-lending is not refused"}, "ValidatingAdmissionPolicyBinding " + lending,
+			[]string{"fail: validationActions are [Warn Audit]: what violates capt-lending is not refused"},
+			"ValidatingAdmissionPolicyBinding " + lending,
 		},
 		"approval only warns": {
 			func(p *admissionPolicy, b *admissionBinding) (bool, bool) {
@@ -70,7 +76,8 @@ func TestAdmission_reportsWhatIsNotEnforced(t *testing.T) {
 				}
 				return true, true
 			},
-			[]string{"warn: validationActions are [Warn Audit]: what violates capt-approval is not refused"}, "ValidatingAdmissionPolicyBinding capt-approval",
+			[]string{"warn: validationActions are [Warn Audit]: what violates capt-approval is not refused"},
+			"ValidatingAdmissionPolicyBinding capt-approval",
 		},
 		"exempts a namespace": {
 			func(p *admissionPolicy, b *admissionBinding) (bool, bool) {
@@ -79,7 +86,8 @@ func TestAdmission_reportsWhatIsNotEnforced(t *testing.T) {
 				}
 				return true, true
 			},
-			[]string{"fail: matchResources exempts some objects from capt-lending"}, "ValidatingAdmissionPolicyBinding " + lending,
+			[]string{"fail: matchResources exempts some objects from capt-lending"},
+			"ValidatingAdmissionPolicyBinding " + lending,
 		},
 		"ignores failures": {
 			func(p *admissionPolicy, _ *admissionBinding) (bool, bool) {
@@ -88,7 +96,8 @@ func TestAdmission_reportsWhatIsNotEnforced(t *testing.T) {
 				}
 				return true, true
 			},
-			[]string{"fail: failurePolicy is Ignore: a rule that cannot be evaluated allows the request"}, "ValidatingAdmissionPolicy " + lending,
+			[]string{"fail: failurePolicy is Ignore: a rule that cannot be evaluated allows the request"},
+			"ValidatingAdmissionPolicy " + lending,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
