@@ -205,7 +205,8 @@ func (w *harness) annotate(name, key, value string) {
 // request requests an operation of a workspace.
 func (w *harness) request(name string, spec infrav1.WorkspaceOperationSpec) *infrav1.WorkspaceOperation {
 	w.t.Helper()
-	spec.Workspace = name
+	// No webhook sets the UID here.
+	spec.Workspace, spec.WorkspaceUID = name, w.get(name).UID
 	o := &infrav1.WorkspaceOperation{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, GenerateName: name + "-"}, Spec: spec}
 	w.create(o)
 	return o
@@ -235,7 +236,7 @@ func (w *harness) decide(name, plan string, decision infrav1.ApprovalDecision, a
 	w.t.Helper()
 	w.create(&infrav1.WorkspaceApproval{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, GenerateName: name + "-"},
-		Spec:       infrav1.WorkspaceApprovalSpec{Workspace: name, Plan: plan, Decision: decision, AllowDestroy: allowDestroy},
+		Spec:       infrav1.WorkspaceApprovalSpec{Workspace: name, WorkspaceUID: w.get(name).UID, Plan: plan, Decision: decision, AllowDestroy: allowDestroy},
 	})
 }
 
