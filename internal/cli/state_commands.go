@@ -304,7 +304,7 @@ func (o *Options) execute(ctx context.Context, c client.WithWatch, apply *infrav
 // withdraw handles a wait for a state command that ended early. A command that only reads is
 // withdrawn if no run executes it: nothing could use its result.
 func (o *Options) withdraw(ctx context.Context, c client.Client, operation *infrav1.WorkspaceOperation, waitErr error) error {
-	if operation.Spec.State.Writes() || errors.Is(waitErr, operate.ErrDeleted) || errors.Is(waitErr, errWithdrawn) {
+	if (&terraform.StateCommand{Command: operation.Spec.State.Command}).Writes() || errors.Is(waitErr, operate.ErrDeleted) || errors.Is(waitErr, errWithdrawn) {
 		return o.stillRequested(waitErr, commandRequested)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)

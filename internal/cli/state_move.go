@@ -54,7 +54,8 @@ once; use --hold to let it wait for approval.`,
 			if err != nil {
 				return err
 			}
-			if err := o.waitForMove(ctx, c, apply, move, from); err != nil || !wait {
+			ran, err := o.waitForMove(ctx, c, apply, move, from)
+			if err != nil || !wait || !ran {
 				return err
 			}
 			return o.waitForResult(ctx, c, apply, nil, o.starting(), planFollows, (*observed).planned)
@@ -69,8 +70,9 @@ once; use --hold to let it wait for approval.`,
 	return cmd
 }
 
-// waitForMove waits until the state is moved, and prints from where to where.
-func (o *Options) waitForMove(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, operation *infrav1.WorkspaceOperation, from *infrav1.StateStatus) error {
+// waitForMove waits until the state is moved, and prints from where to where. It reports whether a
+// run has moved it, which a plan follows.
+func (o *Options) waitForMove(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, operation *infrav1.WorkspaceOperation, from *infrav1.StateStatus) (ran bool, err error) {
 	var failed error
 	seen, err := o.waitUntil(ctx, c, apply, operation, o.starting(), func(s *observed) bool {
 		var moved bool
@@ -78,16 +80,16 @@ func (o *Options) waitForMove(ctx context.Context, c client.WithWatch, apply *in
 		return moved && s.tried() || failed != nil
 	})
 	if err != nil {
-		return o.stillRequested(err, moveRequested)
+		return false, o.stillRequested(err, moveRequested)
 	}
 	if failed != nil {
-		return failed
+		return false, failed
 	}
 	last := seen.apply
 	result, err := operate.CommandResult(ctx, c, seen.operation)
 	if err != nil || from == nil || last.Status.State == nil {
 		fmt.Fprintf(o.Out, "There was nothing to move: %s uses its new config from now on\n", last.Name)
-		return nil
+		return seen.operation.Status.Run != "", nil
 	}
 	to := last.Status.State
 	fmt.Fprintf(o.Out, "Moved the state of %s from backend %s to backend %s: lineage %s, serial %d, %s\n", last.Name, from.Backend, to.Backend, to.Lineage, to.Serial, text.Count(to.Resources, "resource"))
@@ -95,5 +97,5 @@ func (o *Options) waitForMove(ctx context.Context, c client.WithWatch, apply *in
 	if from.Backend != terraform.BackendKubernetes {
 		fmt.Fprintf(o.Out, "The state in backend %s is not used any more. Delete it when you do not need it\n", from.Backend)
 	}
-	return nil
+	return true, nil
 }

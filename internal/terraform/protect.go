@@ -47,7 +47,7 @@ func MarkNotFound(changes, drift []Change) []Change {
 var listedAddress = regexp.MustCompile(`(?:[^,\r\n"]|"(?:[^"\\]|\\.)*"?)+`)
 
 // ParseAddresses returns the resource addresses of a list that is separated by
-// commas or line breaks, such as the allow-destroy annotation.
+// commas or line breaks, such as the flag --allow-destroy.
 func ParseAddresses(list string) []string {
 	var addresses []string
 	for _, address := range listedAddress.FindAllString(list, -1) {

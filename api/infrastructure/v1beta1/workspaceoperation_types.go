@@ -175,11 +175,6 @@ type StateOptions struct {
 	PublicKey string `json:"publicKey,omitempty"`
 }
 
-// Writes reports whether the command changes the state.
-func (o *StateOptions) Writes() bool {
-	return o.Command == "push" || o.Command == "mv" || o.Command == "rm"
-}
-
 // MoveOptions say from which backend to which the state moves.
 type MoveOptions struct {
 	// from is the name of the WorkspaceProviderConfig whose backend has the state. It is empty
@@ -299,11 +294,6 @@ type WorkspaceOperationSpec struct {
 func (s *WorkspaceOperationSpec) HasOptions() bool {
 	o := s.Run
 	return s.Type == OperationRun && o != nil && (o.PlanOnly || o.RefreshOnly || o.Hold || len(o.Replace)+len(o.Target)+len(o.Import) > 0)
-}
-
-// Holds reports whether the plan of the operation waits for approval in any case.
-func (s *WorkspaceOperationSpec) Holds() bool {
-	return s.Type == OperationRun && s.Run != nil && s.Run.Hold || s.Type == OperationRestore && s.Restore.Hold
 }
 
 // WorkspaceOperationStatus is how far an operation is.

@@ -81,7 +81,7 @@ type ModuleStatus struct {
 	Inputs string `json:"inputs"`
 }
 
-// RunRequest is the one-shot operation that a user requested.
+// RunRequest is the operation of a user that a run executes.
 type RunRequest struct {
 	// id identifies the request.
 	// +required
@@ -89,7 +89,7 @@ type RunRequest struct {
 	// +kubebuilder:validation:MaxLength=63
 	ID string `json:"id"`
 
-	// arguments are what was requested, as the arguments of captctl run.
+	// arguments are what was requested, as the options of captctl run or another command of captctl.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=2048
@@ -318,7 +318,7 @@ type RunStatus struct {
 	// +optional
 	StartedAt metav1.Time `json:"startedAt,omitempty,omitzero"`
 
-	// request is the one-shot operation that the run executes, if a user requested one.
+	// request is the operation that the run executes, if a user requested one.
 	// +optional
 	Request *RunRequest `json:"request,omitempty"`
 
@@ -357,7 +357,7 @@ type RunRecord struct {
 	// +kubebuilder:validation:MaxLength=2048
 	Summary string `json:"summary,omitempty"`
 
-	// request is the one-shot operation that the run executed, if a user requested one.
+	// request is the operation that the run executed, if a user requested one.
 	// +optional
 	Request *RunRequest `json:"request,omitempty"`
 }

@@ -143,7 +143,7 @@ func (s *Scope) RunMeta(request *terraform.Request, executor infrav1.Executor) m
 		meta.Annotations[record.RequestAnnotation] = string(runs.MustJSON(executed))
 	}
 	if request.Operation == terraform.OperationRestoreState {
-		if o := s.PendingRestore(); o != nil && o.Spec.Holds() {
+		if o := s.PendingRestore(); o != nil && o.Spec.Restore.Hold {
 			meta.Annotations[record.HoldAnnotation] = o.Name
 		}
 	}

@@ -116,5 +116,5 @@ func (s *Scope) FormerRequirements() decision.Former {
 // destroyApproved reports whether the plan of the deletion that waits is approved.
 func (s *Scope) destroyApproved() bool {
 	plan := s.Apply.Status.Plan
-	return decision.IsDestroyPlan(plan) && s.ApprovedPlan() == plan.ID && s.RejectedPlan() != plan.ID
+	return decision.IsDestroyPlan(plan) && s.ApprovedPlan() == plan.ID
 }

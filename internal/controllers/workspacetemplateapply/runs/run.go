@@ -112,7 +112,7 @@ func (run *Run) BaseInputs() string {
 	return run.Inputs()
 }
 
-// Request returns the one-shot operation of a run, or nil.
+// Request returns the operation that a run executes, or nil.
 func (run *Run) Request() *infrav1.RunRequest {
 	text := run.Secret.Annotations[record.RequestAnnotation]
 	if text == "" {
