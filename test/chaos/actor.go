@@ -303,6 +303,11 @@ func (a *actor) breakLock(ctx context.Context, id string) error {
 func (a *actor) request(ctx context.Context, spec infrav1.WorkspaceOperationSpec) error {
 	spec.Workspace = a.scenario.Name
 	return await(ctx, func(ctx context.Context) error {
+		apply := &infrav1.WorkspaceTemplateApply{}
+		if err := a.client.Get(ctx, client.ObjectKey{Namespace: a.namespace, Name: a.scenario.Name}, apply); err != nil {
+			return err
+		}
+		spec.WorkspaceUID = apply.UID
 		return a.client.Create(ctx, &infrav1.WorkspaceOperation{
 			ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, GenerateName: a.scenario.Name + "-"}, Spec: spec,
 		})

@@ -99,7 +99,7 @@ func TestCatalogue_needsOneObject(t *testing.T) {
 	waitCondition(team, network, &infrav1.WorkspaceTemplateApply{}, infrav1.DependenciesReadyCondition, "False NotGranted")
 	team.create(&infrav1.WorkspaceOperation{
 		ObjectMeta: metav1.ObjectMeta{Namespace: team.namespace, Name: "again"},
-		Spec:       infrav1.WorkspaceOperationSpec{Workspace: network, Type: infrav1.OperationRun},
+		Spec:       infrav1.WorkspaceOperationSpec{Workspace: network, WorkspaceUID: get(team, network, &infrav1.WorkspaceTemplateApply{}).UID, Type: infrav1.OperationRun},
 	})
 	change(team, network, &infrav1.WorkspaceTemplateApply{}, func(a *infrav1.WorkspaceTemplateApply) {
 		a.Spec.Timeout = &metav1.Duration{Duration: time.Hour}

@@ -157,7 +157,7 @@ func (h *harness) checkTerraform(uids []string) {
 	// The next plan is empty.
 	again := &infrav1.WorkspaceOperation{
 		ObjectMeta: metav1.ObjectMeta{Namespace: ws.Namespace, GenerateName: ws.Name + "-"},
-		Spec:       infrav1.WorkspaceOperationSpec{Workspace: ws.Name, Type: infrav1.OperationRun},
+		Spec:       infrav1.WorkspaceOperationSpec{Workspace: ws.Name, WorkspaceUID: ws.UID, Type: infrav1.OperationRun},
 	}
 	h.Expect(h.client.Create(h.ctx, again)).To(Succeed())
 	h.Eventually(func(g Gomega) {
