@@ -44,8 +44,9 @@ func TestWaits_endWithTheRun(t *testing.T) {
 		"changed": {
 			func(a *infrav1.WorkspaceTemplateApply) bool { return (&observed{apply: a}).planned() },
 			map[string]status{
-				"no run yet": {},
-				"running":    {AppliedInputs: "a", Run: &infrav1.RunStatus{}},
+				"no run yet":   {},
+				"running":      {AppliedInputs: "a", Run: &infrav1.RunStatus{}},
+				"not observed": {AppliedInputs: "a", ObservedGeneration: -1},
 			},
 			map[string]status{
 				"applied": {AppliedInputs: "a"},

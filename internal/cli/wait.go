@@ -75,10 +75,11 @@ func (s *observed) waits() bool {
 	return s.operation.Status.Phase == infrav1.OperationWaitingForApproval && s.tried()
 }
 
-// planned reports whether the run after a change of the state is finished.
+// planned reports whether the run after a change of the state is finished. A status of an earlier
+// generation does not have it.
 func (s *observed) planned() bool {
 	status := &s.apply.Status
-	return status.Run == nil && (status.AppliedInputs != "" || status.Plan != nil || status.Failure != nil)
+	return status.Run == nil && status.ObservedGeneration == s.apply.Generation && (status.AppliedInputs != "" || status.Plan != nil || status.Failure != nil)
 }
 
 // refused returns why no run executed the operation, or nil.
