@@ -46,10 +46,6 @@ func checkOperation(o *infrav1.WorkspaceOperation) field.ErrorList {
 // truncated there.
 const maxRequester = 256
 
-// changedByGuest is the annotation of a workspace that runs for one of another namespace, with
-// the user who changed or deleted that one last.
-const changedByGuest = "capt.appthrust.io/changed-by-guest"
-
 // recordApproval sets who decides, about which workspace, and whether it is his own change.
 func recordApproval(ctx context.Context, reader client.Reader, a *infrav1.WorkspaceApproval) error {
 	user, apply, err := recordWorkspace(ctx, reader, a, a.Spec.Workspace, &a.Spec.WorkspaceUID)
@@ -111,7 +107,7 @@ func isChangeOfAnother(apply *infrav1.WorkspaceTemplateApply, plan, user string)
 		return false
 	}
 	authors := []string{apply.Annotations[infrav1.ChangedByAnnotation]}
-	if guest, passed := apply.Annotations[changedByGuest]; passed || apply.Annotations[infrav1.HostedForAnnotation] != "" {
+	if guest, passed := apply.Annotations[infrav1.ChangedByGuestAnnotation]; passed || apply.Annotations[infrav1.HostedForAnnotation] != "" {
 		authors = append(authors, guest)
 	}
 	if !apply.DeletionTimestamp.IsZero() {

@@ -169,10 +169,10 @@ func TestRecordApproval_findsOwnChanges(t *testing.T) {
 		"his own change":                    {user: "editor", want: infrav1.OwnChangeYes},
 		"a change of a user who is unknown": {want: infrav1.OwnChangeYes, change: func(a *infrav1.WorkspaceTemplateApply) { a.Annotations = nil }},
 		"his own change of the workspace for which it runs": {want: infrav1.OwnChangeYes, change: func(a *infrav1.WorkspaceTemplateApply) {
-			a.Annotations[infrav1.HostedForAnnotation], a.Annotations[changedByGuest] = "team/a", "ada"
+			a.Annotations[infrav1.HostedForAnnotation], a.Annotations[infrav1.ChangedByGuestAnnotation] = "team/a", "ada"
 		}},
 		"a change of the workspace for which it runs": {want: infrav1.OwnChangeNo, change: func(a *infrav1.WorkspaceTemplateApply) {
-			a.Annotations[infrav1.HostedForAnnotation], a.Annotations[changedByGuest] = "team/a", "bob"
+			a.Annotations[infrav1.HostedForAnnotation], a.Annotations[infrav1.ChangedByGuestAnnotation] = "team/a", "bob"
 		}},
 		"a workspace for which it runs of a user who is unknown": {want: infrav1.OwnChangeYes, change: func(a *infrav1.WorkspaceTemplateApply) {
 			a.Annotations[infrav1.HostedForAnnotation] = "team/a"

@@ -252,6 +252,9 @@ type PlanStatus struct {
 	Violations []PolicyViolation `json:"violations,omitempty"`
 }
 
+// IsWaiting reports whether the plan waits for a decision.
+func (p *PlanStatus) IsWaiting() bool { return p != nil && p.Waiting != nil && *p.Waiting }
+
 // RunProgress is the progress of a run.
 type RunProgress struct {
 	// phase is what the run is doing: Initialising, Planning, Applying or Destroying.

@@ -16,7 +16,6 @@ import (
 	"github.com/appthrust/capt/internal/cluster/grant"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/execution"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/history"
-	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/lending"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/sources"
 	"github.com/appthrust/capt/internal/seal"
@@ -170,14 +169,14 @@ func TestGuest_passesItsAuthorOn(t *testing.T) {
 			metav1.SetMetaDataAnnotation(&a.ObjectMeta, infrav1.ChangedByAnnotation, author)
 		})
 		c.reconcile()
-		c.Expect(c.hosted().Annotations).To(HaveKeyWithValue(lending.PassedAuthor, author))
+		c.Expect(c.hosted().Annotations).To(HaveKeyWithValue(infrav1.ChangedByGuestAnnotation, author))
 	}
 	c.Expect(c.server.Delete(t.Context(), c.get())).To(Succeed())
 	deleted := c.get()
 	deleted.Status.DeletedBy = "carol"
 	c.Expect(c.server.Status().Update(t.Context(), deleted)).To(Succeed())
 	c.reconcile()
-	c.Expect(c.hosted().Annotations).To(HaveKeyWithValue(lending.PassedAuthor, "carol"), "who deletes a workspace is responsible for the destruction")
+	c.Expect(c.hosted().Annotations).To(HaveKeyWithValue(infrav1.ChangedByGuestAnnotation, "carol"), "who deletes a workspace is responsible for the destruction")
 	c.Expect(c.get().Status.DeletedBy).To(Equal("carol"), "the host has another one")
 }
 

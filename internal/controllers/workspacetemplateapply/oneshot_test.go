@@ -87,7 +87,7 @@ func TestRecordResult_ofAOneShotOperation(t *testing.T) {
 			g.Expect(s.PendingOneShot() != nil).To(Equal(tt.pending), "it is not repeated")
 			g.Expect(status.AppliedInputs).To(Equal(tt.applied))
 			g.Expect(status.Failure).To(BeNil(), "the workspace has not failed")
-			g.Expect(status.Plan != nil && decision.IsWaiting(status.Plan)).To(Equal(tt.waiting))
+			g.Expect(status.Plan.IsWaiting()).To(Equal(tt.waiting))
 			g.Expect(status.History[0].Request).To(HaveValue(And(HaveField("ID", "uid-once"), HaveField("Arguments", HavePrefix("--")), HaveField("RequestedBy", "eve"))))
 			g.Expect(s.Situation().Requested).To(BeTrue(), "the operation does not fulfil another request")
 		})
@@ -177,11 +177,11 @@ func TestEndOneShot(t *testing.T) {
 			r := &Reconciler{Recorder: recorder}
 			g.Expect(r.endOneShot(t.Context(), s)).To(Succeed())
 			if test.why == "" {
-				g.Expect(decision.IsWaiting(s.Apply.Status.Plan)).To(BeTrue())
+				g.Expect(s.Apply.Status.Plan.IsWaiting()).To(BeTrue())
 				g.Expect(s.PendingOneShot()).NotTo(BeNil())
 				return
 			}
-			g.Expect(decision.IsWaiting(s.Apply.Status.Plan)).To(BeFalse())
+			g.Expect(s.Apply.Status.Plan.IsWaiting()).To(BeFalse())
 			if o := s.PendingOneShot(); o != nil {
 				g.Expect(o.Name).To(Equal("other"))
 			}

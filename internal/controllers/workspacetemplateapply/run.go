@@ -80,7 +80,7 @@ func (r *Reconciler) releaseSlot(ctx context.Context, apply *infrav1.WorkspaceTe
 func (r *Reconciler) endOneShot(ctx context.Context, s *execution.Scope) error {
 	plan, current := s.Apply.Status.Plan, s.Situation()
 	once, ok := runs.OneShotRun{}, false
-	if plan != nil && decision.IsWaiting(plan) {
+	if plan.IsWaiting() {
 		once, ok = runs.ParseOneShotInputs(plan.Inputs)
 	}
 	if !ok {

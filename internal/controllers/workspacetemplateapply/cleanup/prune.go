@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/decision"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/sources"
 	"github.com/appthrust/capt/internal/terraform"
@@ -167,7 +166,7 @@ func surplusPlans(secrets []corev1.Secret, plan *infrav1.PlanStatus) []corev1.Se
 	kept := latestChanges(secrets)
 	return slices.DeleteFunc(slices.Clone(secrets), func(secret corev1.Secret) bool {
 		return slices.Contains(kept, record.ChunkedName(secret.Name)) ||
-			plan != nil && (record.IsChunk(secret.Name, record.ChangesName(plan.ID)) || decision.IsWaiting(plan) && strings.HasPrefix(secret.Name, "capt-"+plan.ID+"-"))
+			plan != nil && (record.IsChunk(secret.Name, record.ChangesName(plan.ID)) || plan.IsWaiting() && strings.HasPrefix(secret.Name, "capt-"+plan.ID+"-"))
 	})
 }
 

@@ -175,11 +175,8 @@ func (s Situation) unfinished() bool {
 
 // planWaits reports whether a plan for the desired inputs has not been applied.
 func (s Situation) planWaits() bool {
-	return s.Plan != nil && s.Plan.Inputs == s.Inputs && IsWaiting(s.Plan)
+	return s.Plan != nil && s.Plan.Inputs == s.Inputs && s.Plan.IsWaiting()
 }
-
-// IsWaiting reports whether a plan waits for a decision.
-func IsWaiting(plan *infrav1.PlanStatus) bool { return plan.Waiting != nil && *plan.Waiting }
 
 // policiesChanged reports whether other policies decided about the plan that waits. A
 // rejected plan stays rejected.

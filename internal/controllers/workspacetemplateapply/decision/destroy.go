@@ -75,5 +75,5 @@ func (s Situation) keepHint() string {
 
 // IsDestroyPlan reports whether a plan of a deletion waits for a decision.
 func IsDestroyPlan(plan *infrav1.PlanStatus) bool {
-	return plan != nil && plan.Inputs == runs.DestroyInputs && IsWaiting(plan)
+	return plan != nil && plan.Inputs == runs.DestroyInputs && plan.IsWaiting()
 }

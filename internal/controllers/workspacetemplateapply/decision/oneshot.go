@@ -14,7 +14,7 @@ func (s Situation) decideOneShot() (Decision, error) {
 	if s.OneShot == nil {
 		return NoRun, nil
 	}
-	waits := s.Plan != nil && IsWaiting(s.Plan) && s.Plan.Inputs == runs.OneShotInputs(s.OneShot, s.Inputs)
+	waits := s.Plan.IsWaiting() && s.Plan.Inputs == runs.OneShotInputs(s.OneShot, s.Inputs)
 	switch {
 	case !waits || s.Plan.PolicyDigest != s.Policies:
 		operation := terraform.OperationPlanAndApply

@@ -4,7 +4,6 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/decision"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
 	"github.com/appthrust/capt/internal/message"
 )
@@ -24,7 +23,7 @@ func RecordApproval(recorder events.EventRecorder, s *runs.Workspace) {
 	if plan == nil {
 		return
 	}
-	isNew := decision.IsWaiting(plan) && plan.ApprovedBy == ""
+	isNew := plan.IsWaiting() && plan.ApprovedBy == ""
 	plan.ApprovedBy, plan.ApprovedAt = "", nil
 	plan.Comment = ""
 	if d := s.Requests.Decision(plan.ID); d != nil {

@@ -30,7 +30,7 @@ func (s *Status) recordFailure(run *runs.Run, result *terraform.Result, outcome 
 		s.recordFailedCheck(run, result, outcome)
 		return
 	}
-	if result.StalePlan || replacesPlan(result, outcome) && status.Plan != nil && decision.IsWaiting(status.Plan) {
+	if result.StalePlan || replacesPlan(result, outcome) && status.Plan.IsWaiting() {
 		status.Plan = nil
 	}
 	if result.Operation == terraform.OperationStateCommand {

@@ -10,7 +10,6 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/decision"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
-	"github.com/appthrust/capt/internal/message"
 	"github.com/appthrust/capt/internal/terraform"
 )
 
@@ -48,7 +47,6 @@ func OperationStatus(s *runs.Workspace, o *infrav1.WorkspaceOperation) infrav1.W
 		return status
 	}
 	status.Phase, status.Message = phaseOf(s, o, run, recorded)
-	status.Message = message.Truncate(status.Message, MaxSummary)
 	if (&infrav1.WorkspaceOperation{Status: status}).Ended() {
 		status.FinishedAt = new(metav1.NewTime(s.Now))
 	}
@@ -65,7 +63,7 @@ func waitsFor(apply *infrav1.WorkspaceTemplateApply) string {
 	if c == nil || c.Status == metav1.ConditionTrue || c.Reason == infrav1.RunInProgressReason {
 		return ""
 	}
-	return message.Truncate(c.Message, MaxSummary)
+	return c.Message
 }
 
 // phaseOf returns the phase of an operation whose run has ended.

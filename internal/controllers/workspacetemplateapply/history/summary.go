@@ -21,7 +21,7 @@ func AppliedMessage(apply *infrav1.WorkspaceTemplateApply) string {
 	if state := apply.Status.State; state != nil {
 		texts = append(texts, fmt.Sprintf("%d resources in the state", state.Resources))
 	}
-	if plan := apply.Status.Plan; plan != nil && decision.IsWaiting(plan) && plan.Request != nil {
+	if plan := apply.Status.Plan; plan.IsWaiting() && plan.Request != nil {
 		texts = append(texts, fmt.Sprintf("Plan %s (%s) of the one-shot operation %s waits for a decision", plan.ID, decision.PlanSummary(plan), message.Truncate(plan.Request.Arguments, decision.MaxQuote)))
 	}
 	return strings.Join(texts, ". ")

@@ -34,12 +34,8 @@ const (
 // withdraw, from that of the users of the lender.
 const passedApproval = "capt.appthrust.io/approved-by-guest" //nolint:gosec // The name of an annotation.
 
-// PassedAuthor is the annotation of a workspace that runs for a borrower with the user who changed
-// the borrower last, or deleted it. He must not approve the plan of his change here.
-const PassedAuthor = "capt.appthrust.io/changed-by-guest" //nolint:gosec // The name of an annotation.
-
 // passedAnnotations are the annotations that follow the borrower.
-var passedAnnotations = []string{clusterv1.PausedAnnotation, passedApproval, PassedAuthor, template.GuestRequirementsAnnotation}
+var passedAnnotations = []string{clusterv1.PausedAnnotation, passedApproval, infrav1.ChangedByGuestAnnotation, template.GuestRequirementsAnnotation}
 
 // lentKey returns the key of the workspace that runs for a borrower in a namespace. The
 // name of a namespace has no dot.
@@ -122,7 +118,7 @@ func (r *Reconciler) desiredLent(ctx context.Context, borrower *infrav1.Workspac
 		desired.Annotations[passedApproval] = plan
 	}
 	if author := authorOf(borrower); author != "" {
-		desired.Annotations[PassedAuthor] = author
+		desired.Annotations[infrav1.ChangedByGuestAnnotation] = author
 	}
 	if filter := borrower.Labels[clusterv1.WatchLabel]; filter != "" {
 		desired.Labels = map[string]string{clusterv1.WatchLabel: filter}

@@ -178,29 +178,31 @@ func (s *Workspace) untried(o *infrav1.WorkspaceOperation) bool {
 	return run == nil || run.Result() == nil
 }
 
-// firstUntried returns the oldest operation of a type that no run has tried, or nil.
-func (s *Workspace) firstUntried(kind infrav1.OperationType, fits func(*infrav1.WorkspaceOperation) bool) *infrav1.WorkspaceOperation {
-	for _, o := range s.Requests.pending(kind) {
-		if fits(o) && s.untried(o) {
+// firstUntried returns the first operation that no run has tried, or nil.
+func (s *Workspace) firstUntried(operations []*infrav1.WorkspaceOperation) *infrav1.WorkspaceOperation {
+	for _, o := range operations {
+		if s.untried(o) {
 			return o
 		}
 	}
 	return nil
 }
 
-func anyOperation(*infrav1.WorkspaceOperation) bool { return true }
+// plainRuns returns the requests for a run without options that have not ended.
+func (q *Requests) plainRuns() []*infrav1.WorkspaceOperation {
+	return slices.DeleteFunc(q.pending(infrav1.OperationRun), func(o *infrav1.WorkspaceOperation) bool { return o.Spec.HasOptions() })
+}
 
 // RunRequested reports whether a user requested a run that was not tried. What a user allows the
 // next run requests one as well.
 func (s *Workspace) RunRequested() bool {
-	isPlain := func(o *infrav1.WorkspaceOperation) bool { return !o.Spec.HasOptions() }
-	return s.firstUntried(infrav1.OperationRun, isPlain) != nil ||
-		s.firstUntried(infrav1.OperationUnlock, anyOperation) != nil || s.firstUntried(infrav1.OperationAdopt, anyOperation) != nil
+	q := &s.Requests
+	return s.firstUntried(slices.Concat(q.plainRuns(), q.pending(infrav1.OperationUnlock), q.pending(infrav1.OperationAdopt))) != nil
 }
 
 // DriftCheckRequested reports whether a user requested a drift check that was not tried.
 func (s *Workspace) DriftCheckRequested() bool {
-	return s.firstUntried(infrav1.OperationCheckDrift, anyOperation) != nil
+	return s.firstUntried(s.Requests.pending(infrav1.OperationCheckDrift)) != nil
 }
 
 // PendingRestore returns the operation whose snapshot is restored, or nil.
@@ -229,7 +231,7 @@ func lastOf(operations []*infrav1.WorkspaceOperation) *infrav1.WorkspaceOperatio
 
 // PendingCommand returns the state command that is executed next, or nil.
 func (s *Workspace) PendingCommand() *infrav1.WorkspaceOperation {
-	return s.firstUntried(infrav1.OperationState, anyOperation)
+	return s.firstUntried(s.Requests.pending(infrav1.OperationState))
 }
 
 // OpenShell returns the shell of a user, or nil.
@@ -268,7 +270,7 @@ func (s *Workspace) IsDecided(o *infrav1.WorkspaceOperation) bool {
 		return false
 	case outcome == terraform.OutcomePlanned && !o.Spec.Run.PlanOnly:
 		plan := s.Apply.Status.Plan
-		return plan == nil || plan.Waiting == nil || !*plan.Waiting || plan.Inputs != run.Inputs()
+		return !plan.IsWaiting() || plan.Inputs != run.Inputs()
 	default:
 		return true
 	}
@@ -379,11 +381,7 @@ func (s *Workspace) Fulfils(next terraform.Operation, oneShot bool) []*infrav1.W
 		add(s.PendingMove())
 	}
 	if !oneShot && next != terraform.OperationStateCommand {
-		for _, o := range s.Requests.pending(infrav1.OperationRun) {
-			if !o.Spec.HasOptions() {
-				add(o)
-			}
-		}
+		add(s.Requests.plainRuns()...)
 	}
 	add(s.Requests.pending(infrav1.OperationUnlock)...)
 	add(s.Requests.pending(infrav1.OperationAdopt)...)
@@ -403,7 +401,7 @@ func (r *Store) EnsureRequested(ctx context.Context, s *Workspace, operations []
 			return s.StaleCache()
 		}
 	}
-	if !s.waits() {
+	if !s.Apply.Status.Plan.IsWaiting() {
 		return nil
 	}
 	live, plan := Requests{}, s.Apply.Status.Plan.ID
@@ -422,26 +420,31 @@ func (r *Store) EnsureRequested(ctx context.Context, s *Workspace, operations []
 }
 
 // Plans reports whether the plan of a run waits for a decision.
-func (s *Workspace) Plans(run *Run) bool { return s.waits() && s.Apply.Status.Plan.Run == run.ID }
-
-// waits reports whether the latest plan waits for a decision.
-func (s *Workspace) waits() bool {
+func (s *Workspace) Plans(run *Run) bool {
 	plan := s.Apply.Status.Plan
-	return plan != nil && plan.Waiting != nil && *plan.Waiting
+	return plan.IsWaiting() && plan.Run == run.ID
 }
 
 // DeleteRequests deletes the operations and the approvals of a workspace that is deleted. The garbage
 // collector would delete them before the resources are destroyed, if the deletion is in the foreground.
 func (r *Store) DeleteRequests(ctx context.Context, s *Workspace) error {
 	for _, o := range s.Requests.Operations {
-		if err := client.IgnoreNotFound(r.Client.Delete(ctx, o, client.Preconditions{UID: &o.UID})); err != nil {
-			return fmt.Errorf("deleting operation %s: %w", o.Name, err)
+		if err := r.deleteRequest(ctx, o); err != nil {
+			return err
 		}
 	}
 	for _, a := range s.Requests.Approvals {
-		if err := client.IgnoreNotFound(r.Client.Delete(ctx, a, client.Preconditions{UID: &a.UID})); err != nil {
-			return fmt.Errorf("deleting approval %s: %w", a.Name, err)
+		if err := r.deleteRequest(ctx, a); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// deleteRequest deletes an operation or an approval, and no later one of its name.
+func (r *Store) deleteRequest(ctx context.Context, obj client.Object) error {
+	if err := client.IgnoreNotFound(r.Client.Delete(ctx, obj, client.Preconditions{UID: new(obj.GetUID())})); err != nil {
+		return fmt.Errorf("deleting %T %s: %w", obj, obj.GetName(), err)
 	}
 	return nil
 }
@@ -449,7 +452,7 @@ func (r *Store) DeleteRequests(ctx context.Context, s *Workspace) error {
 // EndedOperation returns the status of an operation that ends without a run.
 func EndedOperation(o *infrav1.WorkspaceOperation, phase infrav1.OperationPhase, text string, now time.Time) infrav1.WorkspaceOperationStatus {
 	status := *o.Status.DeepCopy()
-	status.Phase, status.Message, status.FinishedAt = phase, message.Truncate(text, maxOperationMessage), new(metav1.NewTime(now))
+	status.Phase, status.Message, status.FinishedAt = phase, text, new(metav1.NewTime(now))
 	return status
 }
 
@@ -458,6 +461,7 @@ const maxOperationMessage = 2048
 
 // SetOperation writes the status of an operation if it differs.
 func SetOperation(ctx context.Context, c client.Client, o *infrav1.WorkspaceOperation, status infrav1.WorkspaceOperationStatus) error {
+	status.Message = message.Truncate(status.Message, maxOperationMessage)
 	if equality.Semantic.DeepEqual(o.Status, status) {
 		return nil
 	}
@@ -530,8 +534,8 @@ func (r *Store) CleanRequests(ctx context.Context, s *Workspace) (time.Duration,
 			}
 			continue
 		}
-		if err := client.IgnoreNotFound(r.Client.Delete(ctx, o, client.Preconditions{UID: &o.UID})); err != nil {
-			return 0, fmt.Errorf("deleting operation %s: %w", o.Name, err)
+		if err := r.deleteRequest(ctx, o); err != nil {
+			return 0, err
 		}
 	}
 	for _, a := range s.Requests.Approvals {
@@ -539,8 +543,8 @@ func (r *Store) CleanRequests(ctx context.Context, s *Workspace) (time.Duration,
 		if plan == nil || plan.ID == a.Spec.Plan || s.Now.Sub(a.CreationTimestamp.Time) < requestLifetime {
 			continue
 		}
-		if err := client.IgnoreNotFound(r.Client.Delete(ctx, a, client.Preconditions{UID: &a.UID})); err != nil {
-			return 0, fmt.Errorf("deleting approval %s: %w", a.Name, err)
+		if err := r.deleteRequest(ctx, a); err != nil {
+			return 0, err
 		}
 	}
 	return next, nil
