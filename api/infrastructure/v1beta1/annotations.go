@@ -10,7 +10,7 @@ const (
 	HostedForAnnotation = "capt.appthrust.io/hosted-for"
 	// ChangedByGuestAnnotation is the user who changed the workspace for which this one runs
 	// last, or deleted it. He must not approve the plan of his change here.
-	ChangedByGuestAnnotation = "capt.appthrust.io/changed-by-guest" //nolint:gosec // The name of an annotation.
+	ChangedByGuestAnnotation = "capt.appthrust.io/changed-by-guest"
 )
 
 // StateLineageAnnotation is the lineage of the state of a workspace. CAPT writes it. It survives
