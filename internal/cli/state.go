@@ -96,7 +96,7 @@ let it wait for approval.`,
 		}
 		return o.waitForResult(ctx, c, apply, operation, o.starting(), restoreRequested, func(s *observed) bool { return s.tried() && s.planned() })
 	})
-	cmd.Flags().BoolVar(&hold, "hold", false, "Let the plan that follows wait for approval, even with approval: Auto.")
+	addHold(cmd, &hold)
 	addYes(cmd, &yes)
 	addWait(cmd, &wait)
 	return cmd

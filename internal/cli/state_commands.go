@@ -31,7 +31,7 @@ approval: Auto that plan is applied at once; use --hold to let it wait for appro
 
 // addHold adds the --hold flag to a command.
 func addHold(cmd *cobra.Command, hold *bool) {
-	cmd.Flags().BoolVar(hold, "hold", false, "Set approval: Manual, so that the next plan waits for approval.")
+	cmd.Flags().BoolVar(hold, "hold", false, "Let the plan that follows wait for approval, even with approval: Auto.")
 }
 
 // confirmStateChange asks the user a question about a change of the state. It warns if

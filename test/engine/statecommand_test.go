@@ -135,7 +135,7 @@ func (w *harness) expectMvAndRm() {
 	w.Expect(a.Status.History[0].Outcome).To(BeEquivalentTo("NoChanges"))
 	w.Expect(w.directories()).To(Equal(4))
 
-	w.succeed("state", "rm", "hello", "terraform_data.item[3]", "--yes")
+	w.succeed("state", "rm", "hello", "terraform_data.item[3]", "--yes", "--hold")
 	w.waitReason("hello", infrav1.AppliedCondition, infrav1.WaitingForApprovalReason)
 	w.Expect(w.get("hello").Status.State.Resources).To(BeEquivalentTo(3))
 	w.Expect(w.directories()).To(Equal(4), "the real resource stays")

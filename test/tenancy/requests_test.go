@@ -275,14 +275,12 @@ func TestEditor_cannotChangeStates(t *testing.T) {
 		g.Expect(err).To(MatchError(ContainSubstring("the permission to create workspaceoperations/state: ask an approver")), what)
 	}
 	for what, spec := range map[string]infrav1.WorkspaceOperationSpec{
-		"Run":        {Type: infrav1.OperationRun},
-		"CheckDrift": {Type: infrav1.OperationCheckDrift},
-		"Cancel":     {Type: infrav1.OperationCancel, Cancel: &infrav1.CancelOptions{Run: "r1"}},
-		"Shell":      {Type: infrav1.OperationShell, Shell: &infrav1.ShellOptions{ID: "shell-1"}},
-		"Run with options": {Type: infrav1.OperationRun, Run: &infrav1.RunOptions{
-			Replace: []infrav1.AddressString{"aws_vpc.this"}, Hold: true,
-		}},
-		"state pull": state("pull"), "state list": state("list"), "state show": show,
+		"Run":              {Type: infrav1.OperationRun},
+		"CheckDrift":       {Type: infrav1.OperationCheckDrift},
+		"Cancel":           {Type: infrav1.OperationCancel, Cancel: &infrav1.CancelOptions{Run: "r1"}},
+		"Shell":            {Type: infrav1.OperationShell, Shell: &infrav1.ShellOptions{ID: "shell-1"}},
+		"Run with options": {Type: infrav1.OperationRun, Hold: true, Run: &infrav1.RunOptions{Replace: []infrav1.AddressString{"aws_vpc.this"}}},
+		"state pull":       state("pull"), "state list": state("list"), "state show": show,
 	} {
 		_, err := request(t, editor, ns, spec)
 		g.Expect(err).NotTo(HaveOccurred(), what)

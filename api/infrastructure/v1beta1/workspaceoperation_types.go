@@ -3,6 +3,7 @@ package v1beta1
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 )
 
 // OperationType is what a user requests.
@@ -84,10 +85,6 @@ type RunOptions struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100
 	Import []ImportedResource `json:"import,omitempty"`
-
-	// hold makes the plan wait for approval, even if other plans of the workspace do not.
-	// +optional
-	Hold bool `json:"hold,omitempty"`
 }
 
 // ImportedResource is an existing resource that becomes a resource of the state.
@@ -130,11 +127,6 @@ type RestoreOptions struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Snapshot string `json:"snapshot"`
-
-	// hold makes the plan after the restore wait for approval, even if other plans of the
-	// workspace do not.
-	// +optional
-	Hold bool `json:"hold,omitempty"`
 }
 
 // StateOptions are a command that reads or changes the state.
@@ -245,6 +237,11 @@ type WorkspaceOperationSpec struct {
 	// +required
 	Type OperationType `json:"type"`
 
+	// hold makes the plan of a run with options, or the plan after a change of the state, wait for
+	// approval, even if other plans of the workspace do not.
+	// +optional
+	Hold bool `json:"hold,omitempty"`
+
 	// run are the options of type Run.
 	// +optional
 	Run *RunOptions `json:"run,omitempty"`
@@ -292,8 +289,8 @@ type WorkspaceOperationSpec struct {
 
 // HasOptions reports whether the operation is a run with options.
 func (s *WorkspaceOperationSpec) HasOptions() bool {
-	o := s.Run
-	return s.Type == OperationRun && o != nil && (o.PlanOnly || o.RefreshOnly || o.Hold || len(o.Replace)+len(o.Target)+len(o.Import) > 0)
+	o := ptr.Deref(s.Run, RunOptions{})
+	return s.Type == OperationRun && (s.Hold || o.PlanOnly || o.RefreshOnly || len(o.Replace)+len(o.Target)+len(o.Import) > 0)
 }
 
 // WorkspaceOperationStatus is how far an operation is.
@@ -344,6 +341,7 @@ type WorkspaceOperation struct {
 	// spec is what is requested.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="an operation cannot be changed: delete it to withdraw it, and create another one"
+	// +kubebuilder:validation:XValidation:rule="!has(self.hold) || self.type in ['Run','Restore','State','Move']",message="hold belongs to type: Run, Restore, State or Move"
 	// +kubebuilder:validation:XValidation:rule="self.type == 'Run' || !has(self.run)",message="run belongs to type: Run"
 	// +kubebuilder:validation:XValidation:rule="(self.type == 'Cancel') == has(self.cancel)",message="cancel belongs to type: Cancel, which requires it"
 	// +kubebuilder:validation:XValidation:rule="(self.type == 'Unlock') == has(self.unlock)",message="unlock belongs to type: Unlock, which requires it"

@@ -123,7 +123,7 @@ func Restore(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTempl
 	if err := checkUsesState(apply); err != nil {
 		return nil, err
 	}
-	return request(ctx, c, apply, infrav1.WorkspaceOperationSpec{Type: infrav1.OperationRestore, Restore: &infrav1.RestoreOptions{Snapshot: snapshot.Name, Hold: hold}})
+	return request(ctx, c, apply, infrav1.WorkspaceOperationSpec{Type: infrav1.OperationRestore, Hold: hold, Restore: &infrav1.RestoreOptions{Snapshot: snapshot.Name}})
 }
 
 // Unlock requests a run that breaks a lock, and closes the shells of the workspace, which the

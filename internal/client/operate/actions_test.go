@@ -212,7 +212,7 @@ func TestRequests(t *testing.T) {
 			act: func(ctx context.Context, c client.Client, a *infrav1.WorkspaceTemplateApply) (*infrav1.WorkspaceOperation, error) {
 				return RunOnce(ctx, c, a, &terraform.OneShot{Import: []terraform.Import{{Address: "a.b", ID: "x"}}, Hold: true})
 			},
-			want: infrav1.WorkspaceOperationSpec{Type: infrav1.OperationRun, Run: &infrav1.RunOptions{Import: []infrav1.ImportedResource{{Address: "a.b", ID: "x"}}, Hold: true}},
+			want: infrav1.WorkspaceOperationSpec{Type: infrav1.OperationRun, Hold: true, Run: &infrav1.RunOptions{Import: []infrav1.ImportedResource{{Address: "a.b", ID: "x"}}}},
 		},
 		"unlock": {
 			act: func(ctx context.Context, c client.Client, a *infrav1.WorkspaceTemplateApply) (*infrav1.WorkspaceOperation, error) {
@@ -243,7 +243,7 @@ func TestRequests(t *testing.T) {
 			act: func(ctx context.Context, c client.Client, a *infrav1.WorkspaceTemplateApply) (*infrav1.WorkspaceOperation, error) {
 				return Restore(ctx, c, a, Snapshot{Name: "s-0"}, true)
 			},
-			want: infrav1.WorkspaceOperationSpec{Type: infrav1.OperationRestore, Restore: &infrav1.RestoreOptions{Snapshot: "s-0", Hold: true}},
+			want: infrav1.WorkspaceOperationSpec{Type: infrav1.OperationRestore, Hold: true, Restore: &infrav1.RestoreOptions{Snapshot: "s-0"}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -16,13 +16,13 @@ import (
 // RunOnce requests a run with options. Its ID is that of the operation.
 func RunOnce(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, once *terraform.OneShot) (*infrav1.WorkspaceOperation, error) {
 	options := &infrav1.RunOptions{
-		PlanOnly: once.PlanOnly, RefreshOnly: once.RefreshOnly, Hold: once.Hold,
+		PlanOnly: once.PlanOnly, RefreshOnly: once.RefreshOnly,
 		Replace: addresses(once.Replace), Target: addresses(once.Target),
 	}
 	for _, i := range once.Import {
 		options.Import = append(options.Import, infrav1.ImportedResource{Address: i.Address, ID: i.ID})
 	}
-	return request(ctx, c, apply, infrav1.WorkspaceOperationSpec{Type: infrav1.OperationRun, Run: options})
+	return request(ctx, c, apply, infrav1.WorkspaceOperationSpec{Type: infrav1.OperationRun, Hold: once.Hold, Run: options})
 }
 
 func addresses(texts []string) []infrav1.AddressString {

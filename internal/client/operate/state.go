@@ -39,15 +39,12 @@ func RequestCommand(ctx context.Context, c client.Client, apply *infrav1.Workspa
 	if err := command.Validate(); err != nil {
 		return nil, err
 	}
-	if err := holdPlans(ctx, c, apply, hold); err != nil {
-		return nil, err
-	}
 	if input != nil {
 		if err := upload(ctx, c, apply, command.Input, input); err != nil {
 			return nil, err
 		}
 	}
-	operation, err := request(ctx, c, apply, infrav1.WorkspaceOperationSpec{Type: infrav1.OperationState, State: &infrav1.StateOptions{
+	operation, err := request(ctx, c, apply, infrav1.WorkspaceOperationSpec{Type: infrav1.OperationState, Hold: hold, State: &infrav1.StateOptions{
 		Command: command.Command, Args: addresses(command.Args), Input: command.Input, Force: command.Force,
 		JSON: command.JSON, Sensitive: command.Sensitive, PublicKey: command.PublicKey,
 	}})
@@ -56,14 +53,6 @@ func RequestCommand(ctx context.Context, c client.Client, apply *infrav1.Workspa
 	}
 	command.ID = string(operation.UID)
 	return operation, err
-}
-
-// holdPlans makes all plans of a workspace wait for approval.
-func holdPlans(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, hold bool) error {
-	if !hold {
-		return nil
-	}
-	return patch(ctx, c, apply, func() { apply.Spec.Approval = infrav1.ApprovalManual })
 }
 
 // patch edits a workspace and writes the difference.
@@ -222,14 +211,11 @@ func RequestMove(ctx context.Context, c client.Client, apply *infrav1.WorkspaceT
 		return nil, err
 	}
 	// It waits until the workspace uses the new config.
-	move, err := request(ctx, c, apply, infrav1.WorkspaceOperationSpec{Type: infrav1.OperationMove, Move: moveTo(apply, t, config, earlier)})
+	move, err := request(ctx, c, apply, infrav1.WorkspaceOperationSpec{Type: infrav1.OperationMove, Hold: hold, Move: moveTo(apply, t, config, earlier)})
 	if err != nil {
 		return nil, err
 	}
 	err = patch(ctx, c, apply, func() {
-		if hold {
-			apply.Spec.Approval = infrav1.ApprovalManual
-		}
 		apply.Spec.ProviderConfigRef = nil
 		if config != "" {
 			apply.Spec.ProviderConfigRef = &infrav1.LocalReference{Name: config}

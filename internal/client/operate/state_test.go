@@ -43,7 +43,8 @@ func TestRequestMove(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(move.Spec.Move).To(Equal(&infrav1.MoveOptions{From: "aws", To: "aws-s3"}))
 	g.Expect(apply.Spec.ProviderConfigRef.Name).To(Equal("aws-s3"))
-	g.Expect(apply.Spec.Approval).To(Equal(infrav1.ApprovalManual))
+	g.Expect(move.Spec.Hold).To(BeTrue())
+	g.Expect(apply.Spec.Approval).To(BeEmpty())
 
 	// The first move has not been executed: the state is still in the first backend.
 	back, err := RequestMove(t.Context(), c, apply, "", false)

@@ -167,9 +167,7 @@ func TestEndOneShot(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			s := applied(g)
-			held := replacing
-			held.Hold = true
-			ask(s, newRunOperation("once", held))
+			ask(s, held(newRunOperation("once", replacing)))
 			endRun(g, s, startRun(g, s, decision.Decision{Operation: terraform.OperationPlan, OneShot: true}), terraform.Result{Outcome: terraform.OutcomePlanned, Plan: aPlan})
 			recordAll(g, s)
 			test.prepare(s)

@@ -35,6 +35,12 @@ func newRunOperation(name string, options ...infrav1.RunOptions) *infrav1.Worksp
 	return o
 }
 
+// held makes the plan of an operation wait for approval.
+func held(o *infrav1.WorkspaceOperation) *infrav1.WorkspaceOperation {
+	o.Spec.Hold = true
+	return o
+}
+
 func newCancelOperation(run string) *infrav1.WorkspaceOperation {
 	return newOperation("cancel-"+run, infrav1.WorkspaceOperationSpec{Type: infrav1.OperationCancel, Cancel: &infrav1.CancelOptions{Run: run}})
 }
@@ -239,7 +245,7 @@ func TestApproval_appliesThePlan(t *testing.T) {
 	}
 }
 
-// The other template may require less, and nobody has approved that.
+// The other template may require less, and that is not approved.
 func TestApproval_endsWithTheTemplate(t *testing.T) {
 	other := newTemplate()
 	other.Name = "other"
@@ -283,8 +289,7 @@ func TestOneShotOperation_waitsForApproval(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := appliedController(t)
-			replace.Hold = true
-			c.request(newRunOperation("replace", replace))
+			c.request(held(newRunOperation("replace", replace)))
 			c.reconcile()
 			c.Expect(c.given[1].OneShot.Replace).To(Equal([]string{"aws_vpc.a"}))
 			c.finish("hello-r2", terraform.Result{Outcome: terraform.OutcomePlanned, Plan: aPlan})
@@ -347,31 +352,38 @@ func TestStateOperation_isExecutedOnce(t *testing.T) {
 	c.Expect(c.started).To(HaveLen(2))
 }
 
-func TestRestoreOperation_holdsTheNextPlan(t *testing.T) {
-	c := appliedController(t)
-	restore := func(name string) *infrav1.WorkspaceOperation {
-		return newOperation(name, infrav1.WorkspaceOperationSpec{Type: infrav1.OperationRestore, Restore: &infrav1.RestoreOptions{Snapshot: "capt-hello-r1-0", Hold: true}})
+func TestOperation_holdsTheNextPlan(t *testing.T) {
+	for name, tt := range map[string]struct {
+		spec      infrav1.WorkspaceOperationSpec
+		operation terraform.Operation
+	}{
+		"restore": {infrav1.WorkspaceOperationSpec{Type: infrav1.OperationRestore, Hold: true, Restore: &infrav1.RestoreOptions{Snapshot: "capt-hello-r1-0"}}, terraform.OperationRestoreState},
+		"rm":      {infrav1.WorkspaceOperationSpec{Type: infrav1.OperationState, Hold: true, State: &infrav1.StateOptions{Command: "rm", Args: []infrav1.AddressString{"a.b"}}}, terraform.OperationStateCommand},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := appliedController(t)
+			c.request(newOperation("change", tt.spec))
+			c.reconcile()
+			c.Expect(c.given[1].Operation).To(Equal(tt.operation))
+			c.finish("hello-r2", success)
+			c.reconcile()
+			c.expectPhase("change", infrav1.OperationSucceeded)
+			c.Expect(c.get().Status.HeldBy).To(Equal("change"))
+			c.Expect(c.get().Spec.Approval).To(BeEmpty())
+			c.Expect(c.given[2].Operation).To(Equal(terraform.OperationPlan))
+			c.finish("hello-r3", terraform.Result{Outcome: terraform.OutcomePlanned, Plan: aPlan})
+			c.reconcile()
+			c.expect(infrav1.AppliedCondition, "False WaitingForApproval")
+			c.request(newDecision("a", planID, infrav1.DecisionApprove))
+			c.reconcile()
+			c.finish("hello-r4", success)
+			c.reconcile()
+			c.Expect(c.get().Status.HeldBy).To(BeEmpty())
+			c.request(newOperation("again", tt.spec))
+			c.reconcile()
+			c.Expect(c.given[4].Operation).To(Equal(tt.operation), "the same request once more")
+		})
 	}
-	c.request(restore("back"))
-	c.reconcile()
-	c.Expect(c.given[1].Operation).To(Equal(terraform.OperationRestoreState))
-	c.finish("hello-r2", success)
-	c.reconcile()
-	c.expectPhase("back", infrav1.OperationSucceeded)
-	c.Expect(c.get().Status.HeldBy).To(Equal("back"))
-	c.Expect(c.get().Spec.Approval).To(BeEmpty())
-	c.Expect(c.given[2].Operation).To(Equal(terraform.OperationPlan))
-	c.finish("hello-r3", terraform.Result{Outcome: terraform.OutcomePlanned, Plan: aPlan})
-	c.reconcile()
-	c.expect(infrav1.AppliedCondition, "False WaitingForApproval")
-	c.request(newDecision("a", planID, infrav1.DecisionApprove))
-	c.reconcile()
-	c.finish("hello-r4", success)
-	c.reconcile()
-	c.Expect(c.get().Status.HeldBy).To(BeEmpty())
-	c.request(restore("again"))
-	c.reconcile()
-	c.Expect(c.given[4].Operation).To(Equal(terraform.OperationRestoreState), "the same snapshot once more")
 }
 
 // A restore that fails is not given up silently: a run of the inputs could destroy what the

@@ -2,6 +2,8 @@
 package operation
 
 import (
+	"k8s.io/utils/ptr"
+
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/terraform"
 )
@@ -26,11 +28,11 @@ func OneShot(o *infrav1.WorkspaceOperation) *terraform.OneShot {
 	if !o.Spec.HasOptions() {
 		return nil
 	}
-	options := o.Spec.Run
+	options := ptr.Deref(o.Spec.Run, infrav1.RunOptions{})
 	once := &terraform.OneShot{
 		ID:      string(o.UID),
 		Replace: addresses(options.Replace), Target: addresses(options.Target),
-		RefreshOnly: options.RefreshOnly, PlanOnly: options.PlanOnly, Hold: options.Hold,
+		RefreshOnly: options.RefreshOnly, PlanOnly: options.PlanOnly, Hold: o.Spec.Hold,
 	}
 	for _, i := range options.Import {
 		once.Import = append(once.Import, terraform.Import{Address: i.Address, ID: i.ID})

@@ -15,6 +15,11 @@ func run(options infrav1.RunOptions) infrav1.WorkspaceOperationSpec {
 	return infrav1.WorkspaceOperationSpec{Type: infrav1.OperationRun, Run: &options}
 }
 
+func held(spec infrav1.WorkspaceOperationSpec) infrav1.WorkspaceOperationSpec {
+	spec.Hold = true
+	return spec
+}
+
 func state(options infrav1.StateOptions) infrav1.WorkspaceOperationSpec {
 	return infrav1.WorkspaceOperationSpec{Type: infrav1.OperationState, State: &options}
 }
@@ -28,12 +33,12 @@ func TestValidate(t *testing.T) {
 	}{
 		"a plain run":          {infrav1.WorkspaceOperationSpec{Type: infrav1.OperationRun}, ""},
 		"empty options":        {run(infrav1.RunOptions{}), ""},
-		"a replacement":        {run(infrav1.RunOptions{Replace: addresses("a.b"), Hold: true}), ""},
+		"a replacement":        {held(run(infrav1.RunOptions{Replace: addresses("a.b")})), ""},
 		"a plan":               {run(infrav1.RunOptions{PlanOnly: true}), ""},
 		"an import":            {run(infrav1.RunOptions{Import: []infrav1.ImportedResource{imported}}), ""},
 		"two options":          {run(infrav1.RunOptions{RefreshOnly: true, Target: addresses("a.b")}), "exclude each other"},
-		"only hold":            {run(infrav1.RunOptions{Hold: true}), "nothing is requested"},
-		"a plan that is held":  {run(infrav1.RunOptions{PlanOnly: true, Hold: true}), "planOnly and hold exclude each other"},
+		"only hold":            {held(infrav1.WorkspaceOperationSpec{Type: infrav1.OperationRun}), "nothing is requested"},
+		"a plan that is held":  {held(run(infrav1.RunOptions{PlanOnly: true})), "planOnly and hold exclude each other"},
 		"a module to replace":  {run(infrav1.RunOptions{Replace: addresses("module.a")}), `address "module.a" is invalid`},
 		"a flag as a target":   {run(infrav1.RunOptions{Target: addresses("-destroy")}), `address "-destroy" is invalid`},
 		"an import of a flag":  {run(infrav1.RunOptions{Import: []infrav1.ImportedResource{{Address: "-a", ID: "x"}}}), `address "-a" is invalid`},
@@ -77,9 +82,9 @@ func TestConversions(t *testing.T) {
 		return o
 	}
 	g.Expect(operation.OneShot(of(run(infrav1.RunOptions{})))).To(BeNil())
-	g.Expect(operation.OneShot(of(run(infrav1.RunOptions{
-		PlanOnly: true, RefreshOnly: true, Hold: true, Replace: []infrav1.AddressString{"a"}, Target: []infrav1.AddressString{"b"}, Import: []infrav1.ImportedResource{{Address: "c", ID: "d"}},
-	})))).To(Equal(&terraform.OneShot{
+	g.Expect(operation.OneShot(of(held(run(infrav1.RunOptions{
+		PlanOnly: true, RefreshOnly: true, Replace: []infrav1.AddressString{"a"}, Target: []infrav1.AddressString{"b"}, Import: []infrav1.ImportedResource{{Address: "c", ID: "d"}},
+	}))))).To(Equal(&terraform.OneShot{
 		ID: "u", PlanOnly: true, RefreshOnly: true, Hold: true, Replace: []string{"a"}, Target: []string{"b"}, Import: []terraform.Import{{Address: "c", ID: "d"}},
 	}))
 	g.Expect(operation.StateCommand(of(state(infrav1.StateOptions{

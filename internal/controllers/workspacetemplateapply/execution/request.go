@@ -142,8 +142,8 @@ func (s *Scope) RunMeta(request *terraform.Request, executor infrav1.Executor) m
 		executed.RequestedBy = message.Truncate(message.OneLine(executed.RequestedBy), history.MaxUserName)
 		meta.Annotations[record.RequestAnnotation] = string(runs.MustJSON(executed))
 	}
-	if request.Operation == terraform.OperationRestoreState {
-		if o := s.PendingRestore(); o != nil && o.Spec.Restore.Hold {
+	for _, o := range operations {
+		if o.Spec.Hold && !o.Spec.HasOptions() {
 			meta.Annotations[record.HoldAnnotation] = o.Name
 		}
 	}

@@ -3,6 +3,7 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -233,14 +234,10 @@ func (s *Status) recordSuccess(run *runs.Run, result *terraform.Result) {
 		status.Drift = &infrav1.DriftStatus{
 			CheckedAt: metav1.NewTime(result.FinishedAt), Resources: ResourceChanges(result.Drift),
 		}
-	case terraform.OperationRestoreState:
-		// The desired inputs have to be planned again for the restored state.
+	case terraform.OperationRestoreState, terraform.OperationStateCommand, terraform.OperationMoveState:
+		// The desired inputs have to be planned again for the changed state.
 		status.AppliedInputs, status.Plan = "", nil
-		status.HeldBy = run.Secret.Annotations[record.HoldAnnotation]
-	case terraform.OperationStateCommand:
-		status.AppliedInputs, status.Plan = "", nil
-	case terraform.OperationMoveState:
-		status.AppliedInputs, status.Plan = "", nil
+		status.HeldBy = cmp.Or(run.Secret.Annotations[record.HoldAnnotation], status.HeldBy)
 	case terraform.OperationSaveState:
 	case terraform.OperationDestroy, terraform.OperationPlanDestroy, terraform.OperationApplyDestroy:
 		status.AppliedInputs, status.Outputs = "", nil
