@@ -20,7 +20,8 @@ type KnownState struct {
 	// Adopt is the version of a state that the user wants to use nevertheless, or that
 	// of AdoptNothing.
 	Adopt string `json:"adopt,omitempty"`
-	// Moved is set if the user has copied the state to this backend.
+	// Moved is set if the state was reported from another backend: the user has copied it to
+	// this one, or the configuration of the same backend has another text.
 	Moved bool `json:"moved,omitempty"`
 }
 
@@ -118,7 +119,7 @@ func (p StateProblem) Explain(known KnownState, found StateInfo, location string
 	const adopt = "run captctl state adopt --version "
 	switch p {
 	case StateMissing:
-		return fmt.Sprintf("the state in %s is missing or empty, but %s, so nothing was done. Restore it with captctl state %s, or, to start from nothing and leave its resources to you, %s%s",
+		return fmt.Sprintf("the state in %s is missing or empty, but %s, so nothing was done. %s, or, to start from nothing and leave its resources to you, %s%s",
 			location, had(known), restore(known), adopt, known.AdoptNothing())
 	case StateForeign:
 		if known.Moved && known.Lineage != "" {
@@ -147,10 +148,10 @@ func had(known KnownState) string {
 	return fmt.Sprintf("it had %d resources", known.Resources)
 }
 
-// restore returns the commands of captctl state that bring back a missing state.
+// restore says how to bring back a missing state.
 func restore(known KnownState) string {
 	if known.Moved {
-		return "move or push"
+		return "Change the configuration of the backend back, bring the state with captctl state move or push"
 	}
-	return "restore or push (captctl state snapshots lists the snapshots)"
+	return "Restore it with captctl state restore or push (captctl state snapshots lists the snapshots)"
 }

@@ -29,6 +29,10 @@ func TestKnownState_compare(t *testing.T) {
 		{"an earlier version", known, StateInfo{Lineage: "l", Serial: 4, Resources: 3}, false, StateOutdated},
 		{"an earlier version that the user adopts", KnownState{StateInfo: info, Adopt: "l/4"}, StateInfo{Lineage: "l", Serial: 4}, false, ""},
 		{"another version than the adopted one", KnownState{StateInfo: info, Adopt: "l/3"}, StateInfo{Lineage: "l", Serial: 4}, false, StateOutdated},
+		{"in a backend with another configuration", KnownState{StateInfo: info, Moved: true}, info, false, ""},
+		{"a later version in a backend with another configuration", KnownState{StateInfo: info, Moved: true}, StateInfo{Lineage: "l", Serial: 6, Resources: 1}, false, ""},
+		{"an old copy in another backend", KnownState{StateInfo: info, Moved: true}, StateInfo{Lineage: "l", Serial: 4, Resources: 3}, false, StateOutdated},
+		{"missing in another backend", KnownState{StateInfo: info, Moved: true}, StateInfo{}, false, StateMissing},
 		{"missing", known, StateInfo{}, false, StateMissing},
 		{"missing in an own backend", known, StateInfo{}, true, StateMissing},
 		{"replaced by an empty state", known, StateInfo{Lineage: "x"}, false, StateMissing},
@@ -96,7 +100,7 @@ func TestStateProblem_explainsWhatToDo(t *testing.T) {
 	lost := KnownState{StateInfo: StateInfo{Lineage: "l", Serial: 1}, Unconfirmed: true}
 	g.Expect(StateMissing.Explain(lost, StateInfo{}, "backend s3")).To(ContainSubstring("a run may have created resources"))
 	moved := KnownState{StateInfo: known.StateInfo, Moved: true}
-	g.Expect(StateMissing.Explain(moved, StateInfo{}, "backend s3")).To(ContainSubstring("captctl state move"))
+	g.Expect(StateMissing.Explain(moved, StateInfo{}, "backend s3")).To(And(ContainSubstring("Change the configuration of the backend back"), ContainSubstring("captctl state move")))
 	g.Expect(StateForeign.Explain(moved, found, "backend s3")).To(And(ContainSubstring("lineage x"), ContainSubstring("lineage l"), HaveSuffix("if this is the copy, run captctl state adopt --version x/4")))
 	g.Expect(StateForeign.Explain(known, found, "backend s3")).To(And(ContainSubstring("has 2 resources and is not the state of this workspace"), ContainSubstring("${WORKSPACE_NAMESPACE}"), HaveSuffix("captctl state adopt --version x/4")))
 	g.Expect(StateOutdated.Explain(known, found, "backend s3")).To(And(ContainSubstring("has serial 4, but serial 5"), HaveSuffix("captctl state adopt --version x/4")))

@@ -236,6 +236,36 @@ func TestState_waitsWhenTheBackendChanges(t *testing.T) {
 	w.Expect(w.directories()).To(BeZero())
 }
 
+// A change of the configuration that leaves the state where it is, such as another way to
+// lock, needs no decision of a user. One that names another place creates nothing there.
+func TestState_elsewhereIsProvenByItsLineage(t *testing.T) {
+	w := newHarness(t)
+	server := w.elsewhere("key")
+	w.template("several", several, usesElsewhere)
+	w.apply("hello", "several", variables(map[string]string{"dir": w.dir}))
+	before := w.waitReady("hello").Status.State
+	config := &infrav1.WorkspaceProviderConfig{ObjectMeta: w.meta("elsewhere")}
+	configure := func(text string) {
+		objecttest.New(t, env.Client).Update(config, func() { config.Spec.Backend.Configuration = text })
+	}
+
+	configure(server.Configuration("key") + "\n# The same place.\n")
+	w.Eventually(func() *infrav1.StateStatus { return w.get("hello").Status.State }, testTimeout).Should(And(
+		HaveField("Configuration", Not(Equal(before.Configuration))), HaveField("Lineage", before.Lineage), HaveField("Resources", before.Resources)))
+	w.Expect(w.waitReady("hello").Status.History[0].Outcome).To(BeEquivalentTo("NoChanges"))
+
+	configure(server.Configuration("another"))
+	missing := w.waitReason("hello", infrav1.AppliedCondition, infrav1.StateMissingReason)
+	w.Expect(missing.Message).To(ContainSubstring("Change the configuration of the backend back"))
+	w.Expect(server.State("another")).To(BeNil(), "nothing was written")
+	w.Expect(w.directories()).To(Equal(4))
+
+	configure(server.Configuration("key"))
+	w.waitReady("hello")
+	w.destroy("hello")
+	w.Expect(w.directories()).To(BeZero())
+}
+
 // elsewhere creates a provider config whose backend is a server outside the cluster.
 func (w *harness) elsewhere(key string) *statetest.Server {
 	w.t.Helper()

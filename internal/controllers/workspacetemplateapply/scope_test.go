@@ -167,6 +167,26 @@ func TestBackendName(t *testing.T) {
 	}
 }
 
+func TestCanProve(t *testing.T) {
+	s3 := terraform.Backend{Type: "s3", HCL: "key = \"1\" # a comment"}
+	confirmed := infrav1.StateStatus{Backend: "s3", Configuration: "11111111", Lineage: "l", Serial: 3, Resources: 2, Confirmation: infrav1.StateConfirmed}
+	for name, tt := range map[string]struct {
+		change func(*infrav1.StateStatus)
+		want   bool
+	}{
+		"another text":                 {func(*infrav1.StateStatus) {}, true},
+		"another type":                 {func(s *infrav1.StateStatus) { s.Backend = "gcs" }, false},
+		"the default backend":          {func(s *infrav1.StateStatus) { s.Backend = terraform.BackendKubernetes }, false},
+		"before lineages":              {func(s *infrav1.StateStatus) { s.Lineage = "" }, false},
+		"after a run without a report": {func(s *infrav1.StateStatus) { s.Confirmation = infrav1.StateUnconfirmed }, false},
+	} {
+		state := confirmed.DeepCopy()
+		tt.change(state)
+		NewWithT(t).Expect(runs.CanProve(state, s3)).To(Equal(tt.want), name)
+	}
+	NewWithT(t).Expect(runs.CanProve(nil, s3)).To(BeFalse())
+}
+
 func TestRequest_hasTheKnownStateOfItsBackend(t *testing.T) {
 	state := func(change func(*infrav1.StateStatus)) *infrav1.StateStatus {
 		s := &infrav1.StateStatus{Backend: terraform.BackendKubernetes, Lineage: "l", Serial: 3, Resources: 2, Confirmation: infrav1.StateConfirmed}
@@ -179,13 +199,14 @@ func TestRequest_hasTheKnownStateOfItsBackend(t *testing.T) {
 		adopt *infrav1.AdoptOptions
 		want  terraform.KnownState
 	}{
-		"no state":               {nil, nil, terraform.KnownState{}},
-		"its state":              {state(func(*infrav1.StateStatus) {}), nil, terraform.KnownState{StateInfo: info}},
-		"an unconfirmed state":   {state(func(s *infrav1.StateStatus) { s.Confirmation = infrav1.StateUnconfirmed }), nil, terraform.KnownState{StateInfo: info, Unconfirmed: true}},
-		"before lineages":        {&infrav1.StateStatus{Resources: 2}, nil, terraform.KnownState{StateInfo: terraform.StateInfo{Resources: 2}}},
-		"an empty one elsewhere": {state(func(s *infrav1.StateStatus) { s.Backend, s.Resources = "s3", 0 }), nil, terraform.KnownState{StateInfo: terraform.StateInfo{Lineage: info.Lineage, Serial: info.Serial}}},
-		"one that was moved":     {state(func(s *infrav1.StateStatus) { s.Backend = "s3" }), &infrav1.AdoptOptions{Backend: terraform.BackendKubernetes}, terraform.KnownState{StateInfo: info, Moved: true}},
-		"one to adopt":           {nil, &infrav1.AdoptOptions{State: "l/3"}, terraform.KnownState{Adopt: "l/3"}},
+		"no state":                 {nil, nil, terraform.KnownState{}},
+		"its state":                {state(func(*infrav1.StateStatus) {}), nil, terraform.KnownState{StateInfo: info}},
+		"an unconfirmed state":     {state(func(s *infrav1.StateStatus) { s.Confirmation = infrav1.StateUnconfirmed }), nil, terraform.KnownState{StateInfo: info, Unconfirmed: true}},
+		"before lineages":          {&infrav1.StateStatus{Resources: 2}, nil, terraform.KnownState{StateInfo: terraform.StateInfo{Resources: 2}}},
+		"an empty one elsewhere":   {state(func(s *infrav1.StateStatus) { s.Backend, s.Resources = "s3", 0 }), nil, terraform.KnownState{StateInfo: terraform.StateInfo{Lineage: info.Lineage, Serial: info.Serial}}},
+		"one that was moved":       {state(func(s *infrav1.StateStatus) { s.Backend = "s3" }), &infrav1.AdoptOptions{Backend: terraform.BackendKubernetes}, terraform.KnownState{StateInfo: info, Moved: true}},
+		"one of a changed backend": {state(func(s *infrav1.StateStatus) { s.Backend = "s3" }), nil, terraform.KnownState{StateInfo: info, Moved: true}},
+		"one to adopt":             {nil, &infrav1.AdoptOptions{State: "l/3"}, terraform.KnownState{Adopt: "l/3"}},
 	} {
 		g := NewWithT(t)
 		s := newScope("hello")

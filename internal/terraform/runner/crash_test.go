@@ -108,6 +108,22 @@ func TestRescueAfter_reportsOnlyPushedStatesAsSaved(t *testing.T) {
 	}
 }
 
+// If the text of the configuration has changed, an empty backend may be another place than that
+// of the state.
+func TestPushRescued_startsNoSecondState(t *testing.T) {
+	g := NewWithT(t)
+	_, r := newAPI(t)
+	pushed := filepath.Join(t.TempDir(), "pushed")
+	run := scripted(t, r, `[ "$1 $2" = "state push" ] && cat > `+pushed+`; exit 0`)
+	run.request.State.Lineage, run.request.State.Moved = "l", true
+	g.Expect(os.WriteFile(filepath.Join(run.session.Root, "errored.tfstate"), []byte(twoResources), 0o600)).To(Succeed())
+
+	g.Expect(r.inTool.pushRescued(t.Context(), run)).To(Succeed())
+
+	g.Expect(pushed).NotTo(BeAnExistingFile())
+	g.Expect(run.result.Rescued).NotTo(BeEmpty(), "the state is kept")
+}
+
 func TestRescueAfter_pushesAnEncryptedState(t *testing.T) {
 	g := NewWithT(t)
 	_, r := newAPI(t)

@@ -25,8 +25,12 @@ type leftState struct {
 
 // mayHaveLeft reports whether an earlier run of the workspace may have left a state,
 // and not one of a deleted workspace of the same name. It decides only if the backend
-// has no state.
+// has no state. If the configuration of the backend has changed, that state may be in
+// another place, and a rescued one beside it would be a second one.
 func (run *execution) mayHaveLeft(state leftState) bool {
+	if run.request.State.Moved {
+		return false
+	}
 	if state.own {
 		return true
 	}

@@ -45,6 +45,8 @@ type Situation struct {
 	// that the next run uses, and MovedBackend the one to which the user says that
 	// the state was moved.
 	StateBackend, ConfiguredBackend, MovedBackend string
+	// BackendProvable is set if a run finds out whether the configured backend has the state.
+	BackendProvable bool
 	// Move is the user's request to move the state to the configured backend, nil if
 	// there is none.
 	Move *terraform.Move
@@ -148,7 +150,7 @@ func (s Situation) decideStateChange() (Decision, error) {
 }
 
 // decideBackend rejects all runs while the state is in another backend than the
-// configured one, except the run that moves it.
+// configured one, except the run that moves it, and those that prove that it is the same.
 func (s Situation) decideBackend() (Decision, error) {
 	if s.Move != nil {
 		move := Decision{Operation: terraform.OperationMoveState}
@@ -158,6 +160,10 @@ func (s Situation) decideBackend() (Decision, error) {
 		return s.Attempt(move, runs.MoveInputs(s.Move.ID))
 	}
 	if s.StateBackend == "" || s.StateBackend == s.ConfiguredBackend || s.MovedBackend == s.ConfiguredBackend {
+		return NoRun, nil
+	}
+	// A restore or a push compares nothing with the known state.
+	if s.BackendProvable && s.Restore == "" && s.Command == nil {
 		return NoRun, nil
 	}
 	return NoRun, fault.Stall(infrav1.BackendChangedReason,

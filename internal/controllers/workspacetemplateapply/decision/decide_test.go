@@ -318,12 +318,16 @@ func TestDecide_restoresFirst(t *testing.T) {
 
 func TestDecide_rejectsRunsAfterABackendChange(t *testing.T) {
 	elsewhere := func(s *Situation) { s.StateBackend, s.ConfiguredBackend = "s3-11111111", "s3-22222222" }
+	provable := func(s *Situation) { s.BackendProvable = true }
 	moving := func(s *Situation) { s.Move = &terraform.Move{ID: "1"} }
 	failedMove := func(s *Situation) { failedForGood(s); s.Failure.Inputs = runs.MoveInputs("1") }
 	for _, e := range []expectation{
 		{name: "a change", situation: upToDate(changed, elsewhere), reason: infrav1.BackendChangedReason, stalled: true, contains: []string{"s3-11111111", "s3-22222222", "captctl state adopt --backend s3-22222222"}},
 		{name: "a request", situation: upToDate(requested, elsewhere), reason: infrav1.BackendChangedReason, stalled: true},
 		{name: "a restore", situation: upToDate(elsewhere, func(s *Situation) { s.Restore = "x" }), reason: infrav1.BackendChangedReason, stalled: true},
+		{name: "a change that a run can prove", situation: upToDate(changed, elsewhere, provable), want: terraform.OperationPlanAndApply},
+		{name: "a restore after a change that a run can prove", situation: upToDate(elsewhere, provable, func(s *Situation) { s.Restore = "x" }), reason: infrav1.BackendChangedReason, stalled: true},
+		{name: "a push after a change that a run can prove", situation: upToDate(elsewhere, provable, func(s *Situation) { s.Command = &terraform.StateCommand{Command: terraform.StatePush} }), reason: infrav1.BackendChangedReason, stalled: true},
 		{name: "moved by the user", situation: upToDate(changed, elsewhere, func(s *Situation) { s.MovedBackend = "s3-22222222" }), want: terraform.OperationPlanAndApply},
 		{name: "moved to a third backend", situation: upToDate(changed, elsewhere, func(s *Situation) { s.MovedBackend = "s3-33333333" }), reason: infrav1.BackendChangedReason, stalled: true},
 		{name: "a requested move", situation: upToDate(changed, elsewhere, moving), want: terraform.OperationMoveState},

@@ -239,8 +239,8 @@ func (s *Scope) knownState() terraform.KnownState {
 	// If the state is in another backend and the user has not moved it, it has no
 	// resources. Its version distinguishes it from earlier ones nevertheless.
 	known.StateInfo, known.Unconfirmed = runs.StateInfo(state), state.Confirmation == infrav1.StateUnconfirmed
-	backend := runs.BackendName(s.Inputs.Request.Backend)
-	known.Moved = state.Backend != "" && runs.BackendOf(state) != backend && s.MovedBackend() == backend
+	backend := runs.StateBackend(state)
+	known.Moved = backend != "" && backend != runs.BackendName(s.Inputs.Request.Backend)
 	return known
 }
 

@@ -33,8 +33,9 @@ func (s *Scope) Situation() decision.Situation {
 		Requested: s.RunRequested(), DriftCheckAsked: s.DriftCheckRequested(), Restore: s.restoreID(),
 		ApprovedPlan: s.ApprovedPlan(), RejectedPlan: s.RejectedPlan(),
 		StateBackend: runs.StateBackend(status.State), ConfiguredBackend: runs.BackendName(s.Inputs.Request.Backend), MovedBackend: s.MovedBackend(),
-		Policies: s.Policies.Digest(),
-		Protect:  s.Inputs.Request.Protect, Unprotected: s.Unprotected(planInputs(status.Plan)), Plan: status.Plan, Failure: status.Failure, Drift: status.Drift,
+		BackendProvable: runs.CanProve(status.State, s.Inputs.Request.Backend),
+		Policies:        s.Policies.Digest(),
+		Protect:         s.Inputs.Request.Protect, Unprotected: s.Unprotected(planInputs(status.Plan)), Plan: status.Plan, Failure: status.Failure, Drift: status.Drift,
 		Move: s.ResolvedMove(), IsOwned: metav1.GetControllerOf(s.Apply) != nil, Former: s.FormerRequirements(),
 		LastApplied: status.AppliedAt.Time, Jitter: decision.Jitter(s.Apply), Now: s.Now,
 	}

@@ -98,6 +98,13 @@ func BackendOf(state *infrav1.StateStatus) string {
 	return strings.TrimSuffix(state.Backend+"-"+state.Configuration, "-")
 }
 
+// CanProve reports whether a run finds out if the backend has the state, although its
+// configuration has another text, such as another way to lock: equal lineage and a serial that
+// is not older prove it. After a run that did not report its state, a copy may have them too.
+func CanProve(state *infrav1.StateStatus, b terraform.Backend) bool {
+	return state != nil && state.Backend == b.Type && state.Lineage != "" && state.Confirmation != infrav1.StateUnconfirmed
+}
+
 // UsesKubernetes reports whether the Secret of the Kubernetes backend has the state
 // of a workspace: the last known state is there, and no run since then used another
 // backend.
