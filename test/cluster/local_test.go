@@ -79,9 +79,7 @@ func TestLocal_upgradesMinorByMinor(t *testing.T) {
 	kept := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "kept"}}
 	h.Expect(h.workload(name).Create(h.ctx, kept)).To(Succeed())
 
-	watching, err := client.NewWithWatch(h.env.Config, client.Options{Scheme: h.env.Scheme})
-	h.Expect(err).NotTo(HaveOccurred())
-	changes, err := watching.Watch(h.ctx, &controlplanev1.CAPTControlPlaneList{}, client.InNamespace(h.namespace))
+	changes, err := h.env.Watch(h.ctx, &controlplanev1.CAPTControlPlaneList{}, client.InNamespace(h.namespace))
 	h.Expect(err).NotTo(HaveOccurred())
 	defer changes.Stop()
 	change(h, name, &controlplanev1.CAPTControlPlane{}, func(c *controlplanev1.CAPTControlPlane) { c.Spec.Version = "v1.37.0" })

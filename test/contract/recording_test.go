@@ -28,10 +28,6 @@ var recording = struct {
 
 // startRecording starts watching before the first object is created.
 func startRecording(e *testenv.Environment) error {
-	c, err := client.NewWithWatch(e.Config, client.Options{Scheme: e.Scheme})
-	if err != nil {
-		return fmt.Errorf("creating a client: %w", err)
-	}
 	ctx, cancel := context.WithCancel(context.Background())
 	e.OnStop(func() error { cancel(); return nil })
 	kinds := []schema.GroupVersionKind{clusterv1.GroupVersion.WithKind("Cluster")}
@@ -41,7 +37,7 @@ func startRecording(e *testenv.Environment) error {
 	for _, kind := range kinds {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-		w, err := c.Watch(ctx, list)
+		w, err := e.Watch(ctx, list)
 		if err != nil {
 			return fmt.Errorf("watching %s: %w", kind.Kind, err)
 		}

@@ -140,13 +140,11 @@ func startControllers(t *testing.T) func() {
 // watchAll watches machines and sets and simulates kubelets until the test ends.
 func watchAll(t *testing.T, all []*scenario) {
 	t.Helper()
-	c, err := client.NewWithWatch(env.Config, client.Options{Scheme: env.Scheme})
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	t.Cleanup(func() { cancel(); wg.Wait() })
 	follow := func(list client.ObjectList, namespace string, observe func(watch.Event)) {
-		w, err := c.Watch(ctx, list, client.InNamespace(namespace))
+		w, err := env.Watch(ctx, list, client.InNamespace(namespace))
 		NewWithT(t).Expect(err).NotTo(HaveOccurred())
 		wg.Go(func() {
 			for e := range w.ResultChan() {
