@@ -17,6 +17,7 @@ import (
 	"github.com/appthrust/capt/internal/terraform/command"
 	"github.com/appthrust/capt/internal/terraform/command/binary"
 	"github.com/appthrust/capt/internal/terraform/record"
+	"github.com/appthrust/capt/internal/terraform/statefile"
 )
 
 const threeResources = `{"version":4,"serial":9,"lineage":"l","resources":[{"mode":"managed","type":"t","name":"a","instances":[{},{},{}]}]}`
@@ -106,6 +107,49 @@ func TestRescueAfter_reportsOnlyPushedStatesAsSaved(t *testing.T) {
 			g.Expect(run.result.Saved).To(BeEmpty(), "the controller deletes the Secrets of saved states")
 		})
 	}
+}
+
+// Two new workspaces use the same key of a backend without locks, and the other one writes last.
+func TestPerformOnBackend_refusesTheStateThatReplacedItsOwn(t *testing.T) {
+	foreign := string(statefile.New("m", "n/other"))
+	for name, found := range map[string]string{"of another workspace": foreign, "with resources": twoResources, "none": ""} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			_, r := newAPI(t)
+			pushed := filepath.Join(t.TempDir(), "pushed")
+			run := scripted(t, r, `
+case "$1 $2" in
+"state pull") [ -e `+pushed+` ] && printf '%s' '`+found+`';;
+"state push") cat > `+pushed+`;;
+plan*) echo "a plan" >&2; exit 1;;
+esac
+exit 0`)
+			run.request.Operation = terraform.OperationPlanAndApply
+
+			err := r.performOnBackend(t.Context(), run)
+
+			g.Expect(err).To(HaveOccurred())
+			g.Expect(pushed).To(BeAnExistingFile())
+			g.Expect(err.Error()).NotTo(ContainSubstring("a plan"), "nothing is planned")
+			g.Expect(run.result.State).To(BeZero(), "later runs do not use it")
+			if found != "" {
+				g.Expect(run.result.StateProblem).To(Equal(terraform.StateForeign))
+			}
+		})
+	}
+}
+
+// The same, but the other workspace writes while this one plans.
+func TestSnapshot_refusesAnotherLineage(t *testing.T) {
+	g := NewWithT(t)
+	_, r := newAPI(t)
+	run := scripted(t, r, `[ "$1 $2" = "state pull" ] && echo '`+twoResources+`'; exit 0`)
+	run.result.State = terraform.StateInfo{Lineage: "m", Serial: 1}
+
+	g.Expect(r.storage.snapshot(t.Context(), run)).To(MatchError(ContainSubstring("is not the state of this workspace")))
+
+	g.Expect(run.result.StateProblem).To(Equal(terraform.StateForeign))
+	g.Expect(run.result.State.Lineage).To(Equal("m"))
 }
 
 // If the text of the configuration has changed, an empty backend may be another place than that

@@ -71,7 +71,7 @@ func (r *Runner) readSource(ctx context.Context, source *execution) ([]byte, err
 		return nil, err
 	}
 	if !source.locked {
-		if err := source.verifyState(content, "backend "+source.request.Backend.Type); err != nil {
+		if err := source.verifyState(content, source.location()); err != nil {
 			return nil, err
 		}
 	}
@@ -100,7 +100,7 @@ func (r *Runner) writeTarget(ctx context.Context, run *execution, content []byte
 	if err != nil {
 		return err
 	}
-	location := "backend " + run.request.Backend.Type
+	location := run.location()
 	if target.Lineage != source.Lineage || target.Serial < source.Serial || !sameResources(text, content) {
 		if problem := terraform.CheckTarget(source.StateInfo, target.StateInfo, run.request.Workspace.Owner()); problem != "" {
 			return terminal("State not moved", fmt.Errorf("the state cannot be moved to %s: %s", location, problem))

@@ -62,12 +62,30 @@ func (run *execution) verifyState(content []byte, location string) error {
 	}
 	known := run.known()
 	if problem := known.Compare(found, run.state != nil); problem != "" {
-		run.result.StateProblem = problem
-		return terminal("Unexpected state", errors.New(problem.Explain(known, found, location)))
+		return run.refuseState(problem, found, location)
 	}
 	run.result.State = found
 	return nil
 }
+
+// verifyLineage returns an error if another workspace has replaced the state after the run
+// verified it, which is possible without locks. A tool refuses a plan of another lineage than
+// that of the state, so that this is the last state which a run compares.
+func (run *execution) verifyLineage(found terraform.StateInfo) error {
+	if verified := run.result.State.Lineage; run.state != nil || verified == "" || found.Lineage == verified {
+		return nil
+	}
+	return run.refuseState(terraform.StateForeign, found, run.location())
+}
+
+// refuseState returns the error of a run that found another state than its own.
+func (run *execution) refuseState(problem terraform.StateProblem, found terraform.StateInfo, location string) error {
+	run.result.StateProblem = problem
+	return terminal("Unexpected state", errors.New(problem.Explain(run.known(), found, location)))
+}
+
+// location returns the name of a backend that the tool reads and writes, for messages.
+func (run *execution) location() string { return "backend " + run.request.Backend.Type }
 
 // checkFile returns an error if an apply left no state. OpenTofu ignores that it cannot
 // open its state file.

@@ -40,6 +40,11 @@ func (s *storage) snapshot(ctx context.Context, run *execution) error {
 		return fmt.Errorf("taking a snapshot of the state: %w", err)
 	}
 	state, err := statefile.Parse(text)
+	if err == nil {
+		if err := run.verifyLineage(state.StateInfo); err != nil {
+			return err
+		}
+	}
 	switch {
 	case errors.Is(err, statefile.ErrEncrypted):
 	case err != nil:

@@ -39,7 +39,7 @@ func (r *Runner) performOnBackend(ctx context.Context, run *execution) error {
 		return r.perform(ctx, run)
 	})
 	saved, rescueErr := r.inTool.rescueAfter(context.WithoutCancel(ctx), run)
-	if err != nil && (run.creates || run.result.ChangesState()) {
+	if err != nil && run.result.StateProblem == "" && (run.creates || run.result.ChangesState()) {
 		r.inTool.observeBackend(ctx, run)
 	}
 	if rescueErr != nil {
@@ -82,7 +82,7 @@ func (b *toolBackend) verifyBackend(ctx context.Context, run *execution) error {
 	if err != nil {
 		return err
 	}
-	if err := run.verifyState(text, "backend "+run.request.Backend.Type); err != nil {
+	if err := run.verifyState(text, run.location()); err != nil {
 		return err
 	}
 	if run.readsOnly() {
@@ -93,12 +93,16 @@ func (b *toolBackend) verifyBackend(ctx context.Context, run *execution) error {
 		if err := run.session.StatePush(ctx, statefile.New(uuid.NewString(), run.request.Workspace.Owner()), false); err != nil {
 			return err
 		}
-		// The tool chooses the lineage of a new state.
+		// The tool chooses the lineage of a new state. Without locks, another new workspace
+		// with the same key may have replaced the state.
 		if text, err = run.session.StatePull(ctx); err != nil {
 			return err
 		}
-		if run.result.State, err = statefile.Identify(text); err != nil {
+		if err := run.verifyState(text, run.location()); err != nil {
 			return err
+		}
+		if run.result.State.Lineage == "" {
+			return fmt.Errorf("%s does not have the state that was written to it", run.location())
 		}
 	}
 	if run.result.State.Lineage == "" {
