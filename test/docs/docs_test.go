@@ -85,7 +85,7 @@ kubectl delete workspacetemplate network
 	},
 	{
 		name:  "cluster",
-		pages: []string{"docs/captctl.md", "docs/machines.md", "docs/troubleshooting.md", "docs/clusters.md", "docs/install.md"},
+		pages: []string{"docs/captctl.md", "docs/machines.md", "docs/troubleshooting.md", "docs/install.md"},
 		before: `
 captctl generate cluster demo --flavor local --set WORKER_MACHINE_COUNT=1 --set FLUX_ENABLED=false --set KARPENTER_ENABLED=false | kubectl apply -f -
 kubectl wait cluster demo --for=condition=Available --timeout=4m
