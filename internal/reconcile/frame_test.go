@@ -145,6 +145,8 @@ func TestReconcile_pause(t *testing.T) {
 	}{
 		{name: "by Cluster", objs: []client.Object{newThing(labelled), cluster(true)}},
 		{name: "by annotation", objs: []client.Object{newThing(annotatedPaused)}},
+		{name: "after a move", objs: []client.Object{newThing(movedAway)}},
+		{name: "of an object that is deleted after a move", objs: []client.Object{newThing(movedAway, deleting)}},
 		{name: "of a deleting object", objs: []client.Object{newThing(annotatedPaused, deleting)}},
 	}
 	for _, tt := range tests {

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -71,6 +72,10 @@ func pause(obj Object, kind string, cluster *clusterv1.Cluster) (paused, wasPaus
 	}
 	if annotations.HasPaused(obj) {
 		causes = append(causes, fmt.Sprintf("%s has the %s annotation", kind, clusterv1.PausedAnnotation))
+	}
+	// clusterctl writes this annotation in place of all others, also of that which paused the object.
+	if _, moved := obj.GetAnnotations()[clusterctlv1.DeleteForMoveAnnotation]; moved {
+		causes = append(causes, fmt.Sprintf("clusterctl has moved %s to another management cluster and deletes it here", kind))
 	}
 
 	c := metav1.Condition{

@@ -8,6 +8,7 @@ import (
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -32,6 +33,11 @@ func ownedBy(apiVersion, kind, name string) func(*thing) {
 func labelled(t *thing) { t.Labels = map[string]string{clusterv1.ClusterNameLabel: "c"} }
 
 func annotatedPaused(t *thing) { t.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} }
+
+// movedAway is an object that clusterctl deletes after a move. clusterctl replaces all annotations.
+func movedAway(t *thing) {
+	t.Annotations = map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""}
+}
 
 func TestOwnerCluster(t *testing.T) {
 	v2 := clusterv1.GroupVersion.String()
@@ -114,6 +120,10 @@ func TestPause(t *testing.T) {
 		{
 			name: "the annotation", obj: newThing(annotatedPaused),
 			paused: true, want: state{"True", "Paused", byAnnotation},
+		},
+		{
+			name: "after a move", obj: newThing(movedAway),
+			paused: true, want: state{"True", "Paused", "clusterctl has moved Thing to another management cluster and deletes it here"},
 		},
 		{
 			name: "both", obj: newThing(annotatedPaused), cluster: cluster(true),
