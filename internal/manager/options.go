@@ -67,7 +67,7 @@ type Options struct {
 	// Empty sends none.
 	TracesEndpoint string
 
-	// ShutdownTimeout is how long runs may take to stop when the manager stops.
+	// ShutdownTimeout is how long the manager may take to stop.
 	ShutdownTimeout time.Duration
 
 	// Diagnostics are the settings of the metrics endpoint and of TLS.
@@ -115,7 +115,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second, "How long the leader tries to renew its lease before it gives up.")
 	fs.DurationVar(&o.RetryPeriod, "leader-elect-retry-period", 2*time.Second, "Time between two attempts to acquire or renew the lease.")
 	fs.StringVar(&o.TracesEndpoint, "traces-endpoint", "", "Address of an OpenTelemetry collector that receives a trace of each run over gRPC, such as https://collector.example.com:4317; http://… sends them without TLS. The environment variables OTEL_EXPORTER_OTLP_* set headers, certificates and timeouts. Empty sends none.")
-	fs.DurationVar(&o.ShutdownTimeout, "shutdown-timeout", 10*time.Minute, "How long runs may take to stop gracefully when the manager stops.")
+	fs.DurationVar(&o.ShutdownTimeout, "shutdown-timeout", 10*time.Minute, "How long the manager waits when it stops. In a container it waits for the runs of the process executor.")
 }
 
 // Validate returns an error for each invalid option.

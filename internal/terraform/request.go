@@ -175,7 +175,7 @@ type Request struct {
 	// provider versions.
 	LockFile []byte `json:"lockFile,omitempty"`
 	// Timeout is the time after which the run is stopped gracefully. Zero means no
-	// limit.
+	// limit. An apply has until Limit.
 	Timeout time.Duration `json:"timeout,omitempty"`
 	// Grace is the time that an interrupted command has before it is killed.
 	Grace time.Duration `json:"grace,omitempty"`
@@ -353,3 +353,8 @@ type PodSettings struct {
 	// executor accepts only those that are safe. Its container is the runner's.
 	Template []byte `json:"template,omitempty"`
 }
+
+// Limit is the time after which even an apply is interrupted, zero without a limit. The tool
+// gives up the resources that it creates when it is interrupted, so an apply that exceeds the
+// timeout is reported first.
+func (r *Request) Limit() time.Duration { return 2 * r.Timeout }

@@ -43,7 +43,8 @@ type Runner interface {
 	Start(ctx context.Context, run Run) error
 	// Observe returns the state of the run's process.
 	Observe(ctx context.Context, run Run) (Liveness, error)
-	// Stop asks the run to end gracefully. The run's result shows how it ended.
+	// Stop interrupts the tool of the run, which saves its state. The run's result shows how
+	// it ended.
 	Stop(ctx context.Context, run Run) error
 	// Forget removes everything that is kept for a run that has ended, and nothing of the
 	// next workspace of the name: a caller that was suspended may be late.

@@ -8,21 +8,22 @@ import (
 	"syscall"
 )
 
-// killer reads the name of a directory, and waits for the end of its input. Neither its
-// arguments and environment nor those of grep contain the name.
-const killer = `read -r dir || exit
+// killAll reads the name of a directory, waits for the end of its input, and kills every process
+// whose arguments or environment contain the directory. Neither its own arguments and environment
+// nor those of grep contain the name.
+const killAll = `read -r dir || exit
 read -r _
 for file in $(echo "$dir" | grep -lsFf - /proc/[0-9]*/cmdline /proc/[0-9]*/environ); do
   pid=${file#/proc/}
-  kill -9 "${pid%/*}"
+  kill -9 "${pid%/*}" || :
 done
-rm -rf "$dir"`
+`
 
 // KillAtEnd kills every process whose arguments or environment contain a directory, and
 // removes the directory, when this process ends without calling stop: because it was
 // interrupted or killed, or because the time of the tests is over. It kills only on Linux.
 func KillAtEnd(dir string) (stop func() error, err error) {
-	cmd := exec.Command("/bin/sh", "-c", killer)
+	cmd := exec.Command("/bin/sh", "-c", killAll+`rm -rf "$dir"`)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
 	// The kernel closes the input with this process. An interrupt of the terminal does not
 	// reach another process group.

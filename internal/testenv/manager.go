@@ -17,8 +17,7 @@ import (
 	"github.com/appthrust/capt/internal/message"
 )
 
-// managerStopTimeout is how long a manager may take to stop its runs on a busy
-// machine.
+// managerStopTimeout is how long a manager may take to stop on a busy machine.
 const managerStopTimeout = 3 * time.Minute
 
 // Manager is the manager program of this repository, which runs Terraform as child
@@ -117,6 +116,14 @@ func (m *Manager) Stop(signal syscall.Signal) error {
 	case <-time.After(managerStopTimeout):
 		return errors.Join(errors.New("the manager did not stop"), cmd.Process.Kill())
 	}
+}
+
+// End stops the manager and kills the runs that it leaves.
+func (m *Manager) End() error {
+	err := m.Stop(syscall.SIGTERM)
+	cmd := exec.Command("/bin/sh", "-c", killAll)
+	cmd.Stdin = strings.NewReader(m.WorkDir + "\n")
+	return errors.Join(err, cmd.Run())
 }
 
 // Metrics returns the metrics of the running manager.

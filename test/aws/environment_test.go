@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -71,7 +70,7 @@ func (e *environment) startManager(env *testenv.Environment) error {
 	}
 	manager := &testenv.Manager{Kubeconfig: env.Kubeconfig, WorkDir: work, Env: []string{"TF_CLI_CONFIG_FILE=" + mirror}}
 	e.log = manager.Log()
-	env.OnStop(func() error { return manager.Stop(syscall.SIGTERM) })
+	env.OnStop(manager.End)
 	return manager.Start()
 }
 

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -99,7 +98,7 @@ func runManager(kubeconfig, work string, extra ...string) (stop func() error, er
 		Kubeconfig: kubeconfig, WorkDir: work, Env: []string{"PATH=" + path},
 		Args: append([]string{"--kube-api-qps=500", "--kube-api-burst=1000"}, extra...),
 	}
-	return func() error { return m.Stop(syscall.SIGTERM) }, m.Start()
+	return m.End, m.Start()
 }
 
 // harness is one namespace.

@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 
@@ -71,7 +70,7 @@ func runManager(e *testenv.Environment, directory string, extra ...string) (stop
 		Kubeconfig: account.Kubeconfig, WorkDir: filepath.Join(e.Dir, directory),
 		Args: append([]string{"--kube-api-qps=500", "--kube-api-burst=1000", "-v=4"}, extra...),
 	}
-	return func() error { return m.Stop(syscall.SIGTERM) }, m.Start()
+	return m.End, m.Start()
 }
 
 // harness is one namespace.

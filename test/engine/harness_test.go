@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -71,7 +70,7 @@ func newHarness(t *testing.T) *harness {
 		if err := shared.manager.Start(); err != nil {
 			t.Fatal(err)
 		}
-		env.OnStop(func() error { return shared.manager.Stop(syscall.SIGTERM) })
+		env.OnStop(shared.manager.End)
 	})
 	return prepare(t, sharedFilter, shared.manager)
 }
@@ -103,7 +102,7 @@ func prepareWithManager(t *testing.T, args ...string) *harness {
 	w := prepare(t, filter[max(0, len(filter)-60):], &testenv.Manager{Kubeconfig: managerKubeconfig(t), WorkDir: t.TempDir()})
 	w.Args = append([]string{"--namespace=" + w.namespace, "--watch-filter=" + w.filter}, args...)
 	t.Cleanup(func() {
-		if err := w.Stop(syscall.SIGTERM); err != nil {
+		if err := w.End(); err != nil {
 			t.Error(err)
 		}
 	})

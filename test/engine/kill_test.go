@@ -254,27 +254,6 @@ func TestKill_withASavedPlan(t *testing.T) {
 	w.expectConverged("hello")
 }
 
-func TestShutdown_interruptsRunsGracefullyAndTheNextManagerContinues(t *testing.T) {
-	w := newHarnessWithManager(t)
-	w.template("several", several)
-	w.touch("hold")
-	w.apply("hello", "several", variables(map[string]string{"dir": w.dir}))
-	w.Eventually(w.directories, testTimeout, 10*time.Millisecond).Should(BeNumerically(">", 0))
-
-	w.Expect(w.Stop(syscall.SIGTERM)).To(Succeed())
-	w.remove("hold")
-	a := w.get("hello")
-	result, err := record.Result(w.secret(record.SecretName(fmt.Sprintf("hello-r%d", a.Status.Runs))))
-	w.Expect(err).NotTo(HaveOccurred())
-	w.Expect(result).NotTo(BeNil(), "the manager waits until its runs have written their results")
-	w.Expect(result.Tool.Product).To(Equal("OpenTofu"))
-	w.Expect(result.Tool.Version).NotTo(BeEmpty())
-
-	w.Expect(w.Start()).To(Succeed())
-	w.waitReady("hello")
-	w.expectConverged("hello")
-}
-
 func TestRestart_startsNoRun(t *testing.T) {
 	w := newHarnessWithManager(t)
 	w.template("greeting", greeting)

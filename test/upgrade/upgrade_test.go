@@ -116,7 +116,7 @@ func (h *harness) start(program string) *testenv.Manager {
 	}
 	h.Expect(m.Start()).To(Succeed())
 	h.t.Cleanup(func() {
-		_ = m.Stop(syscall.SIGTERM)
+		_ = m.End()
 		if h.t.Failed() {
 			h.t.Logf("manager:\n%s", testenv.LogOf(m.Log(), h.namespace))
 		}

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/appthrust/capt/internal/terraform"
@@ -43,4 +44,24 @@ func PendingRequest(ctx context.Context, reader client.Reader, run terraform.Run
 func ofAnother(secret *corev1.Secret, run terraform.Run) bool {
 	owner := metav1.GetControllerOfNoCopy(secret)
 	return owner != nil && string(owner.UID) != run.WorkspaceUID
+}
+
+// Interrupt records that a run is to interrupt its tool at once, because a user has canceled it
+// or deletes the workspace. Without it, a runner that gets a signal completes its apply.
+func Interrupt(ctx context.Context, reader client.Reader, writer client.Writer, run terraform.Run) error {
+	secret, err := ReadRun(ctx, reader, run)
+	if err != nil || record.Finished(secret) || record.Interrupted(secret) {
+		return client.IgnoreNotFound(err)
+	}
+	patch, err := record.InterruptPatch()
+	if err != nil {
+		return err
+	}
+	if patch, err = record.WithUID(patch, secret.UID); err != nil {
+		return err
+	}
+	if err := writer.Patch(ctx, secret, client.RawPatch(types.MergePatchType, patch)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("interrupting run %s: %w", run.ID, err)
+	}
+	return nil
 }

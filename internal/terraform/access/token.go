@@ -30,7 +30,7 @@ func lifetime(request *terraform.Request) time.Duration {
 	if request.Timeout <= 0 {
 		return unlimited
 	}
-	return max(shortestToken, request.Timeout+request.Grace+margin)
+	return max(shortestToken, request.Limit()+request.Grace+margin)
 }
 
 // Token returns a token of the service account of a run. It is not bound to the Secret of
@@ -44,7 +44,7 @@ func (g Granter) Token(ctx context.Context, run terraform.Run, request *terrafor
 	if err := g.Client.SubResource("token").Create(ctx, account, token); err != nil {
 		return "", fmt.Errorf("requesting a token of ServiceAccount %s: %w", account.Name, err)
 	}
-	if needed := request.Timeout + request.Grace; time.Until(token.Status.ExpirationTimestamp.Time) < needed {
+	if needed := request.Limit() + request.Grace; time.Until(token.Status.ExpirationTimestamp.Time) < needed {
 		return "", fmt.Errorf("the API server issues tokens for at most %s, but the run may take %s: set a shorter timeout",
 			time.Until(token.Status.ExpirationTimestamp.Time).Round(time.Minute), needed)
 	}

@@ -162,6 +162,10 @@ func (e *Executor) Stop(ctx context.Context, run terraform.Run) error {
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("stopping run: %w", err)
 	}
+	// The signal alone is also that of a node that is drained.
+	if err := access.Interrupt(ctx, e.Reader, e.Client, run); err != nil {
+		return err
+	}
 	// In a foreground deletion the Job exists until its pod is deleted. The
 	// deletion of the Job, which is watched, is the only signal of a runner that
 	// is killed at the end of its grace period.

@@ -110,6 +110,33 @@ func TestStart_usesThePodSettings(t *testing.T) {
 	f.Expect(*created.Spec.BackoffLimit).To(BeZero())
 }
 
+// A drained node lets an apply complete: the grace period of the pod is as long as the run may
+// take, and so is its token, which the kubelet does not renew meanwhile.
+func TestPod_hasTimeToCompleteAnApply(t *testing.T) {
+	f := newFixture(t)
+	f.start("drained", func(r *terraform.Request) { r.Timeout, r.Grace = time.Hour, 10*time.Minute })
+	created := f.job("capt-run-drained-r1")
+	spec := created.Spec.Template.Spec
+	const longest = 2*60*60 + 10*60
+	f.Expect(*spec.TerminationGracePeriodSeconds).To(BeNumerically(">", longest))
+	f.Expect(*created.Spec.ActiveDeadlineSeconds).To(BeNumerically(">", longest))
+	f.Expect(projected(spec)).To(ContainElement(HaveField("ServiceAccountToken.ExpirationSeconds", HaveValue(BeNumerically(">", *spec.TerminationGracePeriodSeconds)))))
+	f.Expect(created.Spec.Template.Annotations).To(HaveKeyWithValue("cluster-autoscaler.kubernetes.io/safe-to-evict", "false"))
+	f.Expect(created.Spec.Template.Annotations).To(HaveKeyWithValue("karpenter.sh/do-not-disrupt", "true"))
+}
+
+// The runner cannot tell a cancel from a drained node by its signal.
+func TestStop_saysThatTheRunIsCanceled(t *testing.T) {
+	f := newFixture(t)
+	run := f.start("canceled")
+	f.claim(run, f.pod("runner", run))
+	f.Expect(record.Interrupted(f.secret(run))).To(BeFalse())
+	for range 2 {
+		f.Expect(f.executor.Stop(f.ctx, run)).To(Succeed())
+		f.Expect(record.Interrupted(f.secret(run))).To(BeTrue())
+	}
+}
+
 func TestStart_acceptsLongNames(t *testing.T) {
 	f := newFixture(t)
 	long := strings.Repeat("abcdefgh.", 20) + "x"

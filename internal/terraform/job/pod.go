@@ -67,10 +67,20 @@ func (e *Executor) job(run terraform.Run, request *terraform.Request) (*batchv1.
 	if request.Timeout > 0 {
 		// The runner enforces its timeout. The deadline is for a runner that never
 		// starts, or hangs.
-		deadline := int64(request.Timeout.Seconds()) + *pod.Spec.TerminationGracePeriodSeconds + int64(startTimeout.Seconds())
+		deadline := int64((lastStop(request) + startTimeout).Seconds())
 		job.Spec.ActiveDeadlineSeconds = &deadline
 	}
 	return job, nil
+}
+
+// lastStop is how long after its start a pod has ended, whenever it is stopped: an apply may
+// continue until the limit of the run, is then interrupted, and its state is saved.
+func lastStop(request *terraform.Request) time.Duration {
+	grace := defaultGrace
+	if request.Grace > 0 {
+		grace = request.Grace
+	}
+	return request.Limit() + grace + saveTimeout
 }
 
 func (e *Executor) pod(run terraform.Run, request *terraform.Request) (*corev1.PodTemplateSpec, error) {
@@ -81,18 +91,14 @@ func (e *Executor) pod(run terraform.Run, request *terraform.Request) (*corev1.P
 	// The token of the run's own account is in a volume, which the module does not need.
 	// An account of the user has its token at the usual path, for the module, unless the account
 	// itself says that its pods have none.
-	account, automount, api := name(run.ID), new(false), ownToken()
+	account, automount, api := name(run.ID), new(false), ownToken(request)
 	if request.Pod.ServiceAccountName != "" {
 		account, automount, api = request.Pod.ServiceAccountName, nil, storedToken(run)
-	}
-	grace := defaultGrace
-	if request.Grace > 0 {
-		grace = request.Grace
 	}
 	var (
 		id          = int64(user)
 		yes, no     = true, false
-		gracePeriod = int64((grace + saveTimeout).Seconds())
+		gracePeriod = int64(lastStop(request).Seconds())
 		// Without it, each run would change the owner of all files of a volume.
 		onMismatch = corev1.FSGroupChangeOnRootMismatch
 	)
@@ -118,15 +124,22 @@ func (e *Executor) pod(run terraform.Run, request *terraform.Request) (*corev1.P
 	return pod, nil
 }
 
-// tokenSeconds is the lifetime of a projected token, which the kubelet renews. It ends with the
-// pod. A shorter one would end while the API server is not available for some minutes.
-const tokenSeconds = 3600
+// shortestToken is the shortest lifetime of a projected token. It ends with the pod. A shorter
+// one would end while the API server is not available for some minutes.
+const shortestToken = time.Hour
 
 // ownToken is the token of the pod's account, which is that of the run. It names no audience:
 // Kubernetes then issues it for the API server, which is the only one that the runner calls, and
 // whose audiences only its administrator knows. Others must refuse it.
-func ownToken() corev1.VolumeProjection {
-	seconds := int64(tokenSeconds)
+//
+// It is valid as long as the pod: the kubelet does not renew the token of a pod that is
+// terminating (kubernetes/kubernetes#116481).
+func ownToken(request *terraform.Request) corev1.VolumeProjection {
+	needed := shortestToken
+	if request.Timeout > 0 {
+		needed = max(needed, lastStop(request)+startTimeout)
+	}
+	seconds := int64(needed.Seconds())
 	return corev1.VolumeProjection{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: access.TokenKey, ExpirationSeconds: &seconds}}
 }
 

@@ -25,7 +25,7 @@ func (e *Executor) adopt(run terraform.Run, identity *record.Identity) {
 		_ = unix.Close(fd)
 		return
 	}
-	c := &child{pid: identity.PID, done: make(chan struct{})}
+	c := &child{run: run, pid: identity.PID, done: make(chan struct{})}
 	e.children[keyOf(run)] = c
 	e.mu.Unlock()
 	go func() {

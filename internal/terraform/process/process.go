@@ -1,5 +1,5 @@
 // Package process executes runs as child processes of the manager. A child
-// survives a killed manager: it finishes its run, and the next manager reads the
+// survives the manager: it finishes its run, and the next manager reads the
 // result.
 package process
 
@@ -7,11 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -50,7 +48,8 @@ type Options struct {
 	// of other workspaces. Sandbox is whether a sandbox is required for it.
 	Hidden  []string
 	Sandbox runner.Sandbox
-	// Grace is how long children may take to stop when the manager shuts down.
+	// Grace is how long the children of a manager in a pod may take to end when it shuts
+	// down.
 	Grace time.Duration
 	// OnExit is called when a child has exited, with or without a result. It
 	// must not block.
@@ -70,6 +69,7 @@ var _ terraform.Runner = &Executor{}
 
 // child is a runner process that this or an earlier manager started.
 type child struct {
+	run  terraform.Run
 	pid  int
 	done chan struct{}
 }
@@ -144,7 +144,7 @@ func (e *Executor) start(ctx context.Context, run terraform.Run, kubeconfig []by
 		return fmt.Errorf("starting runner: %w", err)
 	}
 	klog.FromContext(ctx).V(2).Info("Started runner", "run", run.ID, "pid", cmd.Process.Pid)
-	c := &child{pid: cmd.Process.Pid, done: make(chan struct{})}
+	c := &child{run: run, pid: cmd.Process.Pid, done: make(chan struct{})}
 	e.children[keyOf(run)] = c
 	go func() {
 		// The result of the run shows how it ended.
@@ -220,7 +220,7 @@ func (e *Executor) observePod(ctx context.Context, identity *record.Identity) (t
 	return identity.PodLiveness(&pod, err)
 }
 
-// Stop asks the runner to stop gracefully.
+// Stop makes the runner interrupt its tool.
 func (e *Executor) Stop(ctx context.Context, run terraform.Run) error {
 	c := e.child(run)
 	if c == nil {
@@ -228,7 +228,12 @@ func (e *Executor) Stop(ctx context.Context, run terraform.Run) error {
 		if _, err := e.Observe(ctx, run); err != nil {
 			return err
 		}
-		c = e.child(run)
+		if c = e.child(run); c == nil {
+			return nil
+		}
+	}
+	if err := access.Interrupt(ctx, e.Reader, e.Client, run); err != nil {
+		return err
 	}
 	return c.stop()
 }
@@ -240,7 +245,8 @@ func (e *Executor) End(_ context.Context, run terraform.Run) (bool, error) {
 	return c == nil, c.stop()
 }
 
-// stop asks the runner to stop gracefully. It does nothing without a runner.
+// stop asks the runner to stop: at once if the run is interrupted, else after an apply. It does
+// nothing without a runner.
 func (c *child) stop() error {
 	if c == nil {
 		return nil
@@ -280,32 +286,70 @@ func (e *Executor) logFile(run terraform.Run) string {
 	return filepath.Join(e.WorkDir, "runs", run.Namespace, run.ID+".log")
 }
 
-// Run blocks until ctx is cancelled and then shuts down the children. It is a
-// runnable of the manager.
+// Run blocks until ctx is cancelled and then leaves the children, which the next manager
+// finds. It is a runnable of the manager.
 func (e *Executor) Run(ctx context.Context) error {
 	<-ctx.Done()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.Grace)
-	defer cancel()
-	return e.shutdown(ctx)
-}
-
-// shutdown asks all children to stop gracefully and waits for them to exit. The
-// next manager continues interrupted runs.
-func (e *Executor) shutdown(ctx context.Context) error {
 	e.mu.Lock()
 	e.stopping = true
-	children := slices.Collect(maps.Values(e.children))
 	e.mu.Unlock()
-	var errs []error
-	for _, c := range children {
-		errs = append(errs, c.stop())
+	if !inContainer() {
+		return nil
 	}
-	for _, c := range children {
-		select {
-		case <-c.done:
-		case <-ctx.Done():
-			return errors.Join(append(errs, fmt.Errorf("waiting for %d runs to stop: %w", len(children), ctx.Err()))...)
-		}
+	return e.shutdown(context.WithoutCancel(ctx))
+}
+
+// inContainer reports whether the children end with this process: the kernel kills them with
+// the first process of a container.
+func inContainer() bool { return os.Getpid() == 1 || os.Getenv("POD_UID") != "" }
+
+// lastMinutes is how long runs have to save their state when they are interrupted.
+const lastMinutes = 2 * time.Minute
+
+// shutdown stops the children and waits for them to exit. It interrupts an apply when the grace
+// period is nearly over. The next manager continues interrupted runs.
+func (e *Executor) shutdown(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, e.Grace)
+	defer cancel()
+	var errs []error
+	for _, run := range e.runs() {
+		errs = append(errs, e.child(run).stop())
+	}
+	if e.await(ctx, e.Grace-min(lastMinutes, e.Grace/2)) {
+		return errors.Join(errs...)
+	}
+	for _, run := range e.runs() {
+		errs = append(errs, e.Stop(ctx, run))
+	}
+	if !e.await(ctx, e.Grace) {
+		errs = append(errs, fmt.Errorf("waiting for %d runs to stop: %w", len(e.runs()), context.DeadlineExceeded))
 	}
 	return errors.Join(errs...)
+}
+
+// await waits until all children have exited, and reports whether they have.
+func (e *Executor) await(ctx context.Context, timeout time.Duration) bool {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	for _, run := range e.runs() {
+		if c := e.child(run); c != nil {
+			select {
+			case <-c.done:
+			case <-ctx.Done():
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// runs returns the runs that have a child.
+func (e *Executor) runs() []terraform.Run {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var running []terraform.Run
+	for _, c := range e.children {
+		running = append(running, c.run)
+	}
+	return running
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/appthrust/capt/internal/elements"
@@ -113,3 +114,9 @@ func dataPatch(key string, value any) ([]byte, error) {
 	}
 	return json.Marshal(map[string]any{"data": map[string][]byte{key: text}})
 }
+
+// InterruptPatch returns a patch that makes the runner interrupt the tool at once.
+func InterruptPatch() ([]byte, error) { return dataPatch(keyInterrupt, true) }
+
+// Interrupted reports whether the runner of a run is to interrupt the tool at once.
+func Interrupted(secret *corev1.Secret) bool { return len(secret.Data[keyInterrupt]) > 0 }

@@ -44,6 +44,8 @@ const (
 	keySaved    = "saved"
 	keyLog      = "log"
 	keyResult   = "result"
+	// keyInterrupt is a key and no annotation: the seal covers those.
+	keyInterrupt = "interrupt"
 )
 
 // Annotations of a run's Secret. They can be read without decoding the data.

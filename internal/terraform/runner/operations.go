@@ -192,7 +192,9 @@ func (r *Runner) apply(ctx context.Context, run *execution) error {
 	}
 	run.report.log.mark()
 	started := time.Now()
-	warnings, err := run.session.Apply(ctx, r.workdir.PlanFile(), run.request.ApplyArgs)
+	applying, done := run.applyContext(ctx)
+	warnings, err := run.session.Apply(applying, r.workdir.PlanFile(), run.request.ApplyArgs)
+	done()
 	run.phase(phase, started)
 	if err != nil {
 		return err

@@ -89,6 +89,8 @@ type execution struct {
 	// incomplete is set if the tool was killed while it wrote the state, and no complete
 	// version of that state exists.
 	incomplete bool
+	// interrupted is closed when the tool is to be interrupted at once.
+	interrupted <-chan struct{}
 	// creates is set if the run may have written the first state of a backend.
 	creates bool
 	// enter is what an OperationShell does with the prepared working directory.
@@ -123,7 +125,8 @@ func (run *execution) printf(format string, args ...any) {
 }
 
 // Run executes the run and writes its result. It returns an error only if the runner
-// itself fails. Cancelling the context stops the run gracefully.
+// itself fails. Cancelling the context stops the run gracefully: an apply in progress is
+// completed, unless a user has canceled the run or deletes the workspace.
 func Run(ctx context.Context, config Config) error {
 	kube, err := newKube(config.API)
 	if err != nil {
@@ -142,6 +145,9 @@ func Run(ctx context.Context, config Config) error {
 		result:  &terraform.Result{RunID: r.RunID, Operation: request.Operation, StartedAt: time.Now()},
 		report:  newReport(),
 	}
+	interrupted, stopWatching := r.secret.interruption(ctx)
+	defer stopWatching()
+	run.interrupted = interrupted
 	stopReporting := r.secret.startReporting(ctx, run)
 	err = r.execute(ctx, run)
 	stopReporting()
