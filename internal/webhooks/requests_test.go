@@ -37,6 +37,17 @@ func waitingWorkspace() *infrav1.WorkspaceTemplateApply {
 func record[T client.Object](t *testing.T, r rules[T], workspace *infrav1.WorkspaceTemplateApply, readErr error, user string, obj T) admission.Response {
 	t.Helper()
 	g := NewWithT(t)
+	raw, err := json.Marshal(obj)
+	g.Expect(err).NotTo(HaveOccurred())
+	response, after := recordRaw(t, r, workspace, readErr, user, raw)
+	g.Expect(json.Unmarshal(after, obj)).To(Succeed())
+	return response
+}
+
+// recordRaw is record of an object as the user writes it. It also returns the object as recorded.
+func recordRaw[T client.Object](t *testing.T, r rules[T], workspace *infrav1.WorkspaceTemplateApply, readErr error, user string, raw []byte) (admission.Response, []byte) {
+	t.Helper()
+	g := NewWithT(t)
 	scheme := runtime.NewScheme()
 	g.Expect(infrav1.AddToScheme(scheme)).To(Succeed())
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
@@ -50,9 +61,7 @@ func record[T client.Object](t *testing.T, r rules[T], workspace *infrav1.Worksp
 	if workspace != nil {
 		builder = builder.WithObjects(workspace)
 	}
-	raw, err := json.Marshal(obj)
-	g.Expect(err).NotTo(HaveOccurred())
-	response := allowUndecodable(admission.WithDefaulter(scheme, recorder[T]{reader: builder.Build(), record: r.record}).Handler).Handle(t.Context(), admission.Request{
+	response := beforeSchema(admission.WithDefaulter(scheme, recorder[T]{reader: builder.Build(), record: r.record}).Handler).Handle(t.Context(), admission.Request{
 		AdmissionRequest: admissionv1.AdmissionRequest{
 			Operation: admissionv1.Create, Namespace: "n", Object: runtime.RawExtension{Raw: raw},
 			Kind:     metav1.GroupVersionKind(infrav1.GroupVersion.WithKind("WorkspaceApproval")),
@@ -60,7 +69,7 @@ func record[T client.Object](t *testing.T, r rules[T], workspace *infrav1.Worksp
 		},
 	})
 	if !response.Allowed {
-		return response
+		return response, raw
 	}
 	text, err := json.Marshal(response.Patches)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -68,8 +77,7 @@ func record[T client.Object](t *testing.T, r rules[T], workspace *infrav1.Worksp
 	g.Expect(err).NotTo(HaveOccurred())
 	after, err := patch.Apply(raw)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(json.Unmarshal(after, obj)).To(Succeed())
-	return response
+	return response, after
 }
 
 func approvalOf(plan string) *infrav1.WorkspaceApproval {
@@ -102,6 +110,20 @@ func TestRequests_recordUserAndWorkspace(t *testing.T) {
 	g.Expect(record(t, workspaceOperationRules, waitingWorkspace(), nil, "ada", operation).Allowed).To(BeTrue())
 	g.Expect(operation.Spec).To(Equal(infrav1.WorkspaceOperationSpec{Workspace: "a", Type: infrav1.OperationRun, WorkspaceUID: "u", RequestedBy: "ada"}))
 	g.Expect(operation.OwnerReferences).To(BeEmpty())
+}
+
+// The API server drops the status of a new object after the webhook.
+func TestRequests_recordWhoWritesAStatusThatDoesNotDecode(t *testing.T) {
+	g := NewWithT(t)
+	const raw = `{"apiVersion":"infrastructure.cluster.x-k8s.io/v1beta1","kind":"WorkspaceOperation","metadata":{"name":"x","namespace":"n"},
+		"spec":{"workspace":"a","type":"Run","requestedBy":"mallory"},"status":{"phase":["Succeeded"]}}`
+
+	response, after := recordRaw(t, workspaceOperationRules, waitingWorkspace(), nil, "ada", []byte(raw))
+
+	g.Expect(response.Allowed).To(BeTrue())
+	recorded := struct{ Spec infrav1.WorkspaceOperationSpec }{}
+	g.Expect(json.Unmarshal(after, &recorded)).To(Succeed())
+	g.Expect(recorded.Spec).To(And(HaveField("RequestedBy", "ada"), HaveField("WorkspaceUID", BeEquivalentTo("u"))))
 }
 
 // A backup or clusterctl creates requests of another workspace, perhaps before the workspace.

@@ -27,8 +27,14 @@ func (d defaults[T]) Default(_ context.Context, obj T) error {
 	return nil
 }
 
-// allowUndecodable allows objects that do not decode. Defaults are set before the
-// schema is validated, and only the error of the schema names the field.
+// beforeSchema returns the handler of a webhook that sets defaults, which the API server calls
+// before it validates the schema.
+func beforeSchema(next admission.Handler) admission.Handler {
+	return withoutStatus(allowUndecodable(next))
+}
+
+// allowUndecodable allows objects that do not decode: only the error of the schema names the
+// field.
 func allowUndecodable(next admission.Handler) admission.Handler {
 	return admission.HandlerFunc(func(ctx context.Context, req admission.Request) admission.Response {
 		resp := next.Handle(ctx, req)

@@ -132,7 +132,7 @@ func (r rules[T]) register(mgr ctrl.Manager, groups []string) error {
 	}
 	if defaulter != nil {
 		hook := admission.WithDefaulter(mgr.GetScheme(), defaulter)
-		hook.Handler = withoutStatus(allowUndecodable(hook.Handler))
+		hook.Handler = beforeSchema(hook.Handler)
 		mgr.GetWebhookServer().Register("/mutate-"+strings.ReplaceAll(gvk.Group, ".", "-")+"-"+gvk.Version+"-"+strings.ToLower(gvk.Kind), hook)
 	}
 	return nil

@@ -425,6 +425,20 @@ func TestSurplusRuns(t *testing.T) {
 	}
 }
 
+// The changes of the plan that an approver reads are those of its run.
+func TestSurplusRuns_keepsTheRunOfAWaitingPlan(t *testing.T) {
+	for waiting, want := range map[bool]int{true: 1, false: 2} {
+		g := NewWithT(t)
+		s := newScope("hello")
+		s.Apply.Spec.HistoryLimit = new(int32(1))
+		for range 3 {
+			addRun(g, s, terraform.OperationPlan, terraform.Result{Outcome: terraform.OutcomeFailed})
+		}
+		s.Apply.Status.Plan = &infrav1.PlanStatus{ID: "p", Run: "hello-r1", Waiting: &waiting}
+		g.Expect(cleanup.SurplusRuns(s.Workspace)).To(HaveLen(want))
+	}
+}
+
 // Many plans that are lost do not replace the run that may have changed resources.
 func TestSurplusRuns_keepsALostRunThatMayHaveChangedResources(t *testing.T) {
 	g := NewWithT(t)
