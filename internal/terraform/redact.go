@@ -247,7 +247,9 @@ func (r *Request) Secrets() []string {
 			add(inFile(string(content))...)
 		}
 	}
-	add(r.Module.Auth.secrets()...)
+	for i := range r.Module.Auth {
+		add(r.Module.Auth[i].secrets()...)
+	}
 	add(assigned(r.Encryption, true)...)
 	add(assigned(r.Backend.HCL, false)...)
 	for _, arg := range r.InitArgs {

@@ -90,7 +90,7 @@ const (
 
 // Protocol is the version of the request and the result. It increases when a runner that
 // is older than the manager would misunderstand a request.
-const Protocol = 6
+const Protocol = 7
 
 // Request contains all inputs of a run. It contains credentials, so it is stored
 // only in Secrets and is never logged.
@@ -233,8 +233,8 @@ type Module struct {
 	Entrypoint string `json:"entrypoint,omitempty"`
 	// Artifact is the archive with the module of SourceFlux.
 	Artifact *Artifact `json:"artifact,omitempty"`
-	// Auth are the credentials for fetching a remote module, or nil.
-	Auth *ModuleAuth `json:"auth,omitempty"`
+	// Auth are the credentials for fetching the module and those that it uses.
+	Auth []ModuleAuth `json:"auth,omitempty"`
 	// Refetch fetches a remote module even if a copy exists.
 	Refetch bool `json:"refetch,omitempty"`
 	// Pin is the content that the run uses instead of what the addresses resolve to

@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/terraform"
 )
 
 // +kubebuilder:webhook:verbs=create;update,path=/validate-infrastructure-cluster-x-k8s-io-v1beta1-workspacetemplate,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplates,versions=v1beta1,name=validation.workspacetemplate.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
@@ -52,11 +51,6 @@ func checkModule(path *field.Path, m *infrav1.ModuleParameters, own string) fiel
 			if strings.HasSuffix(name, ".tf") {
 				errs = append(errs, checkHCL(path.Child("files").Key(name), name, m.Files[name])...)
 			}
-		}
-	}
-	if m.ModuleSecretReference != nil && m.Source == infrav1.ModuleSourceRemote {
-		if _, _, err := terraform.AuthOf(m.Module); err != nil {
-			errs = append(errs, invalid(path.Child("moduleSecretRef"), m.ModuleSecretReference.Name, err.Error()))
 		}
 	}
 	for i := range m.Vars {

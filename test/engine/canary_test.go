@@ -280,7 +280,8 @@ func (w *harness) carelessObjects(c *canary.Set) {
 		s.ForProvider.VarFiles = []infrav1.VarFile{{Source: infrav1.VarFileSourceSecretKey, SecretKeyReference: &garbled}}
 	})
 	w.template("fetched", "git::"+server.URL+"/network.git", func(s *infrav1.WorkspaceSpec) {
-		s.ForProvider.Source, s.ForProvider.ModuleSecretReference = infrav1.ModuleSourceRemote, &infrav1.LocalReference{Name: "git"}
+		s.ForProvider.Source = infrav1.ModuleSourceRemote
+		s.ForProvider.ModuleCredentials = []infrav1.ModuleCredential{{Host: strings.TrimPrefix(server.URL, "https://"), SecretRef: infrav1.LocalReference{Name: "git"}}}
 	})
 	dir := variables(map[string]string{"dir": w.dir})
 	w.apply("auto", "careless", dir, func(s *infrav1.WorkspaceTemplateApplySpec) {

@@ -250,14 +250,29 @@ func (o SelectedOutput) Key() string {
 // +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z_][-A-Za-z0-9_]*$')",message="an output's name must start with a letter or '_' and contain only letters, digits, '_' and '-'"
 type OutputName string
 
+// ModuleCredential names the Secret with the credentials for fetching modules from a host.
+type ModuleCredential struct {
+	// host is the host that gets the credentials, with its port if addresses have one, for
+	// example git.example.com.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?$')",message="host must be a host in lower case, without scheme and path, for example git.example.com or git.example.com:8443"
+	Host string `json:"host"`
+
+	// secretRef is the Secret in the namespace of the workspace: token, or username and
+	// password, for Git over HTTPS; ssh-privatekey or identity, and known_hosts, for Git over
+	// SSH; token for a registry; .dockerconfigjson for an OCI registry.
+	// +required
+	SecretRef LocalReference `json:"secretRef"`
+}
+
 // ModuleParameters is a module with its inputs.
 // +kubebuilder:validation:XValidation:rule="self.source == 'Flux' || has(self.module)",fieldPath=".module",reason=FieldValueRequired,message="write the module's text with source: Inline, or its address with source: Remote"
 // +kubebuilder:validation:XValidation:rule="self.source != 'Flux' || !has(self.module)",fieldPath=".module",message="a module of a Flux source is found by sourceRef and entrypoint: remove module, or set source: Remote"
 // +kubebuilder:validation:XValidation:rule="(self.source == 'Flux') == has(self.sourceRef)",fieldPath=".sourceRef",message="source: Flux and sourceRef belong together: set both, or none"
 // +kubebuilder:validation:XValidation:rule="self.source == 'Inline' || !has(self.inlineFormat)",fieldPath=".inlineFormat",message="inlineFormat requires source: Inline: remove it, or set source: Inline"
 // +kubebuilder:validation:XValidation:rule="self.source == 'Inline' || !has(self.files)",fieldPath=".files",message="files belong to an inline module: remove them, or set source: Inline"
-// +kubebuilder:validation:XValidation:rule="self.source != 'Inline' || !has(self.moduleSecretRef)",fieldPath=".moduleSecretRef",message="an inline module is not fetched: remove moduleSecretRef, or set source: Remote"
-// +kubebuilder:validation:XValidation:rule="self.source != 'Flux' || !has(self.moduleSecretRef)",fieldPath=".moduleSecretRef",message="Flux fetches the module with the secretRef of the source: remove moduleSecretRef"
 // +kubebuilder:validation:XValidation:rule="self.source != 'Inline' || !has(self.entrypoint)",fieldPath=".entrypoint",message="entrypoint is a directory of a remote module; remove it, or set source: Remote"
 // +kubebuilder:validation:XValidation:rule="!has(self.version) || self.source == 'Remote' && has(self.module) && !self.module.contains('::') && !self.module.contains('?') && !self.module.startsWith('/')",fieldPath=".version",message="version requires a registry address, for example module: terraform-aws-modules/vpc/aws; select the version of another source in its address, for example with ?ref="
 // +kubebuilder:validation:XValidation:rule="self.source != 'Remote' || !has(self.module) || !self.module.contains('\\n')",fieldPath=".module",message="module must be one address when source is Remote; set source: Inline to write the module here"
@@ -290,13 +305,14 @@ type ModuleParameters struct {
 	// +kubebuilder:validation:MaxLength=128
 	Version string `json:"version,omitempty"`
 
-	// moduleSecretRef is the Secret with the credentials for fetching the module, and the
-	// modules of the same host that it uses: token, or username and password, for Git over
-	// HTTPS; ssh-privatekey or identity, and known_hosts, for Git over SSH; token for a
-	// registry; .dockerconfigjson for an OCI registry. It is in the namespace of the
-	// workspace.
+	// moduleCredentials are the Secrets with the credentials for fetching the module, and
+	// those that it uses, whatever the source. Each host gets its own.
 	// +optional
-	ModuleSecretReference *LocalReference `json:"moduleSecretRef,omitempty"`
+	// +listType=map
+	// +listMapKey=host
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	ModuleCredentials []ModuleCredential `json:"moduleCredentials,omitempty"`
 
 	// inlineFormat is the syntax of an inline module. Defaults to HCL.
 	// +optional

@@ -53,7 +53,7 @@ func (c *checker) replaceModules() {
 		replaced := t.DeepCopy()
 		p = &replaced.Spec.Template.Spec.ForProvider
 		p.Source, p.Module, p.Files, p.Version, p.Entrypoint = infrav1.ModuleSourceInline, "", module, "", ""
-		p.ModuleSecretReference, p.SourceRef = nil, nil
+		p.ModuleCredentials, p.SourceRef = nil, nil
 		c.typed[objects[i]] = replaced
 	}
 }

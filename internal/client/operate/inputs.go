@@ -47,7 +47,7 @@ func SpeculativeRequest(ctx context.Context, c client.Reader, apply *infrav1.Wor
 	request, tmpl, err := requestOf(ctx, c, apply, func(module *infrav1.ModuleParameters) {
 		module.Source, module.Module, module.Entrypoint = infrav1.ModuleSourceRemote, dir, path
 		// The user's own credentials fetch the modules that the module uses.
-		module.InlineFormat, module.Files, module.Version, module.SourceRef, module.ModuleSecretReference = "", nil, "", nil, nil
+		module.InlineFormat, module.Files, module.Version, module.SourceRef, module.ModuleCredentials = "", nil, "", nil, nil
 	})
 	if err != nil {
 		return nil, err

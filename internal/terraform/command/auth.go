@@ -1,7 +1,9 @@
 package command
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,24 +13,18 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 )
 
-// Variables of git's helper with the credentials of a module.
-const (
-	authUsername = "CAPT_MODULE_USERNAME"
-	authPassword = "CAPT_MODULE_PASSWORD"
-)
-
-// authHelper is a credential helper of git that answers with the variables. It stores
-// nothing.
-const authHelper = `!f() { test "$1" = get || exit 0; printf 'username=%s\npassword=%s\n' "$` + authUsername + `" "$` + authPassword + `"; }; f`
+// authHelper is a credential helper of git that answers with variables of the environment. It
+// stores nothing.
+const authHelper = `!f() { test "$1" = get || exit 0; printf 'username=%%s\npassword=%%s\n' "$%[1]s" "$%[2]s"; }; f`
 
 // fetches reports whether a command of the tool only fetches modules. Only such a command
 // gets the credentials of the module. An init executes code of the module as well, such as
 // an external key provider of its encryption.
 func fetches(args []string) bool { return len(args) > 0 && args[0] == "get" }
 
-// authenticate returns the environment with the credentials of the module, and a function
-// that removes the files to which it refers. Credentials are neither in arguments nor in
-// the configuration of repositories.
+// authenticate returns the environment with the credentials for fetching modules, and a
+// function that removes the files to which it refers. Credentials are neither in arguments nor
+// in the configuration of repositories.
 func (s *executor) authenticate() (env []string, remove func(), err error) {
 	dir := filepath.Join(s.RunDir, "auth")
 	remove = func() { _ = os.RemoveAll(dir) }
@@ -36,40 +32,81 @@ func (s *executor) authenticate() (env []string, remove func(), err error) {
 		return nil, remove, fmt.Errorf("creating the directory for credentials: %w", err)
 	}
 	env = slices.Clone(s.env)
-	switch s.auth.Method {
-	case terraform.AuthHTTPS:
-		helper := "credential.https://" + s.auth.Host + ".helper"
-		env = append(env, authUsername+"="+s.auth.Username, authPassword+"="+s.auth.Password)
+	for i, auth := range s.auth {
+		if auth.Password == "" {
+			continue
+		}
+		user, password := fmt.Sprintf("CAPT_MODULE_USERNAME_%d", i), fmt.Sprintf("CAPT_MODULE_PASSWORD_%d", i)
+		env = append(env, user+"="+auth.Username, password+"="+auth.Password, tokenVariable(auth.Host)+"="+auth.Password)
+		helper := "credential.https://" + auth.Host + ".helper"
 		// An empty value removes the helpers that were configured before.
 		env = addGitConfig(env, helper, "")
-		env = addGitConfig(env, helper, authHelper)
-	case terraform.AuthSSH:
-		env, err = s.authenticateSSH(env, dir)
-	case terraform.AuthRegistry:
-		env = append(env, tokenVariable(s.auth.Host)+"="+s.auth.Password)
-	case terraform.AuthOCI:
-		err = writeFile(filepath.Join(dir, ".docker", "config.json"), []byte(s.auth.DockerConfig))
-		env = append(env, "HOME="+dir)
+		env = addGitConfig(env, helper, fmt.Sprintf(authHelper, user, password))
 	}
-	return env, remove, err
+	if config := dockerConfig(s.auth); config != nil {
+		env = append(env, "HOME="+dir)
+		if err := writeFile(filepath.Join(dir, ".docker", "config.json"), config); err != nil {
+			return nil, remove, err
+		}
+	}
+	ssh, err := sshConfig(dir, s.auth)
+	if err != nil || ssh == "" {
+		return env, remove, err
+	}
+	return append(env, "GIT_SSH_COMMAND=ssh -F "+shellQuote(ssh), "GIT_SSH_VARIANT=ssh"), remove, nil
 }
 
-// authenticateSSH makes git use the key, and only servers whose host key is known.
-func (s *executor) authenticateSSH(env []string, dir string) ([]string, error) {
-	key, known := filepath.Join(dir, "key"), filepath.Join(dir, "known_hosts")
-	// OpenSSH refuses a key that does not end with a line break.
-	if err := writeFile(key, []byte(strings.TrimRight(s.auth.PrivateKey, "\n")+"\n")); err != nil {
-		return nil, err
+// dockerConfig returns the config.json for OCI registries, or nil if there is none.
+func dockerConfig(auths []terraform.ModuleAuth) []byte {
+	merged := map[string]terraform.RegistryAuth{}
+	for _, auth := range auths {
+		maps.Copy(merged, auth.Registries)
 	}
-	if err := writeFile(known, []byte(s.auth.KnownHosts)); err != nil {
-		return nil, err
+	if len(merged) == 0 {
+		return nil
 	}
-	command := []string{
-		"ssh", "-F", "/dev/null", "-i", shellQuote(key), "-o", "IdentitiesOnly=yes", "-o", "IdentityAgent=none", "-o", "BatchMode=yes",
-		"-o", "StrictHostKeyChecking=yes", "-o", shellQuote(`UserKnownHostsFile="` + known + `"`), "-o", "GlobalKnownHostsFile=/dev/null",
-	}
-	return append(env, "GIT_SSH_COMMAND="+strings.Join(command, " "), "GIT_SSH_VARIANT=ssh"), nil
+	text, _ := json.Marshal(map[string]any{"auths": merged}) //nolint:errchkjson // It has strings only.
+	return text
 }
+
+// sshConfig writes a configuration of OpenSSH with which each host gets its own key, and only
+// if its host key is known. It returns the path, or nothing if there is no key.
+func sshConfig(dir string, auths []terraform.ModuleAuth) (string, error) {
+	var config strings.Builder
+	for i, auth := range auths {
+		if auth.PrivateKey == "" {
+			continue
+		}
+		key, known := filepath.Join(dir, fmt.Sprintf("key-%d", i)), filepath.Join(dir, fmt.Sprintf("known_hosts-%d", i))
+		// OpenSSH refuses a key that does not end with a line break.
+		if err := writeFile(key, []byte(strings.TrimRight(auth.PrivateKey, "\n")+"\n")); err != nil {
+			return "", err
+		}
+		if err := writeFile(known, []byte(auth.KnownHosts)); err != nil {
+			return "", err
+		}
+		// known_hosts distinguishes ports.
+		host, _, _ := strings.Cut(auth.Host, ":")
+		fmt.Fprintf(&config, "Host %s\n  IdentityFile %s\n  UserKnownHostsFile %s\n", host, sshQuote(key), sshQuote(known))
+	}
+	if config.Len() == 0 {
+		return "", nil
+	}
+	// The first value of an option counts.
+	config.WriteString(`Host *
+  IdentitiesOnly yes
+  IdentityAgent none
+  BatchMode yes
+  StrictHostKeyChecking yes
+  UserKnownHostsFile /dev/null
+  GlobalKnownHostsFile /dev/null
+`)
+	path := filepath.Join(dir, "ssh_config")
+	return path, writeFile(path, []byte(config.String()))
+}
+
+// sshQuote quotes a path for a configuration of OpenSSH, which replaces tokens such as %h.
+func sshQuote(path string) string { return `"` + strings.ReplaceAll(path, "%", "%%") + `"` }
 
 func shellQuote(text string) string { return `'` + strings.ReplaceAll(text, `'`, `'\''`) + `'` }
 

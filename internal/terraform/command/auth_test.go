@@ -93,9 +93,9 @@ func TestPrepare_fetchesFromGitWithAToken(t *testing.T) {
 		g.Expect(os.Mkdir(root.dir, 0o700)).To(Succeed())
 		root.git("init", "-q", "-b", "main")
 		revision := root.commit(fmt.Sprintf("module \"child\" { source = %q }\noutput \"v\" { value = module.child.v }\n", address(child)))
-		auth := &terraform.ModuleAuth{Method: terraform.AuthHTTPS, Host: strings.TrimPrefix(server.URL, "https://"), Username: "git", Password: moduleToken}
+		auth := terraform.ModuleAuth{Host: strings.TrimPrefix(server.URL, "https://"), Username: "git", Password: moduleToken}
 		request := inline("")
-		request.Module = terraform.Module{Source: terraform.SourceRemote, Address: address(root), Auth: auth}
+		request.Module = terraform.Module{Source: terraform.SourceRemote, Address: address(root), Auth: []terraform.ModuleAuth{auth}}
 		w, log := workdir(t, tool)
 		w.Cache = t.TempDir()
 
@@ -114,7 +114,7 @@ func TestPrepare_fetchesFromGitWithAToken(t *testing.T) {
 		expectNowhere(t, unpacked, moduleToken)
 
 		wrong := *request
-		wrong.Module.Auth = &terraform.ModuleAuth{Method: terraform.AuthHTTPS, Host: auth.Host, Username: "git", Password: "hunter3-wrong-hunter3"}
+		wrong.Module.Auth = []terraform.ModuleAuth{{Host: auth.Host, Username: "git", Password: "hunter3-wrong-hunter3"}}
 		other, log := workdir(t, tool)
 		other.Cache = w.Cache
 		_, err = Prepare(context.Background(), other, &wrong)
@@ -160,7 +160,7 @@ func TestPrepare_fetchesVersionsFromARegistryWithAToken(t *testing.T) {
 	request := inline("")
 	request.Module = terraform.Module{
 		Source: terraform.SourceRemote, Address: host + "/team/network/aws", Version: "~> 1.1",
-		Auth: &terraform.ModuleAuth{Method: terraform.AuthRegistry, Host: host, Password: moduleToken},
+		Auth: []terraform.ModuleAuth{{Host: host, Username: "git", Password: moduleToken}},
 	}
 	w, log := workdir(t, tofu(t))
 
@@ -198,7 +198,7 @@ esac
 	request.Backend = terraform.Backend{Type: "s3"}
 	request.Module = terraform.Module{
 		Source: terraform.SourceRemote, Address: "example.com/team/network/aws",
-		Auth: &terraform.ModuleAuth{Method: terraform.AuthRegistry, Host: "example.com", Password: moduleToken},
+		Auth: []terraform.ModuleAuth{{Host: "example.com", Username: "git", Password: moduleToken}},
 	}
 
 	session, err := Prepare(context.Background(), w, request)
@@ -241,7 +241,7 @@ terraform {
 	request.Backend = terraform.Backend{Type: terraform.BackendLocal}
 	request.Module = terraform.Module{
 		Source: terraform.SourceRemote, Address: "git::" + server.URL + "/" + filepath.Base(root.dir) + "/.git?ref=main",
-		Auth: &terraform.ModuleAuth{Method: terraform.AuthHTTPS, Host: strings.TrimPrefix(server.URL, "https://"), Username: "git", Password: moduleToken},
+		Auth: []terraform.ModuleAuth{{Host: strings.TrimPrefix(server.URL, "https://"), Username: "git", Password: moduleToken}},
 	}
 	w, _ := workdir(t, tofu(t))
 
@@ -257,36 +257,110 @@ terraform {
 	g.Expect(string(content)).NotTo(ContainSubstring("/auth/"))
 }
 
-func TestAuthenticate_checksHostKeys(t *testing.T) {
+func TestAuthenticate_givesEachHostItsKey(t *testing.T) {
 	g := NewWithT(t)
-	dir := t.TempDir()
-	s := &executor{workingDir: workingDir{RunDir: filepath.Join(dir, "it's")}, auth: &terraform.ModuleAuth{
-		Method: terraform.AuthSSH, Host: "example.com", PrivateKey: "-----BEGIN KEY-----\nabc\n-----END KEY-----", KnownHosts: "example.com ssh-ed25519 AAAA",
+	const key = "-----BEGIN KEY-----\nabc\n-----END KEY-----"
+	s := &executor{workingDir: workingDir{RunDir: filepath.Join(t.TempDir(), "it's 100%h")}, auth: []terraform.ModuleAuth{
+		{Host: "one.example.com", PrivateKey: key, KnownHosts: "one.example.com ssh-ed25519 AAAA"},
+		{Host: "https.example.com", Username: "git", Password: "hunter2"},
+		{Host: "two.example.com:2222", PrivateKey: key, KnownHosts: "[two.example.com]:2222 ssh-ed25519 AAAA"},
 	}}
 	env, remove, err := s.authenticate()
 	g.Expect(err).NotTo(HaveOccurred())
+	auth := filepath.Join(s.RunDir, "auth")
+	var ssh string
+	for _, entry := range env {
+		if command, found := strings.CutPrefix(entry, "GIT_SSH_COMMAND="); found {
+			ssh = command
+		}
+	}
 
-	// A program in place of ssh reports what git gives it.
-	bin := filepath.Join(dir, "bin")
-	script := "#!/bin/sh\nprintf '%s\\n' \"$@\" > " + filepath.Join(dir, "args") + "\nexit 1\n"
-	g.Expect(os.MkdirAll(bin, 0o700)).To(Succeed())
-	g.Expect(os.WriteFile(filepath.Join(bin, "ssh"), []byte(script), 0o700)).To(Succeed())
-	git := exec.Command("git", "ls-remote", "ssh://git@example.com/network.git")
-	git.Env = append(env, "PATH="+bin+":"+os.Getenv("PATH"))
-	_ = git.Run()
-	content, err := os.ReadFile(filepath.Join(dir, "args"))
-	g.Expect(err).NotTo(HaveOccurred())
-	args := strings.Split(string(content), "\n")
-	g.Expect(args).To(ContainElements("-F", "/dev/null", "StrictHostKeyChecking=yes", "BatchMode=yes", "GlobalKnownHostsFile=/dev/null", "IdentitiesOnly=yes"))
-	g.Expect(args).To(ContainElement(`UserKnownHostsFile="` + filepath.Join(s.RunDir, "auth", "known_hosts") + `"`))
-	key := filepath.Join(s.RunDir, "auth", "key")
-	g.Expect(args).To(ContainElement(key))
-	info, err := os.Stat(key)
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(info.Mode().Perm()).To(Equal(os.FileMode(0o600)))
+	// What OpenSSH itself reads from the configuration. Git executes the command in a shell.
+	options := func(host string) string {
+		out, err := exec.Command("sh", "-c", ssh+" -G "+host).CombinedOutput()
+		g.Expect(err).NotTo(HaveOccurred(), string(out))
+		// It prints the tokens of some options, and what they stand for in others.
+		return strings.ReplaceAll(string(out), "%%", "%")
+	}
+	safe := And(ContainSubstring("stricthostkeychecking true"), ContainSubstring("batchmode yes"), ContainSubstring("identitiesonly yes"),
+		ContainSubstring("identityagent none"), ContainSubstring("globalknownhostsfile /dev/null"))
+	for host, i := range map[string]string{"one.example.com": "0", "git@two.example.com -p 2222": "2"} {
+		g.Expect(options(host)).To(And(safe, ContainSubstring("identityfile "+auth+"/key-"+i+"\n"), ContainSubstring("userknownhostsfile "+auth+"/known_hosts-"+i+"\n")), host)
+		g.Expect(strings.Count(options(host), "identityfile ")).To(Equal(1), host)
+	}
+	g.Expect(options("https.example.com")).To(And(safe, ContainSubstring("userknownhostsfile /dev/null"), Not(ContainSubstring(auth))), "another host gets no key")
+	for _, name := range []string{"key-0", "key-2"} {
+		info, err := os.Stat(filepath.Join(auth, name))
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(info.Mode().Perm()).To(Equal(os.FileMode(0o600)))
+	}
 
 	remove()
-	g.Expect(filepath.Join(s.RunDir, "auth")).NotTo(BeADirectory())
+	g.Expect(auth).NotTo(BeADirectory())
+}
+
+func TestAuthenticate_givesEachHostItsToken(t *testing.T) {
+	g := NewWithT(t)
+	s := &executor{workingDir: workingDir{RunDir: t.TempDir()}, auth: []terraform.ModuleAuth{
+		{Host: "one.example.com", Username: "git", Password: "first"},
+		{Host: "two.example.com:8443", Username: "u", Password: "second"},
+		{Host: "oci.example.com", Registries: map[string]terraform.RegistryAuth{"oci.example.com": {Auth: "YTpi"}}},
+	}}
+	env, remove, err := s.authenticate()
+	g.Expect(err).NotTo(HaveOccurred())
+	defer remove()
+	g.Expect(env).To(ContainElement("TF_TOKEN_one_example_com=first"))
+	g.Expect(env).NotTo(ContainElement(HavePrefix("GIT_SSH_COMMAND=")))
+	home := filepath.Join(s.RunDir, "auth")
+	g.Expect(env).To(ContainElement("HOME=" + home))
+	g.Expect(os.ReadFile(filepath.Join(home, ".docker", "config.json"))).To(MatchJSON(`{"auths":{"oci.example.com":{"auth":"YTpi"}}}`))
+	for host, want := range map[string]string{
+		"one.example.com": "username=git\npassword=first\n", "two.example.com:8443": "username=u\npassword=second\n", "two.example.com": "", "three.example.com": "",
+	} {
+		git := exec.Command("git", "credential", "fill")
+		git.Env = append(env, "PATH="+os.Getenv("PATH"), "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=", "SSH_ASKPASS=")
+		git.Stdin = strings.NewReader("protocol=https\nhost=" + host + "\n\n")
+		out, _ := git.Output()
+		g.Expect(string(out)).To(HaveSuffix(want), host)
+		g.Expect(strings.Contains(string(out), "password")).To(Equal(want != ""), host)
+	}
+}
+
+// An inline module uses modules of several private hosts.
+func TestPrepare_fetchesTheModulesOfAnInlineModule(t *testing.T) {
+	g := NewWithT(t)
+	var auths []terraform.ModuleAuth
+	var certificates []byte
+	module := ""
+	for _, name := range []string{"one", "two"} {
+		child := newBranch(t, fmt.Sprintf("output \"v\" { value = %q }", name))
+		server := gitServer(t, filepath.Dir(child.dir))
+		auths = append(auths, terraform.ModuleAuth{Host: strings.TrimPrefix(server.URL, "https://"), Username: "git", Password: moduleToken})
+		certificates = append(certificates, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})...)
+		module += fmt.Sprintf("module %q { source = %q }\noutput %[1]q { value = module.%[1]s.v }\n", name, "git::"+server.URL+"/"+filepath.Base(child.dir)+"/.git?ref=main")
+	}
+	g.Expect(os.WriteFile(os.Getenv("GIT_SSL_CAINFO"), certificates, 0o600)).To(Succeed())
+	request := inline(module)
+	request.Module.Auth = auths
+	w, log := workdir(t, tofu(t))
+	w.Cache = t.TempDir()
+
+	_, applied := apply(t, w, request)
+
+	for _, name := range []string{"one", "two"} {
+		g.Expect(string(applied.Outputs[name].Value)).To(Equal(`"` + name + `"`))
+	}
+	expectNowhere(t, w.Dir, moduleToken)
+	g.Expect(log.String()).NotTo(ContainSubstring(moduleToken))
+
+	without := inline(module)
+	other, _ := workdir(t, tofu(t))
+	other.Cache = w.Cache
+	session, err := Prepare(context.Background(), other, without)
+	if err == nil {
+		_, err = session.Plan(context.Background(), PlanOptions{})
+	}
+	g.Expect(AsFailure(err)).NotTo(BeNil(), "another workspace does not get what it cannot fetch")
 }
 
 func TestAddGitConfig_keepsWhatIsConfigured(t *testing.T) {

@@ -48,7 +48,7 @@ func initArgs(request *terraform.Request) []string {
 // start programs that the module chooses, and so does the backend, such as an external
 // key provider of its encryption.
 func (s *Session) Init(ctx context.Context, options InitOptions) error {
-	if s.auth != nil || s.guardsPlugins() {
+	if len(s.auth) > 0 || s.guardsPlugins() {
 		var get []string
 		get, options.Args = terraform.SplitInit(options.Args)
 		if err := s.get(ctx, get); err != nil {

@@ -48,8 +48,8 @@ func ociRevision(ctx context.Context, module terraform.Module, transport http.Ro
 		return "", fmt.Errorf("parsing the address of the module: %w", err)
 	}
 	client := &auth.Client{Client: &http.Client{Transport: transport, Timeout: ociTimeout}}
-	if module.Auth != nil && module.Auth.DockerConfig != "" {
-		store, err := credentials.NewMemoryStoreFromDockerConfig([]byte(module.Auth.DockerConfig))
+	if config := dockerConfig(module.Auth); config != nil {
+		store, err := credentials.NewMemoryStoreFromDockerConfig(config)
 		if err != nil {
 			return "", fmt.Errorf("reading the credentials of the module: %w", err)
 		}

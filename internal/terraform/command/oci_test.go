@@ -7,7 +7,6 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/pem"
-	"fmt"
 	"io"
 	"log"
 	"net/http"
@@ -61,16 +60,16 @@ func TestPrepare_fetchesFromAnOCIRegistry(t *testing.T) {
 	server := ociRegistry(t)
 	host := strings.TrimPrefix(server.URL, "https://")
 	digest := pushModule(t, server, "1.0.0", `output "v" { value = "first" }`)
-	config := fmt.Sprintf(`{"auths":{%q:{"auth":%q}}}`, host, base64.StdEncoding.EncodeToString([]byte("u:"+moduleToken)))
+	encoded := base64.StdEncoding.EncodeToString([]byte("u:" + moduleToken))
 	request := inline("")
 	request.Module = terraform.Module{
 		Source: terraform.SourceRemote, Address: "oci://" + host + "/modules/network?tag=1.0.0",
-		Auth: &terraform.ModuleAuth{Method: terraform.AuthOCI, Host: host, DockerConfig: config},
+		Auth: []terraform.ModuleAuth{{Host: host, Registries: map[string]terraform.RegistryAuth{host: {Auth: encoded}}}},
 	}
 	w, _ := workdir(t, tofu(t))
 	session, applied := apply(t, w, request)
 	g.Expect(string(applied.Outputs["v"].Value)).To(Equal(`"first"`))
-	expectNowhere(t, w.Dir, base64.StdEncoding.EncodeToString([]byte("u:"+moduleToken)))
+	expectNowhere(t, w.Dir, encoded)
 	pin := *session.Content
 	g.Expect(pin.Revision).To(Equal(digest), "the tag is resolved")
 	g.Expect(pin.Immutable).To(BeFalse(), "a registry may delete it")
@@ -118,7 +117,7 @@ func TestPrepare_fetchesATagWithoutItsDigest(t *testing.T) {
 	request := inline("")
 	request.Module = terraform.Module{
 		Source: terraform.SourceRemote, Address: "oci://" + host + "/modules/network?tag=1.0.0",
-		Auth: &terraform.ModuleAuth{Method: terraform.AuthOCI, Host: host, DockerConfig: fmt.Sprintf(`{"auths":{%q:{"auth":%q}}}`, host, base64.StdEncoding.EncodeToString([]byte("u:"+moduleToken)))},
+		Auth: []terraform.ModuleAuth{{Host: host, Registries: map[string]terraform.RegistryAuth{host: {Username: "u", Password: moduleToken}}}},
 	}
 	w, log := workdir(t, tofu(t))
 	session, applied := apply(t, w, request)

@@ -113,7 +113,7 @@ func (w *Workdir) prepareCold(ctx context.Context, request *terraform.Request, k
 	}
 	// Others must not get what they cannot fetch themselves.
 	_, isLocal := w.localPath(request.Backend)
-	shared := w.Cache != "" && isPinned(request.Module) && request.Module.Auth == nil && isLocal
+	shared := w.Cache != "" && isPinned(request.Module) && len(request.Module.Auth) == 0 && isLocal
 	if shared {
 		unlock, err := lockFile(ctx, w.templateLock(key))
 		if err != nil {

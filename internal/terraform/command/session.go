@@ -56,8 +56,8 @@ type executor struct {
 	// short are the secrets that the log does not mask.
 	short   []string
 	onEvent func(events.Event)
-	// auth are the credentials for fetching modules, or nil.
-	auth *terraform.ModuleAuth
+	// auth are the credentials for fetching modules.
+	auth []terraform.ModuleAuth
 	// plugins is the shared plugin cache.
 	plugins string
 	// sandbox limits what the tool can do, or is nil.
@@ -118,7 +118,7 @@ func (s *executor) stream(ctx context.Context, name string, reserve int64, args 
 	defer func() { _ = stderr.Close() }()
 
 	env := s.toolEnv(args)
-	if s.auth != nil && fetches(args) {
+	if len(s.auth) > 0 && fetches(args) {
 		authenticated, remove, err := s.authenticate()
 		defer remove()
 		if err != nil {

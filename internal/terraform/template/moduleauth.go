@@ -1,6 +1,8 @@
 package template
 
 import (
+	"encoding/json"
+	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,68 +11,96 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 )
 
-// moduleSecretField is the field with the Secret for fetching the module.
-const moduleSecretField = "moduleSecretRef"
-
-// Keys of the Secret for fetching a module, apart from those of Kubernetes' types of
+// Keys of the Secrets for fetching modules, apart from those of Kubernetes' types of
 // Secrets. Flux uses identity and known_hosts.
 const (
 	tokenKey      = "token"
 	identityKey   = "identity"
 	knownHostsKey = "known_hosts"
+	// moduleKeys are the keys of which a Secret needs one.
+	moduleKeys = "token, password, ssh-privatekey, identity or .dockerconfigjson"
 	// defaultUsername is the user name for a token, which most servers ignore.
 	defaultUsername = "git"
 )
 
-// moduleAuth adds the credentials for fetching the module to the request. They are not
-// part of the inputs: a rotated token starts no run.
+// moduleAuth adds the credentials for fetching modules to the request. They are not part of
+// the inputs: a rotated token starts no run.
 func (r *resolver) moduleAuth(request *terraform.Request) error {
-	ref := r.Template.Spec.Template.Spec.ForProvider.ModuleSecretReference
-	if ref == nil {
-		return nil
+	for i, c := range r.Template.Spec.Template.Spec.ForProvider.ModuleCredentials {
+		field, name := fmt.Sprintf("moduleCredentials[%d]", i), c.SecretRef.Name
+		if err := checkSecretName(field, name); err != nil {
+			return err
+		}
+		data, exists := r.Secrets[name]
+		if !exists {
+			return &MissingKeyError{Field: field, Secret: true, Name: name}
+		}
+		auth, err := authOf(field, c, data)
+		if err != nil {
+			return err
+		}
+		request.Module.Auth = append(request.Module.Auth, auth)
 	}
-	method, host, err := terraform.AuthOf(request.Module.Address)
-	if err != nil {
-		return problem(infrav1.ModuleInvalidReason, "%s: %v", moduleSecretField, err)
-	}
-	if err := checkSecretName(moduleSecretField, ref.Name); err != nil {
-		return err
-	}
-	data, exists := r.Secrets[ref.Name]
-	if !exists {
-		return &MissingKeyError{Field: moduleSecretField, Secret: true, Name: ref.Name}
-	}
-	value := func(keys ...string) (string, error) {
+	return nil
+}
+
+// authOf returns the credentials of a Secret. Its keys say for which protocols they are.
+func authOf(field string, c infrav1.ModuleCredential, data map[string][]byte) (terraform.ModuleAuth, error) {
+	value := func(keys ...string) string {
 		for _, key := range keys {
 			if text := strings.TrimSpace(string(data[key])); text != "" {
-				return text, nil
+				return text
 			}
 		}
-		return "", &MissingKeyError{Field: moduleSecretField, Secret: true, Name: ref.Name, Key: keys[0], ObjectExists: true}
+		return ""
 	}
-	auth := &terraform.ModuleAuth{Method: method, Host: host}
-	switch method {
-	case terraform.AuthHTTPS:
-		auth.Username = defaultUsername
-		if name, err := value(corev1.BasicAuthUsernameKey); err == nil {
-			auth.Username = name
-		}
-		auth.Password, err = value(tokenKey, corev1.BasicAuthPasswordKey)
-	case terraform.AuthRegistry:
-		auth.Password, err = value(tokenKey, corev1.BasicAuthPasswordKey)
-	case terraform.AuthOCI:
-		auth.DockerConfig, err = value(corev1.DockerConfigJsonKey)
-	case terraform.AuthSSH:
-		if auth.PrivateKey, err = value(corev1.SSHAuthPrivateKey, identityKey); err == nil {
-			auth.KnownHosts, err = value(knownHostsKey)
-		}
+	missing := func(key string) error {
+		return &MissingKeyError{Field: field, Secret: true, Name: c.SecretRef.Name, Key: key, ObjectExists: true}
 	}
-	if err != nil {
-		return err
+	auth := terraform.ModuleAuth{
+		Host: c.Host, Password: value(tokenKey, corev1.BasicAuthPasswordKey), PrivateKey: value(corev1.SSHAuthPrivateKey, identityKey),
+	}
+	if auth.Password != "" {
+		if auth.Username = value(corev1.BasicAuthUsernameKey); auth.Username == "" {
+			auth.Username = defaultUsername
+		}
 	}
 	if strings.ContainsFunc(auth.Username+auth.Password, func(c rune) bool { return c < ' ' }) {
-		return problem(infrav1.InvalidVariableReason, "%s: user name, password and token in Secret %s must be one line", moduleSecretField, ref.Name)
+		return auth, problem(infrav1.InvalidVariableReason, "%s: user name, password and token in Secret %s must be one line", field, c.SecretRef.Name)
 	}
-	request.Module.Auth = auth
-	return nil
+	if auth.PrivateKey != "" {
+		if auth.KnownHosts = value(knownHostsKey); auth.KnownHosts == "" {
+			return auth, missing(knownHostsKey)
+		}
+	}
+	if text := value(corev1.DockerConfigJsonKey); text != "" {
+		if auth.Registries = registriesOf(c.Host, text); len(auth.Registries) == 0 {
+			return auth, problem(infrav1.InvalidVariableReason, "%s: %s in Secret %s has no entry for %s", field, corev1.DockerConfigJsonKey, c.SecretRef.Name, c.Host)
+		}
+	}
+	if auth.Password == "" && auth.PrivateKey == "" && len(auth.Registries) == 0 {
+		return auth, missing(moduleKeys)
+	}
+	return auth, nil
+}
+
+// registriesOf returns the entries of a host in the config.json of a client. Other settings
+// in it, such as programs that return credentials, are not used.
+func registriesOf(host, text string) map[string]terraform.RegistryAuth {
+	var config struct {
+		Auths map[string]terraform.RegistryAuth `json:"auths"`
+	}
+	if json.Unmarshal([]byte(text), &config) != nil {
+		return nil
+	}
+	for key := range config.Auths {
+		_, address, hasScheme := strings.Cut(key, "://")
+		if !hasScheme {
+			address = key
+		}
+		if of, _, _ := strings.Cut(address, "/"); of != host {
+			delete(config.Auths, key)
+		}
+	}
+	return config.Auths
 }

@@ -10,59 +10,65 @@ import (
 	"github.com/appthrust/capt/internal/terraform/template"
 )
 
-// fetchedWith sets the address of a remote module and the Secret to fetch it.
-func fetchedWith(address string) func(*template.Sources) {
+// fetchedWith sets a module and the Secrets to fetch it, one for each host.
+func fetchedWith(source infrav1.ModuleSource, module string, secrets ...string) func(*template.Sources) {
 	return func(s *template.Sources) {
 		p := &s.Template.Spec.Template.Spec.ForProvider
-		p.Source, p.Module, p.ModuleSecretReference = infrav1.ModuleSourceRemote, address, &infrav1.LocalReference{Name: "git"}
+		p.Source, p.Module = source, module
+		for _, name := range secrets {
+			p.ModuleCredentials = append(p.ModuleCredentials, infrav1.ModuleCredential{Host: name + ".example.com", SecretRef: infrav1.LocalReference{Name: name}})
+		}
 	}
 }
 
-func TestResolve_addsCredentialsOfTheModule(t *testing.T) {
-	https, ssh := fetchedWith("git::https://example.com/m.git?ref=v1"), fetchedWith("git@example.com:m.git")
+func TestResolve_addsCredentialsForModules(t *testing.T) {
+	remote := fetchedWith(infrav1.ModuleSourceRemote, "git::https://a.example.com/m.git?ref=v1", "a")
+	const docker = `{"auths":{"https://a.example.com/v1/":{"auth":"YTpi"},"b.example.com":{"auth":"Yzpk"}},"credsStore":"x"}`
 	tests := []struct {
 		name    string
 		changes []func(*template.Sources)
-		want    terraform.ModuleAuth
+		want    []terraform.ModuleAuth
 		err     string
 	}{
-		{name: "a token", changes: []func(*template.Sources){https, secret("git", "token", "abc\n")}, want: terraform.ModuleAuth{Method: "HTTPS", Host: "example.com", Username: "git", Password: "abc"}},
+		{name: "a token", changes: []func(*template.Sources){remote, secret("a", "token", "abc\n")}, want: []terraform.ModuleAuth{{Username: "git", Password: "abc"}}},
 		{
 			name:    "user name and password",
-			changes: []func(*template.Sources){https, secret("git", "username", "u"), secret("git", "password", "p")},
-			want:    terraform.ModuleAuth{Method: "HTTPS", Host: "example.com", Username: "u", Password: "p"},
+			changes: []func(*template.Sources){remote, secret("a", "username", "u"), secret("a", "password", "p")},
+			want:    []terraform.ModuleAuth{{Username: "u", Password: "p"}},
 		},
 		{
 			name:    "a key of Flux",
-			changes: []func(*template.Sources){ssh, secret("git", "identity", "key"), secret("git", "known_hosts", "hosts")},
-			want:    terraform.ModuleAuth{Method: "SSH", Host: "example.com", PrivateKey: "key", KnownHosts: "hosts"},
+			changes: []func(*template.Sources){remote, secret("a", "identity", "key"), secret("a", "known_hosts", "hosts")},
+			want:    []terraform.ModuleAuth{{PrivateKey: "key", KnownHosts: "hosts"}},
 		},
 		{
 			name:    "a key of Kubernetes' type ssh-auth",
-			changes: []func(*template.Sources){ssh, secret("git", "ssh-privatekey", "key"), secret("git", "known_hosts", "hosts")},
-			want:    terraform.ModuleAuth{Method: "SSH", Host: "example.com", PrivateKey: "key", KnownHosts: "hosts"},
-		},
-		{
-			name:    "a registry",
-			changes: []func(*template.Sources){fetchedWith("registry.example.com/team/network/aws"), secret("git", "token", "abc")},
-			want:    terraform.ModuleAuth{Method: "Registry", Host: "registry.example.com", Password: "abc"},
+			changes: []func(*template.Sources){remote, secret("a", "ssh-privatekey", "key"), secret("a", "known_hosts", "hosts")},
+			want:    []terraform.ModuleAuth{{PrivateKey: "key", KnownHosts: "hosts"}},
 		},
 		{
 			name:    "an OCI registry",
-			changes: []func(*template.Sources){fetchedWith("oci://example.com/network"), secret("git", ".dockerconfigjson", "{}")},
-			want:    terraform.ModuleAuth{Method: "OCI", Host: "example.com", DockerConfig: "{}"},
+			changes: []func(*template.Sources){remote, secret("a", ".dockerconfigjson", docker)},
+			want:    []terraform.ModuleAuth{{Registries: map[string]terraform.RegistryAuth{"https://a.example.com/v1/": {Auth: "YTpi"}}}},
 		},
-		{name: "no Secret", changes: []func(*template.Sources){https}, err: "moduleSecretRef: Secret git does not exist"},
-		{name: "another key", changes: []func(*template.Sources){https, secret("git", "pass", "abc")}, err: "moduleSecretRef: Secret git has no key token"},
-		{name: "no host keys", changes: []func(*template.Sources){ssh, secret("git", "identity", "key")}, err: "moduleSecretRef: Secret git has no key known_hosts"},
-		{name: "two lines", changes: []func(*template.Sources){https, secret("git", "token", "a\nb")}, err: "must be one line"},
-		{name: "an archive", changes: []func(*template.Sources){fetchedWith("https://example.com/m.zip"), secret("git", "token", "a")}, err: "credentials are supported for Git"},
+		{
+			name:    "several hosts of an inline module",
+			changes: []func(*template.Sources){fetchedWith(infrav1.ModuleSourceInline, `variable "name" {}`, "a", "b"), secret("a", "token", "abc"), secret("b", "token", "def")},
+			want:    []terraform.ModuleAuth{{Username: "git", Password: "abc"}, {Username: "git", Password: "def"}},
+		},
+		{name: "no Secret", changes: []func(*template.Sources){remote}, err: "moduleCredentials[0]: Secret a does not exist"},
+		{name: "another key", changes: []func(*template.Sources){remote, secret("a", "pass", "abc")}, err: "moduleCredentials[0]: Secret a has no key token, password, ssh-privatekey"},
+		{name: "no host keys", changes: []func(*template.Sources){remote, secret("a", "identity", "key")}, err: "moduleCredentials[0]: Secret a has no key known_hosts"},
+		{name: "two lines", changes: []func(*template.Sources){remote, secret("a", "token", "a\nb")}, err: "must be one line"},
+		{name: "an OCI registry of another host", changes: []func(*template.Sources){remote, secret("a", ".dockerconfigjson", `{"auths":{"b.example.com":{"auth":"x"}}}`)}, err: ".dockerconfigjson in Secret a has no entry for a.example.com"},
+		{name: "no JSON", changes: []func(*template.Sources){remote, secret("a", ".dockerconfigjson", "hunter2")}, err: "has no entry for a.example.com"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
 			s := sources(tt.changes...)
-			g.Expect(template.ReferencesOf(s).Secrets).To(ConsistOf("git"))
+			credentials := s.Template.Spec.Template.Spec.ForProvider.ModuleCredentials
+			g.Expect(template.ReferencesOf(s).Secrets).To(HaveLen(len(credentials)))
 
 			inputs, err := template.Resolve(s)
 
@@ -71,8 +77,11 @@ func TestResolve_addsCredentialsOfTheModule(t *testing.T) {
 				return
 			}
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(inputs.Request.Module.Auth).To(HaveValue(Equal(tt.want)))
-			s.Template.Spec.Template.Spec.ForProvider.ModuleSecretReference = nil
+			for i := range tt.want {
+				tt.want[i].Host = credentials[i].Host
+			}
+			g.Expect(inputs.Request.Module.Auth).To(Equal(tt.want))
+			s.Template.Spec.Template.Spec.ForProvider.ModuleCredentials = nil
 			without, err := template.Resolve(s)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(without.Hash).To(Equal(inputs.Hash), "rotated credentials start no run")

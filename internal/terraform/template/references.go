@@ -31,8 +31,10 @@ func ReferencesOf(s Sources) References {
 		}
 	}
 	p := s.Template.Spec.Template.Spec.ForProvider
-	if p.ModuleSecretReference != nil && !infrav1.IsReservedSecretName(p.ModuleSecretReference.Name) {
-		secrets[p.ModuleSecretReference.Name] = true
+	for _, c := range p.ModuleCredentials {
+		if !infrav1.IsReservedSecretName(c.SecretRef.Name) {
+			secrets[c.SecretRef.Name] = true
+		}
 	}
 	for _, file := range p.VarFiles {
 		add(file.SecretKeyReference, file.ConfigMapKeyReference)

@@ -439,9 +439,9 @@ func TestResolve_readsNoSecretsOfCAPT(t *testing.T) {
 		"varFiles": parameters(func(p *infrav1.ModuleParameters) {
 			p.VarFiles = []infrav1.VarFile{{Source: infrav1.VarFileSourceSecretKey, SecretKeyReference: reference}}
 		}),
-		"moduleSecretRef": parameters(func(p *infrav1.ModuleParameters) {
+		"moduleCredentials": parameters(func(p *infrav1.ModuleParameters) {
 			p.Source, p.Module = infrav1.ModuleSourceRemote, "git::https://git.example.com/a.git"
-			p.ModuleSecretReference = &infrav1.LocalReference{Name: token}
+			p.ModuleCredentials = []infrav1.ModuleCredential{{Host: "git.example.com", SecretRef: infrav1.LocalReference{Name: token}}}
 		}),
 		"credentials": func(s *template.Sources) {
 			s.ProviderConfig = &infrav1.WorkspaceProviderConfig{}
