@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -8,6 +9,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/terraform/command/binary"
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
@@ -36,6 +38,15 @@ func (w *harness) startLasting(change ...func(*infrav1.WorkspaceTemplateApplySpe
 
 // lastingEvents returns what was really done with the resource of lasting.
 func (w *harness) lastingEvents() string { return strings.ReplaceAll(w.file("events"), "\n", " ") }
+
+// logOf returns the log of a run, or "" if there is no such run yet.
+func (w *harness) logOf(runID string) string {
+	w.t.Helper()
+	if !slices.Contains(w.secrets(), record.SecretName(runID)) {
+		return ""
+	}
+	return w.log(runID)
+}
 
 // runnerOf returns the identity of the runner of a run.
 func (w *harness) runnerOf(runID string) *record.Identity {
@@ -93,4 +104,29 @@ func TestStop_thenCancel(t *testing.T) {
 	w.request("hello", infrav1.WorkspaceOperationSpec{Type: infrav1.OperationCancel, Cancel: &infrav1.CancelOptions{Run: "hello-r1"}})
 	w.waitReason("hello", infrav1.AppliedCondition, infrav1.RunCanceledReason)
 	w.Expect(w.get("hello").Status.History[0].Outcome).To(BeEquivalentTo("Canceled"))
+}
+
+// A tool whose runner dies has its time, and the next run waits for it.
+func TestKill_ofTheRunner_leavesTheToolItsTime(t *testing.T) {
+	w := newHarnessWithManager(t)
+	w.startLasting()
+	w.killRunner("hello")
+	w.Eventually(func() string { return w.logOf("hello-r2") }, testTimeout).Should(ContainSubstring("Waiting for the tool of an earlier run to end"))
+	w.remove("hold")
+	a := w.waitReady("hello")
+	w.Expect(a.Status.History[0].ID).To(Equal("hello-r2"))
+	w.Expect(w.lastingEvents()).To(Equal("created"))
+	w.Expect(w.addresses("hello")).To(HaveLen(1))
+}
+
+// The user cancels the run that waits for the tool of the lost one.
+func TestKill_ofTheRunner_thenCancel(t *testing.T) {
+	w := newHarnessWithManager(t)
+	w.startLasting()
+	w.killRunner("hello")
+	w.Eventually(func() string { return w.logOf("hello-r2") }, testTimeout).Should(ContainSubstring("Waiting for the tool of an earlier run to end"))
+	w.request("hello", infrav1.WorkspaceOperationSpec{Type: infrav1.OperationCancel, Cancel: &infrav1.CancelOptions{Run: "hello-r2"}})
+	w.waitReason("hello", infrav1.AppliedCondition, infrav1.RunCanceledReason)
+	tool := &binary.Tool{Path: "tofu"}
+	w.Eventually(func() []int { return tool.Running(w.WorkDir) }, testTimeout).Should(BeEmpty())
 }

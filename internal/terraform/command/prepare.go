@@ -72,6 +72,16 @@ func (w *Workdir) moduleDir() string { return filepath.Join(w.Dir, "module") }
 // PlanFile returns the path of a run's saved plan.
 func (w *Workdir) PlanFile() string { return filepath.Join(w.runDir(), "plan.out") }
 
+// PatienceOf returns how long a run waits for the tool that an earlier one left: as long as that
+// may take, unless the resources are to be destroyed.
+func PatienceOf(request *terraform.Request) binary.Patience {
+	patience := binary.Patience{Limit: request.Limit(), Grace: request.Grace}
+	if request.Operation.Destroys() || request.Operation == terraform.OperationSaveState {
+		patience.Limit = 0
+	}
+	return patience
+}
+
 // Prepare prepares the working directory for the request's commands. It runs an
 // init only if the inputs of the init have changed. It waits for the end of a
 // process that an earlier engine left in the directory.
@@ -79,7 +89,7 @@ func Prepare(ctx context.Context, w *Workdir, request *terraform.Request) (*Sess
 	if err := os.MkdirAll(w.runDir(), 0o700); err != nil {
 		return nil, fmt.Errorf("creating the working directory: %w", err)
 	}
-	if err := w.Tool.AwaitEnd(ctx, w.Dir, w.Others, request.Grace); err != nil {
+	if err := w.Tool.AwaitEnd(ctx, w.Dir, w.Others, PatienceOf(request)); err != nil {
 		return nil, err
 	}
 	if err := removeLinks(w.Dir); err != nil {

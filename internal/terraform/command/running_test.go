@@ -43,25 +43,63 @@ func TestAwaitEnd_interruptsAProcessOnlyOnce(t *testing.T) {
 			}
 			return true, nil
 		}
-		g.Expect(tool.AwaitEnd(ctx, dir, observed, time.Hour)).To(MatchError(context.Canceled))
+		g.Expect(tool.AwaitEnd(ctx, dir, observed, binary.Patience{Grace: time.Hour})).To(MatchError(context.Canceled))
 		g.Expect((&Workdir{Tool: tool, Dir: dir}).Scrub()).To(Succeed(), "the record of the interrupt stays")
 	}
 	g.Expect(os.WriteFile(filepath.Join(dir, "end"), nil, 0o600)).To(Succeed())
 	g.Expect(<-ended).To(Succeed())
-	g.Expect(tool.AwaitEnd(context.Background(), dir, nil, time.Minute)).To(Succeed())
+	g.Expect(tool.AwaitEnd(context.Background(), dir, nil, binary.Patience{Grace: time.Minute})).To(Succeed())
 	g.Expect(signals()).To(Equal("ready interrupted "))
+}
+
+// The runner of the process was killed, and it still creates a resource.
+func TestAwaitEnd_leavesAProcessItsTime(t *testing.T) {
+	g := NewWithT(t)
+	dir := t.TempDir()
+	cmd := exec.Command("/bin/sh", "-c", `trap 'echo interrupted >> signals; exit' INT; echo ready > signals; while [ ! -e end ]; do sleep 0.05; done`)
+	cmd.Dir = dir
+	started := time.Now()
+	g.Expect(cmd.Start()).To(Succeed())
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	signals := func() (string, error) {
+		text, err := os.ReadFile(filepath.Join(dir, "signals"))
+		return string(text), err
+	}
+	g.Eventually(signals).Should(Equal("ready\n"))
+	tool := &binary.Tool{Path: "/bin/sh"}
+
+	looks := 0
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	others := func() (bool, error) {
+		if looks++; looks > 5 {
+			cancel()
+		}
+		return false, nil
+	}
+	g.Expect(tool.AwaitEnd(ctx, dir, others, binary.Patience{Limit: time.Hour})).To(MatchError(context.Canceled))
+	g.Expect(signals()).To(Equal("ready\n"), "it was looked at five times and not interrupted")
+
+	const limit = 3 * time.Second
+	g.Expect(tool.AwaitEnd(t.Context(), dir, nil, binary.Patience{Limit: limit, Grace: time.Hour})).To(Succeed())
+	g.Expect(signals()).To(Equal("ready\ninterrupted\n"))
+	// The kernel says in whole seconds when the machine was started.
+	g.Expect(time.Since(started)).To(BeNumerically(">", limit-1100*time.Millisecond))
+	g.Expect(<-ended).To(Succeed())
 }
 
 func TestAwaitEnd_waitsForAProcessThatMayBecomeTheTool(t *testing.T) {
 	g := NewWithT(t)
 	tool, calls := &binary.Tool{Path: "/bin/none"}, 0
 	others := func() (bool, error) { calls++; return calls < 3, nil }
-	g.Expect(tool.AwaitEnd(t.Context(), t.TempDir(), others, time.Minute)).To(Succeed())
+	g.Expect(tool.AwaitEnd(t.Context(), t.TempDir(), others, binary.Patience{Grace: time.Minute})).To(Succeed())
 	g.Expect(calls).To(Equal(3))
 
 	unknown := errors.New("unknown")
 	others = func() (bool, error) { return false, unknown }
-	g.Expect(tool.AwaitEnd(t.Context(), t.TempDir(), others, time.Minute)).To(MatchError(unknown))
+	g.Expect(tool.AwaitEnd(t.Context(), t.TempDir(), others, binary.Patience{Grace: time.Minute})).To(MatchError(unknown))
 }
 
 // A run that did not get the lock of the state ends while another one works.

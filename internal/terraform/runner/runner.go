@@ -267,8 +267,15 @@ func (r *Runner) prepare(ctx context.Context, run *execution) error {
 	run.report.enter(terraform.PhaseInitialising)
 	started := time.Now()
 	defer func() { run.phase(terraform.PhaseInitialising, started) }()
+	if pids := r.workdir.Tool.Running(r.workdir.Dir); len(pids) > 0 {
+		run.printf("Waiting for the tool of an earlier run to end (process %d)", pids[0])
+	}
 	var err error
 	run.session, err = command.Prepare(ctx, r.workdir, run.request)
+	if ctx.Err() != nil && r.secret.isInterrupted(context.WithoutCancel(ctx)) {
+		// The user does not want that tool to continue, either.
+		err = errors.Join(err, r.workdir.Tool.Interrupt(r.workdir.Dir))
+	}
 	if invalid, ok := errors.AsType[*command.InvalidInputsError](err); ok {
 		run.result.InvalidInputs = string(invalid.Problems[0].Kind)
 		return terminal("Invalid inputs", err)

@@ -11,14 +11,17 @@ import (
 
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/command"
+	"github.com/appthrust/capt/internal/terraform/command/binary"
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
-// Save saves the state that a crashed runner left in the working directory of a pod,
-// which is deleted with the pod. The tool must have ended. The run stays without a
-// result, so that the controller records its loss.
+// Save waits for the tool that a crashed runner left in a pod, and saves the state in its
+// working directory, which is deleted with the pod. The run stays without a result, so that
+// the controller records its loss.
 func Save(ctx context.Context, config Config) error {
-	if found, err := hasAnyUnsaved(config.WorkDir); err == nil && !found {
+	tool := &binary.Tool{Path: config.Binary}
+	found, err := hasAnyUnsaved(config.WorkDir)
+	if err == nil && !found && len(tool.Running(config.WorkDir)) == 0 {
 		// The rights of a run that changed nothing may already be revoked.
 		return nil
 	}
@@ -38,8 +41,12 @@ func Save(ctx context.Context, config Config) error {
 	if record.Finished(secret) {
 		return nil
 	}
+	r.secret.uid = secret.UID
 	request, err := record.Request(secret)
 	if err != nil {
+		return err
+	}
+	if err := r.awaitOrphan(ctx, tool, request); err != nil {
 		return err
 	}
 	if request.Operation == terraform.OperationMoveState {
@@ -52,6 +59,27 @@ func Save(ctx context.Context, config Config) error {
 		result: &terraform.Result{RunID: r.RunID, Operation: request.Operation, StartedAt: time.Now()},
 	}
 	return retry(ctx, saveTimeout, "saving the state", apierrors.IsNotFound, func(ctx context.Context) error { return r.saveAfterCrash(ctx, run) })
+}
+
+// awaitOrphan waits for the tool that a crashed runner of this run left. It has the time that
+// the run has, unless the run is canceled.
+func (r *Runner) awaitOrphan(ctx context.Context, tool *binary.Tool, request *terraform.Request) error {
+	stopped, stop := context.WithCancel(ctx)
+	stop()
+	interrupted, release := r.secret.interruption(stopped)
+	defer release()
+	dir := workspaceDir(r.WorkDir, request.Workspace.Namespace, request.Workspace.Name)
+	ended := make(chan struct{})
+	defer close(ended)
+	go func() {
+		select {
+		case <-interrupted:
+			_ = tool.Interrupt(dir) // The limit of the run follows.
+		case <-ended:
+		}
+	}()
+	patience := binary.Patience{Limit: request.Limit(), Grace: request.Grace}
+	return tool.AwaitEnd(context.WithoutCancel(ctx), dir, nil, patience)
 }
 
 // hasAnyUnsaved reports whether a runner left a state in any working directory.
@@ -93,7 +121,7 @@ func (r *Runner) saveAfterCrash(ctx context.Context, run *execution) error {
 // the module there is no access to a backend other than the default one, so such a
 // state is stored in Secrets.
 func (r *Runner) saveState(ctx context.Context, run *execution) error {
-	if err := r.workdir.Tool.AwaitEnd(ctx, r.workdir.Dir, r.workdir.Others, run.request.Grace); err != nil {
+	if err := r.workdir.Tool.AwaitEnd(ctx, r.workdir.Dir, r.workdir.Others, command.PatienceOf(run.request)); err != nil {
 		return err
 	}
 	var err error

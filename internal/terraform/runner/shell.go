@@ -8,6 +8,7 @@ import (
 
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/command"
+	"github.com/appthrust/capt/internal/terraform/command/binary"
 )
 
 // ShellOptions is what a shell does with the locked state, and what the user sees of it.
@@ -72,7 +73,7 @@ func (r *Runner) shell(ctx context.Context, run *execution) error {
 	if pids := r.workdir.Tool.Running(r.workdir.Dir); len(pids) > 0 {
 		run.printf("Waiting for the end of the tool in the background (process %d)", pids[0])
 	}
-	return errors.Join(err, r.workdir.Tool.AwaitEnd(ctx, r.workdir.Dir, nil, cmp.Or(run.request.Grace, shellGrace)))
+	return errors.Join(err, r.workdir.Tool.AwaitEnd(ctx, r.workdir.Dir, nil, binary.Patience{Grace: cmp.Or(run.request.Grace, shellGrace)}))
 }
 
 // shellGrace is how long a tool that was left in the background has to end.

@@ -7,13 +7,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/appthrust/capt/internal/host"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/command"
-	"github.com/appthrust/capt/internal/terraform/command/binary"
 )
 
 // workspaceDir returns the working directory of a workspace.
@@ -87,16 +85,6 @@ func lockFile(workDir string, workspace terraform.WorkspaceRef) string {
 // an underscore.
 func runnerLockFile(workDir string, workspace terraform.WorkspaceRef) string {
 	return lockFile(workDir, workspace) + "_runner"
-}
-
-// InterruptOrphan interrupts a process that a crashed runner left. A tool that was
-// interrupted before is left alone, because a second interrupt makes it abort without
-// saving its state.
-func InterruptOrphan(workDir string, pid int) {
-	workspaces, _ := filepath.Glob(workspaceDir(workDir, "*", "*")) // The pattern is valid.
-	if !slices.ContainsFunc(workspaces, func(dir string) bool { return binary.Interrupt(dir, pid) }) {
-		_ = syscall.Kill(pid, syscall.SIGINT)
-	}
 }
 
 // RetainWorkspace leaves the working directory of a deleted workspace, whose resources

@@ -49,20 +49,31 @@ func (t *Tool) isProcess(process procfs.Proc) bool {
 	// The kernel truncates names to this length.
 	const longest = 15
 	comm, err := process.Comm()
-	// The earlier engine may have had another program.
-	return err == nil && slices.ContainsFunc([]string{filepath.Base(t.Path), "tofu", "terraform"}, func(name string) bool {
-		return comm == name[:min(len(name), longest)]
+	if err != nil || strings.HasPrefix(comm, "terraform-provi") {
+		return false
+	}
+	// The earlier engine may have had another program, such as tofu-1.10.6.
+	name := filepath.Base(t.Path)
+	return comm == name[:min(len(name), longest)] || slices.ContainsFunc([]string{"tofu", "terraform"}, func(product string) bool {
+		return comm == product || strings.HasPrefix(comm, product+"-")
 	})
 }
 
+// Patience is how long AwaitEnd waits for a process of an earlier engine.
+type Patience struct {
+	// Limit is the age at which the process is interrupted. It then saves its state.
+	Limit time.Duration
+	// Grace is how long after that it is killed.
+	Grace time.Duration
+}
+
 // AwaitEnd blocks until no process of an earlier engine runs in the directory. It
-// interrupts such a process, which then saves its state, and kills it after the
-// grace period. The caller must hold the lock of the state, which proves that the
-// earlier engine has ended. Others reports whether a process exists that may still
-// become the tool: an engine can be killed between the fork and the exec of its
-// child.
-func (t *Tool) AwaitEnd(ctx context.Context, dir string, others func() (bool, error), grace time.Duration) error {
-	deadline := time.After(grace)
+// interrupts such a process at the limit, and kills it after the grace period. The
+// caller must hold the lock of the state, which proves that the earlier engine has
+// ended. Others reports whether a process exists that may still become the tool: an
+// engine can be killed between the fork and the exec of its child.
+func (t *Tool) AwaitEnd(ctx context.Context, dir string, others func() (bool, error), patience Patience) error {
+	var deadline <-chan time.Time
 	for {
 		// Others first: what it misses has become the tool by now.
 		pending := false
@@ -76,8 +87,11 @@ func (t *Tool) AwaitEnd(ctx context.Context, dir string, others func() (bool, er
 		if len(pids) == 0 && !pending {
 			return nil
 		}
-		for _, pid := range pids {
-			if err := interruptOnce(dir, pid); err != nil {
+		if deadline == nil && len(pids) > 0 && age(pids) >= patience.Limit {
+			deadline = time.After(patience.Grace)
+		}
+		if deadline != nil {
+			if err := t.Interrupt(dir); err != nil {
 				return err
 			}
 		}
@@ -111,22 +125,33 @@ func reportedInterrupt(dir string) bool {
 	})
 }
 
-// Interrupt interrupts the tool of an earlier engine in the directory, unless it was
-// interrupted before. It reports whether the process runs there.
-func Interrupt(dir string, pid int) bool {
-	dir, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		return false
+// Interrupt interrupts the processes of the tool in the directory that were not interrupted
+// before.
+func (t *Tool) Interrupt(dir string) error {
+	var errs []error
+	for _, pid := range t.Running(dir) {
+		errs = append(errs, interruptOnce(dir, pid))
 	}
-	process, err := procfs.NewProc(pid)
-	if err != nil {
-		return false
+	return errors.Join(errs...)
+}
+
+// age returns how long the oldest of the processes has existed.
+func age(pids []int) time.Duration {
+	var oldest time.Duration
+	for _, pid := range pids {
+		process, err := procfs.NewProc(pid)
+		if err != nil {
+			continue // It has just ended.
+		}
+		stat, err := process.Stat()
+		if err != nil {
+			continue
+		}
+		if started, err := stat.StartTime(); err == nil {
+			oldest = max(oldest, time.Since(time.Unix(0, int64(started*float64(time.Second)))))
+		}
 	}
-	cwd, err := process.Cwd()
-	if err != nil || !isWithin(cwd, dir) {
-		return false
-	}
-	return interruptOnce(dir, pid) == nil
+	return oldest
 }
 
 // isWithin reports whether a path is a directory or is below it.
