@@ -11,6 +11,9 @@ import (
 	"github.com/appthrust/capt/internal/message"
 )
 
+// StalledCondition is True if an object is not tried again before a user changes something.
+const StalledCondition = "Stalled"
+
 const (
 	// maxMessage is the length limit of a condition message, in bytes. The API
 	// server accepts 32768.
@@ -55,6 +58,19 @@ func summarise(obj Object, types []string, o outcome) {
 		ready.Status, ready.Reason = metav1.ConditionFalse, clusterv1.DeletingReason
 	}
 	set(obj, ready, o.class == failed)
+	if o.class != conflicted {
+		setStalled(obj, o)
+	}
+}
+
+// setStalled writes Stalled while only a change by a user starts the next run. An object without
+// it is not stalled: tools that wait for objects know the condition by its type.
+func setStalled(obj Object, o outcome) {
+	if o.class != stalled {
+		conditions.Delete(obj, StalledCondition)
+		return
+	}
+	set(obj, metav1.Condition{Type: StalledCondition, Status: metav1.ConditionTrue, Reason: o.reason, Message: message.Truncate(o.message, maxMessage)}, false)
 }
 
 func firstNotTrue(obj Object, types []string) *metav1.Condition {

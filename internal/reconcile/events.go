@@ -157,7 +157,7 @@ type transition struct {
 
 // transitions returns the differences between two sets of conditions, in the
 // order of the newer one. The previous value of a new condition has only its
-// type.
+// type. Stalled repeats another condition.
 func transitions(before, after []metav1.Condition) []transition {
 	var changed []transition
 	for _, current := range after {
@@ -165,7 +165,7 @@ func transitions(before, after []metav1.Condition) []transition {
 		if previous == nil {
 			previous = &metav1.Condition{Type: current.Type}
 		}
-		if previous.Status != current.Status || previous.Reason != current.Reason {
+		if current.Type != StalledCondition && (previous.Status != current.Status || previous.Reason != current.Reason) {
 			changed = append(changed, transition{previous: *previous, current: current})
 		}
 	}

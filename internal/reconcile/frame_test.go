@@ -8,6 +8,9 @@ import (
 
 	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -45,6 +48,32 @@ func TestReconcile_runsTheSteps(t *testing.T) {
 	for _, c := range obj.Status.Conditions {
 		g.Expect(c.ObservedGeneration).To(BeEquivalentTo(3), c.Type)
 		g.Expect(c.LastTransitionTime.IsZero()).To(BeFalse(), c.Type)
+	}
+}
+
+// Flux and other tools that wait for objects compute this status.
+func TestReconcile_isUnderstoodByTools(t *testing.T) {
+	for name, want := range map[string]status.Status{
+		"passed": status.CurrentStatus, "waiting": status.InProgressStatus, "requeued": status.InProgressStatus,
+		"stalled": status.FailedStatus, "failed": status.InProgressStatus,
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			server := newAPIServer(t, newThing())
+			computed := func() status.Status {
+				object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(server.get())
+				g.Expect(err).NotTo(HaveOccurred())
+				result, err := status.Compute(&unstructured.Unstructured{Object: object})
+				g.Expect(err).NotTo(HaveOccurred())
+				return result.Status
+			}
+
+			_, _ = newTestFrame(server, endings()[name]...).reconcile(t)
+			g.Expect(computed()).To(Equal(want))
+
+			_, _ = newTestFrame(server, endings()["passed"]...).reconcile(t)
+			g.Expect(computed()).To(Equal(status.CurrentStatus), "nothing of it is left")
+		})
 	}
 }
 

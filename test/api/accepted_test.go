@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -23,6 +24,10 @@ import (
 
 func TestGoodManifests_areAccepted(t *testing.T) {
 	kinds := map[string]bool{}
+	observed := map[string]bool{}
+	for _, crd := range crds(t) {
+		_, observed[crd.Spec.Names.Kind] = crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"].Properties["observedGeneration"]
+	}
 	for _, dir := range []string{"addons", "examples", "templates", "clusterclasses", "policies", filepath.Join("test", "api", "testdata", "good")} {
 		if !exists(t, dir) {
 			continue
@@ -36,7 +41,13 @@ func TestGoodManifests_areAccepted(t *testing.T) {
 				kinds[obj.GetKind()] = true
 				t.Run(filepath.Base(path)+"/"+obj.GetKind()+"/"+obj.GetName(), func(t *testing.T) {
 					obj.SetNamespace(ns)
-					NewWithT(t).Expect(env.Client.Create(context.Background(), obj, strict)).To(Succeed())
+					g := NewWithT(t)
+					g.Expect(env.Client.Create(context.Background(), obj, strict)).To(Succeed())
+					if observed[obj.GetKind()] {
+						result, err := status.Compute(obj)
+						g.Expect(err).NotTo(HaveOccurred())
+						g.Expect(result.Status).To(Equal(status.InProgressStatus), "no controller has seen it")
+					}
 				})
 			}
 		}

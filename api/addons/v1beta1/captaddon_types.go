@@ -367,9 +367,10 @@ type CAPTAddonStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// observedGeneration is the latest generation that the controller has observed.
+	// observedGeneration is the latest generation that the controller has observed. It is
+	// -1 until then.
 	// +optional
-	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Minimum=-1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// clusters is the state of each cluster.
@@ -421,6 +422,7 @@ type CAPTAddon struct {
 
 	// status is the observed state of the add-on.
 	// +optional
+	// +kubebuilder:default:={"observedGeneration":-1}
 	Status CAPTAddonStatus `json:"status,omitempty"`
 }
 

@@ -70,9 +70,10 @@ type CAPTBootstrapConfigStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// observedGeneration is the latest generation that the controller has observed.
+	// observedGeneration is the latest generation that the controller has observed. It is
+	// -1 until then.
 	// +optional
-	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Minimum=-1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// dataSecretName is the Secret that holds the bootstrap data.
@@ -106,6 +107,7 @@ type CAPTBootstrapConfig struct {
 
 	// status is the observed state of the bootstrap data.
 	// +optional
+	// +kubebuilder:default:={"observedGeneration":-1}
 	Status CAPTBootstrapConfigStatus `json:"status,omitempty"`
 }
 

@@ -411,9 +411,10 @@ type CAPTControlPlaneStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// observedGeneration is the latest generation that the controller has observed.
+	// observedGeneration is the latest generation that the controller has observed. It is
+	// -1 until then.
 	// +optional
-	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Minimum=-1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// externalManagedControlPlane tells Cluster API that the control plane has
@@ -478,6 +479,7 @@ type CAPTControlPlane struct {
 
 	// status is the observed state of the control plane.
 	// +optional
+	// +kubebuilder:default:={"observedGeneration":-1}
 	Status CAPTControlPlaneStatus `json:"status,omitempty"`
 }
 

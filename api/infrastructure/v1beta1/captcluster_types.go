@@ -157,9 +157,10 @@ type CAPTClusterStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// observedGeneration is the latest generation that the controller has observed.
+	// observedGeneration is the latest generation that the controller has observed. It is
+	// -1 until then.
 	// +optional
-	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Minimum=-1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// failureDomains are the zones of the VPC.
@@ -217,6 +218,7 @@ type CAPTCluster struct {
 
 	// status is the observed state of the infrastructure.
 	// +optional
+	// +kubebuilder:default:={"observedGeneration":-1}
 	Status CAPTClusterStatus `json:"status,omitempty"`
 }
 

@@ -223,9 +223,10 @@ type CAPTMachineStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// observedGeneration is the latest generation that the controller has observed.
+	// observedGeneration is the latest generation that the controller has observed. It is
+	// -1 until then.
 	// +optional
-	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Minimum=-1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// addresses are the addresses of the node.
@@ -289,6 +290,7 @@ type CAPTMachine struct {
 
 	// status is the observed state of the node.
 	// +optional
+	// +kubebuilder:default:={"observedGeneration":-1}
 	Status CAPTMachineStatus `json:"status,omitempty"`
 }
 

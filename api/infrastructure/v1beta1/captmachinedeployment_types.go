@@ -177,9 +177,10 @@ type CAPTMachineDeploymentStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// observedGeneration is the latest generation that the controller has observed.
+	// observedGeneration is the latest generation that the controller has observed. It is
+	// -1 until then.
 	// +optional
-	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Minimum=-1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// selector is the selector as text, for the scale subresource.
@@ -253,6 +254,7 @@ type CAPTMachineDeployment struct {
 
 	// status is the observed state of the deployment.
 	// +optional
+	// +kubebuilder:default:={"observedGeneration":-1}
 	Status CAPTMachineDeploymentStatus `json:"status,omitempty"`
 }
 

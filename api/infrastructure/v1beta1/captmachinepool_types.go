@@ -204,9 +204,10 @@ type CAPTMachinePoolStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// observedGeneration is the latest generation that the controller has observed.
+	// observedGeneration is the latest generation that the controller has observed. It is
+	// -1 until then.
 	// +optional
-	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Minimum=-1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// replicas is the number of nodes.
@@ -252,6 +253,7 @@ type CAPTMachinePool struct {
 
 	// status is the observed state of the pool.
 	// +optional
+	// +kubebuilder:default:={"observedGeneration":-1}
 	Status CAPTMachinePoolStatus `json:"status,omitempty"`
 }
 

@@ -142,9 +142,10 @@ type CAPTMachineSetStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// observedGeneration is the latest generation that the controller has observed.
+	// observedGeneration is the latest generation that the controller has observed. It is
+	// -1 until then.
 	// +optional
-	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Minimum=-1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// selector is the selector as text, for the scale subresource.
@@ -198,6 +199,7 @@ type CAPTMachineSet struct {
 
 	// status is the observed state of the set.
 	// +optional
+	// +kubebuilder:default:={"observedGeneration":-1}
 	Status CAPTMachineSetStatus `json:"status,omitempty"`
 }
 

@@ -166,9 +166,10 @@ type WorkspaceNotificationStatus struct {
 	// +kubebuilder:validation:MaxItems=16
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// observedGeneration is the latest generation that the controller has observed.
+	// observedGeneration is the latest generation that the controller has observed. It is
+	// -1 until then.
 	// +optional
-	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Minimum=-1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// lastDelivery is the message that was delivered last.
@@ -217,6 +218,7 @@ type WorkspaceNotification struct {
 
 	// status is the observed state of the deliveries.
 	// +optional
+	// +kubebuilder:default:={"observedGeneration":-1}
 	Status WorkspaceNotificationStatus `json:"status,omitempty"`
 }
 

@@ -179,9 +179,10 @@ type WorkspaceProviderConfigStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// observedGeneration is the latest generation that the controller has observed.
+	// observedGeneration is the latest generation that the controller has observed. It is
+	// -1 until then.
 	// +optional
-	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Minimum=-1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
 
@@ -207,6 +208,7 @@ type WorkspaceProviderConfig struct {
 
 	// status is the observed state of the config.
 	// +optional
+	// +kubebuilder:default:={"observedGeneration":-1}
 	Status WorkspaceProviderConfigStatus `json:"status,omitempty"`
 }
 

@@ -487,9 +487,10 @@ type WorkspaceTemplateStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// observedGeneration is the latest generation that the controller has observed.
+	// observedGeneration is the latest generation that the controller has observed. It is
+	// -1 until then.
 	// +optional
-	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Minimum=-1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// variables are the variables that the inline module declares.
@@ -570,6 +571,7 @@ type WorkspaceTemplate struct {
 
 	// status is the observed state of the template.
 	// +optional
+	// +kubebuilder:default:={"observedGeneration":-1}
 	Status WorkspaceTemplateStatus `json:"status,omitempty"`
 }
 

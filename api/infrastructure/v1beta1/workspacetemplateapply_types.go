@@ -264,9 +264,10 @@ type WorkspaceTemplateApplyStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// observedGeneration is the latest generation that the controller has observed.
+	// observedGeneration is the latest generation that the controller has observed. It is
+	// -1 until then.
 	// +optional
-	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Minimum=-1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// appliedInputs is the hash of the inputs that were applied last. It is empty
@@ -406,6 +407,7 @@ type WorkspaceTemplateApply struct {
 	// status is the observed state of the workspace. Server-side apply treats it as one field.
 	// +optional
 	// +structType=atomic
+	// +kubebuilder:default:={"observedGeneration":-1}
 	Status WorkspaceTemplateApplyStatus `json:"status,omitempty"`
 }
 
