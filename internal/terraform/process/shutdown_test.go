@@ -61,7 +61,10 @@ func newPatient(t *testing.T) *patient {
 	p.Expect(env.Client.Create(t.Context(), secret)).To(Succeed())
 	p.run = terraform.Run{Namespace: owner.Namespace, Workspace: owner.Name, WorkspaceUID: workspace.UID, ID: request.RunID, Digest: record.RequestDigest(secret)}
 	p.Expect(p.executor.Start(t.Context(), p.run)).To(Succeed())
-	t.Cleanup(p.end)
+	t.Cleanup(func() {
+		p.end()
+		p.Eventually(p.signals).Should(HaveSuffix("ended\n"), "the runner has ended")
+	})
 	p.Eventually(p.signals).Should(Equal("ready\n"))
 	ctx, stop := context.WithCancel(t.Context())
 	p.stop = stop
