@@ -85,6 +85,7 @@ func check(root string) ([]string, error) {
 		return nil, err
 	}
 	findings = append(findings, lists...)
+	findings = append(findings, translationProblems(pages)...)
 	claims, err := claimProblems(root)
 	if err != nil {
 		return nil, err

@@ -146,6 +146,35 @@ func TestCheck_findsEachProblem(t *testing.T) {
 	}
 }
 
+// A Japanese page has the commands of the English one, which tests run.
+func TestCheck_comparesCommandsOfTranslations(t *testing.T) {
+	block := func(text string) string {
+		return "<!-- not run: needs a cloud -->\n```sh\n" + text + "\n```\n"
+	}
+	root := write(t, map[string]string{
+		"docs/nav.yaml": "- Home: index.md\n",
+		"a.md":          block("one") + block("two"),
+		"a.ja.md":       block("one") + block("three"),
+		"b.md":          block("one"),
+		"b.ja.md":       "B\n",
+		"c.ja.md":       "C\n",
+		"d.md":          block("one"),
+		"d.ja.md":       block("one"),
+	})
+	got, err := check(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"a.ja.md:6: the commands differ from a.md:6",
+		"b.ja.md has 0 blocks of commands, and b.md has 1",
+		"c.ja.md: there is no c.md",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("findings:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
 func TestSiteLinks_stayOnTheSiteOrGoToGitHub(t *testing.T) {
 	root := write(t, map[string]string{"config/a.yaml": "", "docs/reference/api.md": "# API\n"})
 	for _, tt := range []struct{ page, text, want string }{

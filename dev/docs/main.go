@@ -1,6 +1,6 @@
 // Command docs checks the documentation and builds its site.
 //
-//	docs check      links, anchors, the navigation, and the markers of command blocks
+//	docs check      links, anchors, the navigation, the markers of command blocks, and translations
 //	docs reference  writes docs/reference/api.md from the CRDs
 //	docs build      builds the site with MkDocs to out/site; needs Python 3 and PyPI
 package main
