@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -15,6 +16,10 @@ import (
 
 // retryDelay is the delay before a retry that is expected to succeed.
 const retryDelay = time.Second
+
+// terminatingDelay is the delay before an object is created again in a namespace that is being
+// deleted. A namespace of the name may be created afterwards.
+const terminatingDelay = time.Minute
 
 // class is the class of an error. Classes are ordered by precedence.
 type class int
@@ -74,6 +79,10 @@ func classifyOne(err error) outcome {
 	}
 	if apierrors.IsConflict(err) {
 		return outcome{class: conflicted}
+	}
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		// Retries with backoff would not help, and a user decides what the deletion waits for.
+		return outcome{class: waiting, reason: string(corev1.NamespaceTerminatingCause), message: errorMessage(err), requeueAfter: terminatingDelay}
 	}
 	return outcome{class: failed, reason: clusterv1.InternalErrorReason}
 }

@@ -7,7 +7,9 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -19,6 +21,10 @@ var (
 	errBoom     = errors.New("boom")
 	thingGR     = schema.GroupResource{Group: "test.capt.appthrust.io", Resource: "things"}
 	errConflict = apierrors.NewConflict(thingGR, "a", errors.New("the object has been modified"))
+	errEnding   = &apierrors.StatusError{ErrStatus: metav1.Status{
+		Reason: metav1.StatusReasonForbidden, Message: "the namespace is being terminated",
+		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}},
+	}}
 	errNotFound = apierrors.NewNotFound(thingGR, "a")
 )
 
@@ -61,6 +67,11 @@ func TestClassify_joinedErrors(t *testing.T) {
 		{
 			name: "an aggregate of waits is a wait",
 			err:  utilerrors.NewAggregate([]error{wait, wait}), class: waiting, reason: "W", message: "w; w",
+		},
+		{
+			name:  "a namespace that is being deleted is a wait",
+			err:   fmt.Errorf("starting: %w", errors.Join(wait, errEnding)),
+			class: waiting, reason: "W", message: "w; " + errEnding.ErrStatus.Message, requeueAfter: terminatingDelay,
 		},
 		{
 			name:  "the cause of a wait is not split",

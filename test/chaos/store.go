@@ -120,11 +120,16 @@ func (s *kubernetesStore) remove(ctx context.Context, namespace, workspace strin
 	if err != nil {
 		return nil, err
 	}
+	deleted := secret.DeepCopy()
+	// Its finalizer would keep it.
+	secret.Finalizers = nil
+	if err := s.client.Patch(ctx, secret, client.MergeFromWithOptions(deleted, client.MergeFromWithOptimisticLock{})); err != nil {
+		return nil, err
+	}
 	version := client.Preconditions{UID: &secret.UID, ResourceVersion: &secret.ResourceVersion}
 	if err := s.client.Delete(ctx, secret, version); err != nil {
 		return nil, err
 	}
-	deleted := secret.DeepCopy()
 	deleted.ObjectMeta = metav1.ObjectMeta{Namespace: secret.Namespace, Name: secret.Name, Labels: secret.Labels, Annotations: secret.Annotations}
 	return func(ctx context.Context) error { return s.restore(ctx, deleted) }, nil
 }

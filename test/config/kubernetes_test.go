@@ -131,7 +131,7 @@ func compilePolicy(env *environment.EnvSet, object *unstructured.Unstructured) e
 	if err != nil {
 		return err
 	}
-	declared := plugincel.OptionalVariableDeclarations{HasAuthorizer: true}
+	declared := plugincel.OptionalVariableDeclarations{HasAuthorizer: true, HasParams: policy.Spec.ParamKind != nil}
 	var errs []error
 	check := func(result plugincel.CompilationResult) {
 		if result.Error != nil {

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -290,6 +291,14 @@ func (w *harness) reconsider(name, kind string) {
 		a := w.get(name)
 		g.Expect(objecttest.Condition(a, kind).ObservedGeneration).To(Equal(a.Generation))
 	}, testTimeout).Should(Succeed())
+}
+
+// lose deletes a Secret that its finalizer keeps, as clusterctl does after a move.
+func (w *harness) lose(secret *corev1.Secret) {
+	w.t.Helper()
+	lost := secret.DeepCopy()
+	w.Expect(env.Client.Patch(w.ctx, lost, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))).To(Succeed())
+	w.Expect(env.Client.Delete(w.ctx, lost)).To(Succeed())
 }
 
 func (w *harness) delete(name string) {

@@ -26,7 +26,11 @@ func (w *harness) moveAlone(name string) {
 	w.delete(name)
 	w.change(name, func(a *infrav1.WorkspaceTemplateApply) { a.Finalizers = nil })
 	w.waitDeleted(name)
-	w.Expect(env.Client.DeleteAllOf(w.ctx, &corev1.Secret{}, client.InNamespace(w.namespace), client.MatchingLabels{infrav1.WorkspaceLabel: name})).To(Succeed())
+	var secrets corev1.SecretList
+	w.Expect(env.Client.List(w.ctx, &secrets, client.InNamespace(w.namespace), client.MatchingLabels{infrav1.WorkspaceLabel: name})).To(Succeed())
+	for i := range secrets.Items {
+		w.lose(&secrets.Items[i])
+	}
 	moved := &infrav1.WorkspaceTemplateApply{ObjectMeta: w.meta(name), Spec: before.Spec}
 	moved.Labels, moved.Annotations = before.Labels, before.Annotations
 	w.create(moved)

@@ -189,7 +189,7 @@ func TestState_aMissingStateIsNotReplaced(t *testing.T) {
 	w.hello("several", several, variables(map[string]string{"dir": w.dir}))
 	w.waitPhase(w.requestRun("hello"), infrav1.OperationSucceeded)
 	kept, empty := w.secret("tfstate-default-hello-ws"), &corev1.Secret{}
-	w.Expect(env.Client.Delete(w.ctx, kept)).To(Succeed())
+	w.lose(kept)
 
 	w.requestRun("hello")
 	missing := w.waitReason("hello", infrav1.AppliedCondition, infrav1.StateMissingReason)

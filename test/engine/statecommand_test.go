@@ -417,7 +417,7 @@ func TestState_missingIsGivenUp(t *testing.T) {
 			lose := func() { server.SetState("key", nil) }
 			if backend == "kubernetes" {
 				h.template("several", several)
-				lose = func() { h.Expect(env.Client.Delete(h.ctx, h.secret("tfstate-default-hello-ws"))).To(Succeed()) }
+				lose = func() { h.lose(h.secret("tfstate-default-hello-ws")) }
 			} else {
 				h.template("several", several, usesElsewhere)
 			}

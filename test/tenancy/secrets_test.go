@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/terraform/record"
 )
 
 // reserved are Secrets of CAPT, by name and component.
@@ -174,6 +175,16 @@ func TestModule_reachesOnlyItsRunAndState(t *testing.T) {
 			kept := stored("snapshot", "capt-snapshot-a-r1-kept-0", "a-r1")
 			kept.Finalizers = []string{"example.com/x"}
 			refused(t, "a Secret that keeps the namespace", run.Create(t.Context(), kept))
+			for _, component := range []string{"snapshot", "rescue", "plan"} {
+				state := stored(component, "capt-"+component+"-a-r1-state-0", "a-r1")
+				state.Finalizers = []string{record.StateFinalizer}
+				err := run.Create(t.Context(), state)
+				if component == "plan" {
+					refused(t, "a plan with the finalizer of states", err)
+					continue
+				}
+				g.Expect(err).NotTo(HaveOccurred(), "%s: CAPT removes its finalizer", component)
+			}
 			token := stored("snapshot", "capt-snapshot-token", "a-r1")
 			token.Type, token.Annotations = corev1.SecretTypeServiceAccountToken, map[string]string{corev1.ServiceAccountNameKey: "default"}
 			refused(t, "a token as a snapshot", run.Create(t.Context(), token))

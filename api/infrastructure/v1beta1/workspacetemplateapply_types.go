@@ -144,6 +144,9 @@ const (
 	// HeldByOwnerReason surfaces when the workspace was deleted before its owner
 	// released it.
 	HeldByOwnerReason = "HeldByOwner"
+	// NamespaceTerminatingReason surfaces when the namespace is being deleted, so that no run
+	// can start in it.
+	NamespaceTerminatingReason = "NamespaceTerminating"
 )
 
 // WorkspaceTemplateApplySpec is one application of a template.

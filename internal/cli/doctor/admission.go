@@ -14,6 +14,10 @@ import (
 // approvalPolicy is the policy that an administrator may let warn only.
 const approvalPolicy = "capt-approval"
 
+// namespacesPolicy is the policy that ignores its failures: CRDs that are missing must not keep the
+// namespaces of others, and finalizers keep the states.
+const namespacesPolicy = "capt-namespaces"
+
 // admission reports admission policies of CAPT that are missing, or do not refuse what
 // violates them.
 func (d *Doctor) admission(ctx context.Context) ([]Result, error) {
@@ -38,7 +42,7 @@ func (d *Doctor) admission(ctx context.Context) ([]Result, error) {
 			problems = append(problems, Result{Status: Fail, Object: "ValidatingAdmissionPolicy " + name, Message: "does not exist: nothing enforces its rules", Fix: reinstall})
 			continue
 		}
-		if ptr.Deref(policies.Items[i].Spec.FailurePolicy, admissionregistrationv1.Fail) != admissionregistrationv1.Fail {
+		if name != namespacesPolicy && ptr.Deref(policies.Items[i].Spec.FailurePolicy, admissionregistrationv1.Fail) != admissionregistrationv1.Fail {
 			problems = append(problems, Result{
 				Status: Fail, Object: "ValidatingAdmissionPolicy " + name, Message: "failurePolicy is Ignore: a rule that cannot be evaluated allows the request",
 				Fix: "kubectl patch validatingadmissionpolicy " + name + ` --type=merge -p '{"spec":{"failurePolicy":"Fail"}}'`,

@@ -89,6 +89,16 @@ func TestAdmission_reportsWhatIsNotEnforced(t *testing.T) {
 			[]string{"fail: matchResources exempts some objects from capt-lending"},
 			"ValidatingAdmissionPolicyBinding " + lending,
 		},
+		"ignores failures, as shipped": {
+			func(p *admissionPolicy, _ *admissionBinding) (bool, bool) {
+				if p.Name == "capt-namespaces" {
+					p.Spec.FailurePolicy = new(admissionregistrationv1.Ignore)
+				}
+				return true, true
+			},
+			[]string{"ok: all admission policies are enforced"},
+			"",
+		},
 		"ignores failures": {
 			func(p *admissionPolicy, _ *admissionBinding) (bool, bool) {
 				if p.Name == lending {

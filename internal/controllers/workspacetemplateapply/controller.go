@@ -41,6 +41,7 @@ import (
 	"github.com/appthrust/capt/internal/seal"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/queue"
+	"github.com/appthrust/capt/internal/terraform/record"
 	"github.com/appthrust/capt/internal/terraform/template"
 )
 
@@ -55,6 +56,7 @@ import (
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=get;create;update;delete
 
@@ -159,6 +161,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		For(&infrav1.WorkspaceTemplateApply{}).
 		Owns(&corev1.Secret{}).
 		Owns(&batchv1.Job{}).
+		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(workspaceOfSecret), builder.WithPredicates(predicate.NewPredicateFuncs(isUnwanted))).
 		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.tracker.MapTo("WorkspaceTemplateApply"))).
 		Watches(&infrav1.WorkspaceOperation{}, handler.EnqueueRequestsFromMapFunc(r.requestedOf), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&infrav1.WorkspaceApproval{}, handler.EnqueueRequestsFromMapFunc(r.requestedOf), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
@@ -294,6 +297,19 @@ func workspaceEvent(namespace, name string) event.GenericEvent {
 	return event.GenericEvent{Object: &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}}
 }
 
+// isUnwanted reports whether a user has deleted a snapshot or a rescued state, which its
+// finalizer keeps until the workspace is reconciled.
+func isUnwanted(obj client.Object) bool {
+	component := obj.GetLabels()[infrav1.ComponentLabel]
+	return !obj.GetDeletionTimestamp().IsZero() && (component == record.ComponentSnapshot || component == record.ComponentRescue)
+}
+
+// workspaceOfSecret returns the workspace that a Secret belongs to. That with a name that is too
+// long for a label is not found.
+func workspaceOfSecret(_ context.Context, obj client.Object) []ctrl.Request {
+	return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: obj.GetNamespace(), Name: obj.GetLabels()[infrav1.WorkspaceLabel]}}}
+}
+
 // RunExit returns the event for Reconciler.RunExits that triggers the reconcile of
 // the workspace of a run.
 func RunExit(run terraform.Run) event.GenericEvent {
@@ -322,13 +338,18 @@ func (r *Reconciler) scope(ctx context.Context, apply *infrav1.WorkspaceTemplate
 	if err := r.store.ReadRequests(ctx, s.Workspace); err != nil {
 		return nil, err
 	}
+	var err error
+	if !apply.DeletionTimestamp.IsZero() {
+		if s.Terminating, err = r.store.IsTerminating(ctx, s.Workspace); err != nil {
+			return nil, err
+		}
+	}
 	// The step dependencies waits for a template that does not exist.
 	known := template.Sources{Apply: apply, Template: &infrav1.WorkspaceTemplate{}}
 	if err := r.Client.Get(ctx, apply.Spec.TemplateRef.Key(apply.Namespace), known.Template); client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("reading the template: %w", err)
 	}
 	s.Template, s.Policy = known.Template, template.PolicyOf(known)
-	var err error
 	if s.Policies, err = r.resolver.PoliciesOf(ctx, apply, known.Template); err != nil {
 		return nil, err
 	}
@@ -337,6 +358,10 @@ func (r *Reconciler) scope(ctx context.Context, apply *infrav1.WorkspaceTemplate
 }
 
 func (r *Reconciler) pruneDeleted(ctx context.Context, s *execution.Scope) error {
+	if s.Terminating {
+		// Kubernetes deletes the runs, and a copy of a moved state cannot be created.
+		return nil
+	}
 	return r.cleaner.PruneDeleted(ctx, s.Workspace)
 }
 

@@ -42,8 +42,11 @@ func (r *Reconciler) destroy(ctx context.Context, s *execution.Scope) error {
 		return r.settle(ctx, s)
 	}
 	empty, err := r.nothingLeft(ctx, s.Workspace)
-	if err != nil {
+	if err != nil || empty && s.Terminating {
 		return err
+	}
+	if s.Terminating {
+		return terminatingFault(s.Workspace)
 	}
 	frees := false
 	if empty {
@@ -91,6 +94,9 @@ func (r *Reconciler) prepareDestroy(ctx context.Context, s *execution.Scope) err
 // settle saves the state that a run left in its working directory, before the
 // workspace and its resources are left to the user. A pod has saved its state.
 func (r *Reconciler) settle(ctx context.Context, s *execution.Scope) error {
+	if s.Terminating {
+		return nil
+	}
 	s.Inputs = &template.Inputs{Policy: s.Policy, Request: terraform.Request{
 		Workspace: s.Ref(),
 		Backend:   s.KubernetesBackend(), Grace: settleGrace, Timeout: settleTimeout,
@@ -208,6 +214,18 @@ func (r *Reconciler) nothingLeft(ctx context.Context, s *runs.Workspace) (bool, 
 	s.Apply.Status.State.Resources, s.Apply.Status.State.Confirmation = 0, infrav1.StateConfirmed
 	s.StatusChanged = true
 	return true, nil
+}
+
+// terminatingFault waits for a user: no run can destroy the resources any more. The finalizer
+// of the state keeps it, and with it the namespace.
+func terminatingFault(s *runs.Workspace) error {
+	apply, state := s.Apply, "state in Secret "+s.KubernetesBackend().StateSecretName()
+	if !runs.UsesKubernetes(apply.Status.State, s.Runs) {
+		state = "state in another backend"
+	}
+	return fault.Wait(infrav1.NamespaceTerminatingReason, "Namespace %s is being deleted, so that no run can start in it to destroy the resources (%s). "+
+		"Copy the state to another namespace and destroy them there, then, or to abandon them, release this one: "+
+		`kubectl patch wsta %s --namespace %s --type merge --patch '{"spec":{"retainWorkspaceOnDelete":true}}'`, apply.Namespace, state, apply.Name, apply.Namespace)
 }
 
 // leavesState reports whether the workspace may leave an empty state of its own in

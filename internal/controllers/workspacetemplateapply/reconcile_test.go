@@ -350,6 +350,7 @@ func leftovers() []client.Object {
 		if component == record.ComponentSnapshot {
 			secret.Labels[infrav1.RunLabel] = name[len("capt-snapshot-") : len(name)-len("-0")]
 			secret.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "values", UID: "u"}}
+			secret.Finalizers = []string{record.StateFinalizer}
 		}
 		objects = append(objects, secret)
 	}
@@ -447,6 +448,7 @@ func TestReconcile_retains(t *testing.T) {
 		var secret corev1.Secret
 		c.Expect(c.server.Get(t.Context(), key(name), &secret)).To(Succeed())
 		c.Expect(secret.OwnerReferences).To(BeEmpty(), name)
+		c.Expect(secret.Finalizers).To(BeEmpty(), "%s: the user can delete it", name)
 	}
 	c.Expect(c.removed).To(ConsistOf("hello"))
 }
@@ -610,7 +612,7 @@ func TestReconcile_usesNoRescuedStateOfAnotherWorkspacesRun(t *testing.T) {
 func rescuedSecret(name string) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: record.ChunkName(name, 0), Labels: map[string]string{
 		infrav1.ComponentLabel: record.ComponentRescue, infrav1.WorkspaceLabel: "hello",
-	}}, Type: corev1.SecretTypeOpaque}
+	}, Finalizers: []string{record.StateFinalizer}}, Type: corev1.SecretTypeOpaque}
 }
 
 // The runs of the next workspace of the name have the same IDs. A manager that was

@@ -117,6 +117,7 @@ func savedIn(g Gomega, lineage string, serial int) *corev1.Secret {
 	secret := newSecret(objectMeta("tfstate-default-hello-ws"))
 	secret.Labels = map[string]string{infrav1.WorkspaceLabel: "hello", infrav1.ComponentLabel: record.ComponentState}
 	secret.Data = map[string][]byte{"tfstate": data}
+	secret.Finalizers = []string{record.StateFinalizer}
 	return secret
 }
 

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/record"
@@ -19,12 +20,9 @@ import (
 // can read: it could choose the type of a service account token and so read the token of
 // any account in the namespace.
 func (g Granter) reserveState(ctx context.Context, request *terraform.Request, workspace terraform.WorkspaceRef) error {
-	meta := record.StateMeta(request)
-	meta.Name = request.Backend.StateSecretName()
-	secret := &corev1.Secret{ObjectMeta: *meta.DeepCopy(), Type: corev1.SecretTypeOpaque}
-	meta.Name = request.Backend.LeaseName()
+	secret := &corev1.Secret{ObjectMeta: record.StateMeta(request), Type: corev1.SecretTypeOpaque}
 	var exists atomic.Bool
-	err := together([]client.Object{&coordinationv1.Lease{ObjectMeta: meta}, secret}, func(object client.Object) error {
+	err := together([]client.Object{&coordinationv1.Lease{ObjectMeta: record.LockMeta(request)}, secret}, func(object client.Object) error {
 		err := g.Client.Create(ctx, object)
 		if apierrors.IsAlreadyExists(err) {
 			if object == client.Object(secret) {
@@ -50,6 +48,20 @@ func (g Granter) reserveState(ctx context.Context, request *terraform.Request, w
 	}
 	if record.BelongsToAnother(existing, workspace) {
 		return fmt.Errorf("state %s belongs to another workspace: %w", existing.Name, record.ErrForged)
+	}
+	return g.keepState(ctx, existing)
+}
+
+// keepState adds the finalizer to a state that has none: a workspace that does not exist any
+// more, a user, or the tool has left it.
+func (g Granter) keepState(ctx context.Context, state *corev1.Secret) error {
+	before := state.DeepCopy()
+	if !state.DeletionTimestamp.IsZero() || !controllerutil.AddFinalizer(state, record.StateFinalizer) {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := g.Client.Patch(ctx, state, patch); err != nil {
+		return fmt.Errorf("adding the finalizer of state %s: %w", state.Name, err)
 	}
 	return nil
 }

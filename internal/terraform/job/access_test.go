@@ -225,6 +225,23 @@ func TestAccess_isNotForgedByARun(t *testing.T) {
 	}
 }
 
+// A state without its finalizer is one that a workspace, a user or the tool has left.
+func TestAccess_keepsTheState(t *testing.T) {
+	f := newFixture(t)
+	left := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "tfstate-default-left", Finalizers: []string{"example.com/x"}}}
+	f.Expect(env.Client.Create(f.ctx, left)).To(Succeed())
+	f.start("left")
+	f.start("mine")
+	for name, finalizers := range map[string]int{"left": 2, "mine": 1} {
+		var state corev1.Secret
+		f.Expect(f.get(&state, "tfstate-default-"+name)).To(Succeed())
+		f.Expect(state.Finalizers).To(And(ContainElement(record.StateFinalizer), HaveLen(finalizers)), name)
+		var lock coordinationv1.Lease
+		f.Expect(f.get(&lock, "lock-tfstate-default-"+name)).To(Succeed())
+		f.Expect(lock.Finalizers).To(BeEmpty(), name)
+	}
+}
+
 // Only a request of another workspace names its state.
 func TestAccess_stateIsNotThatOfAnotherWorkspace(t *testing.T) {
 	f := newFixture(t)

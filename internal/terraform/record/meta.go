@@ -31,6 +31,11 @@ const (
 // that began during a run does not succeed.
 const BlockMoveAnnotation = "clusterctl.cluster.x-k8s.io/block-move"
 
+// StateFinalizer keeps states, snapshots and rescued states when their namespace is deleted:
+// Kubernetes would delete them at once, before their resources. The controller removes it from
+// what it deletes, and from what a workspace that does not exist any more has left to the user.
+const StateFinalizer = "capt.appthrust.io/state"
+
 // LockInfoAnnotation is the annotation of the lock's Lease in which OpenTofu and
 // Terraform record the holder. Users who run them manually see the running run there.
 const LockInfoAnnotation = "app.terraform.io/lock-info"
@@ -46,11 +51,19 @@ func Meta(workspace terraform.WorkspaceRef, component, runID string) metav1.Obje
 	return meta
 }
 
-// StateMeta returns the metadata of a state and of its lock, without a name.
+// StateMeta returns the metadata of a state.
 func StateMeta(request *terraform.Request) metav1.ObjectMeta {
 	meta := Meta(request.Workspace, ComponentState, "")
+	meta.Name = request.Backend.StateSecretName()
 	maps.Copy(meta.Labels, request.Backend.StateLabels())
 	meta.Annotations = map[string]string{"encoding": "gzip"}
+	return meta
+}
+
+// LockMeta returns the metadata of the lock of a state.
+func LockMeta(request *terraform.Request) metav1.ObjectMeta {
+	meta := StateMeta(request)
+	meta.Name, meta.Finalizers = request.Backend.LeaseName(), nil
 	return meta
 }
 
@@ -75,6 +88,7 @@ func LocalMeta(workspace terraform.WorkspaceRef, component, runID string) metav1
 	switch component {
 	case ComponentState, ComponentSnapshot, ComponentRescue:
 		meta.OwnerReferences = nil
+		meta.Finalizers = []string{StateFinalizer}
 	}
 	if runID != "" {
 		meta.Labels[runLabel] = runID

@@ -64,7 +64,6 @@ type savedState struct {
 
 func newSavedState(kube *kube, run *execution) *savedState {
 	meta := record.StateMeta(run.request)
-	meta.Name = run.request.Backend.StateSecretName()
 	return &savedState{kube: kube, session: run.session, labels: meta.Labels, secret: &corev1.Secret{ObjectMeta: meta, Type: corev1.SecretTypeOpaque}}
 }
 

@@ -89,17 +89,16 @@ func (r *Cleaner) DeleteLock(ctx context.Context, s *runs.Workspace) error {
 }
 
 // components returns the components whose Secrets are deleted with the
-// workspace, and those whose Secrets are released: snapshots, outputs and state
-// if the resources are retained.
+// workspace, and those of which the rest is released: outputs if the resources are
+// retained, and the states and snapshots that are kept for the user.
 func components(retain bool) (deleted, released []string) {
 	deleted = []string{record.ComponentRun, record.ComponentPlan, record.ComponentTransfer}
-	kept := []string{record.ComponentSnapshot, runs.ComponentConnection, record.ComponentState}
 	// Only a user can decide about a state that could not be saved.
-	released = []string{record.ComponentRescue}
+	released = []string{record.ComponentRescue, record.ComponentSnapshot, record.ComponentState}
 	if retain {
-		return deleted, append(released, kept...)
+		return deleted, append(released, runs.ComponentConnection)
 	}
-	return append(deleted, kept...), released
+	return append(deleted, record.ComponentSnapshot, runs.ComponentConnection, record.ComponentState), released
 }
 
 // forget removes what the executors keep for the workspace. If the resources are

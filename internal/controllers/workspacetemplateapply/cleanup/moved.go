@@ -57,8 +57,7 @@ func (r *Cleaner) PruneMoved(ctx context.Context, s *runs.Workspace) error {
 		}
 	}
 	ctrl.LoggerFrom(ctx).Info("Deleting the outdated copy of a moved state", "secret", klog.KObj(&secret), "backend", state.Backend)
-	err = r.Client.Delete(ctx, &secret, runs.Unchanged(&secret))
-	if client.IgnoreNotFound(err) != nil {
+	if err := r.DeleteUnchanged(ctx, &secret); err != nil {
 		return fmt.Errorf("deleting the outdated state: %w", err)
 	}
 	return nil

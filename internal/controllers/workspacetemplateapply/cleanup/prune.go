@@ -53,10 +53,31 @@ func (r *Cleaner) Prune(ctx context.Context, s *runs.Workspace) (unpruned bool, 
 	if err != nil {
 		return false, err
 	}
+	if err := r.pruneUnwanted(ctx, s, snapshots); err != nil {
+		return false, err
+	}
 	if err := r.PruneMoved(ctx, s); err != nil {
 		return false, err
 	}
 	return IsUnpruned(s, snapshots), r.DeleteAll(ctx, s, SurplusSnapshots(snapshots, snapshotLimit(s.Apply)))
+}
+
+// pruneUnwanted finishes the deletion of snapshots and rescued states that a user has deleted.
+// Their finalizer keeps them only if it is the namespace that is being deleted. A state is kept
+// in any case, and used, until its resources are destroyed.
+func (r *Cleaner) pruneUnwanted(ctx context.Context, s *runs.Workspace, snapshots []corev1.Secret) error {
+	rescued, err := r.Secrets(ctx, s, record.ComponentRescue)
+	if err != nil {
+		return err
+	}
+	unwanted := slices.DeleteFunc(slices.Concat(snapshots, rescued), func(secret corev1.Secret) bool { return secret.DeletionTimestamp.IsZero() })
+	if len(unwanted) == 0 {
+		return nil
+	}
+	if terminating, err := r.IsTerminating(ctx, s); err != nil || terminating {
+		return err
+	}
+	return r.DeleteAll(ctx, s, unwanted)
 }
 
 const (

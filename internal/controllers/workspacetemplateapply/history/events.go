@@ -55,6 +55,7 @@ var TransitionEvents = reconcile.EventTable{
 		infrav1.OutputsTooLargeReason,
 		infrav1.BackendChangedReason,
 		infrav1.SnapshotNotFoundReason,
+		infrav1.NamespaceTerminatingReason,
 	},
 }
 

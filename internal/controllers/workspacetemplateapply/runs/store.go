@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/seal"
@@ -50,6 +51,15 @@ func Unchanged(obj client.Object) client.Preconditions {
 	return client.Preconditions{UID: new(obj.GetUID()), ResourceVersion: new(obj.GetResourceVersion())}
 }
 
+// IsTerminating reports whether the namespace of a workspace is being deleted.
+func (r *Store) IsTerminating(ctx context.Context, s *Workspace) (bool, error) {
+	var namespace corev1.Namespace
+	if err := r.Reader.Get(ctx, client.ObjectKey{Name: s.Apply.Namespace}, &namespace); err != nil {
+		return false, client.IgnoreNotFound(err) //nolint:wrapcheck // The error has the name.
+	}
+	return !namespace.DeletionTimestamp.IsZero(), nil
+}
+
 // LiveSecrets returns the Secrets of a component from the API server. The cache may not have
 // those of the last run yet, and the garbage collector deletes what is not released.
 func (r *Store) LiveSecrets(ctx context.Context, s *Workspace, component string) ([]corev1.Secret, error) {
@@ -70,21 +80,35 @@ func (r *Store) DeleteAll(ctx context.Context, s *Workspace, secrets []corev1.Se
 		return err
 	}
 	for i := range secrets {
-		if err := client.IgnoreNotFound(r.Client.Delete(ctx, &secrets[i], Unchanged(&secrets[i]))); err != nil {
+		if err := r.DeleteUnchanged(ctx, &secrets[i]); err != nil {
 			return fmt.Errorf("deleting Secret %s: %w", secrets[i].Name, err)
 		}
 	}
 	return nil
 }
 
-// ReleaseSecrets removes the owner references of Secrets, so that the garbage
-// collector does not delete them.
+// DeleteUnchanged deletes a Secret as it was read, with its finalizer.
+func (r *Store) DeleteUnchanged(ctx context.Context, secret *corev1.Secret) error {
+	released := secret.DeepCopy()
+	if controllerutil.RemoveFinalizer(released, record.StateFinalizer) {
+		err := r.Client.Patch(ctx, released, client.MergeFromWithOptions(secret, client.MergeFromWithOptimisticLock{}))
+		if err != nil || !released.DeletionTimestamp.IsZero() {
+			return client.IgnoreNotFound(err)
+		}
+	}
+	return client.IgnoreNotFound(r.Client.Delete(ctx, released, Unchanged(released)))
+}
+
+// ReleaseSecrets removes the owner references and the finalizer of Secrets: the garbage
+// collector does not delete them, and the user can.
 func (r *Store) ReleaseSecrets(ctx context.Context, s *Workspace, component string) error {
 	secrets, err := r.LiveSecrets(ctx, s, component)
 	if err != nil {
 		return err
 	}
-	owned := slices.DeleteFunc(secrets, func(secret corev1.Secret) bool { return len(secret.OwnerReferences) == 0 })
+	owned := slices.DeleteFunc(secrets, func(secret corev1.Secret) bool {
+		return len(secret.OwnerReferences) == 0 && !controllerutil.ContainsFinalizer(&secret, record.StateFinalizer)
+	})
 	if len(owned) == 0 {
 		return nil
 	}
@@ -94,6 +118,7 @@ func (r *Store) ReleaseSecrets(ctx context.Context, s *Workspace, component stri
 	for i := range owned {
 		released := owned[i].DeepCopy()
 		released.OwnerReferences = nil
+		controllerutil.RemoveFinalizer(released, record.StateFinalizer)
 		if err := client.IgnoreNotFound(r.Client.Patch(ctx, released, client.MergeFromWithOptions(&owned[i], client.MergeFromWithOptimisticLock{}))); err != nil {
 			return fmt.Errorf("releasing Secret %s: %w", released.Name, err)
 		}

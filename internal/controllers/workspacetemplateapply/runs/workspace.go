@@ -167,6 +167,9 @@ type Workspace struct {
 	Requests Requests
 	// Unused is the last number that was taken if no run has it, or 0.
 	Unused int64
+	// Terminating is set if the workspace and its namespace are being deleted. The API server
+	// then creates no object in it, so that no run can start.
+	Terminating bool
 	// StatusChanged is set if a result was recorded that is not in the stored status yet.
 	StatusChanged bool
 }
