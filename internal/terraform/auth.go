@@ -17,20 +17,17 @@ type ModuleAuth struct {
 	Registries map[string]RegistryAuth `json:"registries,omitempty"`
 }
 
-// RegistryAuth is an entry of auths in such a file.
+// RegistryAuth is what the tool reads of an entry of auths in such a file.
 type RegistryAuth struct {
 	Auth          string `json:"auth,omitempty"`
-	Username      string `json:"username,omitempty"`
-	Password      string `json:"password,omitempty"`
 	IdentityToken string `json:"identitytoken,omitempty"`
-	RegistryToken string `json:"registrytoken,omitempty"`
 }
 
 // secrets returns what must not appear in a log.
 func (a *ModuleAuth) secrets() []string {
 	secrets := []string{a.Password, a.PrivateKey}
 	for _, r := range a.Registries {
-		secrets = append(secrets, r.Auth, r.Password, r.IdentityToken, r.RegistryToken)
+		secrets = append(secrets, r.Auth, r.IdentityToken)
 	}
 	return secrets
 }

@@ -117,7 +117,7 @@ func TestPrepare_fetchesATagWithoutItsDigest(t *testing.T) {
 	request := inline("")
 	request.Module = terraform.Module{
 		Source: terraform.SourceRemote, Address: "oci://" + host + "/modules/network?tag=1.0.0",
-		Auth: []terraform.ModuleAuth{{Host: host, Registries: map[string]terraform.RegistryAuth{host: {Username: "u", Password: moduleToken}}}},
+		Auth: []terraform.ModuleAuth{{Host: host, Registries: map[string]terraform.RegistryAuth{host: {Auth: base64.StdEncoding.EncodeToString([]byte("u:" + moduleToken))}}}},
 	}
 	w, log := workdir(t, tofu(t))
 	session, applied := apply(t, w, request)
