@@ -36,6 +36,9 @@ func main() {
 func run(ctx context.Context) error {
 	var config runner.Config
 	config.Providers, config.RequestDigest = os.Getenv(terraform.ProvidersEnv), os.Getenv(terraform.DigestEnv)
+	if os.Getenv(terraform.LogEnv) == "true" {
+		config.Log = os.Stdout
+	}
 	var apiDir, inherit, hidden string
 	config.Sandbox = runner.SandboxAuto
 	var kubeconfigFD int

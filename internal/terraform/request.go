@@ -336,6 +336,9 @@ const ProvidersEnv = "CAPT_PROVIDERS"
 // executes.
 const DigestEnv = "CAPT_REQUEST_DIGEST"
 
+// LogEnv is the environment variable with which the runner also prints the log of the run.
+const LogEnv = "CAPT_PRINT_LOG"
+
 // PodSettings configure the pod in which the job executor runs a run. They are a part
 // of the request, so that a run has the same pod whichever manager starts it.
 type PodSettings struct {

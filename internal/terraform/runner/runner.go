@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"sync"
@@ -46,6 +47,9 @@ type Config struct {
 	Sandbox Sandbox
 	// Inherit names variables of the runner's environment that the tool inherits.
 	Inherit []string
+	// Log receives the whole log of the run at its end, when sensitive values in it are
+	// masked. If nil, only the Secret of the run has the log.
+	Log io.Writer
 }
 
 // Runner executes one run.
@@ -152,6 +156,10 @@ func Run(ctx context.Context, config Config) error {
 	err = r.execute(ctx, run)
 	stopReporting()
 	run.conclude(err)
+	if r.Log != nil {
+		// The Job is deleted as soon as the result is written.
+		_, _ = r.Log.Write(run.report.log.Bytes())
+	}
 	return r.secret.finish(ctx, run)
 }
 

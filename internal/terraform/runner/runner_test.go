@@ -1,10 +1,12 @@
 package runner
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/command/binary"
@@ -80,6 +83,36 @@ func TestClaim_readsTheRunAgainAfterAConflict(t *testing.T) {
 	}
 	_, err := r.secret.claim(t.Context())
 	g.Expect(err).To(MatchError(errClaimed))
+}
+
+// A collector of the logs of pods keeps more than the Secret, which has the end of the log.
+func TestRun_printsItsLog(t *testing.T) {
+	g := NewWithT(t)
+	a := &api{objects: map[string]map[string]any{}}
+	server := httptest.NewServer(a)
+	t.Cleanup(server.Close)
+	request := request()
+	request.Module = terraform.Module{Source: terraform.SourceInline, Format: terraform.FormatHCL, Content: "# none"}
+	run, err := record.NewRun(request, metav1.ObjectMeta{Namespace: "n"})
+	g.Expect(err).NotTo(HaveOccurred())
+	run.Name = record.SecretName("hello-r2")
+	a.store(g, secretsPath, run)
+	tool := filepath.Join(t.TempDir(), "tofu")
+	script := "#!/bin/sh\n[ \"$1\" = version ] && echo 'OpenTofu v1.10.0' && exit 0\necho \"Error: $TOKEN of $1\" >&2\nexit 1\n"
+	g.Expect(os.WriteFile(tool, []byte(script), 0o700)).To(Succeed())
+	var printed bytes.Buffer
+	config := Config{Namespace: "n", RunID: "hello-r2", API: &rest.Config{Host: server.URL}, Binary: tool, WorkDir: t.TempDir(), Sandbox: SandboxOff, Log: &printed}
+
+	g.Expect(Run(t.Context(), config)).To(Succeed())
+
+	g.Expect(printed.String()).To(ContainSubstring("Error: (sensitive value) of "))
+	kube, err := newKube(&rest.Config{Host: server.URL})
+	g.Expect(err).NotTo(HaveOccurred())
+	secret, err := kube.secret(t.Context(), "n", record.SecretName("hello-r2"))
+	g.Expect(err).NotTo(HaveOccurred())
+	log, err := record.Log(secret)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(string(log)).To(Equal(printed.String()))
 }
 
 func TestClaim_doesNotWaitForADeletedRun(t *testing.T) {
