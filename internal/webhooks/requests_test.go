@@ -121,7 +121,9 @@ func TestRequests_recordWhoWritesAStatusThatDoesNotDecode(t *testing.T) {
 	response, after := recordRaw(t, workspaceOperationRules, waitingWorkspace(), nil, "ada", []byte(raw))
 
 	g.Expect(response.Allowed).To(BeTrue())
-	recorded := struct{ Spec infrav1.WorkspaceOperationSpec }{}
+	recorded := struct {
+		Spec infrav1.WorkspaceOperationSpec
+	}{}
 	g.Expect(json.Unmarshal(after, &recorded)).To(Succeed())
 	g.Expect(recorded.Spec).To(And(HaveField("RequestedBy", "ada"), HaveField("WorkspaceUID", BeEquivalentTo("u"))))
 }
