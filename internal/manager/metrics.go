@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -50,6 +51,7 @@ type objectMetrics struct {
 	runs         *prometheus.GaugeVec
 	drifted      *prometheus.GaugeVec
 	driftUnknown *prometheus.GaugeVec
+	unsaved      *prometheus.GaugeVec
 	kubeconfigs  *prometheus.GaugeVec
 	certificates *prometheus.GaugeVec
 }
@@ -62,6 +64,7 @@ func newObjectMetrics(reader client.Reader, scheme *runtime.Scheme, o *Options, 
 	m.runs = m.gauge("capt_run_start_timestamp_seconds", "When the current run of a workspace was created, for each run that has not ended.", "namespace", "name")
 	m.drifted = m.gauge("capt_drifted_resources", "Number of resources that differ from the state.", "namespace", "name")
 	m.driftUnknown = m.gauge("capt_drift_check_failing", "1 for each workspace whose drift checks fail, also those that were repeated soon.", "namespace", "name")
+	m.unsaved = m.gauge("capt_unsaved_states", "1 for each workspace with a state that a run could not save, by the reason.", "namespace", "name", "reason")
 	m.kubeconfigs = m.gauge("capt_kubeconfig_expiry_timestamp_seconds", "When the kubeconfig of a control plane expires, by the source of the kubeconfig. CAPT renews those of the source EKS.", "namespace", "name", "source")
 	m.certificates = m.gauge("capt_certificate_expiry_timestamp_seconds", "When a certificate of the manager expires, by its use.", "use")
 	if o.WebhookPort != 0 {
@@ -169,6 +172,9 @@ func (m *objectMetrics) readRuns(ctx context.Context, workspace *infrav1.Workspa
 	}
 	if run := workspace.Status.Run; run != nil && !run.StartedAt.IsZero() {
 		m.runs.WithLabelValues(workspace.Namespace, workspace.Name).Set(float64(run.StartedAt.Unix()))
+	}
+	if c := meta.FindStatusCondition(workspace.Status.Conditions, infrav1.StateSavedCondition); c != nil && c.Status == metav1.ConditionFalse {
+		m.unsaved.WithLabelValues(workspace.Namespace, workspace.Name, c.Reason).Set(1)
 	}
 }
 

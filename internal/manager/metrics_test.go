@@ -260,3 +260,24 @@ func TestOptions_certificateOfTheMetrics(t *testing.T) {
 		})
 	}
 }
+
+func TestObjectMetrics_reportStatesThatAreNotSaved(t *testing.T) {
+	g := NewWithT(t)
+	workspace := func(name string, status metav1.ConditionStatus, reason string) infrav1.WorkspaceTemplateApply {
+		apply := infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: name}}
+		apply.Status.Conditions = []metav1.Condition{{Type: infrav1.StateSavedCondition, Status: status, Reason: reason}}
+		return apply
+	}
+	objects := &objectsOf{workspaces: []infrav1.WorkspaceTemplateApply{
+		workspace("kept", metav1.ConditionFalse, infrav1.StateNotMergedReason), workspace("resolved", metav1.ConditionTrue, infrav1.StateSavedCondition),
+	}}
+	o, synced := NewOptions(), &cachesSynced{}
+	o.Providers, o.WebhookPort = allProviders, 0
+	synced.Store(true)
+	registry := prometheus.NewPedanticRegistry()
+	g.Expect(registry.Register(newObjectMetrics(objects, scheme.New(), o, synced))).To(Succeed())
+	g.Expect(testutil.GatherAndCompare(registry, strings.NewReader(`# HELP capt_unsaved_states 1 for each workspace with a state that a run could not save, by the reason.
+# TYPE capt_unsaved_states gauge
+capt_unsaved_states{name="kept",namespace="team-a",reason="StateNotMerged"} 1
+`), "capt_unsaved_states")).To(Succeed())
+}

@@ -104,6 +104,9 @@ type Result struct {
 	Rescued string `json:"rescued,omitempty"`
 	// Saved are the names of the rescued states that the run saved to the backend.
 	Saved []string `json:"saved,omitempty"`
+	// NotMerged are the rescued states that do not continue the saved one, with the number of
+	// resources that the saved one does not have, or -1 if it is not known.
+	NotMerged map[string]int `json:"notMerged,omitempty"`
 	// SnapshotMissing is set if the snapshot to restore was not found.
 	SnapshotMissing bool `json:"snapshotMissing,omitempty"`
 	// InvalidInputs describes the inputs that the module does not accept.

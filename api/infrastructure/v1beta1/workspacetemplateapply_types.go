@@ -138,6 +138,15 @@ const (
 	// unknown.
 	DriftCheckFailedReason = "DriftCheckFailed"
 
+	// StateSavedCondition reports whether the backend has what runs could not save to it. A
+	// workspace whose runs have saved everything need not have it. Ready does not count it.
+	StateSavedCondition = "StateSaved"
+	// StateRescuedReason surfaces when a run could not save its state. The next run saves it.
+	StateRescuedReason = "StateRescued"
+	// StateNotMergedReason surfaces when a rescued state does not continue the saved one, so
+	// that only a user can decide about the resources that it alone has.
+	StateNotMergedReason = "StateNotMerged"
+
 	// DestroyedCondition reports, while the workspace is being deleted, the
 	// progress of the destruction.
 	DestroyedCondition = "Destroyed"

@@ -79,6 +79,9 @@ func (d *Doctor) runs(ctx context.Context) ([]Result, error) {
 		if problem := workspaceProblem(&applies[i], d.Now()); problem != nil {
 			problems = append(problems, *problem)
 		}
+		if problem := stateProblem(&applies[i]); problem != nil {
+			problems = append(problems, *problem)
+		}
 	}
 	return orOK(problems, "%s, none needs action", text.Count(len(applies), "workspace")), nil
 }
@@ -123,6 +126,20 @@ func workspaceProblem(apply *infrav1.WorkspaceTemplateApply, now time.Time) *Res
 		return result
 	}
 	return nil
+}
+
+// stateProblem returns a result for a workspace with a state that a run could not save, else nil.
+// Ready does not count it, and a deletion does not resolve it.
+func stateProblem(apply *infrav1.WorkspaceTemplateApply) *Result {
+	c := conditions.Get(apply, infrav1.StateSavedCondition)
+	if c == nil || c.Status != metav1.ConditionFalse {
+		return nil
+	}
+	result := &Result{Status: Warn, Object: objectName("WorkspaceTemplateApply", apply), Message: c.Reason + ": " + c.Message, Fix: forWorkspace("captctl retry -n NS NAME", apply)}
+	if c.Reason == infrav1.StateNotMergedReason {
+		result.Status, result.Fix = Fail, forWorkspace("captctl state snapshots -n NS NAME, then one of the commands in the message", apply)
+	}
+	return result
 }
 
 // maxDriftUnknown is the duration from which failing drift checks are reported. Several in a row

@@ -48,6 +48,7 @@ var attentionReasons = []string{
 	infrav1.WaitingForApprovalReason, infrav1.PlanRejectedReason, infrav1.ProtectedResourceReason, infrav1.PolicyDeniedReason,
 	infrav1.LockHeldReason, infrav1.RunCanceledReason, infrav1.BackendChangedReason,
 	infrav1.DeploymentPausedReason, infrav1.DriftDetectedReason, infrav1.HeldByOwnerReason,
+	infrav1.NamespaceTerminatingReason, infrav1.StateNotMergedReason,
 }
 
 // failureReasons are the reasons of failed operations and invalid input.

@@ -27,6 +27,9 @@ func (b *builder) addWorkspace(n *Node, apply *infrav1.WorkspaceTemplateApply) {
 		n.State, n.Reason = StateAttention, infrav1.DriftDetectedReason
 		n.Message = fmt.Sprintf("Drift in %s: see captctl drift %s", text.Count(len(drift.Resources), "resource"), apply.Name)
 	}
+	if c := conditionWith(apply, infrav1.StateSavedCondition, metav1.ConditionFalse); n.State == StateReady && c != nil && c.Reason == infrav1.StateNotMergedReason {
+		n.State, n.Reason, n.Message = StateAttention, c.Reason, c.Message
+	}
 	if run := apply.Status.Run; run != nil {
 		n.add(RunNode(run))
 		if strings.Contains(n.Message, run.ID) {

@@ -86,8 +86,8 @@ func checkRescued(ctx context.Context, c client.Reader, apply *infrav1.Workspace
 		return err
 	}
 	for _, snapshot := range snapshots {
-		if snapshot.Kind == record.ComponentRescue {
-			return fmt.Errorf("a run could not save its state, which is in %s: start a run with captctl retry %s, which saves it, and open the shell then", snapshot.Name, apply.Name)
+		if snapshot.Kind == record.ComponentRescue && !snapshot.Superseded {
+			return fmt.Errorf("a run could not save its state, which is in %s: start a run with captctl retry %s, which saves it, and open the shell then. If the run cannot, the condition %s has the commands", snapshot.Name, apply.Name, infrav1.StateSavedCondition)
 		}
 	}
 	return nil

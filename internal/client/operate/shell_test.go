@@ -4,8 +4,11 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/terraform/record"
 )
 
 func TestShells_areOpenUntilTheirOperationIsDeleted(t *testing.T) {
@@ -28,4 +31,17 @@ func TestShells_areOpenUntilTheirOperationIsDeleted(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(checkNoShell(t.Context(), c, apply)).To(Succeed(), "the run that breaks the lock does not wait for it")
 	g.Expect(operations(t.Context(), c, apply, openOf(infrav1.OperationUnlock))).To(HaveLen(1))
+}
+
+// A state that a user has replaced is kept for the user only, and no run saves it.
+func TestCheckRescued_ignoresWhatAUserHasReplaced(t *testing.T) {
+	g := NewWithT(t)
+	apply := workspace("net")
+	rescued := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: apply.Namespace, Name: "capt-rescue-net-r7-0", Labels: map[string]string{
+		infrav1.WorkspaceLabel: "net", infrav1.ComponentLabel: record.ComponentRescue,
+	}}}
+	g.Expect(checkRescued(t.Context(), newClient(apply, rescued), apply)).To(MatchError(ContainSubstring("capt-rescue-net-r7-0")))
+	rescued.ResourceVersion = ""
+	rescued.Annotations = map[string]string{record.SupersededAnnotation: "net-r8"}
+	g.Expect(checkRescued(t.Context(), newClient(apply, rescued), apply)).To(Succeed())
 }

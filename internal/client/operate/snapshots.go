@@ -30,6 +30,8 @@ type Snapshot struct {
 	Serial    *uint64 `json:"serial,omitempty"`
 	Resources *int    `json:"resources,omitempty"`
 	Restored  bool    `json:"restored,omitempty"`
+	// Superseded is set if a user has replaced the state that a rescued one continues.
+	Superseded bool `json:"superseded,omitempty"`
 }
 
 // Snapshots returns the snapshots of a workspace, the newest first.
@@ -72,7 +74,8 @@ func snapshotsOf(secrets []corev1.Secret, component, restored string) []Snapshot
 		}
 		s := Snapshot{
 			Name: secrets[i].Name, Kind: component, Run: record.RunID(&secrets[i]), Taken: secrets[i].CreationTimestamp,
-			Restored: restored == secrets[i].Name,
+			Restored:   restored == secrets[i].Name,
+			Superseded: secrets[i].Annotations[record.SupersededAnnotation] != "",
 		}
 		if content, err := record.Join(chunksOf(whole, secrets)); err == nil {
 			s.Serial, s.Resources = summarizeState(content)

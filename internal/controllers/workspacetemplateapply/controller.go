@@ -161,7 +161,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		For(&infrav1.WorkspaceTemplateApply{}).
 		Owns(&corev1.Secret{}).
 		Owns(&batchv1.Job{}).
-		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(workspaceOfSecret), builder.WithPredicates(predicate.NewPredicateFuncs(isUnwanted))).
+		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(workspaceOfSecret), builder.WithPredicates(predicate.NewPredicateFuncs(changesRescued))).
 		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.tracker.MapTo("WorkspaceTemplateApply"))).
 		Watches(&infrav1.WorkspaceOperation{}, handler.EnqueueRequestsFromMapFunc(r.requestedOf), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&infrav1.WorkspaceApproval{}, handler.EnqueueRequestsFromMapFunc(r.requestedOf), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
@@ -226,6 +226,7 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.WorkspaceTemplateApply, e
 		{Run: r.requirements},
 		{Run: r.shell},
 		{Run: r.approval},
+		{Condition: infrav1.StateSavedCondition, Run: stateSaved, Skip: hasSavedAll, Informational: true},
 		{Run: r.pruneTransfers, RequeueAfter: func(s *execution.Scope) time.Duration { return s.TransfersExpire }},
 	}
 	return &reconcile.Frame[*infrav1.WorkspaceTemplateApply, execution.Scope]{
@@ -297,11 +298,11 @@ func workspaceEvent(namespace, name string) event.GenericEvent {
 	return event.GenericEvent{Object: &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}}
 }
 
-// isUnwanted reports whether a user has deleted a snapshot or a rescued state, which its
-// finalizer keeps until the workspace is reconciled.
-func isUnwanted(obj client.Object) bool {
+// changesRescued reports whether an object is a rescued state, of which the status tells, or a
+// snapshot that a user has deleted, which its finalizer keeps until the workspace is reconciled.
+func changesRescued(obj client.Object) bool {
 	component := obj.GetLabels()[infrav1.ComponentLabel]
-	return !obj.GetDeletionTimestamp().IsZero() && (component == record.ComponentSnapshot || component == record.ComponentRescue)
+	return component == record.ComponentRescue || component == record.ComponentSnapshot && !obj.GetDeletionTimestamp().IsZero()
 }
 
 // workspaceOfSecret returns the workspace that a Secret belongs to. That with a name that is too
@@ -339,6 +340,9 @@ func (r *Reconciler) scope(ctx context.Context, apply *infrav1.WorkspaceTemplate
 		return nil, err
 	}
 	var err error
+	if s.Left, err = r.store.Secrets(ctx, s.Workspace, record.ComponentRescue); err != nil {
+		return nil, err
+	}
 	if !apply.DeletionTimestamp.IsZero() {
 		if s.Terminating, err = r.store.IsTerminating(ctx, s.Workspace); err != nil {
 			return nil, err

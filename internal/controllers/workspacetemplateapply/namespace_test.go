@@ -79,7 +79,7 @@ func TestReconcile_finishesWhatAUserDeletes(t *testing.T) {
 		c.Expect(c.server.Delete(t.Context(), secret)).To(Succeed())
 		deleted := &corev1.Secret{}
 		c.Expect(c.server.Get(t.Context(), client.ObjectKeyFromObject(secret), deleted)).To(Succeed())
-		c.Expect(isUnwanted(deleted)).To(Equal(secret != state))
+		c.Expect(changesRescued(deleted)).To(Equal(secret != state))
 		c.Expect(workspaceOfSecret(t.Context(), deleted)).To(ConsistOf(HaveField("NamespacedName", key("hello"))))
 	}
 	c.reconcile()

@@ -93,6 +93,10 @@ const (
 	WorkspaceUIDAnnotation = "capt.appthrust.io/workspace-uid"
 	// LineageAnnotation has the lineage of a snapshot.
 	LineageAnnotation = "capt.appthrust.io/lineage"
+	// NotMergedAnnotation is set on a rescued state that does not continue the saved one, by a
+	// run that has tried to save it. It is the number of resources that the saved one does not
+	// have, or empty if it is not known because a state is encrypted or cannot be read.
+	NotMergedAnnotation = "capt.appthrust.io/not-merged"
 	// SupersededAnnotation names the run with which a user replaced the state that a
 	// rescued state continues.
 	SupersededAnnotation = "capt.appthrust.io/superseded-by"

@@ -45,6 +45,14 @@ func (run *execution) mayHaveLeft(state leftState) bool {
 	return state.workspace == "" || state.workspace == run.request.Workspace.UID
 }
 
+// cannotMerge reports a rescued state that does not continue the saved one.
+func (run *execution) cannotMerge(name string, rescued, saved []byte) {
+	if run.result.NotMerged == nil {
+		run.result.NotMerged = map[string]int{}
+	}
+	run.result.NotMerged[name] = statefile.Missing(rescued, saved)
+}
+
 // rescuer stores states that their backend does not accept in other Secrets, and finds those
 // that earlier runs stored.
 type rescuer struct {

@@ -44,6 +44,7 @@ func (b *secretBackend) saveUnsaved(ctx context.Context, run *execution) error {
 			if err := b.rescue.storeRescued(ctx, run, content, state.Bases); err != nil {
 				return err
 			}
+			run.cannotMerge(record.RescueName(b.rescue.storage.runID, content), content, saved)
 		}
 		if err := state.Remove(); err != nil {
 			return err
@@ -61,6 +62,7 @@ func (b *secretBackend) saveRescued(ctx context.Context, run *execution) error {
 			return run.state.carried == nil, nil
 		}
 		if len(saved) == 0 && !run.mayHaveLeft(left) || len(saved) > 0 && !left.Continues(saved) {
+			run.cannotMerge(left.name, left.Content, saved)
 			return false, nil
 		}
 		run.printf("Saving the state that an earlier run could not save")

@@ -16,6 +16,7 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/command"
 	"github.com/appthrust/capt/internal/terraform/record"
+	"github.com/appthrust/capt/internal/terraform/statefile"
 )
 
 // storeState stores the state's Secret. Without a state, the Secret is empty.
@@ -274,7 +275,12 @@ func TestOpenState_savesWhatAKilledRunnerLeft(t *testing.T) {
 				g.Expect(r.inSecret.openState(t.Context(), next)).To(Succeed())
 				g.Expect(a.saved(g)).To(Equal(tt.want), "the next run does not take it for a later version")
 				g.Expect(next.result.Saved).To(BeEmpty())
+				missing := map[string]int{run.result.Rescued: statefile.Missing([]byte(tt.left), []byte(tt.want))}
+				g.Expect(run.result.NotMerged).To(Equal(missing), "it is reported at once")
+				g.Expect(next.result.NotMerged).To(Equal(missing))
+				return
 			}
+			g.Expect(run.result.NotMerged).To(BeEmpty())
 		})
 	}
 }
@@ -676,6 +682,7 @@ func TestOpenState_rescuedOfADeletedWorkspace(t *testing.T) {
 				return
 			}
 			g.Expect(run.result.Saved).To(BeEmpty(), "it stays for the user")
+			g.Expect(run.result.NotMerged).To(Equal(map[string]int{rescued: 2}))
 			g.Expect(run.session.StateFile()).NotTo(BeAnExistingFile())
 		})
 	}

@@ -123,11 +123,12 @@ func (b *toolBackend) pushRescued(ctx context.Context, run *execution) error {
 		return err
 	}
 	for _, state := range unsaved {
+		name := record.RescueName(b.rescue.storage.runID, state.Content)
+		state.name = name
 		pushed, err := b.pushState(ctx, run, state)
 		if err != nil {
 			return err
 		}
-		name := record.RescueName(b.rescue.storage.runID, state.Content)
 		switch {
 		case pushed && run.result.Rescued == name:
 			run.result.Saved = append(run.result.Saved, name)
@@ -159,6 +160,7 @@ func (b *toolBackend) pushState(ctx context.Context, run *execution, left leftSt
 	rescued, err := statefile.Identify(content)
 	if err != nil {
 		run.printf("A rescued state cannot be read: %v", err)
+		run.cannotMerge(left.name, content, text)
 		return false, nil
 	}
 	if decrypted, err := run.decrypted(ctx, content); err == nil {
@@ -170,11 +172,13 @@ func (b *toolBackend) pushState(ctx context.Context, run *execution, left leftSt
 	switch {
 	case current.Lineage == "" && run.result.State.Lineage == "" && !run.mayHaveLeft(left):
 		run.printf("The rescued state %s is not that of this workspace", rescued.Version())
+		run.cannotMerge(left.name, content, text)
 		return false, nil
 	case current.Lineage == rescued.Lineage && sameResources(text, content):
 		return true, nil
 	case current.Lineage != "" && (current.Lineage != rescued.Lineage || current.Serial >= rescued.Serial):
 		run.printf("The rescued state %s does not continue the state %s in the backend", rescued.Version(), current.Version())
+		run.cannotMerge(left.name, content, text)
 		return false, nil
 	}
 	run.printf("Saving the state that an earlier run could not save")

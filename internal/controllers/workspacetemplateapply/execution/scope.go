@@ -3,6 +3,8 @@ package execution
 import (
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/history"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
@@ -24,6 +26,8 @@ type Scope struct {
 	// KeepsSlot is set if the workspace waits for a slot in the queue, or has started a
 	// run with it.
 	KeepsSlot bool
+	// Left are the Secrets of the states that runs could not save.
+	Left []corev1.Secret
 	// TransfersExpire is the time until the next transferred state is deleted, or 0.
 	TransfersExpire time.Duration
 	// OperationsExpire is the time until the next operation is deleted, or 0.

@@ -23,6 +23,11 @@ var TransitionEvents = reconcile.EventTable{
 			Action:     "CheckDrift",
 		},
 		{
+			Conditions: []string{infrav1.StateSavedCondition},
+			When:       reconcile.IsNotInitiallyTrue,
+			Action:     "SaveState",
+		},
+		{
 			Conditions: []string{infrav1.DependenciesReadyCondition, infrav1.InputsValidCondition, infrav1.OutputsWrittenCondition},
 			When:       reconcile.HasProblemOrRecovers,
 			Action:     "Prepare",
@@ -56,6 +61,8 @@ var TransitionEvents = reconcile.EventTable{
 		infrav1.BackendChangedReason,
 		infrav1.SnapshotNotFoundReason,
 		infrav1.NamespaceTerminatingReason,
+		infrav1.StateRescuedReason,
+		infrav1.StateNotMergedReason,
 	},
 }
 

@@ -103,9 +103,12 @@ func (r *Recorder) RecordRun(ctx context.Context, s *Status, run *runs.Run) erro
 		return err
 	}
 	before := s.Apply.Status.DeepCopy()
-	saved, err := r.recordWhole(ctx, s, run)
+	saved, notMerged, err := r.recordWhole(ctx, s, run)
 	if err == nil {
 		err = r.deleteRescued(ctx, s, saved)
+	}
+	if err == nil {
+		err = r.markNotMerged(ctx, s, notMerged)
 	}
 	if err == nil {
 		err = r.showPlan(ctx, s, run)
@@ -123,11 +126,11 @@ func (r *Recorder) RecordRun(ctx context.Context, s *Status, run *runs.Run) erro
 }
 
 // recordWhole records what the digest of a result does not have, and counts the run. It
-// returns the rescued states that the run has saved.
-func (r *Recorder) recordWhole(ctx context.Context, s *Status, run *runs.Run) (saved []string, err error) {
+// returns the rescued states that the run has saved, and those that it cannot merge.
+func (r *Recorder) recordWhole(ctx context.Context, s *Status, run *runs.Run) (saved []string, notMerged map[string]int, err error) {
 	result, err := r.Whole(ctx, run)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	// A runner of another version may not have done it.
 	result.Redact(terraform.NewRedactor())
@@ -151,7 +154,7 @@ func (r *Recorder) recordWhole(ctx context.Context, s *Status, run *runs.Run) (s
 		ctrl.LoggerFrom(ctx).Info("Run ended", "run", run.ID, "operation", result.Operation, "outcome", result.Outcome,
 			"duration", Duration(result).String())
 	}
-	return firstOf(slices.DeleteFunc(result.Saved, func(name string) bool { return len(name) > runs.MaxName }), maxSaved), nil
+	return firstOf(slices.DeleteFunc(result.Saved, func(name string) bool { return len(name) > runs.MaxName }), maxSaved), result.NotMerged, nil
 }
 
 // unblockMove lets clusterctl move a run that has ended.

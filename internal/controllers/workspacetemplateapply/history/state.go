@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -118,6 +119,36 @@ func (s *Status) keepState(run *runs.Run, result *terraform.Result) {
 	kept := s.Apply.Status.State.DeepCopy()
 	kept.Confirmation = infrav1.StateUnconfirmed
 	s.Apply.Status.State = kept
+}
+
+// markNotMerged marks the rescued states that a run could not save, because they do not continue
+// the saved one. The mark moves with the state, and is gone with it.
+func (r *Recorder) markNotMerged(ctx context.Context, s *Status, notMerged map[string]int) error {
+	if len(notMerged) == 0 {
+		return nil
+	}
+	secrets, err := r.LiveSecrets(ctx, s.Workspace, record.ComponentRescue)
+	if err != nil {
+		return err
+	}
+	for i := range secrets {
+		name, first := record.FirstChunk(secrets[i].Name)
+		missing, found := notMerged[name]
+		if !first || !found {
+			continue
+		}
+		count := ""
+		if missing >= 0 {
+			count = strconv.Itoa(missing)
+		}
+		if known, marked := secrets[i].Annotations[record.NotMergedAnnotation]; marked && known == count {
+			continue
+		}
+		if err := r.Annotate(ctx, &secrets[i], record.NotMergedAnnotation, &count); err != nil {
+			return fmt.Errorf("marking %s: %w", secrets[i].Name, err)
+		}
+	}
+	return nil
 }
 
 // SupersedeRescued marks the rescued states that are older than a run with which a user
