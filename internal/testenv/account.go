@@ -2,19 +2,20 @@ package testenv
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
-
-	"github.com/appthrust/capt/internal/kubernetes/manifest"
 )
 
 // The account of the manager in config/default.
@@ -25,6 +26,12 @@ const (
 	ManagerUser = "system:serviceaccount:" + managerNamespace + ":" + managerAccount
 )
 
+// AdminUser is the name of the administrator. Without the webhooks, which set the author of a
+// WorkspaceOperation or WorkspaceApproval, the policies expect the name there.
+const AdminUser = "admin"
+
+var managerGroups = []string{"system:serviceaccounts", "system:serviceaccounts:" + managerNamespace}
+
 // Account is a user of the API server.
 type Account struct {
 	Config *rest.Config
@@ -34,26 +41,17 @@ type Account struct {
 	Client client.Client
 }
 
-// ManagerAccount returns the account of the manager, which has the roles of config/rbac and no
-// others. Stop fails if one of its requests was denied.
+// ManagerAccount returns the account of the manager, which has the roles of config/default and no
+// others. The admission policies of config/default are in force as soon as it exists, unless
+// WithoutPolicies is set. Stop fails
+// if one of its requests was denied, or if a policy has denied one of a run.
 func (e *Environment) ManagerAccount() (*Account, error) {
 	e.managerOnce.Do(func() { e.manager, e.managerErr = e.newManagerAccount() })
 	return e.manager, e.managerErr
 }
 
-// SuiteAccount returns the account with which tests run managers that need no particular one:
-// the ManagerAccount if requests are recorded, as "make unused-rules" does, else that of the
-// administrator.
-func (e *Environment) SuiteAccount() (*Account, error) {
-	if os.Getenv(auditDir) != "" {
-		return e.ManagerAccount()
-	}
-	return &Account{Config: e.Config, Kubeconfig: e.Kubeconfig, Client: e.Client}, nil
-}
-
 func (e *Environment) newManagerAccount() (*Account, error) {
-	groups := []string{"system:serviceaccounts", "system:serviceaccounts:" + managerNamespace}
-	user, err := e.api.AddUser(envtest.User{Name: ManagerUser, Groups: groups}, &rest.Config{QPS: -1})
+	user, err := e.api.AddUser(envtest.User{Name: ManagerUser, Groups: managerGroups}, &rest.Config{QPS: -1})
 	if err != nil {
 		return nil, fmt.Errorf("creating the account of the manager: %w", err)
 	}
@@ -68,37 +66,41 @@ func (e *Environment) newManagerAccount() (*Account, error) {
 	if account.Client, err = client.New(account.Config, client.Options{Scheme: e.Scheme}); err != nil {
 		return nil, fmt.Errorf("creating a client: %w", err)
 	}
-	return account, e.grantRoles(context.Background())
+	return account, e.InstallRules(context.Background())
 }
 
-// grantRoles installs the shipped roles of the manager, and waits until they are in force.
-func (e *Environment) grantRoles(ctx context.Context) error {
-	root, err := Root()
+// rules are the kinds that decide what the manager, its runs and users may do.
+var rules = []string{
+	"Namespace", "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding",
+	"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
+}
+
+// Rules returns the shipped roles and admission policies, of config/default.
+func Rules() ([]*unstructured.Unstructured, error) {
+	objects, err := Kustomize("config/default")
+	return slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return !slices.Contains(rules, o.GetKind()) }), err
+}
+
+// InstallRules installs the Rules, and waits until they are in force.
+func (e *Environment) InstallRules(ctx context.Context) error {
+	objects, err := Rules()
 	if err != nil {
 		return err
 	}
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: managerNamespace}}
-	if err := e.Client.Create(ctx, namespace); err != nil {
-		return fmt.Errorf("creating the namespace of the manager: %w", err)
+	if e.rolesOnly {
+		objects = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return strings.HasPrefix(o.GetKind(), policyDenial) })
 	}
-	// What kustomize does for config/default.
-	installed := strings.NewReplacer("namespace: system\n", "namespace: "+managerNamespace+"\n", "name: controller-manager\n", "name: "+managerAccount+"\n")
-	for _, role := range []string{"role", "leader_election_role", "metrics_auth_role"} {
-		for _, file := range []string{role, role + "_binding"} {
-			text, err := os.ReadFile(filepath.Join(root, "config", "rbac", file+".yaml"))
-			if err != nil {
-				return err
-			}
-			objects, err := manifest.Parse([]byte(installed.Replace(string(text))))
-			if err != nil {
-				return fmt.Errorf("reading config/rbac/%s.yaml: %w", file, err)
-			}
-			if _, err := e.Install(ctx, objects); err != nil {
-				return err
-			}
-		}
+	if _, err := e.Install(ctx, objects); err != nil {
+		return err
 	}
-	return waitUntil(ctx, "the roles of the manager", func() error {
+	// The audit log has the administrator as the user of this request.
+	config := rest.CopyConfig(e.Config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: ManagerUser, Groups: managerGroups}
+	manager, err := client.New(config, client.Options{Scheme: e.Scheme})
+	if err != nil {
+		return fmt.Errorf("creating a client: %w", err)
+	}
+	return waitUntil(ctx, "the roles and policies of the manager", func() error {
 		for _, attributes := range []authorizationv1.ResourceAttributes{
 			{Verb: "list", Resource: "secrets"},
 			{Verb: "create", Group: "authentication.k8s.io", Resource: "tokenreviews"},
@@ -106,6 +108,14 @@ func (e *Environment) grantRoles(ctx context.Context) error {
 			if err := e.Allows(ctx, ManagerUser, attributes); err != nil {
 				return err
 			}
+		}
+		if e.rolesOnly {
+			return nil
+		}
+		// Its roles allow this account, and a policy does not.
+		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: managerNamespace, Name: "probe"}}
+		if err := manager.Create(ctx, account, client.DryRunAll); err == nil || !strings.Contains(err.Error(), policyDenial) {
+			return errors.Join(errors.New("no policy refuses a service account"), err)
 		}
 		return nil
 	})

@@ -17,8 +17,11 @@ import (
 // "make unused-rules" reads them.
 const auditDir = "CAPT_AUDIT_DIR"
 
-// auditPolicy records which requests the manager makes, without their content, and which
-// permissions it grants to runs.
+// policyDenial is part of the message of a request that an admission policy has denied.
+const policyDenial = "ValidatingAdmissionPolicy"
+
+// auditPolicy records which requests the manager makes, without their content, which
+// permissions it grants to runs, and what runs change.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -29,6 +32,9 @@ rules:
   resources: [{group: rbac.authorization.k8s.io, resources: [roles]}]
 - level: Metadata
   users: ["` + ManagerUser + `"]
+- level: Metadata
+  userGroups: ["system:serviceaccounts"]
+  verbs: [create, update, patch, delete]
 - level: None
 `
 
@@ -49,12 +55,13 @@ func (e *Environment) audit() error {
 	return nil
 }
 
-// checkDenied returns an error if the API server denied a request of ManagerAccount.
+// checkDenied returns an error if the API server denied a request of ManagerAccount, or a policy
+// one of a run.
 func (e *Environment) checkDenied() error {
 	if e.manager == nil {
 		return nil
 	}
-	denied, err := readDenied(e.auditLog)
+	denied, err := e.readDenied(e.auditLog)
 	if err != nil || len(denied) == 0 {
 		return err
 	}
@@ -63,12 +70,12 @@ func (e *Environment) checkDenied() error {
 	if len(denied) > limit {
 		rest = fmt.Sprintf("\nand %d others", len(denied)-limit)
 	}
-	return fmt.Errorf("the API server denied requests of the manager, which has the roles of config/rbac:\n%s%s",
+	return fmt.Errorf("the API server denied requests of the manager or its runs, with the roles and policies of config/default:\n%s%s",
 		strings.Join(denied[:min(limit, len(denied))], "\n"), rest)
 }
 
 // readDenied returns the different messages of denied requests in an audit log.
-func readDenied(path string) ([]string, error) {
+func (e *Environment) readDenied(path string) ([]string, error) {
 	file, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
@@ -81,6 +88,9 @@ func readDenied(path string) ([]string, error) {
 	for reader := bufio.NewReader(file); ; {
 		line, err := reader.ReadBytes('\n')
 		var event struct {
+			User struct {
+				Username string `json:"username"`
+			} `json:"user"`
 			Verb           string `json:"verb"`
 			RequestURI     string `json:"requestURI"`
 			ResponseStatus struct {
@@ -89,7 +99,8 @@ func readDenied(path string) ([]string, error) {
 			} `json:"responseStatus"`
 		}
 		// The API server may have been killed while it wrote the last line.
-		if json.Unmarshal(line, &event) == nil && event.ResponseStatus.Code == http.StatusForbidden && !isTermination(event.ResponseStatus.Message) {
+		if json.Unmarshal(line, &event) == nil && event.ResponseStatus.Code == http.StatusForbidden &&
+			e.isWrong(event.User.Username, event.ResponseStatus.Message) {
 			text := fmt.Sprintf("%s %s: %s", event.Verb, event.RequestURI, event.ResponseStatus.Message)
 			if !slices.Contains(denied, text) {
 				denied = append(denied, text)
@@ -104,7 +115,11 @@ func readDenied(path string) ([]string, error) {
 	}
 }
 
-// isTermination reports whether a request was denied because its namespace is deleted.
-func isTermination(message string) bool {
-	return strings.Contains(message, "because it is being terminated")
+// isWrong reports whether a denied request should have been allowed. A namespace that is deleted
+// accepts no objects, and the permissions of a run end with it, also while it still sends requests.
+func (e *Environment) isWrong(user, message string) bool {
+	if user == ManagerUser {
+		return !strings.Contains(message, "because it is being terminated")
+	}
+	return !e.attacks && strings.Contains(message, policyDenial)
 }

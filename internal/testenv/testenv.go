@@ -42,10 +42,11 @@ type Environment struct {
 	// Dir contains logs and certificates. Stop removes it.
 	Dir string
 
-	api      *envtest.Environment
-	node     *Node
-	stops    []func() error
-	auditLog string
+	api                *envtest.Environment
+	node               *Node
+	stops              []func() error
+	auditLog           string
+	attacks, rolesOnly bool
 
 	managerOnce sync.Once
 	manager     *Account
@@ -57,6 +58,8 @@ type options struct {
 	clusterAPI        bool
 	serviceAccounts   bool
 	webhooks          bool
+	attacks           bool
+	rolesOnly         bool
 	node              bool
 	crds              *string
 	setup             []func(ctrl.Manager) error
@@ -74,6 +77,12 @@ func WithControllerManager() Option { return func(o *options) { o.controllerMana
 // WithServiceAccounts enables the admission plugin ServiceAccount.
 func WithServiceAccounts() Option { return func(o *options) { o.serviceAccounts = true } }
 
+// WithAttacks lets tests do as runs what policies deny. Otherwise Stop fails after that.
+func WithAttacks() Option { return func(o *options) { o.attacks = true } }
+
+// WithoutPolicies leaves out the admission policies, for tests of what the roles permit.
+func WithoutPolicies() Option { return func(o *options) { o.rolesOnly = true } }
+
 // WithCRDs installs the CRDs of a directory instead of those of CAPT, or none if it is
 // empty.
 func WithCRDs(dir string) Option { return func(o *options) { o.crds = &dir } }
@@ -81,7 +90,7 @@ func WithCRDs(dir string) Option { return func(o *options) { o.crds = &dir } }
 // WithClusterAPI runs the controllers and webhooks of Cluster API.
 func WithClusterAPI() Option { return func(o *options) { o.clusterAPI = true } }
 
-// WithManager runs a manager in the test process, with the SuiteAccount. setup adds
+// WithManager runs a manager in the test process, with the ManagerAccount. setup adds
 // controllers to it.
 func WithManager(setup func(ctrl.Manager) error) Option {
 	return func(o *options) { o.setup = append(o.setup, setup) }
@@ -164,7 +173,7 @@ func Start(opts ...Option) (*Environment, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating a directory: %w", err)
 	}
-	env := &Environment{Scheme: scheme.New(), Dir: dir}
+	env := &Environment{Scheme: scheme.New(), Dir: dir, attacks: o.attacks, rolesOnly: o.rolesOnly}
 	if err := env.start(&o); err != nil {
 		return nil, errors.Join(err, env.Stop())
 	}
@@ -281,7 +290,7 @@ func (e *Environment) startManager(o *options) error {
 	if o.managerOptions != nil {
 		o.managerOptions(&mo)
 	}
-	account, err := e.SuiteAccount()
+	account, err := e.ManagerAccount()
 	if err != nil {
 		return err
 	}

@@ -4,11 +4,9 @@ package cluster
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,7 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -43,29 +40,9 @@ const testTimeout = waits.Timeout
 // diagnostics has the address of the manager's metrics for each environment.
 var diagnostics sync.Map
 
-// installPolicies installs the policies about Cluster API's kinds, which hold for its
-// controllers, too.
-func installPolicies(e *testenv.Environment) error {
-	objects, err := testenv.Kustomize("config/policy")
-	if err != nil {
-		return err
-	}
-	objects = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool {
-		return o.GetName() != "references" && o.GetName() != "classes"
-	})
-	if len(objects) != 4 {
-		return fmt.Errorf("config/policy has %d policies and bindings for Cluster API's kinds", len(objects))
-	}
-	_, err = e.Install(context.Background(), objects)
-	return err
-}
-
 // startManager runs the manager for all tests of the package.
 func startManager(e *testenv.Environment) error {
-	if err := installPolicies(e); err != nil {
-		return err
-	}
-	account, err := e.SuiteAccount()
+	account, err := e.ManagerAccount()
 	if err != nil {
 		return err
 	}

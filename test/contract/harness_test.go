@@ -62,7 +62,7 @@ func startManager(e *testenv.Environment) error {
 // runManager starts a manager in an environment and returns a function that stops it.
 // The log is the file manager.log of the directory.
 func runManager(e *testenv.Environment, directory string, extra ...string) (stop func() error, err error) {
-	account, err := e.SuiteAccount()
+	account, err := e.ManagerAccount()
 	if err != nil {
 		return nil, err
 	}

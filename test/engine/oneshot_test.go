@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/testenv"
 	"github.com/appthrust/capt/internal/testenv/objecttest"
 )
 
@@ -42,7 +43,7 @@ func TestRun_replacesOnceAndShowsPlans(t *testing.T) {
 	before := w.waitReady("hello")
 
 	shown := w.succeed("run", "hello", "--replace", "terraform_data.a", "--plan-only")
-	w.Expect(shown).To(And(ContainSubstring("(--replace terraform_data.a --plan-only)"), ContainSubstring("terraform_data.a must be replaced, because it was requested"), ContainSubstring("Planned: 1 to add, 0 to change, 1 to destroy")))
+	w.Expect(shown).To(And(ContainSubstring("(--replace terraform_data.a --plan-only, requested by "+testenv.AdminUser+")"), ContainSubstring("terraform_data.a must be replaced, because it was requested"), ContainSubstring("Planned: 1 to add, 0 to change, 1 to destroy")))
 	a := w.waitReady("hello")
 	w.Expect(a.Status.Plan.Waiting).To(BeNil(), "the plan cannot be approved")
 	w.Expect(a.Status.AppliedInputs).To(Equal(before.Status.AppliedInputs))
@@ -60,7 +61,7 @@ func TestRun_replacesOnceAndShowsPlans(t *testing.T) {
 	a = w.waitReady("hello")
 	w.Expect(a.Status.AppliedInputs).To(Equal(before.Status.AppliedInputs))
 	w.Expect(a.Status.History[0].ID).To(Equal(result.Run.ID), "no other run follows")
-	w.Expect(w.captctl("history", "hello").out).To(ContainSubstring("--replace terraform_data.a: 1 added, 0 changed, 1 destroyed"))
+	w.Expect(w.captctl("history", "hello").out).To(ContainSubstring("--replace terraform_data.a (" + testenv.AdminUser + "): 1 added, 0 changed, 1 destroyed"))
 	w.Expect([]int{w.created("a"), w.created("b")}).To(Equal([]int{2, 1}))
 
 	for _, refused := range []struct{ args, message string }{

@@ -55,7 +55,7 @@ func TestShell_holdsTheLockAndRecordsTheUser(t *testing.T) {
 	w.Expect(w.captctl(w.shell("hello", "true")...).err).To(ContainSubstring("hello has a shell already (" + shell.ID))
 	w.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables["a"] = infrav1.StringValue("2") })
 	waiting := w.waitReason("hello", infrav1.AppliedCondition, infrav1.ShellOpenReason)
-	w.Expect(waiting.Message).To(And(HavePrefix("A user has shell "+shell.ID+" with the state on "+shell.Host+" since "), ContainSubstring("captctl unlock")))
+	w.Expect(waiting.Message).To(And(HavePrefix(testenv.AdminUser+" has shell "+shell.ID+" with the state on "+shell.Host+" since "), ContainSubstring("captctl unlock")))
 	w.Expect(w.get("hello").Status.Runs).To(Equal(before.Status.Runs), "no run starts")
 
 	w.Expect(os.WriteFile(filepath.Join(w.dir, "go"), nil, 0o600)).To(Succeed())

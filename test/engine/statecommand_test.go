@@ -482,15 +482,15 @@ func TestStateCommands_needOnlyTheDocumentedPermissions(t *testing.T) {
 	h.hello("once", once, variables(map[string]string{"dir": h.dir}))
 	file := filepath.Join(t.TempDir(), "state")
 	for _, test := range []struct {
-		workspaces, operations, secrets, configs, templates []string
-		commands                                            [][]string
+		workspaces, operations, secrets, capt, configs, templates []string
+		commands                                                  [][]string
 	}{
 		{
 			operations: []string{"create", "get", "watch", "delete"}, secrets: []string{"get", "delete"},
 			commands: [][]string{{"list"}, {"show", "terraform_data.thing[0]"}, {"pull", "--out", file}},
 		},
 		{
-			operations: []string{"create", "get", "watch"}, secrets: []string{"get", "create", "delete"}, templates: []string{"get"},
+			operations: []string{"create", "get", "watch"}, secrets: []string{"get", "create", "delete"}, capt: []string{"transfer"}, templates: []string{"get"},
 			commands: [][]string{{"push", file, "--yes"}},
 		},
 		{
@@ -514,6 +514,9 @@ func TestStateCommands_needOnlyTheDocumentedPermissions(t *testing.T) {
 			{APIGroups: group, Resources: []string{"workspaceoperations"}, Verbs: test.operations},
 			{APIGroups: group, Resources: []string{"workspaceoperations/state"}, Verbs: []string{"create"}},
 			{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: test.secrets},
+		}
+		if test.capt != nil {
+			rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets/capt"}, Verbs: test.capt})
 		}
 		for resource, verbs := range map[string][]string{"workspacetemplates": test.templates, "workspaceproviderconfigs": test.configs} {
 			if verbs != nil {

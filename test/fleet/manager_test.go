@@ -64,7 +64,7 @@ func install(t *testing.T, env *testenv.Environment) *installation {
 		return !strings.HasSuffix(obj.GetKind(), "WebhookConfiguration") && obj.GetName() != "capt-metrics-reader"
 	})
 	in := &installation{env: env, container: shippedContainer(t)}
-	in.account, err = env.SuiteAccount()
+	in.account, err = env.ManagerAccount()
 	g.Expect(err).NotTo(HaveOccurred())
 	in.limit = uint64(in.container.Resources.Limits.Memory().Value())
 	in.hooks, err = env.Install(t.Context(), objects)

@@ -33,7 +33,7 @@ func TestManager_anotherLeaderFinishesRuns(t *testing.T) {
 	hold := filepath.Join(t.TempDir(), "hold")
 	g.Expect(os.WriteFile(hold, nil, 0o600)).To(Succeed())
 	dir := t.TempDir()
-	account, err := env.SuiteAccount()
+	account, err := env.ManagerAccount()
 	g.Expect(err).NotTo(HaveOccurred())
 	replica := func(name string) *testenv.Manager {
 		m := &testenv.Manager{Kubeconfig: account.Kubeconfig, WorkDir: filepath.Join(dir, name), Args: []string{

@@ -48,7 +48,7 @@ func command(g *WithT, work string, args ...string) *exec.Cmd {
 		"--executor=process", "--terraform-binary=" + tofu, "--work-dir=" + work,
 		"--health-addr=0", "--diagnostics-address=0", "--webhook-port=0",
 	}, args...)...)
-	account, err := env.SuiteAccount()
+	account, err := env.ManagerAccount()
 	g.Expect(err).NotTo(HaveOccurred())
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+account.Kubeconfig)
 	return cmd

@@ -3,7 +3,6 @@ package tenancy
 import (
 	"context"
 	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -12,8 +11,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -23,8 +20,7 @@ import (
 	"github.com/appthrust/capt/internal/webhooks"
 )
 
-// managerUser is the account of the manager in config/default.
-const managerUser = "system:serviceaccount:capt-system:capt-controller-manager"
+const managerUser = testenv.ManagerUser
 
 // testTimeout is how long an operation may take on a busy machine.
 const testTimeout = waits.Timeout
@@ -32,39 +28,7 @@ const testTimeout = waits.Timeout
 var env *testenv.Environment
 
 func TestMain(m *testing.M) {
-	os.Exit(testenv.Run(m, &env, testenv.WithWebhooks(webhooks.Setup), testenv.WithStarted(install)))
-}
-
-// install installs the roles and policies of config/default, and waits until they are in
-// force.
-func install(e *testenv.Environment) error {
-	objects, err := testenv.Kustomize("config/default")
-	if err != nil {
-		return err
-	}
-	var rules []*unstructured.Unstructured
-	for _, obj := range objects {
-		switch obj.GetKind() {
-		case "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding":
-			rules = append(rules, obj)
-		}
-	}
-	ctx := context.Background()
-	if _, err := e.Install(ctx, rules); err != nil {
-		return err
-	}
-	probe := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "capt-run-probe-r1"}}
-	if err := bind(ctx, e, "default", "probe", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"create"}}); err != nil {
-		return err
-	}
-	c, err := impersonate(e, "probe")
-	if err != nil {
-		return err
-	}
-	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, testTimeout, true, func(ctx context.Context) (bool, error) {
-		err := c.Create(ctx, probe.DeepCopy(), client.DryRunAll)
-		return err != nil && strings.Contains(err.Error(), "ValidatingAdmissionPolicy"), nil
-	})
+	os.Exit(testenv.Run(m, &env, testenv.WithWebhooks(webhooks.Setup), testenv.WithAttacks()))
 }
 
 // impersonate returns a client of a user.

@@ -89,7 +89,7 @@ func TestClusterAPI_deletesNothingOutsideOfTheContract(t *testing.T) {
 		})
 	}
 
-	g.Expect(install(api)).To(Succeed())
+	g.Expect(api.InstallRules(ctx)).To(Succeed())
 	changed := &clusterv1.Cluster{}
 	g.Expect(api.Client.Get(ctx, client.ObjectKey{Namespace: ns, Name: "attack"}, changed)).To(Succeed())
 	g.Expect(patched(api.Client, changed, func(c *clusterv1.Cluster) { c.Labels = map[string]string{"a": "b"} })).To(Succeed(), "an old reference does not hinder changes")

@@ -117,7 +117,7 @@ func startControllers(t *testing.T) func() {
 	// The priority queue of controller-runtime sometimes never stops: it hands an item
 	// to a worker that has exited, while it holds its lock.
 	options.Controller.UsePriorityQueue = new(false)
-	account, err := env.SuiteAccount()
+	account, err := env.ManagerAccount()
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	mgr, err := ctrl.NewManager(account.Config, options)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())

@@ -161,7 +161,7 @@ func TestConfig_isNotDeletedWhileAStateMovesAwayFromIt(t *testing.T) {
 			workspace.Spec.ProviderConfigRef = &infrav1.LocalReference{Name: "new"}
 			create(t, workspace)
 			move := create(t, &infrav1.WorkspaceOperation{ObjectMeta: named(namespace, "move"), Spec: infrav1.WorkspaceOperationSpec{
-				Workspace: "a", Type: infrav1.OperationMove, Move: &infrav1.MoveOptions{From: "old", To: "new"},
+				Workspace: "a", Type: infrav1.OperationMove, Move: &infrav1.MoveOptions{From: "old", To: "new"}, RequestedBy: testenv.AdminUser,
 			}})
 			waitFor(t, config, infrav1.ReadyCondition, metav1.ConditionTrue, "Ready")
 			g.Expect(testEnv.Client.Delete(t.Context(), config)).To(Succeed())

@@ -22,7 +22,7 @@ import (
 var env *testenv.Environment
 
 func TestMain(m *testing.M) {
-	os.Exit(testenv.Run(m, &env))
+	os.Exit(testenv.Run(m, &env, testenv.WithoutPolicies()))
 }
 
 // fixture is a namespace with workspaces. No controller runs its Jobs.

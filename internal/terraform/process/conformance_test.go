@@ -32,7 +32,7 @@ func TestConformance(t *testing.T) {
 
 	harness := func(tool string) func(t *testing.T) runnertest.Harness {
 		return func(t *testing.T) runnertest.Harness {
-			manager, err := env.SuiteAccount()
+			manager, err := env.ManagerAccount()
 			if err != nil {
 				t.Fatal(err)
 			}
