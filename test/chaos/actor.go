@@ -8,12 +8,14 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/testenv"
 )
 
 const (
@@ -43,11 +45,12 @@ type actor struct {
 	locks     int
 	requested time.Time
 	// deleted reports whether the workspace was deleted with its resources, inherits
-	// whether an earlier one left its state and no later one has adopted it, and stuck
-	// whether the workspace did not settle.
+	// whether the previous one left its state, and stuck whether the workspace did not settle.
 	deleted, inherits, stuck bool
-	// adopted is the lineage of the last state that a workspace was told to adopt.
-	adopted string
+	// left is the lineage of a state that an earlier workspace left and no later one has adopted.
+	left string
+	// idle is what was done before the workspace was paused, or nil if it is not idle.
+	idle *work
 	// retainedUntil is when the last workspace after a retained one was created. Locks
 	// that are older may be those of the retained one, which has no record of its runs.
 	retainedUntil time.Time
@@ -99,13 +102,13 @@ func (a *actor) perform(ctx context.Context, s step) error {
 	case opApprove:
 		return a.approveSoon(ctx)
 	case opPause:
-		return a.setPaused(ctx, true)
+		return a.pause(ctx)
 	case opUnpause:
-		return a.setPaused(ctx, false)
+		return a.unpause(ctx)
 	case opFault:
 		return a.injectBackend(ctx, s.Fault)
 	case opRetain:
-		a.retained, a.inherits = true, true
+		a.retained, a.inherits, a.left = true, true, ""
 		if err := a.patch(ctx, `{"spec":{"retainWorkspaceOnDelete":true}}`); err != nil {
 			return err
 		}
@@ -142,6 +145,9 @@ func (a *actor) create(ctx context.Context) error {
 	}
 	if a.scenario.Manual {
 		apply.Spec.Approval = infrav1.ApprovalManual
+		if err := a.journal.write(a.workspace(), approvedLine(0)); err != nil {
+			return err
+		}
 	}
 	err = await(ctx, func(ctx context.Context) error {
 		err := a.client.Create(ctx, apply.DeepCopy())
@@ -193,15 +199,23 @@ func (a *actor) awaitDeletion(ctx context.Context) error {
 // name retained. With the default backend it does so at once. With another one, a
 // workspace that is deleted before that leaves the resources alone.
 func (a *actor) awaitAdoption(ctx context.Context) error {
-	if a.store.config() == nil {
+	if !a.inherits {
 		return nil
 	}
+	a.inherits = false
 	var retained map[string]resource
-	err := await(ctx, func(ctx context.Context) (err error) {
-		retained, err = a.state(ctx)
+	err := await(ctx, func(ctx context.Context) error {
+		text, err := a.store.read(ctx, a.namespace, a.scenario.Name)
+		if err != nil {
+			return err
+		}
+		if retained, err = parseResources(text); err != nil {
+			return err
+		}
+		a.left, err = parseLineage(text)
 		return err
 	})
-	if err != nil || len(retained) == 0 {
+	if err != nil || len(retained) == 0 || a.store.config() == nil {
 		return err
 	}
 	return a.await(ctx, func(ctx context.Context, observed *infrav1.WorkspaceTemplateApply) error {
@@ -267,7 +281,7 @@ func isWaiting(apply *infrav1.WorkspaceTemplateApply) bool {
 }
 
 func (a *actor) approve(ctx context.Context, observed *infrav1.WorkspaceTemplateApply) error {
-	if err := a.recordUnwanted(); err != nil {
+	if err := errors.Join(a.recordUnwanted(), a.journal.write(a.workspace(), approvedLine(a.number))); err != nil {
 		return err
 	}
 	return a.patch(ctx, fmt.Sprintf(`{"spec":{"approvedPlan":%q}}`, observed.Status.Plan.ID))
@@ -288,6 +302,54 @@ func (a *actor) setPaused(ctx context.Context, paused bool) error {
 	return a.patch(ctx, fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, clusterv1.PausedAnnotation, value))
 }
 
+// work is what was done for a workspace.
+type work struct {
+	runs    int64
+	changes int
+}
+
+// pause pauses the workspace, and records what was done when it is idle.
+func (a *actor) pause(ctx context.Context) error {
+	if err := a.setPaused(ctx, true); err != nil {
+		return err
+	}
+	err := poll(ctx, backendTimeout, func(ctx context.Context) error {
+		observed := &infrav1.WorkspaceTemplateApply{}
+		if err := a.client.Get(ctx, a.key(), observed); err != nil {
+			return err
+		}
+		if !meta.IsStatusConditionTrue(observed.Status.Conditions, clusterv1.PausedCondition) || observed.Status.Run != nil || !a.runProcesses().none() {
+			return errors.New("the workspace is not idle")
+		}
+		changes, err := a.changes()
+		a.idle = &work{runs: observed.Status.Runs, changes: changes}
+		return err
+	})
+	if err != nil {
+		a.idle = nil
+		a.excuse(excuseBusy)
+	}
+	return ctx.Err()
+}
+
+// unpause checks that a paused workspace has done nothing, and unpauses it.
+func (a *actor) unpause(ctx context.Context) error {
+	if before := a.idle; before != nil {
+		a.idle = nil
+		err := a.await(ctx, func(_ context.Context, observed *infrav1.WorkspaceTemplateApply) error {
+			changes, err := a.changes()
+			if after := (work{runs: observed.Status.Runs, changes: changes}); err == nil && after != *before {
+				a.addViolation(a.scenario.Name, fmt.Sprintf("the paused workspace was changed: %+v, then %+v", *before, after))
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return a.setPaused(ctx, false)
+}
+
 // requestRun requests a run of the workspace.
 func (a *actor) requestRun(ctx context.Context) error {
 	a.requested = time.Now()
@@ -301,7 +363,8 @@ func (a *actor) breakLock(ctx context.Context, id string) error {
 
 // request requests an operation of the workspace.
 func (a *actor) request(ctx context.Context, spec infrav1.WorkspaceOperationSpec) error {
-	spec.Workspace = a.scenario.Name
+	// With processes, a webhook sets the user.
+	spec.Workspace, spec.RequestedBy = a.scenario.Name, testenv.AdminUser
 	return await(ctx, func(ctx context.Context) error {
 		apply := &infrav1.WorkspaceTemplateApply{}
 		if err := a.client.Get(ctx, client.ObjectKey{Namespace: a.namespace, Name: a.scenario.Name}, apply); err != nil {

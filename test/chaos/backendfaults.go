@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -162,11 +163,17 @@ func (a *actor) leaveLock(ctx context.Context) error {
 
 // created returns the number of resources that were created so far by tools that were
 // not killed: a child process of a killed tool may still create one.
-func (a *actor) created() (int, error) {
+func (a *actor) created() (int, error) { return a.countEntries(wordCreated) }
+
+// changes returns the number of resources that were created or destroyed so far by tools that
+// were not killed.
+func (a *actor) changes() (int, error) { return a.countEntries(wordCreated, wordDestroyed) }
+
+func (a *actor) countEntries(words ...string) (int, error) {
 	entries, err := a.journal.read(a.workspace())
 	killed, count := killedTools(entries), 0
 	for _, e := range entries {
-		if e.word == wordCreated && !killed[e.tool] {
+		if slices.Contains(words, e.word) && !killed[e.tool] {
 			count++
 		}
 	}

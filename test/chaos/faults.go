@@ -72,35 +72,39 @@ func (t *trial) injectPart(ctx context.Context, m injection) error {
 
 // windows records when faults of parts were active.
 type windows struct {
-	mu     sync.Mutex
-	active map[fault]int
-	ended  map[fault]time.Time
+	mu   sync.Mutex
+	list []*window
 }
 
-// aftermath is how long a fault may be the cause of the failure of a run.
-const aftermath = time.Minute
+// window is the time of one fault. Its end is zero while the fault is active.
+type window struct {
+	fault      fault
+	start, end time.Time
+}
 
 // begin records that a fault is active until the returned function is called.
 func (w *windows) begin(f fault) (end func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.active == nil {
-		w.active, w.ended = map[fault]int{}, map[fault]time.Time{}
-	}
-	w.active[f]++
+	one := &window{fault: f, start: time.Now()}
+	w.list = append(w.list, one)
 	return func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.active[f]--
-		w.ended[f] = time.Now()
+		one.end = time.Now()
 	}
 }
 
-// recent reports whether one of the faults is active or was so shortly before.
-func (w *windows) recent(faults ...fault) bool {
+// resolution is that of the times of runs.
+const resolution = time.Second
+
+// during reports whether one of the faults was active at some time of a period.
+func (w *windows) during(from, to time.Time, faults ...fault) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.ContainsFunc(faults, func(f fault) bool { return w.active[f] > 0 || time.Since(w.ended[f]) < aftermath })
+	return slices.ContainsFunc(w.list, func(one *window) bool {
+		return slices.Contains(faults, one.fault) && one.start.Before(to.Add(resolution)) && (one.end.IsZero() || one.end.After(from.Add(-resolution)))
+	})
 }
 
 // injectProcess disrupts the process of a part.

@@ -10,7 +10,8 @@ import (
 
 // A journal has one line for each event of a workspace, in the order of the events.
 // The module itself records the resources that it has created and destroyed. The
-// actor records requests and kills before it carries them out.
+// actor records requests before it carries them out, and the kill of a tool while the tool is
+// suspended.
 const (
 	wordCreated   = "created"
 	wordDestroyed = "destroyed"
@@ -19,13 +20,16 @@ const (
 	wordKilled    = "killed"
 	// wordSaved names a resource that was in the state when a tool was killed.
 	wordSaved = "saved"
+	// wordApproved has the last number that an approved plan may create. Nothing is created
+	// without an approval in a workspace that has such a line.
+	wordApproved = "approved"
 )
 
 // entry is one line of a journal.
 type entry struct {
 	word string
 	// name, number and id are those of the resource. number is also the number that
-	// is unwanted, or the last number that a deletion makes unwanted.
+	// is unwanted, or the last number that a deletion makes unwanted or that is approved.
 	name   string
 	number int
 	id     string
@@ -36,6 +40,7 @@ type entry struct {
 
 func unwantedLine(number int) string { return fmt.Sprintf("%s %d\n", wordUnwanted, number) }
 func deletedLine(number int) string  { return fmt.Sprintf("%s %d\n", wordDeleted, number) }
+func approvedLine(number int) string { return fmt.Sprintf("%s %d\n", wordApproved, number) }
 func killedLine(tool string) string  { return fmt.Sprintf("%s %s\n", wordKilled, tool) }
 func savedLine(id string) string     { return fmt.Sprintf("%s %s\n", wordSaved, id) }
 
@@ -53,7 +58,7 @@ func parseJournal(text string) ([]entry, error) {
 		case (e.word == wordCreated || e.word == wordDestroyed) && len(fields) == 5:
 			e.name, e.id, e.tool = fields[1], fields[3], fields[4]
 			e.number, err = strconv.Atoi(fields[2])
-		case (e.word == wordUnwanted || e.word == wordDeleted) && len(fields) == 2:
+		case (e.word == wordUnwanted || e.word == wordDeleted || e.word == wordApproved) && len(fields) == 2:
 			e.number, err = strconv.Atoi(fields[1])
 		case e.word == wordKilled && len(fields) == 2:
 			e.tool = fields[1]
@@ -77,7 +82,7 @@ type resource struct {
 	Tag    string
 }
 
-// tally counts events that are not violations.
+// tally counts events that are not violations. The report has what is excused in one place.
 type tally struct {
 	Created   int `json:"made"`
 	Destroyed int `json:"destroyed"`
@@ -87,6 +92,14 @@ type tally struct {
 	// Repeated counts resources that were destroyed twice, because the tool was
 	// stopped before it removed them from the state.
 	Repeated int `json:"repeatedDestroys"`
+	// Recorded counts resources whose creation was recorded again, because the tool was
+	// stopped before it saved that it had recorded it.
+	Recorded int `json:"-"`
+	// Late counts changes by child processes of killed tools, which are in no order.
+	Late int `json:"-"`
+	// Remembered counts resources that are in the state although a tool has destroyed them,
+	// because it was killed before it saved that.
+	Remembered int `json:"-"`
 }
 
 func (t *tally) add(other tally) {
@@ -94,6 +107,9 @@ func (t *tally) add(other tally) {
 	t.Destroyed += other.Destroyed
 	t.Interrupted += other.Interrupted
 	t.Repeated += other.Repeated
+	t.Recorded += other.Recorded
+	t.Late += other.Late
+	t.Remembered += other.Remembered
 }
 
 // audit finds violations in a journal.
@@ -113,6 +129,7 @@ type audit struct {
 func examine(entries []entry, state map[string]resource, wanted map[string]item) ([]string, tally) {
 	l := &audit{entries: entries, killed: killedTools(entries), saved: savedIDs(entries), created: map[string]entry{}, destroyed: map[string]entry{}}
 	l.checkDestroys()
+	l.checkApprovals()
 	l.checkDuplicates()
 	l.checkConcurrency()
 	l.compareState(state)
@@ -126,8 +143,8 @@ func examine(entries []entry, state map[string]resource, wanted map[string]item)
 func killedTools(entries []entry) map[string]bool {
 	killed := map[string]bool{}
 	for _, e := range entries {
-		// The parent of a process whose parent has exited is process 1.
-		if e.word == wordKilled || strings.HasPrefix(e.tool, "1@") {
+		// The parent of a process whose parent has exited is process 1: a tool was killed before.
+		if e.word == wordKilled || strings.HasPrefix(e.tool, "1@") && len(killed) > 0 {
 			killed[e.tool] = true
 		}
 	}
@@ -164,6 +181,9 @@ func (l *audit) checkDestroys() {
 			deleted = max(deleted, e.number)
 		case wordCreated:
 			l.tally.Created++
+			if _, again := l.created[e.id]; again {
+				l.tally.Recorded++
+			}
 			l.created[e.id] = e
 		case wordDestroyed:
 			l.tally.Destroyed++
@@ -174,6 +194,19 @@ func (l *audit) checkDestroys() {
 				l.tally.Repeated++
 			}
 			l.destroyed[e.id] = e
+		}
+	}
+}
+
+// checkApprovals finds resources that were created before a plan with them was approved.
+func (l *audit) checkApprovals() {
+	approved, manual := 0, false
+	for _, e := range l.entries {
+		switch {
+		case e.word == wordApproved:
+			approved, manual = max(approved, e.number), true
+		case e.word == wordCreated && manual && e.number > approved:
+			l.addViolation("%s number %d (%s) was created before a plan with it was approved", e.name, e.number, e.id)
 		}
 	}
 }
@@ -196,10 +229,17 @@ func (l *audit) checkDuplicates() {
 // checkConcurrency finds two tools that worked at the same time: a process that
 // writes to the journal after another process has written to it.
 func (l *audit) checkConcurrency() {
-	last, over := "", map[string]bool{}
+	last, over, killed := "", map[string]bool{}, map[string]bool{}
 	for _, e := range l.entries {
-		// Child processes of a killed tool may still write.
-		if e.word != wordCreated && e.word != wordDestroyed || l.killed[e.tool] || e.tool == last {
+		if e.word == wordKilled {
+			killed[e.tool] = true
+		}
+		if e.word != wordCreated && e.word != wordDestroyed || e.tool == last {
+			continue
+		}
+		if killed[e.tool] || strings.HasPrefix(e.tool, "1@") && len(killed) > 0 {
+			// Child processes of a killed tool may still write.
+			l.tally.Late++
 			continue
 		}
 		if over[e.tool] {
@@ -224,10 +264,23 @@ func (l *audit) compareState(state map[string]resource) {
 			l.addViolation("%s number %d (%s) exists and is not in the state", e.name, e.number, id)
 		}
 	}
+	// What a killed tool had saved must be known too, even if its creation was not recorded yet.
+	for _, id := range slices.Sorted(maps.Keys(l.saved)) {
+		_, recorded := l.created[id]
+		_, gone := l.destroyed[id]
+		if _, known := state[id]; !recorded && !gone && !known {
+			l.addViolation("%s was saved before a kill and is not in the state", id)
+		}
+	}
 	for _, id := range slices.Sorted(maps.Keys(state)) {
 		t := state[id]
-		// A tool that was killed before it wrote its state destroys again.
-		if by, gone := l.destroyed[id]; gone && !l.killed[by.tool] {
+		by, gone := l.destroyed[id]
+		switch {
+		case !gone:
+		case l.killed[by.tool]:
+			// A tool that was killed before it wrote its state destroys again.
+			l.tally.Remembered++
+		default:
 			l.addViolation("%s number %d (%s) is in the state and was destroyed", t.Name, t.Number, id)
 		}
 	}

@@ -20,12 +20,35 @@ func TestExamine_findsViolations(t *testing.T) {
 		found []string
 		tally tally
 	}{
-		"nothing happened":               {wanted: map[string]item{}},
-		"the wanted state":               {journal: createdLine("a", 1, "id1", 10), state: one, wanted: wantOne, tally: tally{Created: 1}},
-		"an orphan":                      {journal: createdLine("a", 1, "id1", 10), wanted: map[string]item{}, found: []string{"exists and is not in the state"}, tally: tally{Created: 1}},
-		"an orphan, retained":            {journal: createdLine("a", 1, "id1", 10), found: []string{"exists and is not in the state"}, tally: tally{Created: 1}},
-		"a create that was killed":       {journal: killedLine("10@7") + createdLine("a", 1, "id1", 10), wanted: map[string]item{}, tally: tally{Created: 1, Interrupted: 1}},
-		"a create whose tool had exited": {journal: createdLine("a", 1, "id1", 1), wanted: map[string]item{}, tally: tally{Created: 1, Interrupted: 1}},
+		"nothing happened":         {wanted: map[string]item{}},
+		"the wanted state":         {journal: createdLine("a", 1, "id1", 10), state: one, wanted: wantOne, tally: tally{Created: 1}},
+		"an orphan":                {journal: createdLine("a", 1, "id1", 10), wanted: map[string]item{}, found: []string{"exists and is not in the state"}, tally: tally{Created: 1}},
+		"an orphan, retained":      {journal: createdLine("a", 1, "id1", 10), found: []string{"exists and is not in the state"}, tally: tally{Created: 1}},
+		"a create that was killed": {journal: killedLine("10@7") + createdLine("a", 1, "id1", 10), wanted: map[string]item{}, tally: tally{Created: 1, Interrupted: 1, Late: 1}},
+		"a create whose tool was killed before": {
+			journal: killedLine("10@7") + createdLine("a", 1, "id1", 1), wanted: map[string]item{}, tally: tally{Created: 1, Interrupted: 1, Late: 1},
+		},
+		"a create whose tool had exited without a kill": {
+			journal: createdLine("a", 1, "id1", 1) + killedLine("10@7"), wanted: map[string]item{},
+			found: []string{"exists and is not in the state"}, tally: tally{Created: 1},
+		},
+		"saved before the kill, and its creation not recorded": {
+			journal: killedLine("10@7") + savedLine("id1"), wanted: map[string]item{}, found: []string{"id1 was saved before a kill and is not in the state"},
+		},
+		"created before the approval": {
+			journal: approvedLine(0) + createdLine("a", 1, "id1", 10) + approvedLine(1), state: one, wanted: wantOne,
+			found: []string{"a number 1 (id1) was created before a plan with it was approved"}, tally: tally{Created: 1},
+		},
+		"created after the approval": {
+			journal: approvedLine(0) + approvedLine(1) + createdLine("a", 1, "id1", 10), state: one, wanted: wantOne, tally: tally{Created: 1},
+		},
+		"recorded again": {
+			journal: createdLine("a", 1, "id1", 10) + createdLine("a", 1, "id1", 11), state: one, wanted: wantOne, tally: tally{Created: 2, Recorded: 1},
+		},
+		"destroyed by a killed tool and still in the state": {
+			journal: createdLine("a", 1, "id1", 10) + unwantedLine(1) + killedLine("11@7") + destroyedLine(1, "id1", 11), state: one,
+			tally: tally{Created: 1, Destroyed: 1, Late: 1, Remembered: 1},
+		},
 		"a create that was saved before the kill": {
 			journal: createdLine("a", 1, "id1", 10) + killedLine("10@7") + savedLine("id1"), wanted: map[string]item{},
 			found: []string{"exists and is not in the state"}, tally: tally{Created: 1},
@@ -74,7 +97,7 @@ func TestExamine_findsViolations(t *testing.T) {
 		"a child of a killed tool still writes": {
 			journal: createdLine("a", 1, "id1", 10) + killedLine("10@7") + createdLine("b", 2, "id2", 11) + createdLine("c", 3, "id3", 10),
 			state:   map[string]resource{"id1": {Name: "a"}, "id2": {Name: "b"}},
-			tally:   tally{Created: 3, Interrupted: 1},
+			tally:   tally{Created: 3, Interrupted: 1, Late: 1},
 		},
 		"in the state and never created": {state: one, wanted: wantOne, found: []string{"was never created"}},
 		"tainted when it was retained":   {state: one},

@@ -181,6 +181,24 @@ type guard struct {
 	found map[string]string
 	// runs are the runs of each workspace, by ID and time of their start.
 	runs map[string]map[startedRun]bool
+	// kills are the times at which tools of a workspace were killed.
+	kills map[string][]time.Time
+}
+
+func (g *guard) recordKill(workspace string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.kills == nil {
+		g.kills = map[string][]time.Time{}
+	}
+	g.kills[workspace] = append(g.kills[workspace], time.Now())
+}
+
+// wasKilled reports whether a tool of a workspace was killed in a period.
+func (g *guard) wasKilled(workspace string, from, to time.Time) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.ContainsFunc(g.kills[workspace], func(at time.Time) bool { return !at.Before(from) && at.Before(to) })
 }
 
 // startedRun is a run. Runs of two workspaces of the same name may have the same ID.

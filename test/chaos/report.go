@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,6 +34,8 @@ type report struct {
 	ForcedUnlocks int `json:"forcedUnlocks"`
 	AdoptedStates int `json:"adoptedStates"`
 	RequestedRuns int `json:"requestedRuns"`
+	// Excused is how often each excuse was needed.
+	Excused map[excuse]int `json:"excused"`
 	// SlowestSettle is the longest time that workspaces took to settle, in seconds.
 	SlowestSettle float64     `json:"slowestSettleSeconds"`
 	Details       []violation `json:"details"`
@@ -43,8 +46,11 @@ type report struct {
 func newReport(o options) *report {
 	r := &report{
 		Executor: o.form.executor, Backend: o.form.backend, Load: o.load, Seed: o.seed,
-		Seeds: []uint64{}, Faults: map[fault]int{}, Missed: map[fault]int{}, Operations: map[operation]int{},
+		Seeds: []uint64{}, Faults: map[fault]int{}, Missed: map[fault]int{}, Operations: map[operation]int{}, Excused: map[excuse]int{},
 		Details: []violation{}, Errors: []string{},
+	}
+	for _, e := range excuses {
+		r.Excused[e] = 0
 	}
 	// Faults that were never injected are listed too.
 	for _, from := range [][]weightedFault{o.form.partFaults(), o.form.runFaults(), backendFaults} {
@@ -69,6 +75,15 @@ func (r *report) add(t *trial) {
 		r.Operations[o] += n
 	}
 	r.Resources.add(t.tally)
+	for e, n := range t.excused {
+		r.Excused[e] += n
+	}
+	for e, n := range map[excuse]int{
+		excuseInterrupted: t.tally.Interrupted, excuseRepeated: t.tally.Repeated, excuseRecorded: t.tally.Recorded,
+		excuseLate: t.tally.Late, excuseRemembered: t.tally.Remembered,
+	} {
+		r.Excused[e] += n
+	}
 	r.ForcedUnlocks += t.unlocks
 	r.AdoptedStates += t.adoptions
 	r.RequestedRuns += t.requests
@@ -135,4 +150,19 @@ func (r *report) write(path string) error {
 func (r *report) print() {
 	logf("%d schedules, %d faults, %d resources created, %d destroyed, %d creates interrupted by a kill, %d forced unlocks, %d adopted states, settled in at most %.1fs, %.0fs in total: %d violations",
 		r.Schedules, r.FaultCount, r.Resources.Created, r.Resources.Destroyed, r.Resources.Interrupted, r.ForcedUnlocks, r.AdoptedStates, r.SlowestSettle, r.Seconds, r.Violations)
+	logf("Excused: %s", excusedText(r.Excused))
+}
+
+// excusedText lists the excuses that were needed.
+func excusedText(excused map[excuse]int) string {
+	var texts []string
+	for _, e := range slices.Sorted(maps.Keys(excused)) {
+		if n := excused[e]; n > 0 {
+			texts = append(texts, fmt.Sprintf("%s %d", e, n))
+		}
+	}
+	if len(texts) == 0 {
+		return "nothing"
+	}
+	return strings.Join(texts, ", ")
 }

@@ -10,11 +10,11 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prometheus/procfs"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/appthrust/capt/internal/terraform"
-	"github.com/appthrust/capt/internal/terraform/record"
 )
 
 // injectRuns disrupts the runs of the workspace one after the other until the
@@ -60,8 +60,7 @@ func (a *actor) injectRun(ctx context.Context, m injection) error {
 	return a.disrupt(ctx, m, found)
 }
 
-// disrupt injects a fault into a run. The kill of a tool is recorded first, so that
-// resources it creates until then count as interrupted.
+// disrupt injects a fault into a run.
 func (a *actor) disrupt(ctx context.Context, m injection, run runProcesses) error {
 	switch m.Fault {
 	case killRunner:
@@ -88,29 +87,59 @@ func (a *actor) disrupt(ctx context.Context, m injection, run runProcesses) erro
 	case killContainer, killShim:
 		return a.killContainer(ctx, run, m.Fault == killShim)
 	default:
-		a.recordDeleted(run.runner.run)
-		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: record.SecretName(run.runner.run)}}
-		return a.client.Delete(ctx, secret)
+		return a.deleteRecord(ctx, run.runner.run)
 	}
 }
 
-func (w *harness) killTool(ctx context.Context, tool *process) error {
-	if err := w.recordKill(ctx, tool, true); err != nil {
+// killTool kills a tool. It is suspended while its kill is recorded: one that has exited before
+// excuses nothing, and neither does what it does until the signal arrives.
+func (t *trial) killTool(ctx context.Context, tool *process) error {
+	if err := tool.suspend(ctx); err != nil {
+		return err
+	}
+	if err := t.recordKill(ctx, tool, true); err != nil {
 		return err
 	}
 	return tool.signal(syscall.SIGKILL)
 }
 
-// recordKill records that a tool is killed, and which resources are safe: those in the
+// suspend suspends a process, and returns an error if it has exited.
+func (t target) suspend(ctx context.Context) error {
+	if err := t.signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	return poll(ctx, suspendTimeout, func(context.Context) error {
+		proc, err := procfs.NewProc(t.pid)
+		if err != nil {
+			return errNoTarget
+		}
+		stat, err := proc.Stat()
+		if err != nil || stat.State != "T" {
+			return errNoTarget
+		}
+		return nil
+	})
+}
+
+const (
+	// suspendTimeout is how long a process may take to stop after SIGSTOP.
+	suspendTimeout = time.Second
+	// saveTimeout is how long reading a state before a kill may take, while the tool is suspended.
+	saveTimeout = 10 * time.Second
+)
+
+// recordKill records that a suspended tool is killed, and which resources are safe: those in the
 // backend, and those in the working directory, if it outlives the tool.
-func (w *harness) recordKill(ctx context.Context, tool *process, outlived bool) error {
+func (t *trial) recordKill(ctx context.Context, tool *process, outlived bool) error {
 	namespace, name, _ := strings.Cut(tool.workspace, "/")
 	reading, cancel := context.WithTimeout(ctx, saveTimeout)
 	defer cancel()
 	lines := killedLine(tool.name())
 	// Without the API server or the backend nothing is known to be safe.
-	if text, err := w.store.read(reading, namespace, name); err == nil {
+	if text, err := t.store.read(reading, namespace, name); err == nil {
 		lines += savedLines(text)
+	} else {
+		t.excuse(excuseUnread)
 	}
 	if outlived {
 		// With another backend there is no file.
@@ -118,14 +147,12 @@ func (w *harness) recordKill(ctx context.Context, tool *process, outlived bool) 
 			lines += savedLines(text)
 		}
 	}
-	return w.journal.write(tool.workspace, lines)
+	t.guard.recordKill(tool.workspace)
+	return t.journal.write(tool.workspace, lines)
 }
 
 // stateFile is the name of the state in a working directory.
 const stateFile = terraform.ReservedFilePrefix + "state.tfstate"
-
-// saveTimeout is how long reading a state before a kill may take.
-const saveTimeout = 300 * time.Millisecond
 
 // savedLines returns the entries of the resources of a state. A file that the tool is
 // writing may be incomplete.
@@ -143,7 +170,7 @@ func savedLines(state []byte) string {
 
 // killContainer kills all processes of the container of a run, and the shim of its pod
 // too. The processes are suspended first, because the runner may start another tool.
-func (w *harness) killContainer(ctx context.Context, run runProcesses, shim bool) error {
+func (t *trial) killContainer(ctx context.Context, run runProcesses, shim bool) error {
 	if run.init == nil {
 		return errNoTarget
 	}
@@ -155,11 +182,15 @@ func (w *harness) killContainer(ctx context.Context, run runProcesses, shim bool
 	}
 	// A tool that was just started may not have its name yet.
 	time.Sleep(scanInterval)
-	for _, tool := range w.processes().tools {
+	for _, tool := range t.processes().tools {
 		if tool.workspace != run.init.workspace {
 			continue
 		}
-		if err := w.recordKill(ctx, &tool, false); err != nil {
+		if err := tool.suspend(ctx); err != nil {
+			// It has exited.
+			continue
+		}
+		if err := t.recordKill(ctx, &tool, false); err != nil {
 			return err
 		}
 	}

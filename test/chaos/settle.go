@@ -94,9 +94,18 @@ func (a *actor) retryFailed(ctx context.Context, observed *infrav1.WorkspaceTemp
 	if c == nil || c.Reason != infrav1.RunFailedReason || time.Since(a.requested) < requestInterval {
 		return nil
 	}
-	wasRefused := refused.MatchString(c.Message) && a.windows.recent(expireProvider, expireBackend)
-	wasFull := noSpace.MatchString(c.Message) && a.windows.recent(fillDisk)
-	if !wasRefused && !wasFull {
+	if len(observed.Status.History) == 0 {
+		return nil
+	}
+	// Only a run during the fault may fail because of it: the next one must not.
+	run := observed.Status.History[0]
+	end := run.StartedAt.Add(run.Duration.Duration)
+	switch {
+	case refused.MatchString(c.Message) && a.windows.during(run.StartedAt.Time, end, expireProvider, expireBackend):
+		a.excuse(excuseRefused)
+	case noSpace.MatchString(c.Message) && a.windows.during(run.StartedAt.Time, end, fillDisk):
+		a.excuse(excuseFull)
+	default:
 		return nil
 	}
 	a.count(&a.requests)
@@ -124,9 +133,11 @@ func (a *actor) forceUnlock(ctx context.Context, observed *infrav1.WorkspaceTemp
 	if err != nil || requested {
 		return err
 	}
-	if !a.runProcesses().none() || !a.holderWasDeleted(found) {
+	why, excused := a.excuseOf(found)
+	if !a.runProcesses().none() || !excused {
 		return nil
 	}
+	a.excuse(why)
 	a.count(&a.unlocks)
 	return a.breakLock(ctx, found.ID)
 }
@@ -197,6 +208,20 @@ func (a *actor) state(ctx context.Context) (map[string]resource, error) {
 		return nil, err
 	}
 	return parseResources(text)
+}
+
+// parseLineage returns the lineage of a state, which may be empty.
+func parseLineage(text []byte) (string, error) {
+	var state struct {
+		Lineage string `json:"lineage"`
+	}
+	if len(text) == 0 {
+		return "", nil
+	}
+	if err := json.Unmarshal(text, &state); err != nil {
+		return "", fmt.Errorf("reading the state: %w", err)
+	}
+	return state.Lineage, nil
 }
 
 // parseResources returns the resources of a state by id. The text may be empty.
@@ -327,8 +352,15 @@ func (a *actor) checkLock(ctx context.Context, _ map[string]resource) ([]string,
 		return nil, err
 	}
 	_, isLease := a.store.(*kubernetesStore)
-	if held.ID != "" && (isLease || a.exists || !a.retained && !held.Created.Before(a.retainedUntil)) {
-		return []string{fmt.Sprintf("the lock is held by %s", held.ID)}, nil
+	if held.ID != "" {
+		until := a.retainedUntil
+		if a.retained {
+			until = time.Now()
+		}
+		if isLease || a.exists || !a.guard.wasKilled(a.workspace(), held.Created, until) {
+			return []string{fmt.Sprintf("the lock is held by %s", held.ID)}, nil
+		}
+		a.excuse(excuseRetainedLock)
 	}
 	leases, ok := a.store.(*kubernetesStore)
 	if !ok || a.exists {
@@ -358,8 +390,10 @@ func (a *actor) checkPods(ctx context.Context, _ map[string]resource) ([]string,
 		}
 	}
 	var names []string
+	excused := map[string]bool{}
 	err := poll(ctx, podTimeout, func(ctx context.Context) error {
 		names = nil
+		clear(excused)
 		in, of := client.InNamespace(a.namespace), client.MatchingLabels{infrav1.WorkspaceLabel: a.scenario.Name}
 		var jobs batchv1.JobList
 		var pods corev1.PodList
@@ -369,6 +403,8 @@ func (a *actor) checkPods(ctx context.Context, _ map[string]resource) ([]string,
 		add := func(kind string, obj client.Object) {
 			if run := obj.GetLabels()[infrav1.RunLabel]; !kept[run] && (!a.exists || !a.isDeletedRun(run)) {
 				names = append(names, kind+" "+obj.GetName())
+			} else {
+				excused[kind+" "+obj.GetName()] = true
 			}
 		}
 		for i := range jobs.Items {
@@ -382,6 +418,9 @@ func (a *actor) checkPods(ctx context.Context, _ map[string]resource) ([]string,
 		}
 		return nil
 	})
+	for range excused {
+		a.excuse(excuseKept)
+	}
 	if len(names) > 0 {
 		return []string{err.Error()}, nil
 	}
@@ -392,18 +431,22 @@ func (a *actor) checkPods(ctx context.Context, _ map[string]resource) ([]string,
 // earlier workspace of its name.
 var adoptedVersion = regexp.MustCompile(`--version ([0-9a-f-]+/\d+)`)
 
-// mayAdopt reports whether a workspace cannot know that a state is its own: an earlier
+// mayAdopt reports why a workspace cannot know that the state of a lineage is its own: an earlier
 // workspace retained it, or the record of the run that created it was deleted.
-func (a *actor) mayAdopt(observed *infrav1.WorkspaceTemplateApply) bool {
+func (a *actor) mayAdopt(observed *infrav1.WorkspaceTemplateApply, lineage string) (excuse, bool) {
+	if a.left != "" && a.left == lineage {
+		return excuseRetainedState, true
+	}
 	state := observed.Status.State
-	return a.inherits || (state == nil || state.Lineage == "") && a.lostRecord(a.scenario.Name)
+	return excuseUnknownState, (state == nil || state.Lineage == "") && a.lostRecord(a.scenario.Name)
 }
 
 // adopt takes over the state that an earlier workspace of this name left in its
 // backend, as the condition of the workspace requests.
 func (a *actor) adopt(ctx context.Context, observed *infrav1.WorkspaceTemplateApply) error {
-	if state := observed.Status.State; state != nil && state.Lineage != "" && state.Lineage == a.adopted {
-		a.inherits = false
+	if state := observed.Status.State; state != nil && state.Lineage != "" && state.Lineage == a.left {
+		// From now on, the state is its own.
+		a.left = ""
 	}
 	for _, kind := range []string{infrav1.AppliedCondition, infrav1.DestroyedCondition} {
 		c := meta.FindStatusCondition(observed.Status.Conditions, kind)
@@ -420,12 +463,13 @@ func (a *actor) adopt(ctx context.Context, observed *infrav1.WorkspaceTemplateAp
 		if err != nil || requested {
 			return err
 		}
-		if !a.mayAdopt(observed) {
+		lineage, _, _ := strings.Cut(version[1], "/")
+		if why, excused := a.mayAdopt(observed, lineage); excused {
+			a.excuse(why)
+		} else {
 			a.addViolation(a.scenario.Name, "the workspace does not recognize its own state: "+c.Message)
 		}
 		a.count(&a.adoptions)
-		// The workspace may be deleted before it adopts the state.
-		a.adopted, _, _ = strings.Cut(version[1], "/")
 		return a.request(ctx, infrav1.WorkspaceOperationSpec{Type: infrav1.OperationAdopt, Adopt: &infrav1.AdoptOptions{State: version[1]}})
 	}
 	return nil

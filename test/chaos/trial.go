@@ -2,12 +2,17 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/terraform/record"
@@ -20,6 +25,42 @@ type violation struct {
 	Text      string `json:"text"`
 }
 
+// excuse is why something that a check would find is no violation. Each has a fault as its cause,
+// and the report has how often it was used.
+type excuse string
+
+const (
+	// The resources of killed tools; see tally.
+	excuseInterrupted excuse = "created-by-a-killed-tool"
+	excuseRepeated    excuse = "destroyed-twice"
+	excuseRecorded    excuse = "recorded-twice"
+	excuseLate        excuse = "late-change-of-a-killed-tool"
+	excuseRemembered  excuse = "destroyed-by-a-killed-tool-and-in-the-state"
+	// excuseUnread is a kill of a tool whose state could not be read, so that nothing counts as
+	// saved.
+	excuseUnread excuse = "state-unreadable-at-a-kill"
+	// A lock whose holder nothing can prove to have ended, which a user breaks or leaves.
+	excuseDeletedRecord excuse = "lock-of-a-deleted-record"
+	excuseRetainedLock  excuse = "lock-of-a-retained-workspace"
+	// A state that a workspace cannot know to be its own, which a user adopts.
+	excuseRetainedState excuse = "state-of-a-retained-workspace"
+	excuseUnknownState  excuse = "state-of-a-deleted-record"
+	// A failure that is not retried, after which a user requests a run.
+	excuseRefused excuse = "run-refused"
+	excuseFull    excuse = "run-without-disk"
+	// excuseBusy is a paused workspace whose last run did not end soon, so that its idleness was
+	// not checked.
+	excuseBusy excuse = "not-idle-when-paused"
+	// excuseKept is a Job or pod of a lost run or of a deleted record.
+	excuseKept excuse = "object-of-a-lost-run"
+)
+
+// excuses are all of them.
+var excuses = []excuse{
+	excuseInterrupted, excuseRepeated, excuseRecorded, excuseLate, excuseRemembered, excuseUnread, excuseDeletedRecord, excuseRetainedLock,
+	excuseRetainedState, excuseUnknownState, excuseRefused, excuseFull, excuseBusy, excuseKept,
+}
+
 // counts are the numbers of a trial for the report.
 type counts struct {
 	operations map[operation]int
@@ -28,6 +69,7 @@ type counts struct {
 	unlocks    int
 	adoptions  int
 	requests   int
+	excused    map[excuse]int
 	tally      tally
 }
 
@@ -41,8 +83,9 @@ type trial struct {
 
 	mu sync.Mutex
 	counts
-	// deleted are the runs whose Secret was deleted, by ID.
+	// deleted are the runs whose Secret was deleted, by ID. deleting is held while one is.
 	deleted    map[string]bool
+	deleting   sync.RWMutex
 	violations []violation
 	// settled is how long the workspaces took to settle.
 	settled time.Duration
@@ -52,7 +95,7 @@ func newTrial(w *harness, g *guard, seed uint64) *trial {
 	t := &trial{
 		harness: w, schedule: newSchedule(seed, w.form), namespace: fmt.Sprintf("chaos-%d", seed), guard: g,
 		actors: map[string]*actor{}, deleted: map[string]bool{},
-		counts: counts{operations: map[operation]int{}, faults: map[fault]int{}, missed: map[fault]int{}},
+		counts: counts{operations: map[operation]int{}, faults: map[fault]int{}, missed: map[fault]int{}, excused: map[excuse]int{}},
 	}
 	for _, s := range t.schedule.Scenarios {
 		t.actors[s.Name] = &actor{trial: t, scenario: s}
@@ -66,6 +109,12 @@ func (t *trial) countOperation(o operation) {
 	t.operations[o]++
 }
 
+func (t *trial) excuse(e excuse) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.excused[e]++
+}
+
 // count increments one of the counts.
 func (t *trial) count(n *int) {
 	t.mu.Lock()
@@ -73,14 +122,39 @@ func (t *trial) count(n *int) {
 	*n++
 }
 
-func (t *trial) recordDeleted(run string) {
+// deleteRecord deletes the record of a run. Only one that is gone excuses anything, and whether it
+// is cannot be told from an error.
+func (t *trial) deleteRecord(ctx context.Context, run string) error {
+	t.deleting.Lock()
+	defer t.deleting.Unlock()
+	secret := &corev1.Secret{}
+	key := client.ObjectKey{Namespace: t.namespace, Name: record.SecretName(run)}
+	if err := t.client.Get(ctx, key, secret); err != nil {
+		return errNoTarget
+	}
+	uid := secret.UID
+	if err := t.client.Delete(ctx, secret, client.Preconditions{UID: &uid}); err != nil {
+		gone := poll(ctx, backendTimeout, func(ctx context.Context) error {
+			err := t.client.Get(ctx, key, secret)
+			if apierrors.IsNotFound(err) || err == nil && secret.UID != uid {
+				return nil
+			}
+			return errors.Join(err, errors.New("the record exists"))
+		})
+		if gone != nil {
+			return errNoTarget
+		}
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.deleted[run] = true
+	return nil
 }
 
 // isDeletedRun reports whether the record of a run was deleted.
 func (t *trial) isDeletedRun(run string) bool {
+	t.deleting.RLock()
+	defer t.deleting.RUnlock()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.deleted[run]
@@ -88,6 +162,8 @@ func (t *trial) isDeletedRun(run string) bool {
 
 // lostRecord reports whether the record of a run of a workspace was deleted.
 func (t *trial) lostRecord(workspace string) bool {
+	t.deleting.RLock()
+	defer t.deleting.RUnlock()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for run := range t.deleted {
@@ -98,28 +174,30 @@ func (t *trial) lostRecord(workspace string) bool {
 	return false
 }
 
-// holderWasDeleted reports whether the record of the run that holds a lock was deleted,
-// by a fault or with a workspace that left its state and its lock to the user.
+// excuseOf returns why a lock remains: the record of the run that holds it was deleted by a fault,
+// or its tool was killed in a workspace that left its state and its lock to the user.
 // The lock of a tool does not name its run, but the host or the time does.
-func (a *actor) holderWasDeleted(l lock) bool {
+func (a *actor) excuseOf(l lock) (excuse, bool) {
 	if _, named := a.store.(*kubernetesStore); named {
-		return a.isDeletedRun(l.ID)
+		return excuseDeletedRecord, a.isDeletedRun(l.ID)
 	}
-	if l.Created.Before(a.retainedUntil) {
-		return true
+	if l.Created.Before(a.retainedUntil) && a.guard.wasKilled(a.workspace(), l.Created, a.retainedUntil) {
+		return excuseRetainedLock, true
 	}
 	if a.form.executor == executorProcess {
-		return a.isDeletedRun(a.guard.runAt(a.workspace(), l.Created))
+		return excuseDeletedRecord, a.isDeletedRun(a.guard.runAt(a.workspace(), l.Created))
 	}
 	_, pod, _ := strings.Cut(l.Who, "@")
+	a.deleting.RLock()
+	defer a.deleting.RUnlock()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for run := range a.trial.deleted {
 		if strings.HasPrefix(pod, record.SecretName(run)+"-") {
-			return true
+			return excuseDeletedRecord, true
 		}
 	}
-	return false
+	return "", false
 }
 
 // countFault counts a fault. One that was not possible, for example because its process

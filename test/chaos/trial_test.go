@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os/exec"
 	"testing"
 	"time"
 
@@ -68,32 +69,41 @@ func TestReport_requiresEachFaultInManySchedules(t *testing.T) {
 	g.Expect(r.missing(true)).To(Succeed())
 }
 
-// TestHolderWasDeleted checks that a lock is broken only if the record of its own run
-// was deleted.
-func TestHolderWasDeleted(t *testing.T) {
+// TestExcuseOf checks that a lock is broken only if the record of its own run was deleted, or if
+// the tool of a retained workspace was killed.
+func TestExcuseOf(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	start := time.Unix(1000, 0)
-	guard := &guard{}
+	guard := &guard{kills: map[string][]time.Time{"ns/w0": {start.Add(-100 * time.Minute)}}}
 	guard.record([]process{{workspace: "ns/w0", run: "w0-r1", since: start}, {workspace: "ns/w0", run: "w0-r2", since: start.Add(time.Minute)}})
 	for name, tt := range map[string]struct {
 		store    store
 		executor string
 		lock     lock
-		want     bool
+		want     excuse
 	}{
-		"the Lease of a deleted run":      {&kubernetesStore{}, executorProcess, lock{ID: "w0-r1"}, true},
-		"the Lease of another run":        {&kubernetesStore{}, executorProcess, lock{ID: "w0-r2"}, false},
-		"taken by a deleted run":          {&httpStore{}, executorProcess, lock{ID: "x", Created: start.Add(time.Second)}, true},
-		"taken by the run after it":       {&httpStore{}, executorProcess, lock{ID: "x", Created: start.Add(time.Hour)}, false},
-		"taken before the first run":      {&httpStore{}, executorProcess, lock{ID: "x", Created: start.Add(-time.Hour)}, false},
-		"taken in the pod of a deleted":   {&s3Store{}, executorJob, lock{ID: "x", Who: "runner@capt-run-w0-r1-abcde", Created: start}, true},
-		"taken in the pod of another run": {&s3Store{}, executorJob, lock{ID: "x", Who: "runner@capt-run-w0-r10-abcde", Created: start}, false},
-		"taken by a retained workspace":   {&s3Store{}, executorJob, lock{ID: "x", Who: "runner@capt-run-w0-r10-abcde", Created: start.Add(-2 * time.Hour)}, true},
+		"the Lease of a deleted run":      {&kubernetesStore{}, executorProcess, lock{ID: "w0-r1"}, excuseDeletedRecord},
+		"the Lease of another run":        {&kubernetesStore{}, executorProcess, lock{ID: "w0-r2"}, ""},
+		"taken by a deleted run":          {&httpStore{}, executorProcess, lock{ID: "x", Created: start.Add(time.Second)}, excuseDeletedRecord},
+		"taken by the run after it":       {&httpStore{}, executorProcess, lock{ID: "x", Created: start.Add(time.Hour)}, ""},
+		"taken before the first run":      {&httpStore{}, executorProcess, lock{ID: "x", Created: start.Add(-time.Hour)}, ""},
+		"taken in the pod of a deleted":   {&s3Store{}, executorJob, lock{ID: "x", Who: "runner@capt-run-w0-r1-abcde", Created: start}, excuseDeletedRecord},
+		"taken in the pod of another run": {&s3Store{}, executorJob, lock{ID: "x", Who: "runner@capt-run-w0-r10-abcde", Created: start}, ""},
+		"taken by a retained workspace before a kill": {
+			&s3Store{}, executorJob, lock{ID: "x", Who: "runner@capt-run-w0-r10-abcde", Created: start.Add(-2 * time.Hour)}, excuseRetainedLock,
+		},
+		"taken by a retained workspace after the last kill": {
+			&s3Store{}, executorJob, lock{ID: "x", Who: "runner@capt-run-w0-r10-abcde", Created: start.Add(-95 * time.Minute)}, "",
+		},
 	} {
 		tr := &trial{harness: &harness{store: tt.store, form: form{executor: tt.executor}}, guard: guard, namespace: "ns", deleted: map[string]bool{"w0-r1": true}}
 		a := &actor{trial: tr, scenario: scenario{Name: "w0"}, retainedUntil: start.Add(-90 * time.Minute)}
-		g.Expect(a.holderWasDeleted(tt.lock)).To(Equal(tt.want), name)
+		why, excused := a.excuseOf(tt.lock)
+		g.Expect(excused).To(Equal(tt.want != ""), name)
+		if excused {
+			g.Expect(why).To(Equal(tt.want), name)
+		}
 	}
 }
 
@@ -102,20 +112,25 @@ func TestMayAdopt(t *testing.T) {
 	g := NewWithT(t)
 	known := &infrav1.StateStatus{Lineage: "l"}
 	for name, tt := range map[string]struct {
-		inherits bool
-		deleted  string
-		state    *infrav1.StateStatus
-		want     bool
+		left    string
+		deleted string
+		state   *infrav1.StateStatus
+		want    excuse
 	}{
-		"a retained state":                        {inherits: true, state: known, want: true},
-		"the first run was deleted":               {deleted: "w0-r1", want: true},
+		"the retained state":                      {left: "old", state: known, want: excuseRetainedState},
+		"another state than the retained one":     {left: "older", state: known},
+		"the first run was deleted":               {deleted: "w0-r1", want: excuseUnknownState},
 		"a run was deleted, the lineage is known": {deleted: "w0-r1", state: known},
 		"a run of another workspace was deleted":  {deleted: "w1-r1"},
 		"no cause":                                {},
 	} {
-		a := &actor{trial: &trial{deleted: map[string]bool{tt.deleted: true}}, scenario: scenario{Name: "w0"}, inherits: tt.inherits}
+		a := &actor{trial: &trial{deleted: map[string]bool{tt.deleted: true}}, scenario: scenario{Name: "w0"}, left: tt.left}
 		observed := &infrav1.WorkspaceTemplateApply{Status: infrav1.WorkspaceTemplateApplyStatus{State: tt.state}}
-		g.Expect(a.mayAdopt(observed)).To(Equal(tt.want), name)
+		why, excused := a.mayAdopt(observed, "old")
+		g.Expect(excused).To(Equal(tt.want != ""), name)
+		if excused {
+			g.Expect(why).To(Equal(tt.want), name)
+		}
 	}
 }
 
@@ -123,25 +138,50 @@ func TestMayAdopt(t *testing.T) {
 func TestAdopt_isNotDoneBeforeTheStateIsKnown(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	a := &actor{trial: &trial{}, inherits: true, adopted: "l"}
+	a := &actor{trial: &trial{}, left: "l"}
 	g.Expect(a.adopt(t.Context(), &infrav1.WorkspaceTemplateApply{})).To(Succeed())
-	g.Expect(a.mayAdopt(&infrav1.WorkspaceTemplateApply{})).To(BeTrue())
+	g.Expect(a.left).To(Equal("l"))
 	known := &infrav1.WorkspaceTemplateApply{Status: infrav1.WorkspaceTemplateApplyStatus{State: &infrav1.StateStatus{Lineage: "l"}}}
 	g.Expect(a.adopt(t.Context(), known)).To(Succeed())
-	g.Expect(a.mayAdopt(known)).To(BeFalse())
+	g.Expect(a.left).To(BeEmpty(), "from now on, the workspace knows its state, also with the default backend, which adopts without a request")
 }
 
-func TestWindows(t *testing.T) {
+func TestWindows_excuseOnlyRunsDuringTheFault(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	var w windows
-	g.Expect(w.recent(fillDisk)).To(BeFalse())
+	now := time.Now()
+	g.Expect(w.during(now.Add(-time.Hour), now, fillDisk)).To(BeFalse())
 	end := w.begin(fillDisk)
-	g.Expect(w.recent(expireBackend, fillDisk)).To(BeTrue())
+	g.Expect(w.during(now, now, expireBackend, fillDisk)).To(BeTrue())
 	end()
-	g.Expect(w.recent(fillDisk)).To(BeTrue(), "a run may fail after it")
-	w.ended[fillDisk] = time.Now().Add(-2 * aftermath)
-	g.Expect(w.recent(fillDisk)).To(BeFalse())
+	w.list[0].start, w.list[0].end = now.Add(-time.Minute), now.Add(-30*time.Second)
+	for name, tt := range map[string]struct {
+		from, to time.Duration
+		want     bool
+	}{
+		"before it":             {-70 * time.Second, -62 * time.Second, false},
+		"ended in it":           {-70 * time.Second, -50 * time.Second, true},
+		"all of it":             {-70 * time.Second, 0, true},
+		"started in it":         {-31 * time.Second, 0, true},
+		"started soon after it": {-28 * time.Second, 0, false},
+	} {
+		g.Expect(w.during(now.Add(tt.from), now.Add(tt.to), fillDisk)).To(Equal(tt.want), name)
+	}
+}
+
+func TestSuspend_isNoKillOfAProcessThatHasExited(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	cmd := exec.Command("sleep", "600")
+	g.Expect(cmd.Start()).To(Succeed())
+	victim, err := newTarget(cmd.Process.Pid)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(victim.suspend(t.Context())).To(Succeed())
+	// It is not waited for, so its PID is that of a zombie.
+	g.Expect(cmd.Process.Kill()).To(Succeed())
+	g.Eventually(func() error { return victim.suspend(t.Context()) }, testTimeout).Should(MatchError(errNoTarget))
+	g.Expect(cmd.Wait()).NotTo(Succeed())
 }
 
 func TestConflicts_areToolsOfOneWorkspace(t *testing.T) {
