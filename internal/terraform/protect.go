@@ -151,3 +151,11 @@ func lastIndex(address string) int {
 	}
 	return len(address) - len(last) + open
 }
+
+// HoldsTainted reports whether a plan destroys resources that an interrupted run may have left
+// tainted. Such a resource may be complete, and have data. A user decides about it.
+func (r *Request) HoldsTainted(changes []Change) bool {
+	return r.HoldTainted && slices.ContainsFunc(changes, func(c Change) bool {
+		return c.Reason == ReasonTainted && (c.Action == ActionReplace || c.Action == ActionDelete)
+	})
+}

@@ -109,3 +109,11 @@ func TestMarkNotFound(t *testing.T) {
 	request.Unprotected = []string{"x.a"}
 	g.Expect(request.BlockedBy(marked)).To(Equal([]string{"y.c"}))
 }
+
+func TestHoldsTainted(t *testing.T) {
+	g := NewWithT(t)
+	replaced := []Change{{Address: "x.a", Action: ActionCreate}, {Address: "x.b", Action: ActionReplace, Reason: ReasonTainted}}
+	g.Expect((&Request{HoldTainted: true}).HoldsTainted(replaced)).To(BeTrue())
+	g.Expect((&Request{}).HoldsTainted(replaced)).To(BeFalse(), "no run was interrupted: a provider reported an error")
+	g.Expect((&Request{HoldTainted: true}).HoldsTainted([]Change{{Address: "x.a", Action: ActionReplace, Reason: "cannot_update"}})).To(BeFalse(), "the inputs changed")
+}

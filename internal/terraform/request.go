@@ -162,6 +162,9 @@ type Request struct {
 	// Rescued are the names of states that earlier runs could not save to the
 	// backend. The run saves them first.
 	Rescued []string `json:"rescued,omitempty"`
+	// HoldTainted is set if an earlier run was stopped while it changed resources. A plan that
+	// destroys what it left tainted is not applied at once.
+	HoldTainted bool `json:"holdTainted,omitempty"`
 	// BreakLock is the ID of another holder's lock that a user wants to break.
 	BreakLock string `json:"breakLock,omitempty"`
 	// Outputs are the outputs that the module must declare.

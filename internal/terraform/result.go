@@ -48,6 +48,9 @@ type Action string
 // did not find. The change creates it again, or forgets it.
 const ReasonNotFound = "not_found"
 
+// ReasonTainted is the reason of a change of a resource whose creation did not complete.
+const ReasonTainted = "tainted"
+
 // The actions of a plan. ActionForget does not change the real resource.
 const (
 	ActionCreate  Action = "create"

@@ -130,3 +130,23 @@ func TestKill_ofTheRunner_thenCancel(t *testing.T) {
 	tool := &binary.Tool{Path: "tofu"}
 	w.Eventually(func() []int { return tool.Running(w.WorkDir) }, testTimeout).Should(BeEmpty())
 }
+
+// A taint that comes from an interrupt is not answered by a blind destroy.
+func TestCancel_holdsThePlanThatDestroysWhatItLeft(t *testing.T) {
+	w := newHarnessWithManager(t)
+	w.startLasting()
+	w.request("hello", infrav1.WorkspaceOperationSpec{Type: infrav1.OperationCancel, Cancel: &infrav1.CancelOptions{Run: "hello-r1"}})
+	w.waitReason("hello", infrav1.AppliedCondition, infrav1.RunCanceledReason)
+	w.remove("hold")
+	w.requestRun("hello")
+	c := w.waitReason("hello", infrav1.AppliedCondition, infrav1.WaitingForApprovalReason)
+	w.Expect(c.Message).To(ContainSubstring("1 to add, 0 to change, 1 to destroy"))
+	w.Expect(c.Message).To(ContainSubstring("An earlier run was interrupted"))
+	w.Expect(w.lastingEvents()).To(Equal("created"))
+
+	w.decide("hello", w.get("hello").Status.Plan.ID, infrav1.DecisionApprove)
+	a := w.waitReady("hello")
+	w.Expect(a.Status.InterruptedBy).To(BeEmpty())
+	// A tool runs no provisioner for a tainted resource that it destroys.
+	w.Expect(w.lastingEvents()).To(Equal("created created"))
+}

@@ -187,6 +187,7 @@ type WorkspaceSpec struct {
 	Drift *DriftPolicy `json:"drift,omitempty"`
 
 	// timeout is how long a run may take before it is stopped gracefully.
+	// An apply may take twice as long.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32

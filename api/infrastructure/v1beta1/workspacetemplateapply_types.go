@@ -241,6 +241,7 @@ type WorkspaceTemplateApplySpec struct {
 	Drift *DriftPolicy `json:"drift,omitempty"`
 
 	// timeout is how long a run may take before it is stopped gracefully.
+	// An apply may take twice as long.
 	// Defaults to the template's, then to 1h.
 	// +optional
 	// +kubebuilder:validation:Type=string
@@ -333,11 +334,18 @@ type WorkspaceTemplateApplyStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	Runs int64 `json:"runs,omitempty"`
 
-	// heldBy is the operation that restored a snapshot and makes the next plan wait for approval.
+	// heldBy is the operation, or the interrupted run, that makes the next plan wait for approval.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	HeldBy string `json:"heldBy,omitempty"`
+
+	// interruptedBy is the latest run that was stopped while it changed resources. Until a run
+	// succeeds, a plan that destroys resources that are tainted waits for approval.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	InterruptedBy string `json:"interruptedBy,omitempty"`
 
 	// drift is the result of the latest comparison of state and resources.
 	// +optional

@@ -386,6 +386,37 @@ func TestOperation_holdsTheNextPlan(t *testing.T) {
 	}
 }
 
+// A taint may be all that is wrong with a resource whose creation was interrupted.
+func TestInterruption_holdsThePlanThatDestroysWhatItLeft(t *testing.T) {
+	c := newTestController(t, append(values(), newApply())...)
+	c.reconcile()
+	c.Expect(c.given[0].HoldTainted).To(BeFalse())
+	c.finish("hello-r1", terraform.Result{Outcome: terraform.OutcomeTimedOut, Phases: []terraform.PhaseTime{{Name: terraform.PhaseApplying}}})
+	c.reconcile()
+	c.Expect(c.get().Status.InterruptedBy).To(Equal("hello-r1"))
+	c.request(newOperation("again", infrav1.WorkspaceOperationSpec{Type: infrav1.OperationRun}))
+	c.reconcile()
+	c.Expect(c.given[1].Operation).To(Equal(terraform.OperationPlanAndApply))
+	c.Expect(c.given[1].HoldTainted).To(BeTrue())
+	// A failure meanwhile does not make it forget.
+	c.finish("hello-r2", terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTerminal})
+	c.reconcile()
+	c.request(newOperation("and-again", infrav1.WorkspaceOperationSpec{Type: infrav1.OperationRun}))
+	c.reconcile()
+	c.Expect(c.given[2].HoldTainted).To(BeTrue())
+	c.finish("hello-r3", terraform.Result{Outcome: terraform.OutcomePlanned, Plan: aPlan})
+	c.reconcile()
+	c.Expect(c.expect(infrav1.AppliedCondition, "False WaitingForApproval")).To(ContainSubstring("An earlier run was interrupted"))
+	c.Expect(c.started).To(HaveLen(3))
+	c.request(newDecision("a", planID, infrav1.DecisionApprove))
+	c.reconcile()
+	c.Expect(c.given[3].Operation).To(Equal(terraform.OperationApply))
+	c.finish("hello-r4", success)
+	c.reconcile()
+	c.Expect(c.get().Status.HeldBy).To(BeEmpty())
+	c.Expect(c.get().Status.InterruptedBy).To(BeEmpty())
+}
+
 // A restore that fails is not given up silently: a run of the inputs could destroy what the
 // snapshot has.
 func TestRestoreOperation_staysUntilItIsDeleted(t *testing.T) {

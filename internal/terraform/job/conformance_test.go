@@ -12,6 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -85,6 +86,14 @@ func TestNode(t *testing.T) {
 			Kill: func(t testing.TB, run terraform.Run, _ *record.Identity) {
 				// The first process of the pod is the parent of the runner.
 				kill(t, slices.Max(processes(t, run)))
+			},
+			Terminate: func(t testing.TB, run terraform.Run, identity *record.Identity) {
+				// As kubectl drain does.
+				pod := &corev1.Pod{}
+				pod.Namespace, pod.Name = run.Namespace, identity.PodName
+				if err := cluster.Client.SubResource("eviction").Create(t.Context(), pod, &policyv1.Eviction{}); err != nil {
+					t.Fatal(err)
+				}
 			},
 		}
 	}

@@ -41,11 +41,8 @@ func TestConformance(t *testing.T) {
 			})
 			return runnertest.Harness{
 				Runner: executor, Client: env.Client, Namespace: env.Namespace(t), Probe: probe, ListenAddress: "127.0.0.1",
-				Kill: func(t testing.TB, _ terraform.Run, identity *record.Identity) {
-					if err := syscall.Kill(identity.PID, syscall.SIGKILL); err != nil {
-						t.Fatal(err)
-					}
-				},
+				Kill:      signal(syscall.SIGKILL),
+				Terminate: signal(syscall.SIGTERM),
 			}
 		}
 	}
@@ -63,4 +60,13 @@ func TestConformance(t *testing.T) {
 		}
 		runnertest.RunBackends(t, harness(tool))
 	})
+}
+
+// signal sends a signal to the runner of a run.
+func signal(sent syscall.Signal) func(testing.TB, terraform.Run, *record.Identity) {
+	return func(t testing.TB, _ terraform.Run, identity *record.Identity) {
+		if err := syscall.Kill(identity.PID, sent); err != nil {
+			t.Fatal(err)
+		}
+	}
 }

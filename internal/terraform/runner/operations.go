@@ -160,7 +160,7 @@ func (r *Runner) planAndApply(ctx context.Context, run *execution) error {
 	if denied, err := r.checkPolicies(ctx, run); err != nil || denied {
 		return err
 	}
-	if terraform.Strictest(run.result.Violations) == terraform.PolicyRequireApproval {
+	if terraform.Strictest(run.result.Violations) == terraform.PolicyRequireApproval || run.request.HoldsTainted(run.changes) {
 		return r.savePlan(ctx, run, plan)
 	}
 	if len(run.result.Blocked) > 0 {

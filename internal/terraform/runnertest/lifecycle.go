@@ -129,6 +129,48 @@ func (f *fixture) timesOut() {
 	f.converge()
 }
 
+// deferredStop is what the log says about a stop of a run that applies.
+const deferredStop = "The apply in progress is completed first"
+
+// startStopped starts a run that has an hour, and stops it during the apply as a node does that
+// is drained.
+func (f *fixture) startStopped() terraform.Run {
+	f.t.Helper()
+	request := f.request(terraform.OperationPlanAndApply, gatedModule()...)
+	request.Timeout = time.Hour
+	run := f.start(request)
+	f.expectArrivals(1)
+	identity, err := record.RunIdentity(f.record(run))
+	f.Expect(err).NotTo(gomega.HaveOccurred())
+	f.Terminate(f.t, run, identity)
+	f.Eventually(func() ([]byte, error) { return record.Log(f.record(run)) }).Should(gomega.ContainSubstring(deferredStop))
+	f.Expect(f.Runner.Observe(f.t.Context(), run)).To(gomega.Equal(terraform.LivenessRunning))
+	return run
+}
+
+// completesAnApplyThatIsStopped stops a run without canceling it.
+func (f *fixture) completesAnApplyThatIsStopped() {
+	run := f.startStopped()
+	f.probe.open()
+	f.Expect(f.result(run).Outcome).To(gomega.Equal(terraform.OutcomeSucceeded))
+	f.expectLiveness(run, terraform.LivenessGone)
+	f.Expect(f.state().Resources).To(gomega.Equal(3))
+	f.expectUnlocked()
+	for _, name := range []string{"first", "second", "third"} {
+		f.Expect(f.probe.created(name)).To(gomega.Equal(1), "creations of %s", name)
+	}
+}
+
+// cancelsARunThatIsStopped cancels a run that completes its apply.
+func (f *fixture) cancelsARunThatIsStopped() {
+	run := f.startStopped()
+	f.Expect(f.Runner.Stop(f.t.Context(), run)).To(gomega.Succeed())
+	f.Expect(f.result(run).Outcome).To(gomega.Equal(terraform.OutcomeInterrupted))
+	f.expectLiveness(run, terraform.LivenessGone)
+	f.expectUnlocked()
+	f.converge()
+}
+
 // recoversFromKilledRunner kills a runner during an apply. The tool saves its
 // state, and the next run continues from there.
 func (f *fixture) recoversFromKilledRunner() {

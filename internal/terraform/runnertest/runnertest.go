@@ -26,6 +26,8 @@ type Harness struct {
 	ListenAddress string
 	// Kill kills the runner of a run, like a crash.
 	Kill func(t testing.TB, run terraform.Run, identity *record.Identity)
+	// Terminate ends the runner of a run, like the end of its machine.
+	Terminate func(t testing.TB, run terraform.Run, identity *record.Identity)
 }
 
 // RunBackends runs the part of the suite that depends on the backend, with each
@@ -63,6 +65,8 @@ func Run(t *testing.T, harness func(t *testing.T) Harness) {
 	}{
 		{"startsOnce", (*fixture).startsOnce},
 		{"observesLiveness", (*fixture).observesLiveness},
+		{"completesAnApplyThatIsStopped", (*fixture).completesAnApplyThatIsStopped},
+		{"cancelsARunThatIsStopped", (*fixture).cancelsARunThatIsStopped},
 		{"timesOut", (*fixture).timesOut},
 		{"respectsAForeignLock", (*fixture).respectsAForeignLock},
 		{"blocksTheDestructionOfProtectedResources", (*fixture).blocksTheDestructionOfProtectedResources},

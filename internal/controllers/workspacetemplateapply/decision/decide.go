@@ -65,6 +65,8 @@ type Situation struct {
 	Plan     *infrav1.PlanStatus
 	Failure  *infrav1.FailureStatus
 	Drift    *infrav1.DriftStatus
+	// Interrupted is set if the plan waits for approval because of an interrupted run.
+	Interrupted bool
 	// LastApplied is the time of the last successful apply.
 	LastApplied time.Time
 	// Former is what only the template of the existing resources requires.
@@ -199,12 +201,20 @@ func (s Situation) decideManual() (Decision, error) {
 	case s.RejectedPlan == s.Plan.ID:
 		return NoRun, fault.Stall(infrav1.PlanRejectedReason, "Plan %s was rejected%s: change the inputs or request another plan", s.Plan.ID, Quoted(s.Plan.Comment))
 	case s.ApprovedPlan != s.Plan.ID:
-		return NoRun, fault.Wait(infrav1.WaitingForApprovalReason, "Plan %s (%s) waits for approval: approve it with captctl approve, a WorkspaceApproval or spec.approvedPlan%s%s", s.Plan.ID, PlanSummary(s.Plan), approvalCause(s.Plan), s.Former.Approval)
+		return NoRun, fault.Wait(infrav1.WaitingForApprovalReason, "Plan %s (%s) waits for approval: approve it with captctl approve, a WorkspaceApproval or spec.approvedPlan%s%s%s", s.Plan.ID, PlanSummary(s.Plan), approvalCause(s.Plan), s.Former.Approval, s.interruptedCause())
 	}
 	if blocked := s.blocked(); len(blocked) > 0 {
 		return NoRun, s.protectedFault(blocked)
 	}
 	return s.Attempt(Decision{Operation: terraform.OperationApply, Plan: s.Plan.ID}, s.Inputs)
+}
+
+// interruptedCause explains why the plan after an interrupted run waits for approval.
+func (s Situation) interruptedCause() string {
+	if !s.Interrupted {
+		return ""
+	}
+	return ". An earlier run was interrupted, and a plan would destroy what it left tainted. If such a resource is complete, keep it with untaint in captctl shell, then request a run"
 }
 
 // blocked returns the protected resources that the plan would destroy and that

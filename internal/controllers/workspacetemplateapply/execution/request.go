@@ -56,6 +56,7 @@ func (s *Scope) Request(next decision.Decision) (*terraform.Request, error) {
 	}
 	request.Snapshot = strings.TrimSuffix(strings.TrimPrefix(s.Restore(), "capt-"), "-0")
 	request.BreakLock = s.BreakLock()
+	request.HoldTainted = s.Apply.Status.InterruptedBy != "" && next.Operation == terraform.OperationPlanAndApply && !next.OneShot
 	request.State = s.knownState()
 	request.Protocol, request.Manager = terraform.Protocol, version.Version()
 	request.Rescued = s.rescued

@@ -44,6 +44,7 @@ func (s *Scope) Situation() decision.Situation {
 	}
 	if status.HeldBy != "" {
 		next.Policy.Approval = infrav1.ApprovalManual
+		next.Interrupted = status.HeldBy == status.InterruptedBy
 	}
 	if o := s.PendingCommand(); o != nil {
 		next.Command = operation.StateCommand(o)

@@ -199,6 +199,9 @@ func (s *Status) RecordResult(run *runs.Run, result *terraform.Result) {
 		s.recordSuccess(run, result)
 	case terraform.OutcomePlanned, terraform.OutcomeDenied:
 		status.Failure = nil
+		if outcome == terraform.OutcomePlanned && result.Operation == terraform.OperationPlanAndApply {
+			status.HeldBy = cmp.Or(status.HeldBy, status.InterruptedBy)
+		}
 	case terraform.OutcomeBlocked:
 		if !sameBlock(previousPlan, status.Plan) {
 			status.Failure = nil
@@ -245,7 +248,7 @@ func (s *Status) recordSuccess(run *runs.Run, result *terraform.Result) {
 	case terraform.OperationDestroy, terraform.OperationPlanDestroy, terraform.OperationApplyDestroy:
 		status.AppliedInputs, status.Outputs = "", nil
 	default:
-		status.AppliedInputs, status.AppliedAt, status.HeldBy = run.Inputs(), metav1.NewTime(result.FinishedAt), ""
+		status.AppliedInputs, status.AppliedAt, status.HeldBy, status.InterruptedBy = run.Inputs(), metav1.NewTime(result.FinishedAt), "", ""
 		s.endDrift()
 	}
 }
