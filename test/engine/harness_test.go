@@ -304,8 +304,9 @@ func (w *harness) reconsider(name, kind string) {
 func (w *harness) lose(secret *corev1.Secret) {
 	w.t.Helper()
 	lost := secret.DeepCopy()
-	w.Expect(env.Client.Patch(w.ctx, lost, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))).To(Succeed())
-	w.Expect(env.Client.Delete(w.ctx, lost)).To(Succeed())
+	// The garbage collector may have deleted that of a run.
+	w.Expect(client.IgnoreNotFound(env.Client.Patch(w.ctx, lost, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))).To(Succeed())
+	w.Expect(client.IgnoreNotFound(env.Client.Delete(w.ctx, lost))).To(Succeed())
 }
 
 func (w *harness) delete(name string) {
