@@ -197,6 +197,13 @@ func (s Spec) request() (*request, error) {
 	return r, err
 }
 
+// fingerprint returns a hash that changes when the program must be restarted. PATH is that of the
+// shell that was used, and no reason: it differs in the next shell.
+func (p Program) fingerprint() (string, error) {
+	p.Env = slices.DeleteFunc(slices.Clone(p.Env), func(entry string) bool { return strings.HasPrefix(entry, "PATH=") })
+	return fingerprint(p, p.Files)
+}
+
 // fingerprint returns a hash of a value and of the content of files.
 func fingerprint(value any, files []string) (string, error) {
 	content, err := json.Marshal(value)

@@ -206,7 +206,7 @@ func (s *supervisor) replace(ctx context.Context, children *[]*child, programs [
 	previous := slices.Clone(*children)
 	s.mu.Unlock()
 	for _, program := range programs {
-		hash, err := fingerprint(program, program.Files)
+		hash, err := program.fingerprint()
 		if err != nil {
 			return err
 		}
