@@ -43,7 +43,7 @@ func newPatient(t *testing.T) *patient {
 	p := &patient{WithT: NewWithT(t), dir: t.TempDir(), stopped: make(chan error, 1)}
 	runner := filepath.Join(p.dir, "runner")
 	p.Expect(os.WriteFile(runner, []byte(patientRunner), 0o700)).To(Succeed())
-	manager, err := env.SuiteAccount()
+	manager, err := env.ManagerAccount()
 	p.Expect(err).NotTo(HaveOccurred())
 	p.executor = process.New(process.Options{
 		Client: manager.Client, Reader: manager.Client, API: manager.Config, Runner: runner, WorkDir: t.TempDir(), Grace: 4 * time.Second,
