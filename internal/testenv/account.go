@@ -30,7 +30,8 @@ const (
 // WorkspaceOperation or WorkspaceApproval, the policies expect the name there.
 const AdminUser = "admin"
 
-var managerGroups = []string{"system:serviceaccounts", "system:serviceaccounts:" + managerNamespace}
+// ManagerGroups are the groups of the account of the manager.
+var ManagerGroups = []string{"system:serviceaccounts", "system:serviceaccounts:" + managerNamespace}
 
 // Account is a user of the API server.
 type Account struct {
@@ -51,7 +52,7 @@ func (e *Environment) ManagerAccount() (*Account, error) {
 }
 
 func (e *Environment) newManagerAccount() (*Account, error) {
-	user, err := e.api.AddUser(envtest.User{Name: ManagerUser, Groups: managerGroups}, &rest.Config{QPS: -1})
+	user, err := e.api.AddUser(envtest.User{Name: ManagerUser, Groups: ManagerGroups}, &rest.Config{QPS: -1})
 	if err != nil {
 		return nil, fmt.Errorf("creating the account of the manager: %w", err)
 	}
@@ -95,7 +96,7 @@ func (e *Environment) InstallRules(ctx context.Context) error {
 	}
 	// The audit log has the administrator as the user of this request.
 	config := rest.CopyConfig(e.Config)
-	config.Impersonate = rest.ImpersonationConfig{UserName: ManagerUser, Groups: managerGroups}
+	config.Impersonate = rest.ImpersonationConfig{UserName: ManagerUser, Groups: ManagerGroups}
 	manager, err := client.New(config, client.Options{Scheme: e.Scheme})
 	if err != nil {
 		return fmt.Errorf("creating a client: %w", err)

@@ -31,7 +31,7 @@ var errNoTarget = errors.New("no process to disrupt")
 
 // parts are the parts of the environment that faults disrupt.
 var parts = map[fault]string{
-	killManager: environment.Manager, stopManager: environment.Manager, killSupervisor: partSupervisor,
+	killManager: environment.Manager, stopManager: environment.Manager, killSupervisor: partSupervisor, termSupervisor: partSupervisor,
 	killAPIServer: controlplane.APIServer, killEtcd: controlplane.Etcd, killClusterAPI: environment.ClusterAPI,
 	slowAPIServer: controlplane.APIServer, slowEtcd: controlplane.Etcd,
 	stopKubelet: partKubelet, stopContainerd: partContainerd, loseNode: partKubelet,
@@ -64,6 +64,16 @@ func (t *trial) injectPart(ctx context.Context, m injection) error {
 	case expireBackend:
 		defer t.store.expire()()
 		sleep(ctx, m.For)
+		return nil
+	case loseResponses, repeatRequests, failRequests:
+		for _, p := range t.proxies {
+			defer p.begin(m.Fault)()
+		}
+		sleep(ctx, m.For)
+		return nil
+	case partitionManager:
+		defer t.proxies[0].begin(m.Fault)()
+		sleep(ctx, leasePause+m.For)
 		return nil
 	default:
 		return t.injectProcess(ctx, m)
@@ -116,8 +126,14 @@ func (t *trial) injectProcess(ctx context.Context, m injection) error {
 		return err
 	}
 	switch m.Fault {
-	case killSupervisor:
-		if err := victim.signal(syscall.SIGKILL); err != nil {
+	case termManager:
+		return victim.signal(syscall.SIGTERM)
+	case killSupervisor, termSupervisor:
+		signal := syscall.SIGKILL
+		if m.Fault == termSupervisor {
+			signal = syscall.SIGTERM
+		}
+		if err := victim.signal(signal); err != nil {
 			return err
 		}
 		sleep(ctx, m.For/2)
@@ -141,7 +157,7 @@ func (t *trial) victim(ctx context.Context, f fault) (target, error) {
 	var found target
 	err := poll(ctx, targetTimeout, func(ctx context.Context) error {
 		var err error
-		if f == killLeader || f == stopLeader {
+		if f == killLeader || f == stopLeader || f == termManager {
 			found, err = t.leader(ctx)
 		} else {
 			found, err = t.process(ctx, parts[f])

@@ -65,6 +65,8 @@ type harness struct {
 	client  client.Client
 	store   store
 	journal *journals
+	// proxies are those of the platform's manager and of the second one.
+	proxies []*proxy
 	// second is the manager besides that of the platform. It is nil until it was started.
 	second *manager
 	// parts is held while parts of the environment are killed or restarted.
@@ -113,7 +115,21 @@ func (w *harness) start(ctx context.Context, o options) error {
 	if w.store, err = newStore(ctx, o.form.backend, w.client, w.address()); err != nil {
 		return err
 	}
-	w.second, err = newManager(filepath.Join(w.base, "manager2"), w.kubeconfig(), w.managerArgs()) //nolint:contextcheck // The process outlives the call.
+	account, err := w.account()
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{"kubeconfig1", "kubeconfig2"} {
+		p, err := newProxy(filepath.Join(w.base, name), account)
+		if err != nil {
+			return err
+		}
+		w.proxies = append(w.proxies, p)
+	}
+	if err := w.startManager(ctx, w.proxies[0].kubeconfig); err != nil {
+		return err
+	}
+	w.second, err = newManager(filepath.Join(w.base, "manager2"), w.proxies[1].kubeconfig, w.managerArgs()) //nolint:contextcheck // The process outlives the call.
 	return err
 }
 

@@ -8,14 +8,20 @@ import (
 	"syscall"
 
 	"github.com/prometheus/procfs"
+	"k8s.io/client-go/rest"
 
 	"github.com/appthrust/capt/internal/host"
 )
 
 // platform runs an API server and CAPT with one of the executors.
 type platform interface { //nolint:interfacebloat // Both executors have the same faults.
-	// start starts the API server and all programs, for the first time.
+	// start starts the API server and all programs except the manager, for the first time,
+	// and installs the shipped roles and policies.
 	start(ctx context.Context) error
+	// account returns the credentials of the manager's shipped account.
+	account() (*rest.Config, error)
+	// startManager starts the manager with a kubeconfig, for the first time.
+	startManager(ctx context.Context, kubeconfig string) error
 	// up restarts what has stopped. It retries, because faults may be injected
 	// meanwhile.
 	up(ctx context.Context) error
@@ -55,7 +61,7 @@ const (
 // leaderElection are the flags with which two managers can run. The lease is short,
 // because schedules are.
 var leaderElection = []string{
-	"--leader-elect", "--leader-elect-namespace=default",
+	"--leader-elect", "--leader-elect-namespace=capt-system",
 	"--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=500ms",
 }
 

@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/prometheus/procfs"
+	"k8s.io/client-go/rest"
 
 	"github.com/appthrust/capt/internal/local/controlplane"
 	"github.com/appthrust/capt/internal/local/environment"
@@ -62,7 +63,21 @@ func (p *jobPlatform) start(ctx context.Context) error {
 	if err := p.env.Node().LoadImage(runnerImage, "/runner", files); err != nil {
 		return err
 	}
-	if p.manager, err = newManager(filepath.Join(p.base, "manager1"), p.kubeconfig(), p.managerArgs()); err != nil { //nolint:contextcheck // The process outlives the call.
+	_, err = p.env.ManagerAccount() //nolint:contextcheck // It is part of the environment.
+	return err
+}
+
+func (p *jobPlatform) account() (*rest.Config, error) {
+	account, err := p.env.ManagerAccount()
+	if err != nil {
+		return nil, err
+	}
+	return account.Config, nil
+}
+
+func (p *jobPlatform) startManager(ctx context.Context, kubeconfig string) error {
+	var err error
+	if p.manager, err = newManager(filepath.Join(p.base, "manager1"), kubeconfig, p.managerArgs()); err != nil { //nolint:contextcheck // The process outlives the call.
 		return err
 	}
 	return p.up(ctx)

@@ -9,6 +9,9 @@ import (
 	"slices"
 	"syscall"
 
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
 	"github.com/appthrust/capt/internal/local/controlplane"
 	"github.com/appthrust/capt/internal/local/environment"
 	"github.com/appthrust/capt/internal/testenv"
@@ -30,7 +33,6 @@ func newProcessPlatform(base string) (*processPlatform, error) {
 	if err != nil {
 		return nil, err
 	}
-	env.ManagerArgs = leaderElection
 	return &processPlatform{env: env, base: base, captctl: captctl}, nil
 }
 
@@ -44,11 +46,41 @@ func (p *processPlatform) start(ctx context.Context) error {
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("building the recorder: %w: %s", err, out)
 	}
+	// The first manager is an administrator, until the roles exist.
 	if err := p.up(ctx); err != nil {
 		return err
 	}
+	rules, err := testenv.Rules()
+	if err != nil {
+		return err
+	}
+	// The namespace must exist before what is in it.
+	err = await(ctx, func(ctx context.Context) error {
+		c, err := p.env.Client()
+		if err != nil {
+			return err
+		}
+		return environment.Apply(ctx, c, environment.Namespace, rules)
+	})
+	if err != nil {
+		return fmt.Errorf("installing the roles and policies: %w", err)
+	}
 	p.mounted, err = mountDisk(p.workDir())
 	return err
+}
+
+func (p *processPlatform) account() (*rest.Config, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", p.kubeconfig())
+	if err != nil {
+		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	config.Impersonate = rest.ImpersonationConfig{UserName: testenv.ManagerUser, Groups: testenv.ManagerGroups}
+	return config, nil
+}
+
+func (p *processPlatform) startManager(ctx context.Context, kubeconfig string) error {
+	p.env.ManagerArgs = append([]string{"--kubeconfig=" + kubeconfig}, leaderElection...)
+	return p.up(ctx)
 }
 
 func (p *processPlatform) up(ctx context.Context) error {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/procfs"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/appthrust/capt/internal/terraform"
@@ -34,7 +35,7 @@ func (r runProcesses) victim(f fault) *process {
 	switch f {
 	case killTofu, termTofu, stopTofu:
 		return r.tool
-	case deletePod, killContainer, killShim:
+	case deletePod, evictPod, killContainer, killShim:
 		return r.init
 	default:
 		return r.runner
@@ -65,6 +66,8 @@ func (a *actor) disrupt(ctx context.Context, m injection, run runProcesses) erro
 	switch m.Fault {
 	case killRunner:
 		return run.runner.signal(syscall.SIGKILL)
+	case termRunner:
+		return run.runner.signal(syscall.SIGTERM)
 	case killRunnerGroup:
 		return syscall.Kill(-run.runner.pid, syscall.SIGKILL)
 	case stopRunner:
@@ -81,8 +84,11 @@ func (a *actor) disrupt(ctx context.Context, m injection, run runProcesses) erro
 			err = errors.Join(err, a.killTool(ctx, run.tool))
 		}
 		return err
-	case deletePod:
+	case deletePod, evictPod:
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: a.namespace, Name: run.init.pod}}
+		if m.Fault == evictPod {
+			return a.client.SubResource("eviction").Create(ctx, pod, &policyv1.Eviction{})
+		}
 		return a.client.Delete(ctx, pod)
 	case killContainer, killShim:
 		return a.killContainer(ctx, run, m.Fault == killShim)

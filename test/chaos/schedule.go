@@ -66,6 +66,16 @@ const (
 	// stopKubelet disconnects the node, and stopContainerd suspends its runtime.
 	stopKubelet    fault = "stop-kubelet"
 	stopContainerd fault = "stop-containerd"
+	// termManager and termSupervisor stop a part gracefully, as an upgrade does.
+	termManager    fault = "term-manager"
+	termSupervisor fault = "term-supervisor"
+	// The API server executes a request and its client gets no response, executes it twice, or
+	// fails without executing it.
+	loseResponses  fault = "lose-responses"
+	repeatRequests fault = "repeat-requests"
+	failRequests   fault = "fail-requests"
+	// partitionManager disconnects a manager, and its processes, from the API server.
+	partitionManager fault = "partition-manager"
 	// loseNode kills all containers of the node while its kubelet is suspended.
 	loseNode fault = "lose-node"
 )
@@ -73,6 +83,7 @@ const (
 // Faults of the run of one workspace.
 const (
 	killRunner      fault = "kill-runner"
+	termRunner      fault = "term-runner"
 	killRunnerGroup fault = "kill-runner-group"
 	stopRunner      fault = "stop-runner"
 	killTofu        fault = "kill-tofu"
@@ -84,7 +95,9 @@ const (
 	deleteRun fault = "delete-run-secret"
 	// deletePod deletes the pod of a run, which may stop gracefully. killContainer
 	// kills all its processes, and killShim those of containerd as well.
-	deletePod     fault = "delete-pod"
+	deletePod fault = "delete-pod"
+	// evictPod evicts it, as a drain of its node does.
+	evictPod      fault = "evict-pod"
 	killContainer fault = "kill-container"
 	killShim      fault = "kill-containerd-shim"
 )
@@ -127,6 +140,11 @@ func (f form) partFaults() []weightedFault {
 		{expireProvider, 1},
 		{killLeader, 2},
 		{stopLeader, 2},
+		{termManager, 3},
+		{loseResponses, 2},
+		{repeatRequests, 1},
+		{failRequests, 2},
+		{partitionManager, 1},
 	}
 	if f.backend != backendKubernetes {
 		faults = append(faults, weightedFault{expireBackend, 2})
@@ -134,14 +152,14 @@ func (f form) partFaults() []weightedFault {
 	if f.executor == executorJob {
 		return append(faults, weightedFault{stopKubelet, 2}, weightedFault{stopContainerd, 1}, weightedFault{loseNode, 2})
 	}
-	return append(faults, weightedFault{killAPIServer, 2}, weightedFault{killEtcd, 1}, weightedFault{killClusterAPI, 1}, weightedFault{killSupervisor, 1})
+	return append(faults, weightedFault{killAPIServer, 2}, weightedFault{killEtcd, 1}, weightedFault{killClusterAPI, 1}, weightedFault{killSupervisor, 1}, weightedFault{termSupervisor, 1})
 }
 
 // runFaults returns the possible faults of runs.
 func (f form) runFaults() []weightedFault {
-	faults := []weightedFault{{killRunner, 5}, {stopRunner, 1}, {killTofu, 2}, {termTofu, 3}, {stopTofu, 1}, {deleteRun, 2}}
+	faults := []weightedFault{{killRunner, 5}, {termRunner, 2}, {stopRunner, 1}, {killTofu, 2}, {termTofu, 3}, {stopTofu, 1}, {deleteRun, 2}}
 	if f.executor == executorJob {
-		return append(faults, weightedFault{deletePod, 2}, weightedFault{killContainer, 2}, weightedFault{killShim, 2})
+		return append(faults, weightedFault{deletePod, 2}, weightedFault{evictPod, 2}, weightedFault{killContainer, 2}, weightedFault{killShim, 2})
 	}
 	return append(faults, weightedFault{killRunnerGroup, 2}, weightedFault{killBoth, 1})
 }

@@ -141,10 +141,10 @@ func TestForm_choosesPossibleFaults(t *testing.T) {
 		for _, onNode := range []fault{loseNode, stopKubelet, stopContainerd} {
 			g.Expect(has(f.partFaults(), onNode)).To(Equal(f.executor == executorJob))
 		}
-		for _, supervised := range []fault{killAPIServer, killEtcd, killSupervisor} {
+		for _, supervised := range []fault{killAPIServer, killEtcd, killSupervisor, termSupervisor} {
 			g.Expect(has(f.partFaults(), supervised)).To(Equal(f.executor == executorProcess), "nothing restarts it on a node")
 		}
-		for _, inPod := range []fault{deletePod, killContainer, killShim} {
+		for _, inPod := range []fault{deletePod, evictPod, killContainer, killShim} {
 			g.Expect(has(f.runFaults(), inPod)).To(Equal(f.executor == executorJob))
 		}
 	}

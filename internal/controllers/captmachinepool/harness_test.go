@@ -28,7 +28,8 @@ import (
 var env *testenv.Environment
 
 func TestMain(m *testing.M) {
-	os.Exit(testenv.Run(m, &env, testenv.WithClusterAPI(), testenv.WithManager(setup)))
+	// No webhook sets the user of the operations that the controller creates, as a policy requires.
+	os.Exit(testenv.Run(m, &env, testenv.WithClusterAPI(), testenv.WithManager(setup), testenv.WithoutPolicies()))
 }
 
 // setup adds the real controllers and a fake Terraform engine.
