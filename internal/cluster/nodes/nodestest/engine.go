@@ -75,8 +75,10 @@ func (e *Engine) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 		return ctrl.Result{}, err
 	}
 	for i := range operations.Items {
+		before := operations.Items[i].DeepCopy()
 		operations.Items[i].Status.Phase = infrav1.OperationSucceeded
-		if err := e.Client.Status().Update(ctx, &operations.Items[i]); err != nil {
+		// The manager may patch the status, and not update it.
+		if err := e.Client.Status().Patch(ctx, &operations.Items[i], client.MergeFrom(before)); err != nil {
 			return ctrl.Result{}, client.IgnoreNotFound(err)
 		}
 	}
