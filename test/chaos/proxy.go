@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -63,6 +64,8 @@ func newProxy(kubeconfig string, account *rest.Config) (*proxy, error) {
 		Transport: p,
 		// Events of watches are not collected.
 		FlushInterval: -1,
+		// Clients and the API server are killed.
+		ErrorLog: log.New(io.Discard, "", 0),
 		// The API server may be killed: its clients get no response then either.
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	})

@@ -13,6 +13,7 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/terraform/record"
 	"github.com/appthrust/capt/internal/testenv"
+	"github.com/appthrust/capt/internal/testenv/objecttest"
 )
 
 // pausingTofu wraps OpenTofu and pauses it before or after a subcommand, such as plan,
@@ -151,6 +152,86 @@ func TestKill(t *testing.T) {
 			})
 		}
 	}
+}
+
+// versioned is several whose directories are replaced by another version. In the one that is
+// created, the tool waits while the file hold exists.
+var versioned = replaceAll(several,
+	`variable "dir" { type = string }`, "variable \"dir\" { type = string }\nvariable \"release\" { type = string }",
+	`input = "${var.dir}/thing-${count.index}"`, "input = \"${var.dir}/thing-${count.index}\"\n  triggers_replace = var.release",
+	"mkdir -p ${self.input};", "mkdir -p ${self.input}; touch ${var.dir}/started-${self.triggers_replace};",
+)
+
+// The same for an update, which destroys and creates, in one run and in two: that of a plan, and
+// that of its approved plan. No resource is lost, and no other plan than an approved one is applied.
+func TestKill_whileUpdating(t *testing.T) {
+	targets := map[string]func(w *harness){
+		"manager": func(w *harness) { w.Expect(w.Stop(syscall.SIGKILL)).To(Succeed()) },
+		"runner":  func(w *harness) { w.killRunner("hello") },
+	}
+	for _, approval := range []infrav1.ApprovalMode{infrav1.ApprovalAuto, infrav1.ApprovalManual} {
+		for _, point := range []string{"before-plan", "after-plan", "before-apply", "in-apply", "after-apply"} {
+			for target, kill := range targets {
+				t.Run(fmt.Sprintf("%s/%s/%s", approval, point, target), func(t *testing.T) {
+					w := newPausingHarness(t)
+					w.template("versioned", versioned)
+					w.apply("hello", "versioned", variables(map[string]string{"dir": w.dir, "release": "1"}))
+					w.waitReady("hello")
+
+					isPlanned := point == "before-plan" || point == "after-plan"
+					if point == "in-apply" {
+						w.touch("hold")
+					} else {
+						w.hold(point)
+					}
+					w.change("hello", func(a *infrav1.WorkspaceTemplateApply) {
+						a.Spec.Approval = approval
+						a.Spec.Variables["release"] = infrav1.StringValue("2")
+					})
+					if approval == infrav1.ApprovalManual && !isPlanned {
+						w.approveWaiting("hello")
+					}
+					if point == "in-apply" {
+						w.Eventually(filepath.Join(w.dir, "started-2"), testTimeout, 10*time.Millisecond).Should(BeAnExistingFile())
+					} else {
+						w.waitReached(point)
+					}
+
+					kill(w)
+					w.release(point)
+					w.remove("hold")
+					if target == "manager" {
+						w.Expect(w.Start()).To(Succeed())
+					}
+					if approval == infrav1.ApprovalManual && isPlanned {
+						w.approveWaiting("hello")
+						w.Expect(filepath.Join(w.dir, "started-2")).NotTo(BeAnExistingFile(), "nothing is created before the approval")
+					}
+
+					w.Eventually(func(g Gomega) {
+						a := w.get("hello")
+						// What the plan of an interrupted apply has not done needs another one.
+						if a.Status.Plan.IsWaiting() && a.Spec.ApprovedPlan != a.Status.Plan.ID {
+							a.Spec.ApprovedPlan = a.Status.Plan.ID
+							g.Expect(env.Client.Update(w.ctx, a)).To(Succeed())
+						}
+						ready := objecttest.Condition(a, infrav1.ReadyCondition)
+						g.Expect(objecttest.Text(ready)).To(HavePrefix("True"))
+						g.Expect(ready.ObservedGeneration).To(Equal(a.Generation))
+					}, testTimeout).Should(Succeed())
+					w.expectConverged("hello")
+					w.Expect(filepath.Join(w.dir, "started-2")).To(BeAnExistingFile())
+				})
+			}
+		}
+	}
+}
+
+// approveWaiting waits for a plan, and approves it.
+func (w *harness) approveWaiting(name string) {
+	w.t.Helper()
+	w.waitReason(name, infrav1.AppliedCondition, infrav1.WaitingForApprovalReason)
+	w.change(name, func(a *infrav1.WorkspaceTemplateApply) { a.Spec.ApprovedPlan = a.Status.Plan.ID })
 }
 
 func (w *harness) expectConverged(name string) {
