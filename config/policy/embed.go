@@ -1,13 +1,15 @@
-// Package policy holds CAPT's admission policies for captctl doctor.
+// Package policy holds CAPT's admission policies for captctl.
 package policy
 
 import (
-	"bytes"
 	"embed"
 	"fmt"
+	"strings"
 	"sync"
 
-	"sigs.k8s.io/yaml"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/appthrust/capt/internal/kubernetes/manifest"
 )
 
 // files are the policies with their bindings.
@@ -18,33 +20,50 @@ var files embed.FS
 // prefix is that of the objects in every way to install CAPT.
 const prefix = "capt-"
 
-// Names returns the names that CAPT's ValidatingAdmissionPolicies have in a cluster, in the
-// order of their files. The caller must not change them.
-var Names = sync.OnceValues(func() ([]string, error) {
+const policyKind, bindingKind = "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"
+
+// Objects returns the policies and their bindings with the names that they have in a cluster, in
+// the order of their files. The caller must not change them.
+var Objects = sync.OnceValues(func() ([]*unstructured.Unstructured, error) {
 	entries, err := files.ReadDir(".")
 	if err != nil {
 		return nil, fmt.Errorf("reading the policies: %w", err)
 	}
-	var names []string
+	var objects []*unstructured.Unstructured
 	for _, entry := range entries {
+		if strings.HasPrefix(entry.Name(), "kustomiz") {
+			continue
+		}
 		text, err := files.ReadFile(entry.Name())
 		if err != nil {
 			return nil, fmt.Errorf("reading the policies: %w", err)
 		}
-		for document := range bytes.SplitSeq(text, []byte("\n---\n")) {
-			var object struct {
-				Kind     string `json:"kind"`
-				Metadata struct {
-					Name string `json:"name"`
-				} `json:"metadata"`
+		found, err := manifest.Parse(text)
+		if err != nil {
+			return nil, fmt.Errorf("parsing %s: %w", entry.Name(), err)
+		}
+		for _, object := range found {
+			if object.GetKind() == bindingKind {
+				of, _, _ := unstructured.NestedString(object.Object, "spec", "policyName")
+				if err := unstructured.SetNestedField(object.Object, prefix+of, "spec", "policyName"); err != nil {
+					return nil, fmt.Errorf("naming the policy of %s: %w", object.GetName(), err)
+				}
 			}
-			if err := yaml.Unmarshal(document, &object); err != nil {
-				return nil, fmt.Errorf("parsing %s: %w", entry.Name(), err)
-			}
-			if object.Kind == "ValidatingAdmissionPolicy" {
-				names = append(names, prefix+object.Metadata.Name)
-			}
+			object.SetName(prefix + object.GetName())
+			objects = append(objects, object)
 		}
 	}
-	return names, nil
+	return objects, nil
 })
+
+// Names returns the names of the policies.
+func Names() ([]string, error) {
+	objects, err := Objects()
+	var names []string
+	for _, object := range objects {
+		if object.GetKind() == policyKind {
+			names = append(names, object.GetName())
+		}
+	}
+	return names, err
+}

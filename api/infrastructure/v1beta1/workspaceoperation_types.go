@@ -3,7 +3,6 @@ package v1beta1
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 )
 
 // OperationType is what a user requests.
@@ -289,8 +288,8 @@ type WorkspaceOperationSpec struct {
 
 // HasOptions reports whether the operation is a run with options.
 func (s *WorkspaceOperationSpec) HasOptions() bool {
-	o := ptr.Deref(s.Run, RunOptions{})
-	return s.Type == OperationRun && (s.Hold || o.PlanOnly || o.RefreshOnly || len(o.Replace)+len(o.Target)+len(o.Import) > 0)
+	o := s.Run
+	return s.Type == OperationRun && (s.Hold || o != nil && (o.PlanOnly || o.RefreshOnly || len(o.Replace)+len(o.Target)+len(o.Import) > 0))
 }
 
 // WorkspaceOperationStatus is how far an operation is.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/appthrust/capt/config/policy"
 	"github.com/appthrust/capt/internal/local/controlplane"
 )
 
@@ -69,7 +70,7 @@ func (e *Environment) Up(ctx context.Context, report Report) (*Status, error) {
 		{"Control plane", s.startControlPlane},
 		{"CRDs of Cluster API and CAPT", s.installCRDs},
 		{"Controllers", s.waitForControllers},
-		{"Webhooks", s.configureWebhooks},
+		{"Webhooks and policies", s.configureWebhooks},
 		{"Templates and classes", s.installTemplates},
 		{"Local clusters", s.resumeClusters},
 	} {
@@ -236,7 +237,7 @@ func (s *startup) waitForControllers(context.Context) (string, error) {
 	return note, <-s.controlPlaneResult
 }
 
-// configureWebhooks registers the webhooks, whose servers are ready.
+// configureWebhooks registers the webhooks, whose servers are ready, and CAPT's admission policies.
 func (s *startup) configureWebhooks(ctx context.Context) (string, error) {
 	ca, err := s.readCACertificate()
 	if err != nil {
@@ -246,7 +247,11 @@ func (s *startup) configureWebhooks(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var all []*unstructured.Unstructured
+	policies, err := policy.Objects()
+	if err != nil {
+		return "", err
+	}
+	all := slices.Clone(policies)
 	for _, of := range []struct{ file, prefix, port string }{
 		{filepath.Join(source, "webhook", "manifests.yaml"), "capi-", clusterAPIWebhooks},
 		{s.webhooks(), "capt-", managerWebhooks},
