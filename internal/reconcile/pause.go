@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,6 +19,10 @@ import (
 // WaitingForClusterReason surfaces when an object refers to a Cluster that does
 // not exist or is not in the cache yet.
 const WaitingForClusterReason = "WaitingForCluster"
+
+// deleteForMoveAnnotation is what clusterctl writes to an object that it has moved, before it
+// deletes it.
+const deleteForMoveAnnotation = "clusterctl.cluster.x-k8s.io/delete-for-move"
 
 // OwnerCluster returns the Cluster that an object belongs to, by owner reference
 // and then by the cluster-name label. It returns nil if the object has neither.
@@ -74,7 +77,7 @@ func pause(obj Object, kind string, cluster *clusterv1.Cluster) (paused, wasPaus
 		causes = append(causes, fmt.Sprintf("%s has the %s annotation", kind, clusterv1.PausedAnnotation))
 	}
 	// clusterctl writes this annotation in place of all others, also of that which paused the object.
-	if _, moved := obj.GetAnnotations()[clusterctlv1.DeleteForMoveAnnotation]; moved {
+	if _, moved := obj.GetAnnotations()[deleteForMoveAnnotation]; moved {
 		causes = append(causes, fmt.Sprintf("clusterctl has moved %s to another management cluster and deletes it here", kind))
 	}
 

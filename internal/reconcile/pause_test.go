@@ -8,7 +8,6 @@ import (
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -36,7 +35,7 @@ func annotatedPaused(t *thing) { t.Annotations = map[string]string{clusterv1.Pau
 
 // movedAway is an object that clusterctl deletes after a move. clusterctl replaces all annotations.
 func movedAway(t *thing) {
-	t.Annotations = map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""}
+	t.Annotations = map[string]string{deleteForMoveAnnotation: ""}
 }
 
 func TestOwnerCluster(t *testing.T) {

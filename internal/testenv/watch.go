@@ -3,6 +3,7 @@ package testenv
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
@@ -22,7 +23,7 @@ func (e *Environment) Watch(ctx context.Context, list client.ObjectList, opts ..
 		return nil, fmt.Errorf("listing before a watch: %w", err)
 	}
 	watchFrom := func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-		return c.Watch(ctx, list, append(opts[:len(opts):len(opts)], &client.ListOptions{Raw: &options})...)
+		return c.Watch(ctx, list, append(slices.Clip(opts), &client.ListOptions{Raw: &options})...)
 	}
 	w, err := toolswatch.NewRetryWatcherWithContext(ctx, list.GetResourceVersion(), &cache.ListWatch{WatchFuncWithContext: watchFrom})
 	if err != nil {

@@ -125,7 +125,7 @@ func (p *proxy) choose(r *http.Request) (fault, context.Context) {
 func (p *proxy) RoundTrip(r *http.Request) (*http.Response, error) {
 	f, connected := p.choose(r)
 	ctx, cancel := context.WithCancel(r.Context())
-	stop := context.AfterFunc(connected, cancel)
+	stop := context.AfterFunc(connected, cancel) //nolint:contextcheck // The request ends with its connection, too.
 	response, err := p.send(r.WithContext(ctx), f)
 	if err != nil {
 		stop()
