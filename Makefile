@@ -128,11 +128,11 @@ test-page: ## Check the types of the page of captctl ui, test and build it, if t
 
 .PHONY: quickstart
 quickstart: parts-quickstart ui-optional build addons ## Start CAPT on this machine and create a cluster with Flux and Karpenter; needs neither Docker nor a cloud.
-	@bin/captctl up --demo
+	@bin/captctl local up --demo
 
 .PHONY: quickstart-down
 quickstart-down: ## Stop and remove everything that quickstart started.
-	@test ! -x bin/captctl || bin/captctl down --yes
+	@test ! -x bin/captctl || bin/captctl local down --yes
 
 ##@ Tests
 

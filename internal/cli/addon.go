@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -25,14 +24,13 @@ import (
 func newAddonCommand(o *Options) *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "addon",
-		Short: "List, install and update add-ons of clusters",
-		Long: `List, install and update add-ons of clusters. An add-on (CAPTAddon) installs
-manifests or a Helm release in all clusters of its namespace that have certain
-labels.`,
-	}, newAddonListCommand(o), newAddonStatusCommand(o), newAddonTriggerCommand(o), newAddonInstallCommand(o))
+		Short: "Install and update add-ons of clusters",
+		Long: `Install and update add-ons of clusters. An add-on (CAPTAddon) installs manifests or a
+Helm release in all clusters of its namespace that have certain labels.`,
+	}, o.former("captctl get addons", "list", newListCommand(o, addonListing)), newAddonStatusCommand(o), newAddonTriggerCommand(o), newAddonInstallCommand(o))
 }
 
-// addonSummary is the structured output of captctl addon list.
+// addonSummary is the structured output of captctl get addons.
 type addonSummary struct {
 	Namespace string   `json:"namespace"`
 	Name      string   `json:"name"`
@@ -63,75 +61,6 @@ func summaryOf(addon *addonsv1.CAPTAddon) addonSummary {
 		s.Reason, s.Message = c.Reason, c.Message
 	}
 	return s
-}
-
-func newAddonListCommand(o *Options) *cobra.Command {
-	var output text.Output
-	var allNamespaces bool
-	cmd := &cobra.Command{
-		Use:     "list",
-		Aliases: []string{"ls"},
-		Short:   "List add-ons",
-		Example: "  captctl addon list\n  captctl addon list -A\n  captctl addon list -o json",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, namespace, err := o.connect()
-			if err != nil {
-				return err
-			}
-			where := fmt.Sprintf("namespace %q", namespace)
-			if allNamespaces {
-				namespace, where = metav1.NamespaceAll, "any namespace"
-			}
-			var list addonsv1.CAPTAddonList
-			if err := c.List(cmd.Context(), &list, client.InNamespace(namespace)); err != nil {
-				return fmt.Errorf("listing add-ons: %w", err)
-			}
-			summaries := []addonSummary{}
-			for i := range list.Items {
-				summaries = append(summaries, summaryOf(&list.Items[i]))
-			}
-			if output.Structured() {
-				return output.Print(o.Out, summaries)
-			}
-			if len(summaries) == 0 {
-				fmt.Fprintf(o.Err, "No add-ons in %s: install one with %s\n", where, o.hints("captctl addon install"))
-				return nil
-			}
-			return o.printAddons(summaries, allNamespaces)
-		},
-	}
-	cmd.Flags().BoolVarP(&allNamespaces, "all-namespaces", "A", false, "List the add-ons of all namespaces.")
-	addOutput(cmd, &output)
-	return cmd
-}
-
-func (o *Options) printAddons(summaries []addonSummary, withNamespace bool) error {
-	columns := []string{"NAME", "VERSION", "READY", "SELECTOR", "DEPENDS ON", "STATUS", "MESSAGE"}
-	if withNamespace {
-		columns = slices.Insert(columns, 0, "NAMESPACE")
-	}
-	table := text.NewTable(columns...)
-	for _, s := range summaries {
-		colour := text.Cyan
-		if s.Ready >= s.Matched && s.Reason == "Ready" {
-			colour = text.Green
-		}
-		cells := []text.Cell{
-			{Text: s.Name},
-			{Text: s.Version},
-			{Text: fmt.Sprintf("%d/%d", s.Ready, s.Matched)},
-			{Text: s.Selector},
-			{Text: strings.Join(s.DependsOn, ",")},
-			{Text: cmp.Or(s.Reason, "NotReported"), Colour: colour},
-			{Text: message.OneLine(s.Message)},
-		}
-		if withNamespace {
-			cells = slices.Insert(cells, 0, text.Cell{Text: s.Namespace})
-		}
-		table.Add(cells...)
-	}
-	return table.Print(o.Out, o.style())
 }
 
 // addon returns an add-on by name.

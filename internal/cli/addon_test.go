@@ -36,7 +36,7 @@ func karpenter() *addonsv1.CAPTAddon {
 
 func TestAddonStatus_showsEachCluster(t *testing.T) {
 	h := newHarness(t)
-	a := h.run("addon", "list")
+	a := h.run("get", "addons")
 	h.Expect(a.code).To(Equal(0))
 	h.Expect(a.err).To(ContainSubstring("install one with captctl addon install"))
 
@@ -50,8 +50,9 @@ func TestAddonStatus_showsEachCluster(t *testing.T) {
 			{Name: "b", Ready: new(false), Reason: "WaitingForDependency", Message: "flux is not ready", Since: metav1.Now(), Attempts: 2},
 		}
 	})
-	a = h.run("addon", "list")
-	h.Expect(a.out).To(MatchRegexp(`(?m)^karpenter +1\.14\.1 +1/2 +karpenter\.sh/enabled=true +flux +SomeClustersNotReady +b is not ready$`))
+	a = h.run("get", "addons")
+	h.Expect(a.out).To(MatchRegexp(`(?m)^karpenter +1\.14\.1 +1/2 +SomeClustersNotReady +b is not ready$`))
+	h.Expect(h.run("get", "addons", "-o", "wide").out).To(MatchRegexp(`karpenter\.sh/enabled=true +flux +b is not ready\n`))
 	a = h.run("addon", "status", "karpenter", "--cluster", "b")
 	h.Expect(a.code).To(Equal(0), a.err)
 	h.Expect(a.out).To(MatchRegexp(`(?m)^b +WaitingForDependency +\d+s +2x +flux is not ready$`))
@@ -75,16 +76,16 @@ func TestAddonList_showsAllNamespaces(t *testing.T) {
 	elsewhere := karpenter()
 	elsewhere.Namespace = other
 	h.Expect(env.Client.Create(h.ctx, elsewhere)).To(Succeed())
-	a := h.run("addon", "list", "-A")
+	a := h.run("get", "addons", "-A")
 	h.Expect(a.code).To(Equal(0), a.err)
 	h.Expect(a.out).To(HavePrefix("NAMESPACE "))
 	for _, namespace := range []string{h.namespace, other} {
 		h.Expect(a.out).To(MatchRegexp(`(?m)^` + namespace + ` +karpenter +1\.14\.1 `))
 	}
-	h.Expect(h.run("addon", "list").out).NotTo(ContainSubstring("NAMESPACE"))
+	h.Expect(h.run("get", "addons").out).NotTo(ContainSubstring("NAMESPACE"))
 
 	var summaries []struct{ Namespace string }
-	h.Expect(json.Unmarshal([]byte(h.run("addon", "list", "--all-namespaces", "-o", "json").out), &summaries)).To(Succeed())
+	h.Expect(json.Unmarshal([]byte(h.run("get", "addons", "--all-namespaces", "-o", "json").out), &summaries)).To(Succeed())
 	h.Expect(summaries).To(ContainElements(HaveField("Namespace", h.namespace), HaveField("Namespace", other)))
 }
 
@@ -116,7 +117,7 @@ func TestAddonTrigger_waitsUntilReady(t *testing.T) {
 	h.Eventually(command.code).Should(Receive(Equal(1)))
 	h.Expect(command.err.String()).To(ContainSubstring("karpenter failed in cluster b: ReleaseStalled: nearly"))
 
-	h.Expect(h.run("addon", "trigger", "karpenter", "--no-wait").code).To(Equal(0))
+	h.Expect(h.run("addon", "trigger", "karpenter", "--wait=false").code).To(Equal(0))
 	h.reload(addon)
 	h.Expect(addon.Annotations[addonsv1.TriggerAnnotation]).NotTo(Equal(first))
 }

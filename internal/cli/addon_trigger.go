@@ -19,14 +19,14 @@ import (
 
 func newAddonTriggerCommand(o *Options) *cobra.Command {
 	var cluster string
-	var noWait bool
+	var wait bool
 	cmd := &cobra.Command{
 		Use:   "trigger NAME",
 		Short: "Apply an add-on again now",
 		Long: `Apply an add-on again now in every selected cluster, and wait until it is ready.
 With --cluster, wait only for that cluster. The exit code is 1 if the add-on
 fails.`,
-		Example:           "  captctl addon trigger karpenter\n  captctl addon trigger karpenter --cluster demo --no-wait",
+		Example:           "  captctl addon trigger karpenter\n  captctl addon trigger karpenter --cluster demo --wait=false",
 		Args:              oneName("add-on"),
 		ValidArgsFunction: o.complete(operate.Names(&addonsv1.CAPTAddonList{}), false),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -45,14 +45,15 @@ fails.`,
 				return err
 			}
 			fmt.Fprintf(o.Out, "Triggered %s\n", addon.Name)
-			if noWait {
+			if !wait {
 				return nil
 			}
 			return o.waitForAddon(ctx, c, addon, trigger, cluster)
 		},
 	}
 	o.addClusterFlag(cmd, &cluster, "Wait only for this cluster.")
-	cmd.Flags().BoolVar(&noWait, "no-wait", false, "Do not wait until the add-on is ready.")
+	cmd.Flags().BoolVar(&wait, "wait", true, "Wait until the add-on is ready.")
+	addTimeout(cmd, &wait)
 	return cmd
 }
 

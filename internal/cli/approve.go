@@ -113,7 +113,7 @@ func newRejectCommand(o *Options) *cobra.Command {
 		Use:   "reject NAME",
 		Short: "Reject the waiting plan of a workspace",
 		Long: `Reject the waiting plan of a workspace. Nothing is applied until the inputs change
-or a new plan is requested with captctl retry. If the workspace is being deleted, its
+or a new plan is requested with captctl reconcile. If the workspace is being deleted, its
 resources stay until then.`,
 		Example: `  captctl reject network-a --plan plan-0123456789abcdef --comment "Wait for the maintenance window"`,
 	}, func(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, args []string) error {
@@ -124,7 +124,7 @@ resources stay until then.`,
 		if err := operate.Reject(ctx, c, apply, plan, comment); err != nil {
 			return err
 		}
-		fmt.Fprintf(o.Out, "Rejected plan %s of %s: change the inputs, or request a new plan with %s\n", plan.ID, apply.Name, o.hints("captctl retry "+args[0]))
+		fmt.Fprintf(o.Out, "Rejected plan %s of %s: change the inputs, or request a new plan with %s\n", plan.ID, apply.Name, o.hints("captctl reconcile "+args[0]))
 		return nil
 	})
 	cmd.Flags().StringVar(&planID, "plan", "", "ID of the plan to reject. The command fails if another plan is waiting.")

@@ -31,13 +31,15 @@ type Options struct {
 	Kube *genericclioptions.ConfigFlags
 
 	root *cobra.Command
+	// color is auto, always or never.
+	color text.Output
 }
 
 // New returns the captctl command.
 func New(streams Streams) *cobra.Command {
 	cobra.EnableCommandSorting = false
 	streams.Out, streams.Err = text.NewPrintable(streams.Out), text.NewPrintable(streams.Err)
-	o := &Options{Streams: streams, Kube: genericclioptions.NewConfigFlags(true)}
+	o := &Options{Streams: streams, Kube: genericclioptions.NewConfigFlags(true), color: colorAuto}
 	root := group(&cobra.Command{
 		Use:   "captctl",
 		Short: "Create and operate clusters that are built from Terraform modules",
@@ -48,8 +50,9 @@ as with kubectl: with --kubeconfig, --context and --namespace. Installed under t
 name kubectl-capt, this program is a kubectl plugin.
 
 A workspace is one application of a Terraform module: a WorkspaceTemplateApply.`,
-		Example: `  captctl describe cluster demo --watch
-  captctl plan cluster/demo
+		Example: `  captctl get clusters -A
+  captctl describe cluster demo --watch
+  captctl show plan cluster/demo
   captctl logs -f cluster/demo`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -59,6 +62,8 @@ A workspace is one application of a Terraform module: a WorkspaceTemplateApply.`
 	root.SetOut(streams.Out)
 	root.SetErr(streams.Err)
 	o.Kube.AddFlags(root.PersistentFlags())
+	root.PersistentFlags().Var(newFormat("value", &o.color, colorAuto, colorAlways, colorNever), "color", "Colours in the output: auto, always or never.")
+	completeWords(root, "color", []string{string(colorAuto), string(colorAlways), string(colorNever)})
 	for _, g := range commandGroups(o) {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
 		for _, cmd := range g.commands {
@@ -67,6 +72,7 @@ A workspace is one application of a Terraform module: a WorkspaceTemplateApply.`
 		}
 	}
 	root.AddCommand(newVersionCommand(o), newReferenceCommand(o))
+	root.AddCommand(o.formerCommands()...)
 	o.completeFlags(root)
 	o.wrapErrors(root)
 	return root
@@ -81,15 +87,25 @@ type commandGroup struct {
 // commandGroups returns the commands in the order of the help.
 func commandGroups(o *Options) []commandGroup {
 	return []commandGroup{
-		{"Local management cluster:", []*cobra.Command{newUpCommand(o), newDownCommand(o), newStatusCommand(o), newEnvCommand(o)}},
+		{"Local management cluster:", []*cobra.Command{newLocalCommand(o)}},
 		{"Clusters and add-ons:", []*cobra.Command{
-			newGenerateCommand(o), newDescribeCommand(o), newUICommand(o), newAddonCommand(o), newMigrateCommand(o),
+			newGenerateCommand(o), newGetCommand(o), newDescribeCommand(o), newSuspendCommand(o), newResumeCommand(o),
+			newUICommand(o), newAddonCommand(o), newMigrateCommand(o),
 		}},
 		{"Terraform workspaces:", []*cobra.Command{
-			newPlanCommand(o), newRunCommand(o), newApproveCommand(o), newRejectCommand(o), newRetryCommand(o), newCancelCommand(o),
+			newPlanCommand(o), newShowCommand(o), newApproveCommand(o), newRejectCommand(o), newReconcileCommand(o), newRunCommand(o), newCancelCommand(o),
 			newLogsCommand(o), newHistoryCommand(o), newDriftCommand(o), newStateCommand(o), newShellCommand(o), newUnlockCommand(o),
 		}},
 		{"Checks:", []*cobra.Command{newValidateCommand(o), newRenderCommand(o), newPolicyCommand(o), newDoctorCommand(o)}},
+	}
+}
+
+// formerCommands returns the commands that have another name now.
+func (o *Options) formerCommands() []*cobra.Command {
+	return []*cobra.Command{
+		o.former("captctl local up", "up", newUpCommand(o)), o.former("captctl local down", "down", newDownCommand(o)),
+		o.former("captctl local status", "status", newStatusCommand(o)), o.former("captctl local env", "env", newEnvCommand(o)),
+		o.former("captctl reconcile", "retry", newReconcileCommand(o)),
 	}
 }
 
@@ -136,8 +152,27 @@ func (o *Options) connect() (client.WithWatch, string, error) {
 	return c, namespace, nil
 }
 
+// The values of the --color flag.
+const (
+	colorAuto   text.Output = "auto"
+	colorAlways text.Output = "always"
+	colorNever  text.Output = "never"
+)
+
 // style returns the style of the command's output.
-func (o *Options) style() text.Style { return text.StyleOf(o.Out) }
+func (o *Options) style() text.Style { return o.styleOf(o.Out) }
+
+// styleOf returns the style of a stream, with the colours that the user chose.
+func (o *Options) styleOf(w io.Writer) text.Style {
+	style := text.StyleOf(w)
+	switch o.color {
+	case colorAlways:
+		style.Colour = true
+	case colorNever:
+		style.Colour = false
+	}
+	return style
+}
 
 // readFile reads a file, or stdin if the path is "-".
 func (o *Options) readFile(path string) ([]byte, error) {

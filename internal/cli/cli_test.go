@@ -25,12 +25,12 @@ func TestErrors_haveTheNextStepInOneLine(t *testing.T) {
 	}{
 		"unknown command":    {[]string{"plann"}, `unknown command "plann" for "captctl": did you mean "plan"?`, 2},
 		"unknown subcommand": {[]string{"state", "snapshot"}, `unknown command "snapshot" for "captctl state": did you mean "snapshots"?`, 2},
-		"unknown flag":       {[]string{"plan", "x", "--bad"}, "unknown flag: --bad (see captctl plan --help)", 2},
-		"unknown format":     {[]string{"plan", "x", "-o", "wide"}, `unknown output format "wide": use json, yaml or markdown`, 2},
+		"unknown flag":       {[]string{"show", "plan", "x", "--bad"}, "unknown flag: --bad (see captctl show plan --help)", 2},
+		"unknown format":     {[]string{"show", "plan", "x", "-o", "wide"}, `unknown output format "wide": use json, yaml or markdown`, 2},
 		"no name":            {[]string{"describe", "cluster"}, "expected the name of one cluster: captctl describe cluster NAME", 2},
-		"no context":         {[]string{"plan", "x", "--context", "none"}, "see kubectl config get-contexts", 1},
-		"unreachable":        {[]string{"plan", "x", "-s", "https://127.0.0.1:1"}, "the management cluster at https://127.0.0.1:1 is unreachable (connect: connection refused): check --context", 1},
-		"not allowed":        {[]string{"plan", "x", "--as", "stranger"}, "cannot get resource", 1},
+		"no context":         {[]string{"show", "plan", "x", "--context", "none"}, "see kubectl config get-contexts", 1},
+		"unreachable":        {[]string{"show", "plan", "x", "-s", "https://127.0.0.1:1"}, "the management cluster at https://127.0.0.1:1 is unreachable (connect: connection refused): check --context", 1},
+		"not allowed":        {[]string{"show", "plan", "x", "--as", "stranger"}, "cannot get resource", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -47,7 +47,7 @@ func TestErrors_withoutCluster(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	var out bytes.Buffer
 	err := execute(t.Context(), cli.Streams{In: &out, Out: &out, Err: &out}, "plan", "x")
-	g.Expect(err).To(MatchError("no management cluster configured: set --kubeconfig or KUBECONFIG, or start one with captctl up"))
+	g.Expect(err).To(MatchError("no management cluster configured: set --kubeconfig or KUBECONFIG, or start one with captctl local up"))
 }
 
 func TestHelp_hasExamplesForEveryCommand(t *testing.T) {
@@ -70,10 +70,10 @@ func TestCalledAs_helpUsesTheName(t *testing.T) {
 		var out bytes.Buffer
 		root := cli.New(cli.Streams{In: &out, Out: &out, Err: &out})
 		g.Expect(cli.CalledAs(root, []string{program})).To(Equal(want))
-		root.SetArgs([]string{"plan", "--help"})
+		root.SetArgs([]string{"show", "plan", "--help"})
 		g.Expect(root.ExecuteContext(t.Context())).To(Succeed())
-		g.Expect(out.String()).To(ContainSubstring("\n  " + want + " plan NAME [flags]\n"))
-		g.Expect(out.String()).To(ContainSubstring("\n  " + want + " plan cluster/demo --short\n"))
+		g.Expect(out.String()).To(ContainSubstring("\n  " + want + " show plan NAME [flags]\n"))
+		g.Expect(out.String()).To(ContainSubstring("\n  " + want + " show plan cluster/demo --short\n"))
 	}
 }
 
@@ -94,11 +94,11 @@ func TestCompletion_ofObjects(t *testing.T) {
 		want []string
 	}{
 		{[]string{"describe", "cluster", ""}, []string{"demo"}},
-		{[]string{"plan", ""}, []string{"net", "cluster/demo", "cluster/demo/vpc"}},
-		{[]string{"plan", "net", ""}, nil},
+		{[]string{"show", "plan", ""}, []string{"net", "cluster/demo", "cluster/demo/vpc"}},
+		{[]string{"show", "plan", "net", ""}, nil},
 		{[]string{"addon", "status", ""}, []string{"karpenter"}},
 		{[]string{"addon", "status", "karpenter", "--cluster", ""}, []string{"demo"}},
-		{[]string{"plan", "net", "-o", ""}, []string{"json", "yaml", "markdown"}},
+		{[]string{"show", "plan", "net", "-o", ""}, []string{"json", "yaml", "markdown"}},
 	} {
 		// A completion ends without names after some seconds, also on a busy machine.
 		h.Eventually(func(g Gomega) {
@@ -109,7 +109,7 @@ func TestCompletion_ofObjects(t *testing.T) {
 			g.Expect(lines[:len(lines)-1]).To(ConsistOf(tc.want), strings.Join(tc.args, " "))
 		}).Should(Succeed())
 	}
-	h.Eventually(func() string { return h.run("__complete", "plan", "--namespace", h.namespace[:6]).out }).Should(ContainSubstring(h.namespace))
+	h.Eventually(func() string { return h.run("__complete", "show", "plan", "--namespace", h.namespace[:6]).out }).Should(ContainSubstring(h.namespace))
 }
 
 func TestErrors_withoutCAPT(t *testing.T) {
@@ -127,7 +127,7 @@ func TestErrors_withoutCAPT(t *testing.T) {
 	for command, group := range map[string]string{
 		"plan": "infrastructure.cluster.x-k8s.io", "describe": "cluster.x-k8s.io", "addon": "addons.cluster.x-k8s.io",
 	} {
-		args := map[string][]string{"plan": {"plan", "x"}, "describe": {"describe", "cluster", "x"}, "addon": {"addon", "list"}}[command]
+		args := map[string][]string{"plan": {"show", "plan", "x"}, "describe": {"describe", "cluster", "x"}, "addon": {"get", "addons"}}[command]
 		var out bytes.Buffer
 		err := execute(t.Context(), cli.Streams{In: &out, Out: &out, Err: &out}, append([]string{"--kubeconfig", kubeconfig}, args...)...)
 		g.Expect(err).To(MatchError("the cluster has no API group " + group + ": install Cluster API and CAPT (clusterctl init --kubeconfig " + kubeconfig + "), or choose another cluster with --context"))
@@ -143,7 +143,7 @@ func TestReference_isCurrent(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	out, problem, code := captctl(t, "", "reference")
 	g.Expect(code).To(Equal(0), problem)
-	g.Expect(out).To(ContainSubstring("## captctl state move\n"))
+	g.Expect(out).To(ContainSubstring("## captctl state migrate-backend\n"))
 	g.Expect(out).NotTo(ContainSubstring(os.Getenv("HOME")+"/"), "a default depends on the machine")
 	g.Expect(out == string(committed)).To(BeTrue(), "docs/reference/captctl.md is not current: run `make generate`")
 }

@@ -168,7 +168,7 @@ func TestPartState(t *testing.T) {
 func TestFormat(t *testing.T) {
 	g := NewWithT(t)
 	value := text.Output("text")
-	f := &format{value: &value, formats: []string{"text", "json", "sarif"}}
+	f := newFormat("output format", &value, "text", "json", "sarif")
 	g.Expect(f.Set("xml")).To(MatchError(`unknown output format "xml": use text, json or sarif`))
 	g.Expect(value).To(BeEquivalentTo("text"))
 	g.Expect(f.Set("json")).To(Succeed())

@@ -78,7 +78,7 @@ func (o *Options) showNext(cmd *cobra.Command, env *environment.Environment, clu
 		useEnvironment(cmd, env),
 		"kubectl get cluster,captcluster,captcontrolplane,captmachinepool,wsta",
 		"captctl describe cluster " + cluster,
-		"captctl status" + environmentArguments(cmd, env),
+		"captctl local status" + environmentArguments(cmd, env),
 		"captctl doctor",
 	}}}
 	for _, local := range status.Clusters {
@@ -96,10 +96,10 @@ func (o *Options) showNext(cmd *cobra.Command, env *environment.Environment, clu
 		}
 	}
 	if link := env.PageLink(); link != "" {
-		sections = append(sections, section{"In the browser (this link works once, captctl up prints another one)", []string{link}})
+		sections = append(sections, section{"In the browser (this link works once, captctl local up prints another one)", []string{link}})
 	}
 	sections = append(sections, section{"To delete the cluster with everything that belongs to it, and the environment", []string{
-		"kubectl delete cluster " + cluster, "captctl down" + environmentArguments(cmd, env),
+		"kubectl delete cluster " + cluster, "captctl local down" + environmentArguments(cmd, env),
 	}})
 	fmt.Fprintln(o.Out, "Try next:")
 	for _, s := range sections {

@@ -20,6 +20,9 @@ import (
 	"github.com/appthrust/capt/internal/terraform/template"
 )
 
+// exitDrift is the exit code if there is drift, as that of terraform plan -detailed-exitcode.
+const exitDrift = 2
+
 // drift is the structured output of captctl drift.
 type drift struct {
 	Workspace string                   `json:"workspace"`
@@ -50,7 +53,7 @@ func newDriftCommand(o *Options) *cobra.Command {
 the last drift check. With --now, the command runs a new check first. A check
 changes nothing unless drift.action is Repair.
 
-The exit code is 1 if there is drift.`,
+The exit code is 0 without drift, 2 if there is drift, and 1 if the command fails.`,
 		Example: `  captctl drift cluster/demo
   captctl drift cluster/demo --now`,
 	}, func(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, _ []string) error {
@@ -82,11 +85,12 @@ The exit code is 1 if there is drift.`,
 			err = printDrift(o.Out, d, o.style(), time.Now())
 		}
 		if err == nil && len(d.Resources) > 0 {
-			err = &Exit{Code: 1}
+			err = &Exit{Code: exitDrift}
 		}
 		return err
 	})
 	cmd.Flags().BoolVar(&checkNow, "now", false, "Run a drift check now and wait for its result.")
+	addTimeout(cmd, &checkNow)
 	addOutput(cmd, &output)
 	return cmd
 }

@@ -55,6 +55,13 @@ func (f *environmentFlags) status(ctx context.Context, args []string) (*environm
 	return env, status, err
 }
 
+func newLocalCommand(o *Options) *cobra.Command {
+	return group(&cobra.Command{
+		Use:   "local",
+		Short: "Start, use and remove a management cluster on this machine",
+	}, newUpCommand(o), newDownCommand(o), newStatusCommand(o), newEnvCommand(o))
+}
+
 func newUpCommand(o *Options) *cobra.Command {
 	var flags environmentFlags
 	var demo, addons bool
@@ -69,9 +76,9 @@ are.
 
 With --demo, the command also creates a cluster with Flux and Karpenter, and waits
 until a pending pod has a node.` + environmentHelp,
-		Example: `  captctl up
-  captctl up --demo
-  captctl up second --dir /var/tmp/capt`,
+		Example: `  captctl local up
+  captctl local up --demo
+  captctl local up second --dir /var/tmp/capt`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			env, err := flags.environment(args)
@@ -132,8 +139,8 @@ func newDownCommand(o *Options) *cobra.Command {
 		Long: `Stop all processes of a local management cluster and of the local clusters that it
 created, and remove its directory. Resources elsewhere, such as in a cloud, are not
 deleted: delete the clusters that own them first.` + environmentHelp,
-		Example: `  captctl down
-  captctl down second --dir /var/tmp/capt --yes`,
+		Example: `  captctl local down
+  captctl local down second --dir /var/tmp/capt --yes`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			env, status, err := flags.status(cmd.Context(), args)
@@ -171,8 +178,8 @@ func newStatusCommand(o *Options) *cobra.Command {
 		Short: "Show the processes of a local management cluster",
 		Long: `Show the processes of a local management cluster and of the local clusters that it
 created. The exit code is 0 only if the management cluster is ready.` + environmentHelp,
-		Example: `  captctl status
-  captctl status -o json`,
+		Example: `  captctl local status
+  captctl local status -o json`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			env, status, err := flags.status(cmd.Context(), args)
@@ -198,7 +205,7 @@ created. The exit code is 0 only if the management cluster is ready.` + environm
 // showStatus prints the status of an environment, which the arguments select.
 func (o *Options) showStatus(status *environment.Status, arguments string) error {
 	if !status.Exists {
-		fmt.Fprintf(o.Out, "%s does not exist in %s: create it with captctl up%s\n", status.Name, status.Directory, arguments)
+		fmt.Fprintf(o.Out, "%s does not exist in %s: create it with captctl local up%s\n", status.Name, status.Directory, arguments)
 		return nil
 	}
 	fmt.Fprintf(o.Out, "%s, Kubernetes %s, %s: %s\n", status.Name, status.KubernetesVersion, status.Endpoint, readiness(status.Ready))
@@ -244,8 +251,8 @@ func newEnvCommand(o *Options) *cobra.Command {
 		Short: "Print how a shell connects to a local management cluster",
 		Long: `Print the variables with which a shell uses a local management cluster: KUBECONFIG,
 and PATH with the kubectl, captctl and tofu of the environment first.` + environmentHelp,
-		Example: `  eval "$(captctl env)"
-  captctl env -o json`,
+		Example: `  eval "$(captctl local env)"
+  captctl local env -o json`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			env, status, err := flags.status(cmd.Context(), args)
@@ -253,7 +260,7 @@ and PATH with the kubectl, captctl and tofu of the environment first.` + environ
 				return err
 			}
 			if !status.Exists {
-				return fmt.Errorf("environment %s does not exist in %s: create it with captctl up%s", env.Name, env.Dir, environmentArguments(cmd, env))
+				return fmt.Errorf("environment %s does not exist in %s: create it with captctl local up%s", env.Name, env.Dir, environmentArguments(cmd, env))
 			}
 			if output == "json" {
 				return text.PrintJSON(o.Out, map[string]string{"kubeconfig": env.Kubeconfig(), "bin": env.BinDir()})

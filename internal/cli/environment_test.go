@@ -33,17 +33,17 @@ func TestEnvironmentCommands_environmentDoesNotExist(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	dir := t.TempDir()
-	out, err := callEnvironment(t, "status", "demo", "--dir", dir)
+	out, err := callEnvironment(t, "local", "status", "demo", "--dir", dir)
 	g.Expect(Code(err)).To(Equal(1))
-	g.Expect(out).To(Equal("demo does not exist in " + dir + "/demo: create it with captctl up demo --dir " + dir + "\n"))
-	_, err = callEnvironment(t, "env", "demo", "--dir", dir)
-	g.Expect(err).To(MatchError("environment demo does not exist in " + dir + "/demo: create it with captctl up demo --dir " + dir))
-	out, err = callEnvironment(t, "status", "demo", "--dir", dir, "-o", "json")
+	g.Expect(out).To(Equal("demo does not exist in " + dir + "/demo: create it with captctl local up demo --dir " + dir + "\n"))
+	_, err = callEnvironment(t, "local", "env", "demo", "--dir", dir)
+	g.Expect(err).To(MatchError("environment demo does not exist in " + dir + "/demo: create it with captctl local up demo --dir " + dir))
+	out, err = callEnvironment(t, "local", "status", "demo", "--dir", dir, "-o", "json")
 	g.Expect(Code(err)).To(Equal(1))
 	var status environment.Status
 	g.Expect(json.Unmarshal([]byte(out), &status)).To(Succeed())
 	g.Expect(status).To(Equal(environment.Status{Name: "demo", Directory: dir + "/demo"}))
-	out, err = callEnvironment(t, "down", "demo", "--dir", dir)
+	out, err = callEnvironment(t, "local", "down", "demo", "--dir", dir)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(out).To(ContainSubstring("does not exist"))
 }
@@ -53,11 +53,11 @@ func TestEnv_quotesPaths(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	dir := filepath.Join(t.TempDir(), "it's a $HOME; `dir`")
-	_, err := callEnvironment(t, "env", "demo", "--dir", dir)
-	g.Expect(err).To(MatchError(ContainSubstring("create it with captctl up")))
+	_, err := callEnvironment(t, "local", "env", "demo", "--dir", dir)
+	g.Expect(err).To(MatchError(ContainSubstring("create it with captctl local up")))
 	g.Expect(os.MkdirAll(filepath.Join(dir, "demo"), 0o700)).To(Succeed())
 	g.Expect(os.WriteFile(filepath.Join(dir, "demo", "environment.json"), []byte("{}"), 0o600)).To(Succeed())
-	out, err := callEnvironment(t, "env", "demo", "--dir", dir)
+	out, err := callEnvironment(t, "local", "env", "demo", "--dir", dir)
 	g.Expect(err).NotTo(HaveOccurred())
 	shell := exec.CommandContext(t.Context(), "/bin/sh", "-c", out+`printf '%s\n%s' "$KUBECONFIG" "$PATH"`)
 	shell.Env = []string{"PATH=/usr/bin"}
@@ -65,7 +65,7 @@ func TestEnv_quotesPaths(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred(), string(evaluated))
 	g.Expect(string(evaluated)).To(Equal(dir + "/demo/kubeconfig\n" + dir + "/demo/bin:/usr/bin"))
 
-	out, err = callEnvironment(t, "env", "demo", "--dir", dir, "-o", "json")
+	out, err = callEnvironment(t, "local", "env", "demo", "--dir", dir, "-o", "json")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(out).To(MatchJSON(fmt.Sprintf(`{"kubeconfig": %q, "bin": %q}`, dir+"/demo/kubeconfig", dir+"/demo/bin")))
 }
@@ -77,7 +77,7 @@ func TestDown_asksFirst(t *testing.T) {
 	kept := filepath.Join(dir, "demo", "environment.json")
 	g.Expect(os.MkdirAll(filepath.Dir(kept), 0o700)).To(Succeed())
 	g.Expect(os.WriteFile(kept, []byte("{}"), 0o600)).To(Succeed())
-	_, err := callEnvironment(t, "down", "demo", "--dir", dir)
+	_, err := callEnvironment(t, "local", "down", "demo", "--dir", dir)
 	g.Expect(err).To(MatchError(ContainSubstring("pass --yes")))
 	g.Expect(kept).To(BeAnExistingFile())
 }
@@ -94,7 +94,7 @@ func TestDown_saysHowToLeaveTheEnvironment(t *testing.T) {
 		if uses {
 			t.Setenv("KUBECONFIG", filepath.Join(dir, "demo", "kubeconfig"))
 		}
-		out, err := callEnvironment(t, "down", "demo", "--dir", dir, "--yes")
+		out, err := callEnvironment(t, "local", "down", "demo", "--dir", dir, "--yes")
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(strings.Contains(out, "unset KUBECONFIG; hash -r")).To(Equal(uses), out)
 	}
@@ -106,15 +106,15 @@ func TestEnvironmentCommands_wrongUsage(t *testing.T) {
 		args   []string
 		advice string
 	}{
-		{[]string{"up", "A", "--dir", "/nowhere"}, "use up to 63 lower-case letters"},
-		{[]string{"status", "-o", "yaml"}, "use json"},
+		{[]string{"local", "up", "A", "--dir", "/nowhere"}, "use up to 63 lower-case letters"},
+		{[]string{"local", "status", "-o", "yaml"}, "use json"},
 	} {
 		_, err := callEnvironment(t, test.args...)
 		g := NewWithT(t)
 		g.Expect(err).To(MatchError(ContainSubstring(test.advice)))
 		g.Expect(Code(err)).To(Equal(2))
 	}
-	_, err := callEnvironment(t, "up", "demo", "--dir", t.TempDir(), "--parts", "/nowhere")
+	_, err := callEnvironment(t, "local", "up", "demo", "--dir", t.TempDir(), "--parts", "/nowhere")
 	NewWithT(t).Expect(err).To(MatchError(MatchRegexp("program .* not found in .*: run `make (build|parts)` first")))
 }
 

@@ -40,11 +40,11 @@ func (o *Options) explain(err error) error {
 	case errors.Is(err, context.Canceled):
 		return &Exit{Code: interrupted}
 	case clientcmd.IsEmptyConfig(err), errors.Is(err, clientcmd.ErrEmptyCluster):
-		return errors.New("no management cluster configured: set --kubeconfig or KUBECONFIG, or start one with captctl up")
+		return errors.New("no management cluster configured: set --kubeconfig or KUBECONFIG, or start one with captctl local up")
 	case clientcmd.IsContextNotFound(err), o.Kube.Context != nil && strings.Contains(err.Error(), fmt.Sprintf("context %q does not exist", *o.Kube.Context)):
 		return unknownContext(o.contextName())
 	case errors.As(err, &address) && o.isManagementCluster(address.URL):
-		return fmt.Errorf("the management cluster at %s is unreachable (%s): check --context and --kubeconfig, or start one with captctl up", serverOf(address.URL), message.OneLine(rootCause(err).Error()))
+		return fmt.Errorf("the management cluster at %s is unreachable (%s): check --context and --kubeconfig, or start one with captctl local up", serverOf(address.URL), message.OneLine(rootCause(err).Error()))
 	case apierrors.IsUnauthorized(err):
 		return errors.New("the management cluster rejected your credentials: log in again, or choose another --context")
 	case apierrors.IsForbidden(err):

@@ -25,9 +25,9 @@ func TestExplain_namesTheManagementClusterOnlyForItsOwnErrors(t *testing.T) {
 		want string
 		code int
 	}{
-		"management cluster": {failed("https://10.0.0.1:6443/api"), "the management cluster at https://10.0.0.1:6443 is unreachable (no route): check --context and --kubeconfig, or start one with captctl up", 1},
+		"management cluster": {failed("https://10.0.0.1:6443/api"), "the management cluster at https://10.0.0.1:6443 is unreachable (no route): check --context and --kubeconfig, or start one with captctl local up", 1},
 		"other server":       {failed("https://example.com/file"), `listing: Get "https://example.com/file": no route`, 1},
-		"request stays":      {&requestedError{failed("https://10.0.0.1:6443/api"), runRequested}, "the management cluster at https://10.0.0.1:6443 is unreachable (no route): check --context and --kubeconfig, or start one with captctl up; the run was requested and may still be executed", 1},
+		"request stays":      {&requestedError{failed("https://10.0.0.1:6443/api"), runRequested}, "the management cluster at https://10.0.0.1:6443 is unreachable (no route): check --context and --kubeconfig, or start one with captctl local up; the run was requested and may still be executed", 1},
 		"expired token":      {&requestedError{apierrors.NewUnauthorized("expired"), runRequested}, "the management cluster rejected your credentials: log in again, or choose another --context; the run was requested and may still be executed", 1},
 		"several lines":      {errors.New("a\n  b"), "a b", 1},
 		"Ctrl-C":             {fmt.Errorf("waiting: %w", context.Canceled), "", 130},

@@ -20,6 +20,7 @@ type generateFlags struct {
 	flavor, from, kubernetesVersion string
 	set                             []string
 	listVariables, listFlavors      bool
+	output                          text.Output
 }
 
 func newGenerateCommand(o *Options) *cobra.Command {
@@ -56,6 +57,7 @@ environment variable NAMESPACE, else of the kubeconfig's context, if there is a 
 	c.Flags().StringArrayVar(&flags.set, "set", nil, "Value of a variable as NAME=VALUE. Can be repeated.")
 	c.Flags().BoolVar(&flags.listVariables, "list-variables", false, "List the variables of the template.")
 	c.Flags().BoolVar(&flags.listFlavors, "list-flavors", false, "List the flavors.")
+	addOutput(c, &flags.output)
 	if names, err := flavor.Names(); err == nil {
 		completeWords(c, "flavor", names)
 	}
@@ -65,10 +67,14 @@ environment variable NAMESPACE, else of the kubeconfig's context, if there is a 
 func (o *Options) generateCluster(args []string, flags *generateFlags) error {
 	if flags.listFlavors {
 		names, err := flavor.Names()
-		if err == nil {
-			fmt.Fprintln(o.Out, strings.Join(names, "\n"))
+		if err != nil {
+			return err
 		}
-		return err
+		if flags.output.Structured() {
+			return flags.output.Print(o.Out, names)
+		}
+		fmt.Fprintln(o.Out, strings.Join(names, "\n"))
+		return nil
 	}
 	template, err := o.template(flags)
 	if err != nil {

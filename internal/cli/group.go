@@ -66,6 +66,19 @@ func group(cmd *cobra.Command, children ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
+// former returns a command under a former name. It is hidden from the help, and says which command
+// replaces it.
+func (o *Options) former(replacement, name string, cmd *cobra.Command) *cobra.Command {
+	_, arguments, _ := strings.Cut(cmd.Use, " ")
+	cmd.Use, cmd.Hidden, cmd.Aliases = strings.TrimSpace(name+" "+arguments), true, nil
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		fmt.Fprintf(o.Err, "%s is now called %s\n", cmd.CommandPath(), strings.Replace(replacement, "captctl", o.program(), 1))
+		return run(cmd, args)
+	}
+	return cmd
+}
+
 // wrapErrors gives the errors of a command and its subcommands their final form:
 // wrong usage has exit code 2, and errors of the cluster become one sentence.
 func (o *Options) wrapErrors(cmd *cobra.Command) {

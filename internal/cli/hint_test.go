@@ -25,18 +25,18 @@ func TestHints_haveTheFlagsOfTheCommand(t *testing.T) {
 	kubeconfig := "--kubeconfig " + env.Kubeconfig
 	flags := kubeconfig + " -n " + h.namespace
 	for arguments, want := range map[string]string{
-		"retry net":     "Requested a run of net: follow it with captctl " + flags + " logs -f net\n",
-		"retry guest":   "Requested a run of guest: follow it with captctl " + kubeconfig + " -n platform logs -f " + h.namespace + ".guest, if you may\n",
-		"approve net":   "no plan of net is waiting for approval: see captctl " + flags + " history net",
-		"history net":   "net has no runs yet: see kubectl " + flags + " describe wsta net\n",
-		"addon list":    fmt.Sprintf("No add-ons in namespace %q: install one with captctl %s addon install\n", h.namespace, flags),
-		"logs net":      "net has no runs yet: see kubectl " + flags + " describe wsta net",
-		"run net":       "nothing is requested: pass --replace, --target, --refresh-only, --import or --plan-only: see captctl run --help",
-		"describe nets": `unknown command "nets" for "captctl describe": see captctl describe --help`,
+		"reconcile net":   "Requested a run of net: follow it with captctl " + flags + " logs -f net\n",
+		"reconcile guest": "Requested a run of guest: follow it with captctl " + kubeconfig + " -n platform logs -f " + h.namespace + ".guest, if you may\n",
+		"approve net":     "no plan of net is waiting for approval: see captctl " + flags + " history net",
+		"history net":     "net has no runs yet: see kubectl " + flags + " describe wsta net\n",
+		"get addons":      fmt.Sprintf("No add-ons in namespace %q: install one with captctl %s addon install\n", h.namespace, flags),
+		"logs net":        "net has no runs yet: see kubectl " + flags + " describe wsta net",
+		"run net":         "nothing is requested: pass --replace, --target, --refresh-only, --import or --plan-only: see captctl run --help",
+		"describe nets":   `unknown command "nets" for "captctl describe": see captctl describe --help`,
 	} {
 		h.Expect(executeAs(h, "captctl", flags+" "+arguments)).To(Equal(want), arguments)
 	}
-	h.Expect(executeAs(h, "kubectl-capt", flags+" retry net")).To(Equal("Requested a run of net: follow it with kubectl capt " + flags + " logs -f net\n"))
+	h.Expect(executeAs(h, "kubectl-capt", flags+" reconcile net")).To(Equal("Requested a run of net: follow it with kubectl capt " + flags + " logs -f net\n"))
 }
 
 // executeAs runs a command under a name, and returns all that it prints.
@@ -55,8 +55,11 @@ func executeAs(h *harness, program, arguments string) string {
 func TestHints_knowEveryCommand(t *testing.T) {
 	g := NewWithT(t)
 	root := cli.New(cli.Streams{})
-	local := []string{"up", "down", "status", "env", "generate", "validate", "render", "version", "reference", "help", "completion"}
+	local := []string{"local", "generate", "validate", "render", "version", "reference", "help", "completion"}
 	for _, cmd := range root.Commands() {
+		if cmd.Hidden {
+			continue
+		}
 		want := "see captctl " + cmd.Name()
 		if !slices.Contains(local, cmd.Name()) {
 			want = "see captctl --context prod " + cmd.Name()

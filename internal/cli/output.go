@@ -16,10 +16,7 @@ func addOutput(cmd *cobra.Command, output *text.Output) { addFormat(cmd, output,
 // addFormat adds the --output flag for the given formats to a command. The value
 // of output is the default.
 func addFormat(cmd *cobra.Command, output *text.Output, formats ...text.Output) {
-	f := &format{value: output}
-	for _, name := range formats {
-		f.formats = append(f.formats, string(name))
-	}
+	f := newFormat("output format", output, formats...)
 	cmd.Flags().VarP(f, "output", "o", "Output format: "+f.list()+".")
 	completeWords(cmd, "output", f.formats)
 }
@@ -27,8 +24,17 @@ func addFormat(cmd *cobra.Command, output *text.Output, formats ...text.Output) 
 // format is the value of a flag that accepts one of several formats. It
 // implements pflag.Value.
 type format struct {
+	what    string
 	value   *text.Output
 	formats []string
+}
+
+func newFormat(what string, value *text.Output, formats ...text.Output) *format {
+	f := &format{what: what, value: value}
+	for _, name := range formats {
+		f.formats = append(f.formats, string(name))
+	}
+	return f
 }
 
 func (f *format) String() string { return string(*f.value) }
@@ -37,7 +43,7 @@ func (f *format) Type() string { return "format" }
 
 func (f *format) Set(value string) error {
 	if !slices.Contains(f.formats, value) {
-		return fmt.Errorf("unknown output format %q: use %s", value, f.list())
+		return fmt.Errorf("unknown %s %q: use %s", f.what, value, f.list())
 	}
 	*f.value = text.Output(value)
 	return nil

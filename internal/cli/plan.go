@@ -24,8 +24,8 @@ import (
 
 const markdown text.Output = "markdown"
 
-// planHelp describes captctl plan.
-const planHelp = `Show the latest plan of a workspace in the format of Terraform: what it creates (+),
+// showPlanHelp describes captctl show plan.
+const showPlanHelp = `Show the latest plan of a workspace in the format of Terraform: what it creates (+),
 updates in place (~), replaces (-/+) and destroys (-), with the old and new values of
 each attribute. Sensitive values are never shown; they are masked before the plan is
 stored. The rules of policies that the plan violates are listed as well.
@@ -33,7 +33,12 @@ stored. The rules of policies that the plan violates are listed as well.
 Values are in the WorkspacePlan of the run, which the role capt-viewer may read. They are
 kept for the latest plans that waited for a decision or changed existing resources; other
 plans are shown as a list of resources. captctl state show has the values of what was
-created. --run shows the plan of an earlier run, which requires permission to read Secrets.
+created. --run shows the plan of an earlier run, which requires permission to read Secrets.`
+
+// planHelp describes captctl plan.
+const planHelp = `Plan a workspace with its current inputs, and show the plan. A run of the workspace makes
+the plan, so it locks the state, and applies nothing. captctl show plan shows the plan that
+waits for approval, without a run.
 
 With --dir the command plans the root module in a directory instead, such as that of a
 pull request, against the state of the workspace. Nothing is locked, and nothing is written
@@ -48,63 +53,82 @@ fails, or a policy or protected resources would refuse it; 2 for wrong usage; an
 
 func newPlanCommand(o *Options) *cobra.Command {
 	var output text.Output
-	var run string
-	var short, asJSON bool
+	var short bool
+	wait := true
 	var speculation speculateFlags
 	cmd := o.workspaceCommand(&cobra.Command{
 		Use:   "plan NAME",
-		Short: "Show the latest plan of a workspace, or plan the module of a directory",
+		Short: "Plan a workspace, or the module of a directory",
 		Long:  planHelp,
-		Example: `  captctl plan network-a
-  captctl plan cluster/demo --short
-  captctl plan network-a --run network-a-r7
+		Example: `  captctl plan cluster/demo
   captctl plan cluster/demo/vpc -o json
-  captctl plan cluster/demo/vpc -o markdown > comment.md
 
   # Plan the module of a pull request for one workspace, or for all that use a template.
   captctl plan network-a --dir modules/network
   captctl plan --dir modules/network --template network -o markdown > comment.md`,
 		Args: func(cmd *cobra.Command, args []string) error { return speculation.check(cmd, args) },
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if asJSON {
-				output = text.JSON
-			}
 			if speculation.dir != "" {
 				return o.speculate(cmd.Context(), args, &speculation, output, short)
+			}
+			if output == markdown || short {
+				return usageError("-o markdown and --short need --dir, or captctl show plan")
 			}
 			c, apply, err := o.workspace(cmd, args[0])
 			if err != nil {
 				return err
 			}
-			plan, err := operate.PlanOfRun(cmd.Context(), c, apply, run)
-			if err != nil {
-				return err
-			}
-			read := changesOf(cmd.Context(), c, apply, plan)
-			if short {
-				read = func(func(change.Entry) error) (bool, error) { return false, nil }
-			}
-			switch output {
-			case markdown:
-				return printMarkdown(o.Out, plan, read, commentLimit)
-			case "":
-				return printPlan(o.Out, plan, read, o.style(), time.Now())
-			}
-			if !short {
-				if err := plan.ReadDetails(cmd.Context(), c, apply); err != nil {
-					return err
-				}
-			}
-			return output.Print(o.Out, plan)
+			return o.runOnce(cmd.Context(), c, apply, &terraform.OneShot{PlanOnly: true}, output)
 		},
 	}, nil)
 	addFormat(cmd, &output, text.JSON, text.YAML, markdown)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "Print JSON, like -o json.")
+	cmd.Flags().BoolVar(&short, "short", false, "With --dir: list the changed resources without values.")
+	speculation.add(cmd)
+	addTimeout(cmd, &wait)
+	return cmd
+}
+
+func newShowCommand(o *Options) *cobra.Command {
+	return group(&cobra.Command{Use: "show", Short: "Show the plan of a workspace"}, newShowPlanCommand(o))
+}
+
+func newShowPlanCommand(o *Options) *cobra.Command {
+	var output text.Output
+	var run string
+	var short bool
+	cmd := o.workspaceCommand(&cobra.Command{
+		Use:   "plan NAME",
+		Short: "Show the latest plan of a workspace",
+		Long:  showPlanHelp,
+		Example: `  captctl show plan network-a
+  captctl show plan cluster/demo --short
+  captctl show plan network-a --run network-a-r7
+  captctl show plan cluster/demo/vpc -o markdown > comment.md`,
+	}, func(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, _ []string) error {
+		plan, err := operate.PlanOfRun(ctx, c, apply, run)
+		if err != nil {
+			return err
+		}
+		read := changesOf(ctx, c, apply, plan)
+		if short {
+			read = func(func(change.Entry) error) (bool, error) { return false, nil }
+		}
+		switch output {
+		case markdown:
+			return printMarkdown(o.Out, plan, read, commentLimit)
+		case "":
+			return printPlan(o.Out, plan, read, o.style(), time.Now())
+		}
+		if !short {
+			if err := plan.ReadDetails(ctx, c, apply); err != nil {
+				return err
+			}
+		}
+		return output.Print(o.Out, plan)
+	})
+	addFormat(cmd, &output, text.JSON, text.YAML, markdown)
 	cmd.Flags().StringVar(&run, "run", "", "Show the plan of this run instead of the latest plan. captctl history lists the runs.")
 	cmd.Flags().BoolVar(&short, "short", false, "List the changed resources without values.")
-	speculation.add(cmd)
-	cmd.MarkFlagsMutuallyExclusive("json", "output")
-	cmd.MarkFlagsMutuallyExclusive("run", "dir")
 	return cmd
 }
 

@@ -21,7 +21,7 @@ type progress struct {
 }
 
 func (o *Options) progress() *progress {
-	return &progress{o: o, style: text.StyleOf(o.Err), live: text.IsTerminal(o.Err)}
+	return &progress{o: o, style: o.styleOf(o.Err), live: text.IsTerminal(o.Err)}
 }
 
 // show replaces the line. An empty one removes it from a terminal.

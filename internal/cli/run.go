@@ -24,10 +24,9 @@ func newRunCommand(o *Options) *cobra.Command {
 	var output text.Output
 	cmd := o.workspaceCommand(&cobra.Command{
 		Use:   "run NAME",
-		Short: "Replace, target, import or refresh resources of a workspace once",
-		Long: `Run a workspace once with another plan than that of its inputs: one that replaces a
-resource, is limited to some resources, imports existing resources or only refreshes
-the state. The plan is subject to policies, protected resources and approval like any
+		Short: "Run one special operation: replace, target, import or refresh",
+		Long: `Run one special operation of a workspace: replace a resource, limit the plan to some
+resources, import existing resources, or only refresh the state. The plan is subject to policies, protected resources and approval like any
 other, and the history of the workspace records the operation and who requested it.
 
 With approval: Auto the plan is applied at once; use --hold to let it wait for approval,
@@ -63,18 +62,14 @@ To import, you need the permission of an approver where approval is enforced.`,
 			if err := o.confirmOneShot(ctx, c, apply, &once, yes); err != nil {
 				return err
 			}
+			if wait {
+				return o.runOnce(ctx, c, apply, &once, output)
+			}
 			operation, err := operate.RunOnce(ctx, c, apply, &once)
 			if err != nil {
 				return err
 			}
-			if !wait {
-				return o.printRequest(apply, operation, args[0], output)
-			}
-			result, err := o.waitForOneShot(ctx, c, apply, operation, o.starting(), runRequested, func(s *observed) bool { return s.ended() || s.waits() })
-			if err != nil {
-				return err
-			}
-			return o.printOneShot(ctx, c, apply, result, output)
+			return o.printRequest(apply, operation, args[0], output)
 		},
 	}, nil)
 	// String slices would parse the quotes of an address as CSV.
@@ -85,9 +80,23 @@ To import, you need the permission of an approver where approval is enforced.`,
 	cmd.Flags().BoolVar(&once.PlanOnly, "plan-only", false, "Show the plan and apply nothing. Can be combined with one of the others.")
 	cmd.Flags().BoolVar(&once.Hold, "hold", false, "Let the plan wait for approval, even with approval: Auto.")
 	cmd.Flags().BoolVar(&wait, "wait", true, "Show the progress and wait for the result. The exit code is 1 if the run fails or its plan is refused.")
+	addTimeout(cmd, &wait)
 	addYes(cmd, &yes)
 	addOutput(cmd, &output)
 	return cmd
+}
+
+// runOnce executes a one-shot operation, and prints what became of it.
+func (o *Options) runOnce(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, once *terraform.OneShot, output text.Output) error {
+	operation, err := operate.RunOnce(ctx, c, apply, once)
+	if err != nil {
+		return err
+	}
+	result, err := o.waitForOneShot(ctx, c, apply, operation, o.starting(), runRequested, func(s *observed) bool { return s.ended() || s.waits() })
+	if err != nil {
+		return err
+	}
+	return o.printOneShot(ctx, c, apply, result, output)
 }
 
 // checkOperation returns a usage error for flags that do not fit. The ID is set later.
@@ -187,16 +196,16 @@ func oneShotFailure(result *operate.OneShotResult) error {
 	}
 }
 
-func newRetryCommand(o *Options) *cobra.Command {
+func newReconcileCommand(o *Options) *cobra.Command {
 	var wait bool
 	cmd := o.workspaceCommand(&cobra.Command{
-		Use:   "retry NAME",
+		Use:   "reconcile NAME",
 		Short: "Start a new run of a workspace",
 		Long: `Start a new run of a workspace, whether the last run failed or succeeded. With
 approval: Auto the new plan is applied, with approval: Manual it waits for
 approval.`,
-		Example: `  captctl retry cluster/demo
-  captctl retry network-a --wait`,
+		Example: `  captctl reconcile cluster/demo
+  captctl reconcile network-a --wait`,
 	}, func(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, args []string) error {
 		operation, err := operate.Retry(ctx, c, apply)
 		if err != nil {
@@ -220,7 +229,7 @@ func newCancelCommand(o *Options) *cobra.Command {
 		Short: "Cancel the current run of a workspace",
 		Long: `Cancel the current run of a workspace as Ctrl-C would: Terraform finishes its
 current operations and saves the state. The workspace has no new run until its
-inputs change or a run is requested with captctl retry.`,
+inputs change or a run is requested with captctl reconcile.`,
 		Example: "  captctl cancel cluster/demo --wait",
 	}, func(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, args []string) error {
 		run, err := operate.CurrentRun(apply, runID)
@@ -248,5 +257,6 @@ inputs change or a run is requested with captctl retry.`,
 	cmd.Flags().StringVar(&runID, "run", "", "ID of the run to cancel. The command fails if another run is in progress.")
 	addYes(cmd, &yes)
 	cmd.Flags().BoolVar(&wait, "wait", false, "Show the progress and wait until the run has stopped.")
+	addTimeout(cmd, &wait)
 	return cmd
 }

@@ -235,7 +235,7 @@ func shellFailure(name, dir, stateFile string, result *terraform.Result, err err
 	_, lockLeft := errors.AsType[*runner.LockLeftError](err)
 	switch {
 	case result.StateUncertain && result.Rescued != "" && !lockLeft:
-		return &shellError{error: fmt.Errorf("the state is not saved yet, but stored in Secret %s: start a run with captctl retry %s, which saves it. Its files are in %s: %w", record.ChunkName(result.Rescued, 0), name, dir, err)}
+		return &shellError{error: fmt.Errorf("the state is not saved yet, but stored in Secret %s: start a run with captctl reconcile %s, which saves it. Its files are in %s: %w", record.ChunkName(result.Rescued, 0), name, dir, err)}
 	case result.StateUncertain:
 		if err == nil {
 			err = errors.New("the tool was killed while it wrote the state")

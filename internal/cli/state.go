@@ -18,7 +18,8 @@ func newStateCommand(o *Options) *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "state",
 		Short: "Read, change, move and restore the state of a workspace",
-	}, newStateListCommand(o), newStateShowCommand(o), newStatePullCommand(o), newStatePushCommand(o), newStateMvCommand(o), newStateRmCommand(o), newStateMoveCommand(o), newStateAdoptCommand(o), newSnapshotsCommand(o), newRestoreCommand(o))
+	}, newStateListCommand(o), newStateShowCommand(o), newStatePullCommand(o), newStatePushCommand(o), newStateMvCommand(o), newStateRmCommand(o), newStateMigrateCommand(o),
+		o.former("captctl state migrate-backend", "move", newStateMigrateCommand(o)), newStateAdoptCommand(o), newSnapshotsCommand(o), newRestoreCommand(o))
 }
 
 func newSnapshotsCommand(o *Options) *cobra.Command {

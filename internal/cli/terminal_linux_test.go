@@ -103,7 +103,7 @@ func TestTerminal_hasColoursUnlessDisabled(t *testing.T) {
 		h := &harness{WithT: g, t: t, ctx: t.Context(), namespace: env.Namespace(t)}
 		h.planned("net")
 		term := newTerminal(t, 120, 40)
-		g.Eventually(term.run(h, "plan", "net")).Should(Receive(Equal(0)))
+		g.Eventually(term.run(h, "show", "plan", "net")).Should(Receive(Equal(0)))
 		plain, coloured := "  + aws_vpc.this will be created", "\x1b[32m  +\x1b[0m aws_vpc.this will be created"
 		if noColour == "" {
 			g.Eventually(term.screen.String).Should(ContainSubstring(coloured))

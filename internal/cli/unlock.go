@@ -15,7 +15,7 @@ import (
 )
 
 func newUnlockCommand(o *Options) *cobra.Command {
-	var yes, noWait bool
+	var yes, wait bool
 	cmd := o.workspaceCommand(&cobra.Command{
 		Use:   "unlock NAME",
 		Short: "Break the state lock of a workspace",
@@ -43,13 +43,14 @@ still active. It also ends the wait for a shell (captctl shell) that was killed.
 			return err
 		}
 		fmt.Fprintf(o.Out, "Requested a run that breaks lock %s\n", lock.ID)
-		if noWait {
+		if !wait {
 			return nil
 		}
 		return o.waitForUnlock(ctx, c, apply, operation)
 	})
 	addYes(cmd, &yes)
-	cmd.Flags().BoolVar(&noWait, "no-wait", false, "Do not wait for the run that takes the lock.")
+	cmd.Flags().BoolVar(&wait, "wait", true, "Wait for the run that takes the lock.")
+	addTimeout(cmd, &wait)
 	return cmd
 }
 

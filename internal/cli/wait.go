@@ -107,7 +107,7 @@ func (s *observed) print(o *Options) error {
 		fmt.Fprintf(o.Out, "%s is applied: %s\n", s.apply.Name, message.OneLine(applied.Message))
 		return nil
 	case applied.Reason == infrav1.WaitingForApprovalReason:
-		fmt.Fprintf(o.Out, "%s is waiting for approval: review the plan with %s\n", s.apply.Name, o.hints("captctl plan "+s.apply.Name))
+		fmt.Fprintf(o.Out, "%s is waiting for approval: review the plan with %s\n", s.apply.Name, o.hints("captctl show plan "+s.apply.Name))
 		return nil
 	default:
 		return fmt.Errorf("%s: %s: %s", s.apply.Name, applied.Reason, applied.Message)

@@ -37,7 +37,7 @@ func TestWait_endsIfTheWorkspaceCannotStart(t *testing.T) {
 	h := newHarness(t)
 	h.withoutTemplate("net")
 	const reason = "net cannot start a run: WaitingForTemplate: WorkspaceTemplate default/greting does not exist"
-	retry, list := h.start("retry", "net", "--wait"), h.start("state", "list", "net")
+	retry, list := h.start("reconcile", "net", "--wait"), h.start("state", "list", "net")
 	h.Eventually(retry.code).Should(Receive(Equal(1)))
 	h.Expect(retry.err.String()).To(Equal("WaitingForTemplate: WorkspaceTemplate default/greting does not exist\n" + reason + "; the run was requested and may still be executed"))
 	h.Eventually(list.code).Should(Receive(Equal(1)))
@@ -50,7 +50,7 @@ const waitingForTheManager = "Waiting until the manager starts the run; if it do
 func TestWait_endsWithAnInterrupt(t *testing.T) {
 	h := newHarness(t)
 	h.applied("net")
-	running := h.start("retry", "net", "--wait")
+	running := h.start("reconcile", "net", "--wait")
 	h.Eventually(running.err.String).Should(HavePrefix(waitingForTheManager))
 	running.stop()
 	h.Eventually(running.code).Should(Receive(Equal(130)))
@@ -89,7 +89,7 @@ func TestWait_withdrawsACommandThatReads(t *testing.T) {
 func TestWait_endsIfTheRequestIsWithdrawn(t *testing.T) {
 	h := newHarness(t)
 	h.applied("net")
-	running := h.start("retry", "net", "--wait")
+	running := h.start("reconcile", "net", "--wait")
 	h.Eventually(running.err.String).Should(HavePrefix(waitingForTheManager))
 	h.Expect(env.Client.Delete(h.ctx, h.operation(infrav1.OperationRun))).To(Succeed())
 	h.Eventually(running.code).Should(Receive(Equal(1)))
@@ -99,7 +99,7 @@ func TestWait_endsIfTheRequestIsWithdrawn(t *testing.T) {
 func TestWait_saysWhyTheRequestWasRefused(t *testing.T) {
 	h := newHarness(t)
 	h.applied("net")
-	running := h.start("retry", "net", "--wait")
+	running := h.start("reconcile", "net", "--wait")
 	h.Eventually(h.operations).Should(HaveLen(1))
 	retry := h.operation(infrav1.OperationRun)
 	h.setStatus(retry, func() {
@@ -127,7 +127,7 @@ func TestWait_namesAnOpenShell(t *testing.T) {
 	h.setStatus(apply, func() {
 		apply.Status.Shell = &infrav1.ShellStatus{ID: "shell-1", By: "ada", Host: "ada@laptop", OpenedAt: metav1.Now()}
 	})
-	for _, args := range [][]string{{"state", "list", "net"}, {"drift", "net", "--now"}, {"retry", "net", "--wait"}} {
+	for _, args := range [][]string{{"state", "list", "net"}, {"drift", "net", "--now"}, {"reconcile", "net", "--wait"}} {
 		running := h.start(args...)
 		h.Eventually(running.err.String).Should(HavePrefix("ShellOpen: a run waits until shell shell-1 of ada on ada@laptop is closed\n"))
 		running.stop()
@@ -141,7 +141,7 @@ func TestWait_survivesARestartOfTheAPIServer(t *testing.T) {
 	server, err := url.Parse(env.Config.Host)
 	h.Expect(err).NotTo(HaveOccurred())
 	p := newProxy(t, server.Host)
-	running := h.start("--server", "https://"+p.listener.Addr().String(), "retry", "net", "--wait")
+	running := h.start("--server", "https://"+p.listener.Addr().String(), "reconcile", "net", "--wait")
 	h.Eventually(running.err.String).Should(HavePrefix(waitingForTheManager))
 	p.setCut(true)
 	h.Eventually(running.err.String).Should(MatchRegexp(`\nManagement cluster has been unreachable since \d\d:\d\d:\d\d, retrying: \S`))
@@ -171,7 +171,7 @@ func TestWait_endsTheLineOfAnOutage(t *testing.T) {
 			if name != "requested" {
 				h.setStatus(apply, func() { apply.Status.Run = run })
 			}
-			running := h.start("--server", "https://"+p.listener.Addr().String(), "retry", "net", "--wait")
+			running := h.start("--server", "https://"+p.listener.Addr().String(), "reconcile", "net", "--wait")
 			h.Eventually(running.err.String).Should(HavePrefix(line))
 			if name == "ran" {
 				h.setStatus(apply, func() { apply.Status.Run = nil })

@@ -3,7 +3,9 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -49,4 +51,30 @@ func (o *Options) workspace(cmd *cobra.Command, name string) (client.WithWatch, 
 // addWait adds the --wait flag to a command.
 func addWait(cmd *cobra.Command, wait *bool) {
 	cmd.Flags().BoolVar(wait, "wait", false, "Show the progress and wait for the result. The exit code is 1 if the run fails.")
+	addTimeout(cmd, wait)
+}
+
+// defaultTimeout is the time that commands wait for a result: longer than an upgrade of EKS takes.
+const defaultTimeout = 2 * time.Hour
+
+// addTimeout adds the --timeout flag to a command that waits if wait is set.
+func addTimeout(cmd *cobra.Command, wait *bool) {
+	var timeout time.Duration
+	cmd.Flags().DurationVar(&timeout, "timeout", defaultTimeout, "Time to wait. What was requested continues after it.")
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if !*wait {
+			return run(cmd, args)
+		}
+		defer setTimeout(cmd, timeout)()
+		err := run(cmd, args)
+		if !errors.Is(cmd.Context().Err(), context.DeadlineExceeded) || !errors.Is(err, context.DeadlineExceeded) {
+			return err
+		}
+		cause := context.Cause(cmd.Context())
+		if requested, ok := errors.AsType[*requestedError](err); ok {
+			return &requestedError{cause, requested.request}
+		}
+		return cause
+	}
 }

@@ -39,12 +39,12 @@ func TestPlan_byNameAndByCluster(t *testing.T) {
 		vpc.Status.Plan = &infrav1.PlanStatus{ID: "plan-0123456789abcdef", Run: "demo-net-r1", CreatedAt: metav1.Now(), Add: 1, Changes: []infrav1.ResourceChange{{Address: "aws_vpc.this", Action: "create"}}}
 	})
 	for _, name := range []string{"demo-net", "cluster/demo/vpc"} {
-		a := h.run("plan", name)
+		a := h.run("show", "plan", name)
 		h.Expect(a.code).To(Equal(0), a.err)
 		h.Expect(a.out).To(ContainSubstring("  + aws_vpc.this will be created\n"))
 		h.Expect(a.out).To(ContainSubstring("Plan: 1 to add, 0 to change, 0 to destroy.\n"))
 	}
-	a := h.run("plan", "demo-net", "-o", "json")
+	a := h.run("show", "plan", "demo-net", "-o", "json")
 	var plan map[string]any
 	h.Expect(json.Unmarshal([]byte(a.out), &plan)).To(Succeed())
 	h.Expect(plan).To(HaveKeyWithValue("id", "plan-0123456789abcdef"))
@@ -61,7 +61,7 @@ func TestApprove_approvesExactlyTheWaitingPlan(t *testing.T) {
 
 	a = h.run("approve", "net", "--plan", "plan-ffffffffffffffff")
 	h.Expect(a.code).To(Equal(1))
-	h.Expect(a.err).To(Equal("plan plan-ffffffffffffffff is not waiting for approval; plan-0123456789abcdef is: review it with captctl plan net"))
+	h.Expect(a.err).To(Equal("plan plan-ffffffffffffffff is not waiting for approval; plan-0123456789abcdef is: review it with captctl show plan net"))
 
 	a = h.run("approve", "net", "--yes", "--comment", strings.Repeat("x", 1025))
 	h.Expect(a.err).To(ContainSubstring("spec.comment: Too long"))
@@ -97,11 +97,11 @@ func TestCommands_withoutPlanOrRun(t *testing.T) {
 	h := newHarness(t)
 	h.create(workspace("net"))
 	for command, want := range map[string]string{
-		"plan": "net has no plan yet: see captctl history net", "approve": "no plan of net is waiting for approval: see captctl history net",
+		"show plan": "net has no plan yet: see captctl history net", "approve": "no plan of net is waiting for approval: see captctl history net",
 		"reject": "no plan of net is waiting for approval: see captctl history net", "cancel": "net has no run in progress: see captctl history net",
 		"logs": "net has no runs yet: see kubectl describe wsta net",
 	} {
-		a := h.run(command, "net")
+		a := h.run(append(strings.Fields(command), "net")...)
 		h.Expect(a.code).To(Equal(1), command)
 		h.Expect(a.err).To(Equal(want), command)
 	}
@@ -114,7 +114,7 @@ func TestWait_failsWhilePaused(t *testing.T) {
 	h := newHarness(t)
 	apply := h.shellWorkspace("net")
 	h.setStatus(apply, func() { apply.Status.Conditions = condition("Paused", "True", "Paused", "") })
-	a := h.run("retry", "net", "--wait")
+	a := h.run("reconcile", "net", "--wait")
 	h.Expect(a.code).To(Equal(1))
 	const paused = "net is paused: nothing happens until you remove its annotation cluster.x-k8s.io/paused, or resume its Cluster"
 	h.Expect(a.err).To(Equal(paused + "; the run was requested and may still be executed"))
@@ -170,7 +170,7 @@ func TestUnlock_refusesWhileTheHolderIsActive(t *testing.T) {
 	h.Expect(record.SetResult(secret, &terraform.Result{RunID: "net-r1", Outcome: "Lost"})).To(Succeed())
 	h.Expect(env.Client.Update(h.ctx, secret)).To(Succeed())
 	h.Expect(h.run("unlock", "net").code).To(Equal(2), "it needs confirmation")
-	a = h.run("unlock", "net", "--yes", "--no-wait")
+	a = h.run("unlock", "net", "--yes", "--wait=false")
 	h.Expect(a.code).To(Equal(0), a.err)
 	h.Expect(h.operation(infrav1.OperationUnlock).Spec.Unlock.Lock).To(Equal("net-r1"))
 }

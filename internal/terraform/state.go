@@ -151,7 +151,7 @@ func had(known KnownState) string {
 // restore says how to bring back a missing state.
 func restore(known KnownState) string {
 	if known.Moved {
-		return "Change the configuration of the backend back, bring the state with captctl state move or push"
+		return "Change the configuration of the backend back, bring the state with captctl state migrate-backend or push"
 	}
 	return "Restore it with captctl state restore or push (captctl state snapshots lists the snapshots)"
 }

@@ -100,7 +100,7 @@ func TestStateProblem_explainsWhatToDo(t *testing.T) {
 	lost := KnownState{StateInfo: StateInfo{Lineage: "l", Serial: 1}, Unconfirmed: true}
 	g.Expect(StateMissing.Explain(lost, StateInfo{}, "backend s3")).To(ContainSubstring("a run may have created resources"))
 	moved := KnownState{StateInfo: known.StateInfo, Moved: true}
-	g.Expect(StateMissing.Explain(moved, StateInfo{}, "backend s3")).To(And(ContainSubstring("Change the configuration of the backend back"), ContainSubstring("captctl state move")))
+	g.Expect(StateMissing.Explain(moved, StateInfo{}, "backend s3")).To(And(ContainSubstring("Change the configuration of the backend back"), ContainSubstring("captctl state migrate-backend")))
 	g.Expect(StateForeign.Explain(moved, found, "backend s3")).To(And(ContainSubstring("lineage x"), ContainSubstring("lineage l"), HaveSuffix("if this is the copy, run captctl state adopt --version x/4")))
 	g.Expect(StateForeign.Explain(known, found, "backend s3")).To(And(ContainSubstring("has 2 resources and is not the state of this workspace"), ContainSubstring("${WORKSPACE_NAMESPACE}"), HaveSuffix("captctl state adopt --version x/4")))
 	g.Expect(StateOutdated.Explain(known, found, "backend s3")).To(And(ContainSubstring("has serial 4, but serial 5"), HaveSuffix("captctl state adopt --version x/4")))

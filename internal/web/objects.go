@@ -126,8 +126,8 @@ func (o *objects) handler(kind string) toolscache.ResourceEventHandler {
 
 // hasMoved reports whether an object belongs to another Cluster than before.
 func hasMoved(before, after client.Object) bool {
-	from, owned := clusterOf(before)
-	to, _ := clusterOf(after)
+	from, owned := describe.ClusterOf(before)
+	to, _ := describe.ClusterOf(after)
 	return owned && from != to
 }
 
@@ -139,28 +139,6 @@ func (o *objects) setLost(why string) {
 		o.session.Lost = why
 		o.mark(topic{kind: topicSession})
 	}
-}
-
-// clusterOf returns the Cluster that an object belongs to.
-func clusterOf(obj client.Object) (key, bool) {
-	in := func(name string) (key, bool) {
-		return key{Namespace: obj.GetNamespace(), Name: name}, name != ""
-	}
-	if name := obj.GetLabels()[clusterv1.ClusterNameLabel]; name != "" {
-		return in(name)
-	}
-	for _, owner := range obj.GetOwnerReferences() {
-		if owner.Kind == clusterv1.ClusterKind {
-			return in(owner.Name)
-		}
-	}
-	switch obj := obj.(type) {
-	case *infrav1.CAPTMachineDeployment:
-		return in(obj.Spec.ClusterName)
-	case *infrav1.CAPTMachineSet:
-		return in(obj.Spec.ClusterName)
-	}
-	return key{}, false
 }
 
 func keyOf(obj client.Object) key { return client.ObjectKeyFromObject(obj) }
@@ -186,7 +164,7 @@ func (o *objects) set(obj client.Object) {
 		o.workspaces[keyOf(obj)] = obj
 		o.mark(topic{topicWorkspace, keyOf(obj)})
 	}
-	cluster, owned := clusterOf(obj)
+	cluster, owned := describe.ClusterOf(obj)
 	if !owned {
 		if o.unowned[obj.GetNamespace()] == nil {
 			o.unowned[obj.GetNamespace()] = map[types.UID]client.Object{}
@@ -218,7 +196,7 @@ func (o *objects) remove(obj client.Object) {
 		o.mark(topic{topicWorkspace, keyOf(obj)})
 	}
 	delete(o.unowned[obj.GetNamespace()], obj.GetUID())
-	if cluster, owned := clusterOf(obj); owned {
+	if cluster, owned := describe.ClusterOf(obj); owned {
 		m := o.member(cluster)
 		delete(m.items, obj.GetUID())
 		o.changed(cluster)

@@ -2,7 +2,6 @@ package web
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -31,7 +30,7 @@ func newRow(objects *describe.Objects) *Row {
 		row.ReadyNodes, row.Nodes = ptr.Deref(workers.ReadyReplicas, 0), ptr.Deref(workers.DesiredReplicas, 0)
 	}
 	for _, item := range objects.Items {
-		if owner, owned := clusterOf(item); !owned || owner != keyOf(cluster) {
+		if owner, owned := describe.ClusterOf(item); !owned || owner != keyOf(cluster) {
 			continue
 		}
 		row.addObject(item)
@@ -87,55 +86,11 @@ func decisionOf(plan *infrav1.PlanStatus) infrav1.PolicyAction {
 // setStatus sets the status of a row to that of the worst node of the tree: the cause
 // rather than its effect.
 func (r *Row) setStatus(tree *describe.Node) {
-	worst := worstNode(tree)
+	worst := describe.Worst(tree)
 	r.State, r.Reason, r.Since = worst.State, worst.Reason, worst.Since
 	if worst.State != describe.StateReady {
-		r.Message = message.Truncate(statusText(worst), maxMessage)
+		r.Message = message.Truncate(worst.Summary(), maxMessage)
 	}
-}
-
-// worstNode returns the node with the worst state. Among equals, a descendant comes
-// before its ancestors, and an earlier sibling before a later one.
-func worstNode(n *describe.Node) *describe.Node {
-	var worst *describe.Node
-	for _, child := range n.Children {
-		candidate := worstNode(child)
-		if isOwnStatus(candidate) && (worst == nil || severity(candidate.State) > severity(worst.State)) {
-			worst = candidate
-		}
-	}
-	if worst == nil || worst.State == describe.StateReady || n.State != "" && severity(worst.State) < severity(n.State) {
-		return n
-	}
-	return worst
-}
-
-// isOwnStatus reports whether the status of a node is part of the status of its
-// Cluster. The workload cluster is not observed for rows.
-func isOwnStatus(n *describe.Node) bool {
-	return n.Kind != "Workload" && n.Kind != "Condition" && n.State != describe.StateUnknown || n.Kind == clusterv1.ClusterKind
-}
-
-// statusText returns the status of a node in a few words.
-func statusText(n *describe.Node) string {
-	text := runText(n)
-	if n.Kind == clusterv1.ClusterKind || n.Kind == "Run" || text == "" {
-		return text
-	}
-	return n.Kind + " " + n.Name + ": " + text
-}
-
-// runText returns the progress of a node, or its message.
-func runText(n *describe.Node) string {
-	if p := n.Progress; p != nil && p.Total > 0 {
-		return fmt.Sprintf("%s: %d of %d resources", cmp.Or(p.Phase, p.Operation), p.Done, p.Total)
-	}
-	return message.OneLine(n.Message)
-}
-
-// severity orders states from the best to the worst.
-func severity(state describe.State) int {
-	return slices.Index([]describe.State{describe.StateReady, describe.StateUnknown, describe.StateWaiting, describe.StateAttention, describe.StateFailed}, state)
 }
 
 // addAddons adds the state of each add-on.
@@ -150,28 +105,10 @@ func (r *Row) addAddons(tree *describe.Node) {
 	}
 }
 
-// attentionNames are short names of the reasons for which workspaces wait for a user.
-var attentionNames = map[string]string{
-	infrav1.WaitingForApprovalReason: "Approval", infrav1.ProtectedResourceReason: "Protected", infrav1.LockHeldReason: "Lock",
-	infrav1.DriftDetectedReason: "Drift", infrav1.PlanRejectedReason: "Rejected", infrav1.PolicyDeniedReason: "Policy",
-	clusterv1.PausedReason: "Paused",
-}
-
-// whatWaits returns the short name of why a workspace waits for a user, if it does.
-func whatWaits(n *describe.Node) string {
-	switch n.State {
-	case describe.StateAttention:
-		return cmp.Or(attentionNames[n.Reason], n.Reason)
-	case describe.StateFailed:
-		return "Failed"
-	}
-	return ""
-}
-
 // addAttention adds the workspaces that wait for a user.
 func (r *Row) addAttention(n *describe.Node) {
 	if n.Kind == "Workspace" && len(r.Attention) < maxAttention {
-		if what := whatWaits(n); what != "" {
+		if what := n.Attention(); what != "" {
 			r.Attention = append(r.Attention, Attention{What: what, Workspace: n.Name})
 		}
 	}
@@ -183,16 +120,16 @@ func (r *Row) addAttention(n *describe.Node) {
 // newWorkspaceRow returns the row of a workspace in the list of all.
 func newWorkspaceRow(apply *infrav1.WorkspaceTemplateApply) *WorkspaceRow {
 	node := describe.WorkspaceNode(apply, false)
-	worst := worstNode(node)
+	worst := describe.Worst(node)
 	row := &WorkspaceRow{
 		Namespace: apply.Namespace, Name: apply.Name, Created: apply.CreationTimestamp, Template: apply.Spec.TemplateRef.Name,
-		State: worst.State, Reason: worst.Reason, What: whatWaits(node), Policy: decisionOf(apply.Status.Plan),
+		State: worst.State, Reason: worst.Reason, What: node.Attention(), Policy: decisionOf(apply.Status.Plan),
 		Paused: conditions.IsTrue(apply, clusterv1.PausedCondition), Deleting: !apply.DeletionTimestamp.IsZero(),
 	}
 	if worst.State != describe.StateReady {
-		row.Message = message.Truncate(runText(worst), maxMessage)
+		row.Message = message.Truncate(worst.ProgressText(), maxMessage)
 	}
-	if cluster, owned := clusterOf(apply); owned {
+	if cluster, owned := describe.ClusterOf(apply); owned {
 		row.Cluster = cluster.Name
 	}
 	if state := apply.Status.State; state != nil {

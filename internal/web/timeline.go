@@ -53,7 +53,7 @@ func newTimeline(objects *describe.Objects, events []Event) []Span {
 	var parts []client.Object
 	machines := 0
 	for _, item := range objects.Items {
-		if owner, owned := clusterOf(item); !owned || owner != keyOf(t.cluster) {
+		if owner, owned := describe.ClusterOf(item); !owned || owner != keyOf(t.cluster) {
 			continue
 		}
 		switch obj := item.(type) {

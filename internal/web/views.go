@@ -189,7 +189,7 @@ const maxClusterEvents = 20
 func (o *objects) clusterEvents(objects *describe.Objects) []Event {
 	names := map[string]bool{clusterv1.ClusterKind + "/" + objects.Cluster.Name: true}
 	for _, item := range objects.Items {
-		if owner, owned := clusterOf(item); owned && owner == keyOf(objects.Cluster) {
+		if owner, owned := describe.ClusterOf(item); owned && owner == keyOf(objects.Cluster) {
 			names[object.Kind(item)+"/"+item.GetName()] = true
 		}
 	}
@@ -228,7 +228,7 @@ func newWorkspace(apply *infrav1.WorkspaceTemplateApply) Workspace {
 		State: apply.Status.State, Outputs: apply.Status.Outputs, OutputSecret: apply.Status.ConnectionSecretName,
 		Conditions: conditionsOf(describe.WorkspaceNode(apply, true), []Condition{}),
 	}
-	if cluster, owned := clusterOf(apply); owned {
+	if cluster, owned := describe.ClusterOf(apply); owned {
 		w.Cluster = cluster.Name
 	}
 	if module := apply.Status.Module; module != nil {
@@ -293,7 +293,7 @@ func newAddon(addon *addonsv1.CAPTAddon, clusters bool) Addon {
 		if c.State == describe.StateFailed {
 			a.Failed++
 		}
-		if severity(c.State) > severity(a.State) {
+		if c.State.Severity() > a.State.Severity() {
 			a.State, a.Reason, a.Message = c.State, c.Reason, message.Truncate(c.Name+": "+c.Message, maxMessage)
 		}
 		if clusters {
@@ -301,7 +301,7 @@ func newAddon(addon *addonsv1.CAPTAddon, clusters bool) Addon {
 		}
 	}
 	slices.SortStableFunc(a.Clusters, func(x, y AddonCluster) int {
-		return cmp.Or(cmp.Compare(severity(y.State), severity(x.State)), cmp.Compare(x.Name, y.Name))
+		return cmp.Or(cmp.Compare(y.State.Severity(), x.State.Severity()), cmp.Compare(x.Name, y.Name))
 	})
 	return a
 }

@@ -61,7 +61,7 @@ func TestInterrupt_removesTheEnvironment(t *testing.T) {
 	exited := make(chan error, 1)
 	go func() { exited <- cmd.Wait() }()
 	g.Eventually(text.String, testTimeout, 100*time.Millisecond).Should(ContainSubstring("The environment is running"))
-	g.Expect(text.String()).To(ContainSubstring("captctl down chaos --dir "+temp), "how to remove it is known from the start")
+	g.Expect(text.String()).To(ContainSubstring("captctl local down chaos --dir "+temp), "how to remove it is known from the start")
 	// The schedule is in progress.
 	g.Eventually(func() ([]string, error) { return filepath.Glob(filepath.Join(temp, "*", "journals", "*")) }, testTimeout, 100*time.Millisecond).
 		ShouldNot(BeEmpty(), text.String())

@@ -43,10 +43,10 @@ func TestCaptctl_followsAClusterFromCreationToDeletion(t *testing.T) {
 	h.Expect(err).NotTo(HaveOccurred())
 	h.Expect(all).To(MatchRegexp(`(?m)^│   └─Run/` + name + `-vpc-r1 +✓ Succeeded +[\dms]+ +8 added, 0 changed, 0 destroyed$`))
 	h.Expect(all).To(MatchRegexp(`(?m)^│ ├─Condition/VPCReady +✓ Ready `))
-	plan, err := h.captctl("plan", "cluster/"+name+"/vpc")
+	plan, err := h.captctl("show", "plan", "cluster/"+name+"/vpc")
 	h.Expect(err).NotTo(HaveOccurred())
 	h.Expect(plan).To(ContainSubstring("Plan: 8 to add, 0 to change, 0 to destroy."))
-	plan, err = h.captctl("plan", "cluster/"+name)
+	plan, err = h.captctl("show", "plan", "cluster/"+name)
 	h.Expect(err).NotTo(HaveOccurred())
 	h.Expect(plan).To(ContainSubstring("Plan: 3 to add, 0 to change, 0 to destroy."))
 

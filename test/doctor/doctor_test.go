@@ -313,7 +313,7 @@ func TestExamine_runsThatNeedAction(t *testing.T) {
 	)
 
 	results := p.examine()
-	p.g.Expect(results).To(problem("runs", doctor.Fail, "/failed", "for 10m: RunFailed: access denied", "captctl retry -n "+p.namespace+" failed"))
+	p.g.Expect(results).To(problem("runs", doctor.Fail, "/failed", "for 10m: RunFailed: access denied", "captctl reconcile -n "+p.namespace+" failed"))
 	p.g.Expect(results).To(problem("runs", doctor.Warn, "/approval", "for 3h: WaitingForApproval: plan-1 waits", "captctl approve -n "+p.namespace+" approval"))
 	p.g.Expect(results).To(problem("runs", doctor.Warn, "/slow", "applying 1 of 2", "captctl logs -f"))
 	p.g.Expect(results).NotTo(problem("runs", doctor.Warn, "/soon", "", ""))

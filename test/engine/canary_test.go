@@ -113,7 +113,7 @@ func TestCanary_noSecretIsAnywhereElse(t *testing.T) {
 	w.waitReason("auto", infrav1.AppliedCondition, infrav1.RetryingReason)
 	w.waitReason("manual", infrav1.AppliedCondition, infrav1.WaitingForApprovalReason)
 	for _, o := range []string{"text", "markdown", "json"} {
-		show("plan", "manual", "-o", o)
+		show("show", "plan", "manual", "-o", o)
 	}
 	w.searchAll(c, "after failures")
 
@@ -153,7 +153,7 @@ func TestCanary_noSecretIsAnywhereElse(t *testing.T) {
 
 	w.delete("auto")
 	w.waitReason("auto", infrav1.DestroyedCondition, infrav1.WaitingForApprovalReason)
-	show("plan", "auto")
+	show("show", "plan", "auto")
 	w.searchAll(c, "with a plan to destroy")
 	w.change("auto", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.ApprovedPlan = a.Status.Plan.ID })
 	w.waitDeleted("auto")

@@ -48,21 +48,21 @@ func TestCaptctl_showsRejectsAndApprovesPlans(t *testing.T) {
 	w.waitReason("hello", infrav1.AppliedCondition, infrav1.WaitingForApprovalReason)
 	first := w.get("hello").Status.Plan.ID
 
-	a := w.captctl("plan", "hello", "--short")
+	a := w.captctl("show", "plan", "hello", "--short")
 	w.Expect(a.code).To(Equal(0), a.err)
 	w.Expect(a.out).To(MatchRegexp(`^Plan ` + first + ` of hello, created [\dms]+ ago by run hello-r1, waiting for approval\n\n  \+ terraform_data.greeting will be created\n\nPlan: 1 to add, 0 to change, 0 to destroy.\n$`))
 	w.Expect(a.out).NotTo(ContainSubstring("hunter2"))
 
-	a = w.captctl("plan", "hello")
+	a = w.captctl("show", "plan", "hello")
 	w.Expect(a.out).To(ContainSubstring(`+ input  = "hello world"`))
 	w.Expect(a.out).To(ContainSubstring(`+ secret = (sensitive value)`))
 	w.Expect(a.out).NotTo(ContainSubstring("hunter2"))
-	w.Expect(w.captctl("plan", "hello", "-o", "markdown").out).To(ContainSubstring("```diff\n"))
-	w.Expect(w.captctl("plan", "hello", "--json").out).To(And(ContainSubstring(`"details"`), Not(ContainSubstring("hunter2"))))
+	w.Expect(w.captctl("show", "plan", "hello", "-o", "markdown").out).To(ContainSubstring("```diff\n"))
+	w.Expect(w.captctl("show", "plan", "hello", "-o", "json").out).To(And(ContainSubstring(`"details"`), Not(ContainSubstring("hunter2"))))
 	w.Expect(w.captctl("reject", "hello", "--plan", first).code).To(Equal(0))
 	w.waitReason("hello", infrav1.AppliedCondition, infrav1.PlanRejectedReason)
 
-	a = w.captctl("retry", "hello", "--wait")
+	a = w.captctl("reconcile", "hello", "--wait")
 	w.Expect(a.code).To(Equal(0), a.err)
 	w.Expect(a.out).To(MatchRegexp("hello is waiting for approval: review the plan with captctl .*plan hello"))
 	second := w.get("hello").Status.Plan.ID
@@ -85,23 +85,23 @@ func TestCaptctl_showsRejectsAndApprovesPlans(t *testing.T) {
 func TestCaptctl_showsWhatAnAutomaticRunChanged(t *testing.T) {
 	w := newHarness(t)
 	first := w.hello("greeting", greeting, variables(map[string]string{"name": "world"})).Status.Plan.ID
-	w.Expect(w.captctl("plan", "hello").out).To(And(ContainSubstring("+ terraform_data.greeting will be created"), ContainSubstring(", applied")), "the state has the values")
+	w.Expect(w.captctl("show", "plan", "hello").out).To(And(ContainSubstring("+ terraform_data.greeting will be created"), ContainSubstring(", applied")), "the state has the values")
 
 	w.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables["name"] = infrav1.StringValue("moon") })
 	w.Eventually(func() string { return w.get("hello").Status.Outputs["greeting"].String() }, testTimeout).Should(Equal("hello moon"))
 	second := w.waitReady("hello").Status.Plan.ID
 	w.Expect(second).NotTo(Equal(first))
 
-	a := w.captctl("plan", "hello")
+	a := w.captctl("show", "plan", "hello")
 	w.Expect(a.code).To(Equal(0), a.err)
 	w.Expect(a.out).To(And(ContainSubstring(`"hello world" -> "hello moon"`), ContainSubstring(", applied"), Not(ContainSubstring("hunter2"))))
-	a = w.captctl("plan", "hello", "--run", "hello-r1")
+	a = w.captctl("show", "plan", "hello", "--run", "hello-r1")
 	w.Expect(a.out).To(And(ContainSubstring("Plan "+first+" of hello"), ContainSubstring(", applied")), a.err)
 
 	// A run without changes does not hide what the last one changed.
 	w.waitPhase(w.requestRun("hello"), infrav1.OperationSucceeded)
-	w.Expect(w.captctl("plan", "hello").out).To(And(ContainSubstring("No changes."), Not(ContainSubstring("applied"))))
-	w.Expect(w.captctl("plan", "hello", "--run", "hello-r2").out).To(ContainSubstring(`"hello world" -> "hello moon"`))
+	w.Expect(w.captctl("show", "plan", "hello").out).To(And(ContainSubstring("No changes."), Not(ContainSubstring("applied"))))
+	w.Expect(w.captctl("show", "plan", "hello", "--run", "hello-r2").out).To(ContainSubstring(`"hello world" -> "hello moon"`))
 }
 
 func TestCaptctl_followsAndCancelsRuns(t *testing.T) {

@@ -61,7 +61,7 @@ func TestDelete_waitsForApprovedDestroyPlan(t *testing.T) {
 	w.waitReason("hello", infrav1.DestroyedCondition, infrav1.WaitingForApprovalReason)
 	w.Expect(w.get("hello").Status.Plan.ID).To(Equal(plan.ID), "a restart makes no other plan")
 
-	shown := w.captctl("plan", "hello")
+	shown := w.captctl("show", "plan", "hello")
 	w.Expect(shown.out).To(And(HavePrefix("Destroy plan "+plan.ID), ContainSubstring("terraform_data.vpc will be destroyed")), shown.err)
 	w.succeed("approve", "hello", "--plan", plan.ID)
 	w.waitDeleted("hello")

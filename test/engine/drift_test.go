@@ -79,7 +79,7 @@ func TestProtection_holdsWhatARefreshDoesNotFind(t *testing.T) {
 	a := w.get("hello")
 	w.Expect(a.Status.Plan.Blocked).To(Equal([]string{"local_file.f"}))
 	w.Expect(a.Status.State.Resources).To(BeEquivalentTo(1))
-	w.Expect(w.captctl("plan", "hello").out).To(ContainSubstring("because the refresh did not find it"))
+	w.Expect(w.captctl("show", "plan", "hello").out).To(ContainSubstring("because the refresh did not find it"))
 	w.Expect(w.file("f")).To(BeEmpty())
 	w.allowDestroy("hello", "local_file.f")
 	w.waitReady("hello")

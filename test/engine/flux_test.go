@@ -71,7 +71,7 @@ func TestFlux_followsGit(t *testing.T) {
 	w.Expect(next.Plan.ID).NotTo(Equal(planned.Plan.ID))
 	applied := next.History[1]
 	w.Expect([]string{string(applied.Operation), string(applied.Outcome)}).To(Equal([]string{"Apply", "Succeeded"}))
-	w.Expect(w.captctl("plan", "hello").out).To(MatchRegexp(`"first" +-> +"second"`))
+	w.Expect(w.captctl("show", "plan", "hello").out).To(MatchRegexp(`"first" +-> +"second"`))
 	w.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.ApprovedPlan = next.Plan.ID })
 	w.Eventually(w.output("hello"), testTimeout).Should(Equal("second"))
 	w.waitReady("hello")

@@ -21,7 +21,7 @@ resource "terraform_data" "many" {
 }
 `
 
-// planIn runs captctl plan as a process of its own, and returns its output and the memory
+// planIn runs captctl show plan as a process of its own, and returns its output and the memory
 // that it used at most, in MiB.
 func (w *harness) planIn(name string) (string, int64) {
 	w.t.Helper()
@@ -60,7 +60,7 @@ func TestLarge_plansAndShowsThousandsOfResources(t *testing.T) {
 	plan := w.get("large").Status.Plan
 	w.Expect(plan.Add).To(BeEquivalentTo(5000))
 	w.Expect(len(plan.Changes)).To(BeNumerically("<=", 100), "the status is small")
-	comment := w.captctl("plan", "large", "-o", "markdown")
+	comment := w.captctl("show", "plan", "large", "-o", "markdown")
 	w.Expect(len(comment.out)).To(BeNumerically("<", 65_536))
 	w.Expect(comment.out).To(ContainSubstring(" more changes not shown."))
 }

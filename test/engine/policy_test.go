@@ -55,7 +55,7 @@ func TestPolicy_deniesThenRequiresApproval(t *testing.T) {
 	runs := w.get("hello").Status.Runs
 	w.reconsider("hello", infrav1.AppliedCondition)
 	w.Expect(w.get("hello").Status.Runs).To(Equal(runs), "a denied plan is not retried")
-	shown := w.captctl("plan", "hello")
+	shown := w.captctl("show", "plan", "hello")
 	w.Expect(shown.out).To(And(ContainSubstring("denied by a policy"), ContainSubstring("terraform_data.db must be replaced"), ContainSubstring("Deny WorkspacePolicy guard, rule keep-databases")), shown.err)
 	refused := w.captctl("approve", "hello", "--yes")
 	w.Expect(refused.err).To(ContainSubstring("a policy denies plan"))

@@ -156,7 +156,7 @@ func TestSpeculate_plansADirectoryWithoutATrace(t *testing.T) {
 	w.Expect(plan.out + plan.err).NotTo(ContainSubstring("hunter2"))
 	w.Expect(w.expectNoTrace()).To(ContainSubstring("plan -json -input=false -detailed-exitcode -lock=false"))
 
-	both := w.succeed("plan", "--dir", module, "--template", "greeting", "--terraform-binary", tofu, "--json")
+	both := w.succeed("plan", "--dir", module, "--template", "greeting", "--terraform-binary", tofu, "-o", "json")
 	var plans []struct {
 		Workspace string `json:"workspace"`
 		Change    int    `json:"change"`

@@ -153,7 +153,7 @@ func TestStateMove_toAnotherBackendAndBack(t *testing.T) {
 	key := h.namespace + "/hello"
 	before := h.hello("once", once, variables(map[string]string{"dir": h.dir})).Status.State
 
-	moved := h.succeed("state", "move", "hello", "--to", "elsewhere", "--yes", "--wait")
+	moved := h.succeed("state", "migrate-backend", "hello", "--to", "elsewhere", "--yes", "--wait")
 	h.Expect(moved).To(ContainSubstring("Moved the state of hello from backend kubernetes to backend http: lineage " + before.Lineage))
 	h.Expect(moved).To(ContainSubstring("The previous state is in snapshot capt-snapshot-hello-r"))
 	a := h.waitReady("hello")
@@ -170,7 +170,7 @@ func TestStateMove_toAnotherBackendAndBack(t *testing.T) {
 	h.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables["dir"] = infrav1.StringValue(h.dir + "/.") })
 	h.waitReady("hello")
 
-	back := h.succeed("state", "move", "hello", "--to-default", "--yes", "--wait")
+	back := h.succeed("state", "migrate-backend", "hello", "--to-default", "--yes", "--wait")
 	h.Expect(back).To(ContainSubstring("The state in backend http is not used any more"))
 	a = h.waitReady("hello")
 	h.Expect(a.Status.State.Backend).To(Equal("kubernetes"))
@@ -192,14 +192,14 @@ func TestStateMove_isRefusedIfTheTargetHasAnotherState(t *testing.T) {
 	h.hello("once", once, variables(map[string]string{"dir": h.dir}))
 
 	for _, wrong := range [][]string{{}, {"--to", ""}, {"--to", "elsewhere", "--to-default"}} {
-		usage := h.captctl(append([]string{"state", "move", "hello", "--yes"}, wrong...)...)
+		usage := h.captctl(append([]string{"state", "migrate-backend", "hello", "--yes"}, wrong...)...)
 		h.Expect(usage.code).To(Equal(2))
 		h.Expect(usage.err).To(ContainSubstring("pass --to with the name of a WorkspaceProviderConfig, or --to-default"))
 	}
-	unknown := h.captctl("state", "move", "hello", "--to", "elsewere", "--yes")
+	unknown := h.captctl("state", "migrate-backend", "hello", "--to", "elsewere", "--yes")
 	h.Expect(unknown.err).To(ContainSubstring(`has no WorkspaceProviderConfig elsewere: did you mean "elsewhere"?`))
 
-	refused := h.captctl("state", "move", "hello", "--to", "elsewhere", "--yes")
+	refused := h.captctl("state", "migrate-backend", "hello", "--to", "elsewhere", "--yes")
 	h.Expect(refused.code).To(Equal(1))
 	h.Expect(refused.err).To(ContainSubstring("a state of another lineage with 1 resources"))
 	h.Expect(refused.err).To(ContainSubstring("is still in backend kubernetes"))
@@ -207,7 +207,7 @@ func TestStateMove_isRefusedIfTheTargetHasAnotherState(t *testing.T) {
 	h.Expect(server.State("taken")).To(Equal(foreign))
 	h.Expect(h.get("hello").Status.State.Backend).To(Equal("kubernetes"))
 
-	back := h.succeed("state", "move", "hello", "--to-default", "--yes", "--wait")
+	back := h.succeed("state", "migrate-backend", "hello", "--to-default", "--yes", "--wait")
 	h.Expect(back).To(ContainSubstring("There was nothing to move"))
 	h.waitReady("hello")
 	h.Expect(h.directories()).To(Equal(4))
@@ -253,7 +253,7 @@ func (w *harness) killMove(point, target, to string) {
 	w.Expect(os.RemoveAll(filepath.Join(w.control, "count-state-push"))).To(Succeed())
 	w.hold(point)
 	done := make(chan result, 1)
-	go func() { done <- w.captctl("state", "move", "hello", "--to", to, "--yes", "--wait") }()
+	go func() { done <- w.captctl("state", "migrate-backend", "hello", "--to", to, "--yes", "--wait") }()
 	w.waitReached(point)
 	if target == "runner" {
 		w.killRunner("hello")
@@ -366,7 +366,7 @@ func TestStateMove_ofAnEncryptedState(t *testing.T) {
 	for _, move := range []struct{ to, backend, key string }{
 		{"there", "http", "there"}, {"elsewhere", "http", "plain"}, {"here", "kubernetes", ""},
 	} {
-		h.Expect(h.succeed("state", "move", "hello", "--to", move.to, "--yes", "--wait")).To(ContainSubstring("to backend " + move.backend))
+		h.Expect(h.succeed("state", "migrate-backend", "hello", "--to", move.to, "--yes", "--wait")).To(ContainSubstring("to backend " + move.backend))
 		a := h.waitReady("hello")
 		h.Expect(a.Status.History[0].Outcome).To(BeEquivalentTo("NoChanges"))
 		h.Expect(a.Status.State.Lineage).To(Equal(lineage))

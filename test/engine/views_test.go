@@ -95,7 +95,7 @@ func TestViews_showPlansAndRunsWithoutSecrets(t *testing.T) {
 	w.Expect(views[0].Spec.Plan).To(Equal(plan.ID))
 	text, err := json.Marshal(views[0].Spec.Changes)
 	w.Expect(err).NotTo(HaveOccurred())
-	shown := w.captctl("plan", "hello", "--kubeconfig", w.viewer())
+	shown := w.captctl("show", "plan", "hello", "--kubeconfig", w.viewer())
 	w.Expect(shown.code).To(Equal(0), shown.err)
 	for _, output := range []string{string(text), shown.out} {
 		w.Expect(output).To(And(ContainSubstring("world"), ContainSubstring("app-(sensitive value)"), ContainSubstring("login")))
@@ -124,7 +124,7 @@ func TestViews_showADestroyPlanDuringAForegroundDeletion(t *testing.T) {
 	foreground := metav1.DeletePropagationForeground
 	w.Expect(env.Client.Delete(w.ctx, w.get("hello"), &client.DeleteOptions{PropagationPolicy: &foreground})).To(Succeed())
 	w.waitReason("hello", infrav1.DestroyedCondition, infrav1.WaitingForApprovalReason)
-	w.Expect(w.captctl("plan", "hello").out).To(ContainSubstring(`"hello world" -> null`))
+	w.Expect(w.captctl("show", "plan", "hello").out).To(ContainSubstring(`"hello world" -> null`))
 	w.change("hello", func(a *infrav1.WorkspaceTemplateApply) { a.Spec.ApprovedPlan = a.Status.Plan.ID })
 	w.waitDeleted("hello")
 	w.Eventually(w.planViews, testTimeout).Should(BeEmpty())

@@ -97,7 +97,7 @@ func (u *user) followHints(out string) {
 	u.Expect(found).To(BeTrue())
 	hints, _, found = strings.Cut(hints, "  To delete the cluster")
 	u.Expect(found).To(BeTrue())
-	hints, browser, hasPage := strings.Cut(hints, "  In the browser (this link works once, captctl up prints another one):\n")
+	hints, browser, hasPage := strings.Cut(hints, "  In the browser (this link works once, captctl local up prints another one):\n")
 	if hasPage {
 		u.opensPage(strings.TrimSpace(browser))
 	}

@@ -24,9 +24,9 @@ func TestPanels_showWhatIsKnown(t *testing.T) {
 		texts       []string
 	}{
 		{"/clusters/team-a/production", "Objects", []string{"production-vpc", "production-eks", "23 resources"}},
-		{"/clusters/team-a/production", "Connect with kubectl", []string{"get secret production-kubeconfig"}},
+		{"/clusters/team-a/production", "Connect with kubectl", []string{"get kubeconfig production"}},
 		{"/clusters/team-a/tools", "Timeline", []string{"Creation", "Upgrade", "CAPTControlPlane/tools"}},
-		{"/clusters/team-b/edge", "Conditions to note", []string{"ResourceLimitExceeded", "Cause", "Next", "Troubleshooting"}},
+		{"/clusters/team-b/edge", "Problems", []string{"ResourceLimitExceeded", "Cause", "Next", "Troubleshooting"}},
 		{"/workspaces/team-a/production-vpc", "Outputs", []string{"vpc_id", "vpc-0a1b2c3d4e5f60718", "production-vpc-outputs"}},
 		{"/workspaces/team-a/production-vpc", "Drift", []string{"No drift"}},
 		{"/workspaces/team-a/staging-vpc", "Drift", []string{"module.network.aws_vpc.this"}},

@@ -51,7 +51,7 @@ func startQuickstart(t *testing.T) *quickstart {
 	q.base, err = os.MkdirTemp("", "capt-ui-")
 	q.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() {
-		out, err := exec.CommandContext(context.Background(), q.captctl, "down", "--dir", q.base, "--yes").CombinedOutput()
+		out, err := exec.CommandContext(context.Background(), q.captctl, "local", "down", "--dir", q.base, "--yes").CombinedOutput()
 		if err != nil {
 			t.Errorf("stopping the environment: %v: %s", err, out)
 		}
@@ -70,10 +70,10 @@ func startQuickstart(t *testing.T) *quickstart {
 	return q
 }
 
-// up runs captctl up and returns what it prints.
+// up runs captctl local up and returns what it prints.
 func (q *quickstart) up(args ...string) string {
 	q.t.Helper()
-	out, err := exec.CommandContext(q.t.Context(), q.captctl, append([]string{"up", "--dir", q.base}, args...)...).CombinedOutput()
+	out, err := exec.CommandContext(q.t.Context(), q.captctl, append([]string{"local", "up", "--dir", q.base}, args...)...).CombinedOutput()
 	q.Expect(err).NotTo(HaveOccurred(), string(out))
 	return string(out)
 }

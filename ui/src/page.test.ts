@@ -62,6 +62,10 @@ describe("fleet", () => {
   const rows = [row("ready"), row("bad", { state: "Failed" }), row("new", { state: "Unknown", region: "eu-west-1" }), row("b", { ns: "b", state: "Attention", policy: "Deny" })];
   const names = (filter: Partial<Filter>) => select(rows, { q: "", ns: "", state: "", policy: "", ...filter }, texts).map((r) => r.name);
   test("those that need a user come first", () => expect(names({})).toEqual(["bad", "b", "new", "ready"]));
+  test("numbers are ordered by their value", () => {
+    const pool = ["pool-10", "pool-2", "pool"].map((name) => row(name));
+    expect(select(pool, { q: "", ns: "", state: "", policy: "" }, texts).map((r) => r.name)).toEqual(["pool", "pool-2", "pool-10"]);
+  });
   test("search", () => expect(names({ q: "WEST" })).toEqual(["new"]));
   test("namespace", () => expect(names({ ns: "b" })).toEqual(["b"]));
   test("result of policies", () => expect([names({ policy: "Deny" }), names({ policy: "Warn" })]).toEqual([["b"], []]));

@@ -5,7 +5,7 @@ import (
 )
 
 // Executor runs Terraform.
-// +kubebuilder:validation:Enum=Process;Job;Crossplane
+// +kubebuilder:validation:Enum=Process;Job
 type Executor string
 
 // The executors.
@@ -14,9 +14,6 @@ const (
 	ExecutorProcess Executor = "Process"
 	// ExecutorJob runs Terraform as a Kubernetes Job.
 	ExecutorJob Executor = "Job"
-	// ExecutorCrossplane is reserved for Crossplane's provider-terraform and is not
-	// implemented.
-	ExecutorCrossplane Executor = "Crossplane"
 )
 
 // RunnerConfig configures where and with which identity Terraform runs. All fields

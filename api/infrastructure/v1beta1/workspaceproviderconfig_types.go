@@ -26,7 +26,6 @@ const (
 )
 
 // WorkspaceProviderConfigSpec holds what runs need in addition to the module.
-// +kubebuilder:validation:XValidation:rule="!has(self.stateEncryption) || !has(self.runner) || !has(self.runner.executor) || self.runner.executor != 'Crossplane'",fieldPath=".stateEncryption",message="stateEncryption does not work with the Crossplane executor"
 type WorkspaceProviderConfigSpec struct {
 	// credentials are put into files or environment variables of the run.
 	// +optional

@@ -23,7 +23,7 @@ type limit struct {
 // waitLimits are the reasons of workspaces that normally stop waiting by
 // themselves.
 var waitLimits = map[string]limit{
-	infrav1.WaitingForApprovalReason:  {time.Hour, "captctl plan -n NS NAME, then captctl approve -n NS NAME"},
+	infrav1.WaitingForApprovalReason:  {time.Hour, "captctl show plan -n NS NAME, then captctl approve -n NS NAME"},
 	infrav1.QueuedReason:              {15 * time.Minute, "raise --max-runs of the manager, or maxConcurrentRuns of the provider config"},
 	infrav1.RunInProgressReason:       {2 * time.Hour, "captctl logs -f -n NS NAME"},
 	infrav1.LockHeldReason:            {10 * time.Minute, "captctl unlock -n NS NAME"},
@@ -39,19 +39,19 @@ var waitLimits = map[string]limit{
 // failureFixes are the reasons of workspaces that stay until a user acts, with the
 // fix.
 var failureFixes = map[string]string{
-	infrav1.RunFailedReason:             "fix the error in the message, then captctl retry -n NS NAME",
-	infrav1.RunTimedOutReason:           "raise spec.timeout, then captctl retry -n NS NAME",
-	infrav1.RunCanceledReason:           "captctl retry -n NS NAME",
-	infrav1.PlanRejectedReason:          "change the inputs, or captctl retry -n NS NAME for a new plan",
-	infrav1.PolicyDeniedReason:          "captctl plan -n NS NAME; change the inputs, or ask the owner of the policy",
-	infrav1.ProtectedResourceReason:     "captctl plan -n NS NAME; allow it with captctl approve -n NS NAME --allow-destroy ADDRESS",
+	infrav1.RunFailedReason:             "fix the error in the message, then captctl reconcile -n NS NAME",
+	infrav1.RunTimedOutReason:           "raise spec.timeout, then captctl reconcile -n NS NAME",
+	infrav1.RunCanceledReason:           "captctl reconcile -n NS NAME",
+	infrav1.PlanRejectedReason:          "change the inputs, or captctl reconcile -n NS NAME for a new plan",
+	infrav1.PolicyDeniedReason:          "captctl show plan -n NS NAME; change the inputs, or ask the owner of the policy",
+	infrav1.ProtectedResourceReason:     "captctl show plan -n NS NAME; allow it with captctl approve -n NS NAME --allow-destroy ADDRESS",
 	infrav1.StateTooLargeReason:         "split the module, or use another backend in its WorkspaceProviderConfig",
 	infrav1.StateMissingReason:          "captctl state snapshots -n NS NAME, then captctl state restore -n NS NAME SNAPSHOT",
 	infrav1.StateForeignReason:          "use a key of its own in the backend, or captctl state adopt -n NS NAME --version VERSION",
 	infrav1.StateOutdatedReason:         "restore the latest version of the state, or captctl state adopt -n NS NAME --version VERSION",
 	infrav1.InvalidStateCommandReason:   "restore the configuration of the WorkspaceProviderConfig in the message, or change spec.providerConfigRef back",
 	infrav1.OutputsTooLargeReason:       "make the outputs smaller, or remove writeConnectionSecretToRef",
-	infrav1.BackendChangedReason:        "captctl state move -n NS NAME --to CONFIG, or change the WorkspaceProviderConfig back",
+	infrav1.BackendChangedReason:        "captctl state migrate-backend -n NS NAME --to CONFIG, or change the WorkspaceProviderConfig back",
 	infrav1.SnapshotNotFoundReason:      "captctl state snapshots -n NS NAME",
 	infrav1.DependencyCycleReason:       "kubectl edit workspacetemplateapply -n NS NAME: remove an entry of waitForWorkspaces",
 	infrav1.SecretConflictReason:        "kubectl edit workspacetemplateapply -n NS NAME: write outputs to another Secret",
@@ -62,7 +62,7 @@ var failureFixes = map[string]string{
 	infrav1.InvalidVariableReason:       "kubectl edit workspacetemplateapply -n NS NAME: change spec.variables",
 	infrav1.UnresolvedPlaceholderReason: "kubectl edit workspacetemplateapply -n NS NAME: set it in spec.variables",
 	infrav1.InvalidVarFileReason:        "fix the variables file",
-	infrav1.ToolNotAvailableReason:      "change tool of the template, or the image of the runner, then captctl retry -n NS NAME",
+	infrav1.ToolNotAvailableReason:      "change tool of the template, or the image of the runner, then captctl reconcile -n NS NAME",
 	infrav1.NotAllowedReason:            "follow the message, or ask the administrator of the manager to allow it",
 	infrav1.ReservedNameReason:          "kubectl edit workspacetemplateapply -n NS NAME: change writeConnectionSecretToRef.name",
 	infrav1.UnknownOutputReason:         "kubectl edit workspacetemplateapply -n NS NAME: change spec.requiredOutputs",
@@ -135,7 +135,7 @@ func stateProblem(apply *infrav1.WorkspaceTemplateApply) *Result {
 	if c == nil || c.Status != metav1.ConditionFalse {
 		return nil
 	}
-	result := &Result{Status: Warn, Object: objectName("WorkspaceTemplateApply", apply), Message: c.Reason + ": " + c.Message, Fix: forWorkspace("captctl retry -n NS NAME", apply)}
+	result := &Result{Status: Warn, Object: objectName("WorkspaceTemplateApply", apply), Message: c.Reason + ": " + c.Message, Fix: forWorkspace("captctl reconcile -n NS NAME", apply)}
 	if c.Reason == infrav1.StateNotMergedReason {
 		result.Status, result.Fix = Fail, forWorkspace("captctl state snapshots -n NS NAME, then one of the commands in the message", apply)
 	}

@@ -32,7 +32,7 @@ func TestWorkspaceProblem(t *testing.T) {
 		"no condition":            {observed: 2},
 		"not observed, new":       {observed: 1, age: 5*time.Minute - time.Second},
 		"not observed":            {observed: 1, age: 5 * time.Minute, want: &Result{Status: Warn, Message: "no manager has observed its latest change", Fix: "check that a manager is running that watches namespace team"}},
-		"failed":                  {observed: 2, conditions: []metav1.Condition{ready("False", infrav1.RunFailedReason, 0)}, want: &Result{Status: Fail, Message: "for 0s: RunFailed: details", Fix: "fix the error in the message, then captctl retry -n team net"}},
+		"failed":                  {observed: 2, conditions: []metav1.Condition{ready("False", infrav1.RunFailedReason, 0)}, want: &Result{Status: Fail, Message: "for 0s: RunFailed: details", Fix: "fix the error in the message, then captctl reconcile -n team net"}},
 		"failed while deleted":    {observed: 2, deleted: true, conditions: []metav1.Condition{ready("False", infrav1.RunFailedReason, 0)}},
 		"waiting":                 {observed: 2, conditions: []metav1.Condition{ready("False", infrav1.QueuedReason, 15*time.Minute)}},
 		"waiting too long":        {observed: 2, conditions: []metav1.Condition{ready("False", infrav1.LockHeldReason, 20*time.Minute)}, want: &Result{Status: Warn, Message: "for 20m: LockHeld: details", Fix: "captctl unlock -n team net"}},
@@ -44,7 +44,7 @@ func TestWorkspaceProblem(t *testing.T) {
 		"drift checks fail, and a run": {
 			observed:   2,
 			conditions: []metav1.Condition{ready("False", infrav1.RunFailedReason, 0), conditionAt(infrav1.NoDriftCondition, "Unknown", infrav1.DriftCheckFailedReason, 2*time.Hour)},
-			want:       &Result{Status: Fail, Message: "for 0s: RunFailed: details", Fix: "fix the error in the message, then captctl retry -n team net"},
+			want:       &Result{Status: Fail, Message: "for 0s: RunFailed: details", Fix: "fix the error in the message, then captctl reconcile -n team net"},
 		},
 		"drift checks fail while deleted": {observed: 2, deleted: true, conditions: []metav1.Condition{conditionAt(infrav1.NoDriftCondition, "Unknown", infrav1.DriftCheckFailedReason, 2*time.Hour)}},
 		"time of the cause": {

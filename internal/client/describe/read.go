@@ -1,6 +1,7 @@
 package describe
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -94,18 +95,48 @@ func Read(ctx context.Context, c client.Reader, key client.ObjectKey, all bool) 
 		return nil, err
 	}
 	for _, k := range requested[:len(requested)-1] {
-		err := meta.EachListItem(k.list, func(obj runtime.Object) error {
-			if item, ok := obj.(client.Object); ok {
-				o.Items = append(o.Items, item)
-			}
-			return nil
-		})
-		if err != nil {
-			return nil, fmt.Errorf("listing %T: %w", k.object, err)
+		if err := eachItem(k.list, func(item client.Object) { o.Items = append(o.Items, item) }); err != nil {
+			return nil, err
 		}
 	}
 	o.Addons = addons.Items
 	return o, nil
+}
+
+// ReadAll reads the Clusters of a namespace, or of all namespaces if it is empty, with the objects
+// that belong to them.
+func ReadAll(ctx context.Context, c client.Reader, namespace string) ([]*Objects, error) {
+	var clusters clusterv1.ClusterList
+	var addons addonsv1.CAPTAddonList
+	requested := append(kinds(false), kind{&clusterv1.Cluster{}, &clusters, false}, kind{&addonsv1.CAPTAddon{}, &addons, false})
+	lists, ctx := errgroup.WithContext(ctx)
+	for _, k := range requested {
+		lists.Go(func() error { return k.readAll(ctx, c, client.InNamespace(namespace)) })
+	}
+	if err := lists.Wait(); err != nil {
+		return nil, err
+	}
+	items := map[client.ObjectKey][]client.Object{}
+	for _, k := range requested[:len(requested)-2] {
+		if err := eachItem(k.list, func(obj client.Object) {
+			if cluster, owned := ClusterOf(obj); owned {
+				items[cluster] = append(items[cluster], obj)
+			}
+		}); err != nil {
+			return nil, err
+		}
+	}
+	all := make([]*Objects, len(clusters.Items))
+	for i := range clusters.Items {
+		cluster := &clusters.Items[i]
+		all[i] = &Objects{Cluster: cluster, Items: items[client.ObjectKeyFromObject(cluster)]}
+		for j := range addons.Items {
+			if addons.Items[j].Namespace == cluster.Namespace {
+				all[i].Addons = append(all[i].Addons, addons.Items[j])
+			}
+		}
+	}
+	return all, nil
 }
 
 // read lists the objects of a kind that may belong to a Cluster.
@@ -114,6 +145,11 @@ func (k kind) read(ctx context.Context, c client.Reader, cluster client.ObjectKe
 	if k.labelled {
 		options = append(options, client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.Name})
 	}
+	return k.readAll(ctx, c, options...)
+}
+
+// readAll lists the objects of a kind. A kind that is not installed has none.
+func (k kind) readAll(ctx context.Context, c client.Reader, options ...client.ListOption) error {
 	err := c.List(ctx, k.list, options...)
 	if _, missing := scheme.NotInstalled(err); err == nil || missing {
 		return nil
@@ -121,10 +157,34 @@ func (k kind) read(ctx context.Context, c client.Reader, cluster client.ObjectKe
 	return fmt.Errorf("listing %T: %w", k.object, err)
 }
 
+// eachItem calls visit with each object of a list.
+func eachItem(list client.ObjectList, visit func(client.Object)) error {
+	err := meta.EachListItem(list, func(obj runtime.Object) error {
+		if item, ok := obj.(client.Object); ok {
+			visit(item)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("listing %T: %w", list, err)
+	}
+	return nil
+}
+
 // ControlPlaneInitialized reports whether the API server of the workload cluster
 // accepts requests, according to Cluster API.
 func (o *Objects) ControlPlaneInitialized() bool {
 	return ptr.Deref(o.Cluster.Status.Initialization.ControlPlaneInitialized, false)
+}
+
+// Version returns the version of Kubernetes that the control plane has, or that is desired.
+func (o *Objects) Version() string {
+	for _, item := range o.Items {
+		if cp, ok := item.(*controlplanev1.CAPTControlPlane); ok && belongs(o.Cluster, cp) {
+			return cmp.Or(cp.Status.Version, cp.Spec.Version)
+		}
+	}
+	return o.Cluster.Spec.Topology.Version
 }
 
 // kubeconfigRenewedAt returns the time of the current kubeconfig of the workload

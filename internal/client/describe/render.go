@@ -24,6 +24,9 @@ var symbols = map[State]struct {
 	StateUnknown:   {"?", text.Dim},
 }
 
+// Colour returns the colour of a state.
+func (s State) Colour() text.Colour { return symbols[s].colour }
+
 // Render prints the tree as a table.
 func Render(w io.Writer, root *Node, style text.Style, now time.Time) error {
 	table := text.NewTable("NAME", "STATUS", "SINCE", "MESSAGE")

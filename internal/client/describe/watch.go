@@ -71,21 +71,57 @@ func (w *Watcher) Watch(ctx context.Context, show func(*Objects) error) error {
 		if err := show(objects); err != nil {
 			return err
 		}
-		var refresh <-chan time.Time
-		if w.Refresh > 0 {
-			refresh = time.After(w.Refresh)
-		}
-		select {
-		case <-ctx.Done():
+		if !nextChange(ctx, w.changed, w.Refresh) {
 			return nil
-		case <-w.changed:
-		case <-refresh:
 		}
+	}
+}
+
+// WatchAll calls show with a reader of all Clusters of a namespace, or of all namespaces if it is
+// empty, and of the objects that belong to them, and again after each change, until the context is
+// done or show fails.
+func WatchAll(ctx context.Context, config *rest.Config, namespace string, show func(client.Reader) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	objects := []client.Object{&clusterv1.Cluster{}, &addonsv1.CAPTAddon{}}
+	for _, k := range kinds(false) {
+		objects = append(objects, k.object)
+	}
+	changed := make(chan struct{}, 1)
+	store, err := startCache(ctx, config, cache.Options{DefaultNamespaces: map[string]cache.Config{namespace: {}}}, objects, notifier(func() {
 		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(debounce):
+		case changed <- struct{}{}:
+		default:
 		}
+	}))
+	if err != nil {
+		return err
+	}
+	for {
+		if err := show(store); err != nil || !nextChange(ctx, changed, 0) {
+			return err
+		}
+	}
+}
+
+// nextChange waits for a change, or until refresh has passed if it is not zero, and then until the
+// changes of a burst have arrived. It reports false if the context is done.
+func nextChange(ctx context.Context, changed <-chan struct{}, refresh time.Duration) bool {
+	var due <-chan time.Time
+	if refresh > 0 {
+		due = time.After(refresh)
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-changed:
+	case <-due:
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(debounce):
+		return true
 	}
 }
 
@@ -106,11 +142,14 @@ func (w *Watcher) notify() {
 	}
 }
 
-func (w *Watcher) handler() toolscache.ResourceEventHandler {
+func (w *Watcher) handler() toolscache.ResourceEventHandler { return notifier(w.notify) }
+
+// notifier returns a handler that calls notify after each change.
+func notifier(notify func()) toolscache.ResourceEventHandler {
 	return toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { w.notify() },
-		UpdateFunc: func(any, any) { w.notify() },
-		DeleteFunc: func(any) { w.notify() },
+		AddFunc:    func(any) { notify() },
+		UpdateFunc: func(any, any) { notify() },
+		DeleteFunc: func(any) { notify() },
 	}
 }
 
@@ -127,10 +166,16 @@ func (w *Watcher) start(ctx context.Context) (cache.Cache, error) {
 			selectors[k.object] = labelled
 		}
 	}
-	store, err := cache.New(w.Config, cache.Options{
-		Scheme: scheme.New(), ByObject: selectors,
-		DefaultNamespaces: map[string]cache.Config{w.Key.Namespace: {}},
-	})
+	return startCache(ctx, w.Config, cache.Options{
+		ByObject: selectors, DefaultNamespaces: map[string]cache.Config{w.Key.Namespace: {}},
+	}, objects, w.handler())
+}
+
+// startCache watches the kinds of objects, as far as they are installed, until the context is
+// done. The handler is called after each change.
+func startCache(ctx context.Context, config *rest.Config, options cache.Options, objects []client.Object, handler toolscache.ResourceEventHandler) (cache.Cache, error) {
+	options.Scheme = scheme.New()
+	store, err := cache.New(config, options)
 	if err != nil {
 		return nil, fmt.Errorf("watching the management cluster: %w", err)
 	}
@@ -143,7 +188,7 @@ func (w *Watcher) start(ctx context.Context) (cache.Cache, error) {
 		if err != nil {
 			return nil, fmt.Errorf("watching %T: %w", obj, err)
 		}
-		if _, err := informer.AddEventHandler(w.handler()); err != nil {
+		if _, err := informer.AddEventHandler(handler); err != nil {
 			return nil, fmt.Errorf("watching %T: %w", obj, err)
 		}
 	}

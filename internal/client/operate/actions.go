@@ -37,7 +37,7 @@ func WaitingPlan(apply *infrav1.WorkspaceTemplateApply, id string) (*infrav1.Pla
 	case plan == nil || plan.Waiting == nil || !*plan.Waiting:
 		return nil, fmt.Errorf("no plan of %s is waiting for approval: see captctl history %s", apply.Name, apply.Name)
 	case id != "" && id != plan.ID:
-		return nil, fmt.Errorf("plan %s is not waiting for approval; %s is: review it with captctl plan %s", id, plan.ID, apply.Name)
+		return nil, fmt.Errorf("plan %s is not waiting for approval; %s is: review it with captctl show plan %s", id, plan.ID, apply.Name)
 	}
 	return plan, nil
 }
@@ -46,7 +46,7 @@ func WaitingPlan(apply *infrav1.WorkspaceTemplateApply, id string) (*infrav1.Pla
 // comment may be empty.
 func Approve(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, plan *infrav1.PlanStatus, allowDestroy []string, comment string) error {
 	if plan.PolicyAction == infrav1.PolicyDeny {
-		return fmt.Errorf("a policy denies plan %s, so it cannot be approved: see captctl plan %s", plan.ID, apply.Name)
+		return fmt.Errorf("a policy denies plan %s, so it cannot be approved: see captctl show plan %s", plan.ID, apply.Name)
 	}
 	if err := CheckProtected(plan, allowDestroy); err != nil {
 		return err

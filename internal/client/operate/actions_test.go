@@ -40,7 +40,7 @@ func TestWaitingPlan_isThePlanThatWasReviewed(t *testing.T) {
 	}{
 		"any plan":           {apply: plan(new(true))},
 		"named plan":         {apply: plan(new(true)), id: "plan-1"},
-		"other plan":         {apply: plan(new(true)), id: "plan-2", err: "plan plan-2 is not waiting for approval; plan-1 is: review it with captctl plan net"},
+		"other plan":         {apply: plan(new(true)), id: "plan-2", err: "plan plan-2 is not waiting for approval; plan-1 is: review it with captctl show plan net"},
 		"applied plan":       {apply: plan(nil), err: "no plan of net is waiting for approval: see captctl history net"},
 		"plan does not wait": {apply: plan(new(false)), id: "plan-1", err: "no plan of net is waiting for approval: see captctl history net"},
 		"no plan":            {apply: workspace("net"), err: "no plan of net is waiting for approval: see captctl history net"},

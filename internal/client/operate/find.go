@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -48,11 +49,20 @@ func notFoundOf(kind, name string, existing []string, see string) error {
 // clusterPrefix starts the name of a workspace that belongs to a Cluster.
 const clusterPrefix = "cluster/"
 
-// Find returns a workspace by name. The name cluster/NAME is the workspace of a
+// workspaceKinds are the names of the kind that kubectl accepts and prints before a slash.
+var workspaceKinds = []string{
+	"wsta", "workspace", "workspaces", "workspacetemplateapply", "workspacetemplateapplies",
+	"workspacetemplateapply.infrastructure.cluster.x-k8s.io", "workspacetemplateapplies.infrastructure.cluster.x-k8s.io",
+}
+
+// Find returns a workspace by name, also with the kind before it as kubectl prints it. The name cluster/NAME is the workspace of a
 // Cluster's control plane, and cluster/NAME/vpc that of its VPC.
 func Find(ctx context.Context, c client.Reader, namespace, name string) (*infrav1.WorkspaceTemplateApply, error) {
 	if rest, found := strings.CutPrefix(name, clusterPrefix); found {
 		return findForCluster(ctx, c, namespace, rest)
+	}
+	if kind, rest, found := strings.Cut(name, "/"); found && slices.Contains(workspaceKinds, kind) {
+		name = rest
 	}
 	apply := &infrav1.WorkspaceTemplateApply{}
 	return apply, Get(ctx, c, "workspace", client.ObjectKey{Namespace: namespace, Name: name}, apply, &infrav1.WorkspaceTemplateApplyList{})

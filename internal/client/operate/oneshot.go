@@ -52,7 +52,7 @@ func CheckOneShot(ctx context.Context, c client.Reader, apply *infrav1.Workspace
 	case once.RefreshOnly && !once.PlanOnly && !meta.IsStatusConditionTrue(apply.Status.Conditions, infrav1.AppliedCondition):
 		return fmt.Errorf("the inputs of %s are not applied: apply them or change them back, then refresh the state", apply.Name)
 	case once.PlanOnly && plan != nil && plan.Waiting != nil && *plan.Waiting:
-		return fmt.Errorf("plan %s of %s waits for a decision, and another plan would replace it: see captctl plan %s, or request a new one with captctl retry %s", plan.ID, apply.Name, apply.Name, apply.Name)
+		return fmt.Errorf("plan %s of %s waits for a decision, and another plan would replace it: see captctl show plan %s, or request a new one with captctl reconcile %s", plan.ID, apply.Name, apply.Name, apply.Name)
 	}
 	return nil
 }

@@ -87,7 +87,7 @@ func checkRescued(ctx context.Context, c client.Reader, apply *infrav1.Workspace
 	}
 	for _, snapshot := range snapshots {
 		if snapshot.Kind == record.ComponentRescue && !snapshot.Superseded {
-			return fmt.Errorf("a run could not save its state, which is in %s: start a run with captctl retry %s, which saves it, and open the shell then. If the run cannot, the condition %s has the commands", snapshot.Name, apply.Name, infrav1.StateSavedCondition)
+			return fmt.Errorf("a run could not save its state, which is in %s: start a run with captctl reconcile %s, which saves it, and open the shell then. If the run cannot, the condition %s has the commands", snapshot.Name, apply.Name, infrav1.StateSavedCondition)
 		}
 	}
 	return nil
@@ -125,7 +125,7 @@ func ShellRequest(ctx context.Context, c client.Reader, apply *infrav1.Workspace
 		return nil, err
 	}
 	if request.Backend.Type != terraform.BackendKubernetes {
-		return nil, fmt.Errorf("the state of %s is in backend %s, whose lock no shell can hold: use captctl state pull, push, mv or rm, captctl run, or move the state with captctl state move", apply.Name, request.Backend.Type)
+		return nil, fmt.Errorf("the state of %s is in backend %s, whose lock no shell can hold: use captctl state pull, push, mv or rm, captctl run, or move the state with captctl state migrate-backend", apply.Name, request.Backend.Type)
 	}
 	if gone != nil {
 		request.GoneRuns = []string{gone.ID}

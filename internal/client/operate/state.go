@@ -291,6 +291,6 @@ func notMoved(apply *infrav1.WorkspaceTemplateApply, move *infrav1.MoveOptions, 
 	if apply.Status.State != nil {
 		backend = "backend " + apply.Status.State.Backend
 	}
-	return fmt.Errorf("the state was not moved and is still in %s: %s: %s. Fix the cause and run captctl retry %s, or give up with captctl state move %s %s",
+	return fmt.Errorf("the state was not moved and is still in %s: %s: %s. Fix the cause and run captctl reconcile %s, or give up with captctl state migrate-backend %s %s",
 		backend, reason, strings.TrimSuffix(message, "."), apply.Name, apply.Name, back)
 }

@@ -88,7 +88,7 @@ func TestMoved(t *testing.T) {
 		}},
 		"failed": {change: func(a *infrav1.WorkspaceTemplateApply) {
 			a.Status.Failure = &infrav1.FailureStatus{Inputs: "move 1", Reason: "RunFailed", Message: "It is full."}
-		}, err: "the state was not moved and is still in backend kubernetes: RunFailed: It is full. Fix the cause and run captctl retry net, or give up with captctl state move net --to-default"},
+		}, err: "the state was not moved and is still in backend kubernetes: RunFailed: It is full. Fix the cause and run captctl reconcile net, or give up with captctl state migrate-backend net --to-default"},
 		"retried": {change: func(a *infrav1.WorkspaceTemplateApply) {
 			a.Status.Failure = &infrav1.FailureStatus{Inputs: "move 1", NextAt: metav1.Now()}
 		}},

@@ -166,7 +166,7 @@ func planMessage(apply *infrav1.WorkspaceTemplateApply) (message, bool) {
 		return message{}, false
 	}
 	changes := fmt.Sprintf("%d to add, %d to change, %d to destroy", p.Add, p.Change, p.Destroy)
-	show := fmt.Sprintf("captctl plan %s -n %s", apply.Name, apply.Namespace)
+	show := fmt.Sprintf("captctl show plan %s -n %s", apply.Name, apply.Namespace)
 	var m message
 	switch {
 	case p.PolicyAction == infrav1.PolicyDeny:

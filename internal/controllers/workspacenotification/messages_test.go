@@ -84,7 +84,7 @@ func TestMessages(t *testing.T) {
 		{
 			name:   "a plan that waits",
 			status: infrav1.WorkspaceTemplateApplyStatus{Plan: waitingPlan()},
-			want:   []string{"WaitingForApproval: Plan plan-0123456789abcdef (1 to add, 0 to change, 2 to destroy) waits for approval. See: captctl plan network -n team-a"},
+			want:   []string{"WaitingForApproval: Plan plan-0123456789abcdef (1 to add, 0 to change, 2 to destroy) waits for approval. See: captctl show plan network -n team-a"},
 		},
 		{name: "a plan that was applied", status: infrav1.WorkspaceTemplateApplyStatus{Plan: done}},
 		{

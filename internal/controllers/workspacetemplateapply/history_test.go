@@ -280,7 +280,7 @@ func TestRecordResult_canceled(t *testing.T) {
 			g.Expect(s.Apply.Status.Failure.Reason).To(Equal(tt.reason))
 			if tt.want == "Canceled" {
 				g.Expect(s.Apply.Status.Failure.NextAt.IsZero()).To(BeTrue(), "it is not retried")
-				g.Expect(s.Apply.Status.Failure.Message).To(And(ContainSubstring("hello-r1"), ContainSubstring("captctl retry")))
+				g.Expect(s.Apply.Status.Failure.Message).To(And(ContainSubstring("hello-r1"), ContainSubstring("captctl reconcile")))
 			}
 		})
 	}

@@ -31,7 +31,7 @@ func stateSaved(_ context.Context, s *execution.Scope) error {
 		more = fmt.Sprintf(". Other such states: %d", others)
 	}
 	if !isNotMerged(*next) {
-		return fault.Wait(infrav1.StateRescuedReason, "Run %s could not save its state, which is in Secret %s. The next run saves it: captctl retry %s -n %s.%s",
+		return fault.Wait(infrav1.StateRescuedReason, "Run %s could not save its state, which is in Secret %s. The next run saves it: captctl reconcile %s -n %s.%s",
 			record.RunID(next), next.Name, s.Apply.Name, s.Apply.Namespace, more)
 	}
 	count := "an unknown number of resources"

@@ -27,7 +27,7 @@ func TestReconcile_reportsAStateThatCannotBeMerged(t *testing.T) {
 			c.Expect(c.get().Status.Conditions).NotTo(ContainElement(HaveField("Type", infrav1.StateSavedCondition)), "there is nothing to report")
 			c.Expect(c.server.Create(t.Context(), rescuedSecret("kept"))).To(Succeed())
 			c.reconcile()
-			c.Expect(c.expect(infrav1.StateSavedCondition, "False StateRescued")).To(ContainSubstring("captctl retry hello -n n"))
+			c.Expect(c.expect(infrav1.StateSavedCondition, "False StateRescued")).To(ContainSubstring("captctl reconcile hello -n n"))
 
 			result := outputsResult
 			result.NotMerged = map[string]int{"kept": 3, "gone": 1}

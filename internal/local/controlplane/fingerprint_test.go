@@ -8,7 +8,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// captctl up in another shell must not restart a manager.
+// captctl local up in another shell must not restart a manager.
 func TestFingerprint_ignoresThePathOfTheShell(t *testing.T) {
 	g := NewWithT(t)
 	file := filepath.Join(t.TempDir(), "manager")

@@ -82,7 +82,7 @@ func (d *describer) storeChanges(ctx context.Context, run *execution) {
 	}
 	run.result.Diagnostics = append(run.result.Diagnostics, terraform.Diagnostic{
 		Severity: terraform.SeverityWarning, Summary: "The values of the plan are not available",
-		Detail: fmt.Sprintf("captctl plan shows only addresses: %v", err),
+		Detail: fmt.Sprintf("captctl show plan shows only addresses: %v", err),
 	})
 	run.printf("Warning: the values of the plan are not available: %v", err)
 }

@@ -2,6 +2,7 @@ import { act } from "../api";
 import { severity } from "../format";
 import { useWords } from "../i18n";
 import { Age, Button, DeniedNote, Heading, Mark, Meter, Progress, Section, StateBadge, useProblem } from "../parts/common";
+import { compare } from "../parts/filters";
 import { addonPath, clusterPath } from "../router";
 import { useList, useOne } from "../stream";
 import type { Addon, Addons } from "../types";
@@ -11,7 +12,7 @@ export function AddonsPage() {
   const words = useWords();
   const list = useList<Addon>("addons", "addons");
   const hidden = useProblem("CAPTAddon");
-  const addons = [...list.items.values()].sort((a, b) => severity(a.state) - severity(b.state) || a.name.localeCompare(b.name));
+  const addons = [...list.items.values()].sort((a, b) => severity(a.state) - severity(b.state) || compare(a.name, b.name));
   return (
     <>
       <Heading>{words.addons}</Heading>

@@ -1,5 +1,5 @@
 import { useWords } from "../i18n";
-import { Age, Conditions, DeniedNote, Facts, Heading, Section, StateBadge, useProblem, type Fact } from "../parts/common";
+import { Age, Command, Conditions, DeniedNote, Facts, Heading, Section, StateBadge, useProblem, type Fact } from "../parts/common";
 import { EventList } from "./events";
 import { Gantt } from "../parts/gantt";
 import { Tree } from "../parts/tree";
@@ -64,7 +64,7 @@ export function ClusterPage({ ns, name }: { ns: string; name: string }) {
           {!hiddenEvents && <EventList events={cluster.events} ns={ns} />}
         </Section>
         <Section title={words.kubeconfig}>
-          <pre tabIndex={0}>{`kubectl -n ${ns} get secret ${name}-kubeconfig \\\n  -o jsonpath='{.data.value}' | base64 -d > ${name}.kubeconfig\nkubectl --kubeconfig ${name}.kubeconfig get nodes`}</pre>
+          <Command text={`captctl -n ${ns} get kubeconfig ${name} > ${name}.kubeconfig\nkubectl --kubeconfig ${name}.kubeconfig get nodes`} />
         </Section>
       </div>
     </>

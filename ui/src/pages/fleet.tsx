@@ -1,6 +1,6 @@
 import { useMemo } from "preact/hooks";
 import { useWords } from "../i18n";
-import { Age, DeniedNote, Heading, Mark, Progress, useProblem } from "../parts/common";
+import { Age, Command, DeniedNote, Heading, Mark, Progress, useProblem } from "../parts/common";
 import { Counters, NoMatch, RowStatus, Search, select, Selections, useFilter } from "../parts/filters";
 import { Virtual } from "../parts/virtual";
 import { address, addonPath, clusterPath, setQuery } from "../router";
@@ -140,7 +140,7 @@ function Empty() {
     <div class="empty">
       <h2>{words.noClusters}</h2>
       <p>{words.createHint}</p>
-      <pre tabIndex={0}>captctl generate cluster demo | kubectl apply -f -</pre>
+      <Command text="captctl generate cluster demo --flavor local | kubectl apply -f -" />
     </div>
   );
 }

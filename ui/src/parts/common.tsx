@@ -6,7 +6,7 @@ import { language, useWords } from "../i18n";
 import type { Words } from "../i18n/en";
 import { named, troubleshooting } from "../reasons";
 import { announce } from "../router";
-import { now, useStore } from "../store";
+import { now, toast, useStore } from "../store";
 import { session } from "../stream";
 import type { Condition, Denied, State } from "../types";
 
@@ -131,6 +131,18 @@ export function Progress() {
         {text}
       </p>
       {loading && <Meter value={loading.done} max={loading.total} label={text} />}
+    </div>
+  );
+}
+
+/** Command shows commands, with a button that copies them. */
+export function Command({ text }: { text: string }) {
+  const words = useWords();
+  const copy = () => navigator.clipboard.writeText(text).then(() => (toast.value = { text: words.copied }));
+  return (
+    <div class="with-copy">
+      <pre tabIndex={0}>{text}</pre>
+      {navigator.clipboard && <Button onClick={copy}>{words.copy}</Button>}
     </div>
   );
 }

@@ -169,7 +169,7 @@ func (s Situation) decideBackend() (Decision, error) {
 		return NoRun, nil
 	}
 	return NoRun, fault.Stall(infrav1.BackendChangedReason,
-		"The state is in backend %s, but backend %s is configured: a run would start with an empty state and create all resources again. Move the state with captctl state move, or change the WorkspaceProviderConfig back. If you have moved it yourself, run captctl state adopt --backend %s",
+		"The state is in backend %s, but backend %s is configured: a run would start with an empty state and create all resources again. Move the state with captctl state migrate-backend, or change the WorkspaceProviderConfig back. If you have moved it yourself, run captctl state adopt --backend %s",
 		s.StateBackend, s.ConfiguredBackend, s.ConfiguredBackend)
 }
 
@@ -245,7 +245,7 @@ func (s Situation) Attempt(d Decision, inputs string) (Decision, error) {
 		return NoRun, fault.Stall(f.Reason, "%s", f.Message)
 	}
 	if GaveUp(s.Policy, f) {
-		return NoRun, fault.Stall(f.Reason, "%s (gave up after %d attempts; change the inputs or request a run with captctl retry)", f.Message, f.Attempts)
+		return NoRun, fault.Stall(f.Reason, "%s (gave up after %d attempts; change the inputs or request a run with captctl reconcile)", f.Message, f.Attempts)
 	}
 	if wait := f.NextAt.Sub(s.Now); wait > 0 {
 		return NoRun, fault.WaitFor(wait, f.Reason, "%s (attempt %d failed; the next one starts at %s)", f.Message, f.Attempts, f.NextAt.UTC().Format(time.RFC3339))

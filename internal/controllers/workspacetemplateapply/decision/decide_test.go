@@ -280,7 +280,7 @@ func TestDecide_retries(t *testing.T) {
 		{name: "within the limit", situation: upToDate(changed, failed(infrav1.RetryingReason, 3, 0), limited(3)), want: terraform.OperationPlanAndApply},
 		{
 			name: "beyond the limit", situation: upToDate(changed, failed(infrav1.RetryingReason, 4, 0), limited(3)),
-			reason: infrav1.RetryingReason, stalled: true, contains: []string{"gave up after 4 attempts", "captctl retry"},
+			reason: infrav1.RetryingReason, stalled: true, contains: []string{"gave up after 4 attempts", "captctl reconcile"},
 		},
 		{
 			name: "no retries", situation: upToDate(changed, failed(infrav1.RetryingReason, 1, 0), limited(0)),

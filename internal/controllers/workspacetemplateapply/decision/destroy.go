@@ -51,7 +51,7 @@ func (s Situation) decideManualDestroy() (Decision, error) {
 	case !IsDestroyPlan(s.Plan), s.Plan.PolicyDigest != s.Policies && s.RejectedPlan != s.Plan.ID:
 		return s.Attempt(plan, runs.DestroyInputs)
 	case s.RejectedPlan == s.Plan.ID:
-		return NoRun, fault.Stall(infrav1.PlanRejectedReason, "Deletion is held: plan %s was rejected%s. Request another plan with captctl retry%s", s.Plan.ID, Quoted(s.Plan.Comment), s.keepHint())
+		return NoRun, fault.Stall(infrav1.PlanRejectedReason, "Deletion is held: plan %s was rejected%s. Request another plan with captctl reconcile%s", s.Plan.ID, Quoted(s.Plan.Comment), s.keepHint())
 	}
 	if blocked := s.blocked(); len(blocked) > 0 {
 		return NoRun, fault.Stall(infrav1.ProtectedResourceReason, "Deletion is held: plan %s would destroy protected resources, or does not find them: %s. Allow it with captctl approve --allow-destroy, or with a WorkspaceApproval that has them in allowDestroy%s%s",

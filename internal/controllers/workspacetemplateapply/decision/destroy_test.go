@@ -96,7 +96,7 @@ func TestDecideDestroy_manual(t *testing.T) {
 		},
 		{name: "another plan is approved", situation: upToDate(manualDestroy, planned, func(s *Situation) { s.ApprovedPlan = "plan-c" }), reason: infrav1.WaitingForApprovalReason},
 		{name: "approved", situation: upToDate(manualDestroy, planned, approved), want: terraform.OperationApplyDestroy, plan: "plan-d"},
-		{name: "rejected", situation: upToDate(manualDestroy, planned, approved, func(s *Situation) { s.RejectedPlan = "plan-d" }), reason: infrav1.PlanRejectedReason, stalled: true, contains: []string{"captctl retry"}},
+		{name: "rejected", situation: upToDate(manualDestroy, planned, approved, func(s *Situation) { s.RejectedPlan = "plan-d" }), reason: infrav1.PlanRejectedReason, stalled: true, contains: []string{"captctl reconcile"}},
 		{name: "rejected, and a run is requested", situation: upToDate(manualDestroy, planned, requested, func(s *Situation) { s.RejectedPlan = "plan-d" }), want: terraform.OperationPlanDestroy},
 		{
 			name: "protected", situation: upToDate(manualDestroy, planned, approved, protected),

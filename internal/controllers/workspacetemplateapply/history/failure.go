@@ -130,7 +130,7 @@ func classifyFailure(result *terraform.Result, outcome terraform.Outcome) (strin
 func failureMessage(run *runs.Run, result *terraform.Result, outcome terraform.Outcome) string {
 	switch outcome {
 	case runs.OutcomeCanceled:
-		return fmt.Sprintf("Run %s was canceled: change the inputs or request a run with captctl retry", run.ID)
+		return fmt.Sprintf("Run %s was canceled: change the inputs or request a run with captctl reconcile", run.ID)
 	case terraform.OutcomeBlocked:
 		return decision.ProtectedMessage(result.Blocked)
 	default:

@@ -13,11 +13,11 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 )
 
-func newStateMoveCommand(o *Options) *cobra.Command {
+func newStateMigrateCommand(o *Options) *cobra.Command {
 	var to string
 	var toDefault, yes, hold, wait bool
 	cmd := o.workspaceCommand(&cobra.Command{
-		Use:   "move NAME --to CONFIG",
+		Use:   "migrate-backend NAME --to CONFIG",
 		Short: "Move the state of a workspace to another backend",
 		Long: `Move the state of a workspace to the backend of the WorkspaceProviderConfig CONFIG,
 and use that config from then on (spec.providerConfigRef). With --to-default the
@@ -32,7 +32,7 @@ again: delete it when you do not need it any more.
 
 The plan after the move should have no changes. With approval: Auto it is applied at
 once; use --hold to let it wait for approval.`,
-		Example: "  captctl state move cluster/demo --to aws-s3 --wait",
+		Example: "  captctl state migrate-backend cluster/demo --to aws-s3 --wait",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			if (to == "") != toDefault {

@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/client/operate"
+)
+
+func newSuspendCommand(o *Options) *cobra.Command {
+	return group(&cobra.Command{
+		Use:   "suspend",
+		Short: "Pause a cluster or a workspace",
+		Long: `Pause a cluster or a workspace: its controllers change nothing until captctl resume.
+A run that is in progress continues.`,
+	}, newPauseClusterCommand(o, "suspend", true), newPauseWorkspaceCommand(o, "suspend", true))
+}
+
+func newResumeCommand(o *Options) *cobra.Command {
+	return group(&cobra.Command{
+		Use:   "resume",
+		Short: "Continue with a cluster or a workspace that is paused",
+	}, newPauseClusterCommand(o, "resume", false), newPauseWorkspaceCommand(o, "resume", false))
+}
+
+func newPauseClusterCommand(o *Options, verb string, paused bool) *cobra.Command {
+	return &cobra.Command{
+		Use: "cluster NAME", Short: pauseTitle(paused) + " a cluster, with all that belongs to it",
+		Long:              pauseTitle(paused) + " a cluster, with all that belongs to it: set spec.paused of the Cluster.",
+		Example:           fmt.Sprintf("  captctl %s cluster demo", verb),
+		Args:              oneName("cluster"),
+		ValidArgsFunction: o.complete(operate.Names(&clusterv1.ClusterList{}), false),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, namespace, err := o.connect()
+			if err != nil {
+				return err
+			}
+			cluster := &clusterv1.Cluster{}
+			key := client.ObjectKey{Namespace: namespace, Name: args[0]}
+			if err := operate.Get(cmd.Context(), c, "cluster", key, cluster, &clusterv1.ClusterList{}); err != nil {
+				return err
+			}
+			before := cluster.DeepCopy()
+			if cluster.Spec.Paused = nil; paused {
+				cluster.Spec.Paused = ptr.To(true)
+			}
+			return o.pause(cmd.Context(), c, cluster, before, "Cluster "+args[0], paused)
+		},
+	}
+}
+
+func newPauseWorkspaceCommand(o *Options, verb string, paused bool) *cobra.Command {
+	return o.workspaceCommand(&cobra.Command{
+		Use: "workspace NAME", Short: pauseTitle(paused) + " one workspace",
+		Long:    pauseTitle(paused) + " one workspace: set or remove its annotation " + clusterv1.PausedAnnotation + ".",
+		Example: fmt.Sprintf("  captctl %[1]s workspace network-a\n  captctl %[1]s workspace cluster/demo/vpc", verb),
+	}, func(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, _ []string) error {
+		before := apply.DeepCopy()
+		if delete(apply.Annotations, clusterv1.PausedAnnotation); paused {
+			if apply.Annotations == nil {
+				apply.Annotations = map[string]string{}
+			}
+			apply.Annotations[clusterv1.PausedAnnotation] = ""
+		}
+		return o.pause(ctx, c, apply, before, "Workspace "+apply.Name, paused)
+	})
+}
+
+// pause writes what changed in an object, and prints the result.
+func (o *Options) pause(ctx context.Context, c client.Client, obj, before client.Object, name string, paused bool) error {
+	if err := c.Patch(ctx, obj, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("changing %s: %w", name, err)
+	}
+	if paused {
+		fmt.Fprintf(o.Out, "%s is paused\n", name)
+	} else {
+		fmt.Fprintf(o.Out, "%s is not paused\n", name)
+	}
+	return nil
+}
+
+func pauseTitle(paused bool) string {
+	if paused {
+		return "Pause"
+	}
+	return "Resume"
+}
