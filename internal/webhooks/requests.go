@@ -105,8 +105,8 @@ func recordRequest(ctx context.Context, reader client.Reader, obj client.Object,
 	return apply, nil
 }
 
-// isChangeOfAnother reports whether a plan is known to be that of another user: he neither
-// changed or deleted the workspace last, nor requested the plan.
+// isChangeOfAnother reports whether a plan is known to be that of another user: he neither changed
+// or deleted the workspace or changed its state last, nor requested the plan.
 func isChangeOfAnother(apply *infrav1.WorkspaceTemplateApply, plan, user string) bool {
 	shown := apply.Status.Plan
 	if shown == nil || shown.ID != plan {
@@ -121,6 +121,9 @@ func isChangeOfAnother(apply *infrav1.WorkspaceTemplateApply, plan, user string)
 	}
 	if request := shown.Request; request != nil {
 		authors = append(authors, request.RequestedBy)
+	}
+	if by := apply.Status.StateChangedBy; by != "" {
+		authors = append(authors, by)
 	}
 	recorded := message.Truncate(message.OneLine(user), maxRequester)
 	return !slices.ContainsFunc(authors, func(author string) bool { return author == "" || author == user || author == recorded })

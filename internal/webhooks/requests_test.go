@@ -236,6 +236,11 @@ func TestRecordApproval_findsOwnChanges(t *testing.T) {
 		"his own operation, with a long name": {user: long, want: infrav1.OwnChangeYes, change: func(a *infrav1.WorkspaceTemplateApply) {
 			a.Status.Plan.Request = &infrav1.RunRequest{ID: "1", RequestedBy: long[:253] + "…"}
 		}},
+		"his own change of the state": {want: infrav1.OwnChangeYes, change: func(a *infrav1.WorkspaceTemplateApply) { a.Status.StateChangedBy = "ada" }},
+		"his own change of the state, with a long name": {user: long, want: infrav1.OwnChangeYes, change: func(a *infrav1.WorkspaceTemplateApply) {
+			a.Status.StateChangedBy = long[:253] + "…"
+		}},
+		"a change of the state by another user": {want: infrav1.OwnChangeNo, change: func(a *infrav1.WorkspaceTemplateApply) { a.Status.StateChangedBy = "bob" }},
 		"the operation of another user": {want: infrav1.OwnChangeNo, change: func(a *infrav1.WorkspaceTemplateApply) {
 			a.Status.Plan.Request = &infrav1.RunRequest{ID: "1", RequestedBy: "bob"}
 		}},

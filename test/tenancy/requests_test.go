@@ -207,6 +207,18 @@ func TestApprover_cannotDecideAboutHisOwnChange(t *testing.T) {
 	allowed(t, "the operation of another user", func() error { return decide(nil) })
 	showPlan(t, apply, nil)
 
+	stateChangedBy := func(user string) {
+		t.Helper()
+		current().Status.StateChangedBy = user
+		g.Expect(env.Client.Status().Update(t.Context(), apply)).To(Succeed())
+	}
+	stateChangedBy("approver")
+	refused(t, "what follows from his own change of the state", decide(nil))
+	refused(t, "the same with spec.approvedPlan", patched(approver, current(), func(a *infrav1.WorkspaceTemplateApply) { a.Spec.ApprovedPlan = plan }))
+	stateChangedBy("editor")
+	allowed(t, "what follows from a change of the state by another user", func() error { return decide(nil) })
+	stateChangedBy("")
+
 	g.Expect(patched(as(t, managerUser), current(), func(a *infrav1.WorkspaceTemplateApply) {
 		a.Annotations["capt.appthrust.io/changed-by-guest"] = "approver"
 	})).To(Succeed())
