@@ -7,7 +7,9 @@ import (
 	"strings"
 	"sync"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/appthrust/capt/internal/kubernetes/manifest"
 )
@@ -56,14 +58,22 @@ var Objects = sync.OnceValues(func() ([]*unstructured.Unstructured, error) {
 	return objects, nil
 })
 
-// Names returns the names of the policies.
-func Names() ([]string, error) {
+// Policies returns the policies without their bindings.
+func Policies() ([]*admissionregistrationv1.ValidatingAdmissionPolicy, error) {
 	objects, err := Objects()
-	var names []string
-	for _, object := range objects {
-		if object.GetKind() == policyKind {
-			names = append(names, object.GetName())
-		}
+	if err != nil {
+		return nil, err
 	}
-	return names, err
+	var policies []*admissionregistrationv1.ValidatingAdmissionPolicy
+	for _, object := range objects {
+		if object.GetKind() != policyKind {
+			continue
+		}
+		policy := &admissionregistrationv1.ValidatingAdmissionPolicy{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, policy); err != nil {
+			return nil, fmt.Errorf("decoding policy %s: %w", object.GetName(), err)
+		}
+		policies = append(policies, policy)
+	}
+	return policies, nil
 }

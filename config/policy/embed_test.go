@@ -11,9 +11,9 @@ func TestObjects_haveTheNamesOfACluster(t *testing.T) {
 	g := NewWithT(t)
 	objects, err := Objects()
 	g.Expect(err).NotTo(HaveOccurred())
-	names, err := Names()
+	policies, err := Policies()
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(names).To(ContainElement("capt-namespaces"))
+	g.Expect(policies).To(ContainElement(HaveField("Name", "capt-namespaces")))
 	bound := map[string]bool{}
 	for _, object := range objects {
 		if object.GetKind() == bindingKind {
@@ -22,7 +22,7 @@ func TestObjects_haveTheNamesOfACluster(t *testing.T) {
 			bound[of] = true
 		}
 	}
-	for _, name := range names {
-		g.Expect(bound).To(HaveKey(name))
+	for _, policy := range policies {
+		g.Expect(bound).To(HaveKey(policy.Name))
 	}
 }

@@ -15,7 +15,7 @@ import (
 // plan of the inputs. It has one of Replace, Target, RefreshOnly and Import, or none of
 // them with PlanOnly.
 type OneShot struct {
-	// ID identifies the operation. Each ID is executed once.
+	// ID is the UID of the WorkspaceOperation. Each is executed once.
 	ID string `json:"id"`
 	// Replace are the addresses of resource instances that are replaced, in addition to
 	// what the inputs change.
@@ -76,9 +76,6 @@ var (
 
 // Validate returns what is wrong with the operation.
 func (o *OneShot) Validate() error {
-	if !commandID.MatchString(o.ID) {
-		return fmt.Errorf("id %q is invalid: use at most 63 letters, digits and dashes", o.ID)
-	}
 	count := 0
 	for _, set := range []bool{len(o.Replace) > 0, len(o.Target) > 0, o.RefreshOnly, len(o.Import) > 0} {
 		if set {

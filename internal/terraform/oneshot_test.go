@@ -21,7 +21,6 @@ func TestOneShot_Validate(t *testing.T) {
 		"an import":                       {imports(Import{Address: "aws_vpc.main", ID: "vpc-1"}), ""},
 		"a plan":                          {OneShot{ID: "1", PlanOnly: true}, ""},
 		"the plan of a replacement":       {OneShot{ID: "1", PlanOnly: true, Replace: []string{"aws_vpc.main"}}, ""},
-		"an ID of another form":           {OneShot{ID: "-", PlanOnly: true}, `id "-" is invalid`},
 		"nothing":                         {OneShot{ID: "1"}, "nothing is requested"},
 		"nothing that is held":            {OneShot{ID: "1", Hold: true}, "nothing is requested"},
 		"two of them":                     {OneShot{ID: "1", RefreshOnly: true, Target: []string{"a.b"}}, "exclude each other"},

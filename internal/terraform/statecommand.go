@@ -19,7 +19,7 @@ const (
 
 // StateCommand is a command of a user that reads or changes the state.
 type StateCommand struct {
-	// ID identifies the command. Each ID is executed once.
+	// ID is the UID of the WorkspaceOperation. Each is executed once.
 	ID string `json:"id"`
 	// Command is one of the commands above.
 	Command string `json:"command"`
@@ -46,10 +46,7 @@ const (
 	maxAddressSize = 1024
 )
 
-var (
-	commandID = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$`)
-	inputName = regexp.MustCompile(`^` + InputPrefix + `[a-z0-9]([a-z0-9-]{0,98}[a-z0-9])?$`)
-)
+var inputName = regexp.MustCompile(`^` + InputPrefix + `[a-z0-9]([a-z0-9-]{0,98}[a-z0-9])?$`)
 
 // Writes reports whether the command changes the state.
 func (c *StateCommand) Writes() bool {
@@ -58,9 +55,6 @@ func (c *StateCommand) Writes() bool {
 
 // Validate returns what is wrong with the command.
 func (c *StateCommand) Validate() error {
-	if !commandID.MatchString(c.ID) {
-		return fmt.Errorf("id %q is invalid: use at most 63 letters, digits and dashes", c.ID)
-	}
 	if err := c.validateArgs(); err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package terraform
 
 import (
-	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -25,9 +24,6 @@ func TestStateCommand_Validate(t *testing.T) {
 		{"push", StateCommand{ID: "1", Command: "push", Input: "input-1", Force: true}, ""},
 		{"a key", StateCommand{ID: "1", Command: "pull", PublicKey: "AA=="}, ""},
 		{"a key of a push", StateCommand{ID: "1", Command: "push", Input: "input-1", PublicKey: "AA=="}, "publicKey"},
-		{"no ID", StateCommand{Command: "list"}, "id"},
-		{"a long ID", StateCommand{ID: strings.Repeat("a", 64), Command: "list"}, "id"},
-		{"an ID with a space", StateCommand{ID: "a b", Command: "list"}, "id"},
 		{"no command", command(""), "unknown"},
 		{"another command", command("replace-provider"), "unknown"},
 		{"a flag", command("rm", "-state=x"), "address"},

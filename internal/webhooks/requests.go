@@ -42,18 +42,18 @@ func checkOperation(o *infrav1.WorkspaceOperation) field.ErrorList {
 	return nil
 }
 
-// maxRequester is the length of a user in status.plan.request of a workspace. Longer names are
-// truncated there.
+// maxRequester is the length of a user in the status of a workspace. Longer names are truncated
+// there.
 const maxRequester = 256
 
 // recordApproval sets who decides, about which workspace, and whether it is his own change.
 func recordApproval(ctx context.Context, reader client.Reader, a *infrav1.WorkspaceApproval) error {
-	user, apply, err := recordWorkspace(ctx, reader, a, a.Spec.Workspace, &a.Spec.WorkspaceUID)
+	apply, err := recordRequest(ctx, reader, a, a.Spec.Workspace, &a.Spec.WorkspaceUID, &a.Spec.DecidedBy)
 	if err != nil {
 		return err
 	}
-	a.Spec.DecidedBy, a.Spec.OwnChange = user, infrav1.OwnChangeYes
-	if apply != nil && apply.UID == a.Spec.WorkspaceUID && isChangeOfAnother(apply, a.Spec.Plan, user) {
+	a.Spec.OwnChange = infrav1.OwnChangeYes
+	if apply != nil && apply.UID == a.Spec.WorkspaceUID && isChangeOfAnother(apply, a.Spec.Plan, a.Spec.DecidedBy) {
 		a.Spec.OwnChange = infrav1.OwnChangeNo
 	}
 	return nil
@@ -61,46 +61,52 @@ func recordApproval(ctx context.Context, reader client.Reader, a *infrav1.Worksp
 
 // recordOperation sets who requests an operation, and of which workspace.
 func recordOperation(ctx context.Context, reader client.Reader, o *infrav1.WorkspaceOperation) error {
-	user, _, err := recordWorkspace(ctx, reader, o, o.Spec.Workspace, &o.Spec.WorkspaceUID)
-	if err != nil {
-		return err
-	}
-	o.Spec.RequestedBy = user
-	return nil
+	_, err := recordRequest(ctx, reader, o, o.Spec.Workspace, &o.Spec.WorkspaceUID, &o.Spec.RequestedBy)
+	return err
 }
 
-// recordWorkspace makes a request belong to its workspace, and returns the user of the request and
-// the workspace, which is nil if it cannot be read. A UID that is set stays: the request was moved
-// or restored, and does not count for a workspace that was created since.
-func recordWorkspace(ctx context.Context, reader client.Reader, obj client.Object, name string, uid *types.UID) (string, *infrav1.WorkspaceTemplateApply, error) {
+// recordRequest sets the user of a request and its workspace, and returns the workspace, or nil if
+// it cannot be read. A request of another user is a copy, for example from a backup. It is refused:
+// the original may have been executed and deleted since. A UID that is set stays: the request does
+// not count for a workspace that was created since.
+func recordRequest(ctx context.Context, reader client.Reader, obj client.Object, name string, uid *types.UID, by *string) (*infrav1.WorkspaceTemplateApply, error) {
 	req, err := admission.RequestFromContext(ctx)
 	if err != nil {
-		return "", nil, fmt.Errorf("reading the request: %w", err)
+		return nil, fmt.Errorf("reading the request: %w", err)
+	}
+	refuse := func(err *field.Error) error {
+		return apierrors.NewInvalid(infrav1.GroupVersion.WithKind(req.Kind.Kind).GroupKind(), obj.GetName(), field.ErrorList{err})
+	}
+	if user := req.UserInfo.Username; *by == "" {
+		*by = user
+	} else if *by != user {
+		return nil, refuse(field.Forbidden(field.NewPath("spec"), fmt.Sprintf(
+			"this is a copy of a request of %s, which counts once: create another one, without the fields that CAPT sets", *by)))
 	}
 	if len(validation.IsDNS1123Subdomain(name)) > 0 {
 		// The schema refuses it.
-		return req.UserInfo.Username, nil, nil
+		return nil, nil
 	}
 	apply := &infrav1.WorkspaceTemplateApply{}
 	switch err := reader.Get(ctx, client.ObjectKey{Namespace: req.Namespace, Name: name}, apply); {
 	case apierrors.IsForbidden(err), apierrors.IsNotFound(err) && *uid != "":
-		// The manager of another namespace reads no workspaces here.
-		return req.UserInfo.Username, nil, nil
+		// The manager of another namespace reads no workspaces here, and a request of one that was
+		// deleted counts for none.
+		return nil, nil
 	case apierrors.IsNotFound(err):
-		kind := infrav1.GroupVersion.WithKind(req.Kind.Kind).GroupKind()
-		return "", nil, apierrors.NewInvalid(kind, obj.GetName(), field.ErrorList{invalid(field.NewPath("spec", "workspace"), name,
-			fmt.Sprintf("workspace %q does not exist in namespace %q: write the name of a WorkspaceTemplateApply", name, req.Namespace))})
+		return nil, refuse(invalid(field.NewPath("spec", "workspace"), name,
+			fmt.Sprintf("workspace %q does not exist in namespace %q: write the name of a WorkspaceTemplateApply", name, req.Namespace)))
 	case err != nil:
-		return "", nil, apierrors.NewInternalError(fmt.Errorf("reading the workspace: %w", err))
+		return nil, apierrors.NewInternalError(fmt.Errorf("reading the workspace: %w", err))
 	}
 	if *uid == "" {
 		*uid = apply.UID
 	}
-	return req.UserInfo.Username, apply, nil
+	return apply, nil
 }
 
-// isChangeOfAnother reports whether a plan is known to be that of another user: he neither
-// changed or deleted the workspace last, nor requested the plan.
+// isChangeOfAnother reports whether a plan is known to be that of another user: he neither changed
+// or deleted the workspace or changed its state last, nor requested the plan.
 func isChangeOfAnother(apply *infrav1.WorkspaceTemplateApply, plan, user string) bool {
 	shown := apply.Status.Plan
 	if shown == nil || shown.ID != plan {
@@ -114,10 +120,11 @@ func isChangeOfAnother(apply *infrav1.WorkspaceTemplateApply, plan, user string)
 		authors = append(authors, apply.Status.DeletedBy)
 	}
 	if request := shown.Request; request != nil {
-		if request.RequestedBy == message.Truncate(message.OneLine(user), maxRequester) {
-			return false
-		}
 		authors = append(authors, request.RequestedBy)
 	}
-	return !slices.Contains(authors, user) && !slices.Contains(authors, "")
+	if by := apply.Status.StateChangedBy; by != "" {
+		authors = append(authors, by)
+	}
+	recorded := message.Truncate(message.OneLine(user), maxRequester)
+	return !slices.ContainsFunc(authors, func(author string) bool { return author == "" || author == user || author == recorded })
 }

@@ -98,7 +98,7 @@ func TestRequests_recordUserAndWorkspace(t *testing.T) {
 	g := NewWithT(t)
 
 	approval := approvalOf(shownPlan)
-	approval.Spec.DecidedBy, approval.Spec.OwnChange = "mallory", infrav1.OwnChangeYes
+	approval.Spec.DecidedBy, approval.Spec.OwnChange = "ada", infrav1.OwnChangeYes
 	g.Expect(record(t, workspaceApprovalRules, waitingWorkspace(), nil, "ada", approval).Allowed).To(BeTrue())
 	g.Expect(approval.Spec).To(Equal(infrav1.WorkspaceApprovalSpec{
 		Workspace: "a", Plan: shownPlan, Decision: infrav1.DecisionApprove, WorkspaceUID: "u", DecidedBy: "ada", OwnChange: infrav1.OwnChangeNo,
@@ -106,7 +106,6 @@ func TestRequests_recordUserAndWorkspace(t *testing.T) {
 	g.Expect(approval.OwnerReferences).To(BeEmpty(), "a deletion in the foreground would delete it first")
 
 	operation := operationOf(infrav1.OperationRun)
-	operation.Spec.RequestedBy = "mallory"
 	g.Expect(record(t, workspaceOperationRules, waitingWorkspace(), nil, "ada", operation).Allowed).To(BeTrue())
 	g.Expect(operation.Spec).To(Equal(infrav1.WorkspaceOperationSpec{Workspace: "a", Type: infrav1.OperationRun, WorkspaceUID: "u", RequestedBy: "ada"}))
 	g.Expect(operation.OwnerReferences).To(BeEmpty())
@@ -116,7 +115,7 @@ func TestRequests_recordUserAndWorkspace(t *testing.T) {
 func TestRequests_recordWhoWritesAStatusThatDoesNotDecode(t *testing.T) {
 	g := NewWithT(t)
 	const raw = `{"apiVersion":"infrastructure.cluster.x-k8s.io/v1beta1","kind":"WorkspaceOperation","metadata":{"name":"x","namespace":"n"},
-		"spec":{"workspace":"a","type":"Run","requestedBy":"mallory"},"status":{"phase":["Succeeded"]}}`
+		"spec":{"workspace":"a","type":"Run"},"status":{"phase":["Succeeded"]}}`
 
 	response, after := recordRaw(t, workspaceOperationRules, waitingWorkspace(), nil, "ada", []byte(raw))
 
@@ -128,7 +127,25 @@ func TestRequests_recordWhoWritesAStatusThatDoesNotDecode(t *testing.T) {
 	g.Expect(recorded.Spec).To(And(HaveField("RequestedBy", "ada"), HaveField("WorkspaceUID", BeEquivalentTo("u"))))
 }
 
-// A backup or clusterctl creates requests of another workspace, perhaps before the workspace.
+// A backup has requests that were executed, and that CAPT has deleted since.
+func TestRequests_ofOtherUsersAreRefused(t *testing.T) {
+	for name, workspace := range map[string]*infrav1.WorkspaceTemplateApply{"of a workspace": waitingWorkspace(), "of none": nil} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			approval, operation := approvalOf(shownPlan), operationOf(infrav1.OperationRun)
+			approval.Spec.WorkspaceUID, approval.Spec.DecidedBy, approval.Spec.OwnChange = "u", "bob", infrav1.OwnChangeNo
+			operation.Spec.WorkspaceUID, operation.Spec.RequestedBy = "u", "bob"
+			for _, response := range []admission.Response{
+				record(t, workspaceApprovalRules, workspace, nil, "velero", approval), record(t, workspaceOperationRules, workspace, nil, "velero", operation),
+			} {
+				g.Expect(response.Allowed).To(BeFalse())
+				g.Expect(response.Result.Message).To(ContainSubstring("spec: Forbidden: this is a copy of a request of bob, which counts once"))
+			}
+		})
+	}
+}
+
+// captctl names the workspace that its user has seen.
 func TestRequests_ofAnotherWorkspaceStayThose(t *testing.T) {
 	for name, workspace := range map[string]*infrav1.WorkspaceTemplateApply{"of the same name": waitingWorkspace(), "that does not exist": nil} {
 		t.Run(name, func(t *testing.T) {
@@ -219,6 +236,11 @@ func TestRecordApproval_findsOwnChanges(t *testing.T) {
 		"his own operation, with a long name": {user: long, want: infrav1.OwnChangeYes, change: func(a *infrav1.WorkspaceTemplateApply) {
 			a.Status.Plan.Request = &infrav1.RunRequest{ID: "1", RequestedBy: long[:253] + "…"}
 		}},
+		"his own change of the state": {want: infrav1.OwnChangeYes, change: func(a *infrav1.WorkspaceTemplateApply) { a.Status.StateChangedBy = "ada" }},
+		"his own change of the state, with a long name": {user: long, want: infrav1.OwnChangeYes, change: func(a *infrav1.WorkspaceTemplateApply) {
+			a.Status.StateChangedBy = long[:253] + "…"
+		}},
+		"a change of the state by another user": {want: infrav1.OwnChangeNo, change: func(a *infrav1.WorkspaceTemplateApply) { a.Status.StateChangedBy = "bob" }},
 		"the operation of another user": {want: infrav1.OwnChangeNo, change: func(a *infrav1.WorkspaceTemplateApply) {
 			a.Status.Plan.Request = &infrav1.RunRequest{ID: "1", RequestedBy: "bob"}
 		}},

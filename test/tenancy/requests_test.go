@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
@@ -95,20 +94,20 @@ func TestRequests_recordUserAndWorkspace(t *testing.T) {
 	var approval *infrav1.WorkspaceApproval
 	allowed(t, "approving", func() (err error) {
 		approval, err = approve(t, approver, ns, func(a *infrav1.WorkspaceApproval) {
-			a.Spec.DecidedBy, a.Spec.OwnChange = "mallory", infrav1.OwnChangeYes
+			a.Spec.OwnChange = infrav1.OwnChangeYes
 		})
 		return err
 	})
 	g.Expect(approval.Spec).To(And(HaveField("DecidedBy", "approver"), HaveField("OwnChange", infrav1.OwnChangeNo), HaveField("WorkspaceUID", apply.UID)))
-	operation, err := request(t, editor, ns, infrav1.WorkspaceOperationSpec{Type: infrav1.OperationRun, RequestedBy: "mallory"})
+	operation, err := request(t, editor, ns, infrav1.WorkspaceOperationSpec{Type: infrav1.OperationRun})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(operation.Spec).To(And(HaveField("RequestedBy", "editor"), HaveField("WorkspaceUID", apply.UID)))
 
-	// A copy of a workspace that was deleted does not count for this one.
-	restored, err := request(t, editor, ns, infrav1.WorkspaceOperationSpec{Type: infrav1.OperationRun, WorkspaceUID: "before", RequestedBy: "ada"})
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(restored.Spec).To(And(HaveField("RequestedBy", "editor"), HaveField("WorkspaceUID", types.UID("before"))))
-	g.Expect(restored.OwnerReferences).To(BeEmpty())
+	// A restore creates what was executed and deleted since.
+	_, err = request(t, editor, ns, infrav1.WorkspaceOperationSpec{Type: infrav1.OperationRun, WorkspaceUID: apply.UID, RequestedBy: "ada"})
+	g.Expect(err).To(MatchError(ContainSubstring("this is a copy of a request of ada, which counts once")))
+	_, err = approve(t, approver, ns, func(a *infrav1.WorkspaceApproval) { a.Spec.DecidedBy = "ada" })
+	g.Expect(err).To(MatchError(ContainSubstring("this is a copy of a request of ada, which counts once")))
 
 	for _, obj := range []client.Object{
 		&infrav1.WorkspaceApproval{Spec: infrav1.WorkspaceApprovalSpec{Workspace: "missing", Plan: plan, Decision: infrav1.DecisionReject}},
@@ -207,6 +206,18 @@ func TestApprover_cannotDecideAboutHisOwnChange(t *testing.T) {
 	showPlan(t, apply, &infrav1.RunRequest{ID: "1", Arguments: "--plan-only", RequestedBy: "editor"})
 	allowed(t, "the operation of another user", func() error { return decide(nil) })
 	showPlan(t, apply, nil)
+
+	stateChangedBy := func(user string) {
+		t.Helper()
+		current().Status.StateChangedBy = user
+		g.Expect(env.Client.Status().Update(t.Context(), apply)).To(Succeed())
+	}
+	stateChangedBy("approver")
+	refused(t, "what follows from his own change of the state", decide(nil))
+	refused(t, "the same with spec.approvedPlan", patched(approver, current(), func(a *infrav1.WorkspaceTemplateApply) { a.Spec.ApprovedPlan = plan }))
+	stateChangedBy("editor")
+	allowed(t, "what follows from a change of the state by another user", func() error { return decide(nil) })
+	stateChangedBy("")
 
 	g.Expect(patched(as(t, managerUser), current(), func(a *infrav1.WorkspaceTemplateApply) {
 		a.Annotations["capt.appthrust.io/changed-by-guest"] = "approver"

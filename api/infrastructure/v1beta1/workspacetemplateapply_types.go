@@ -347,6 +347,13 @@ type WorkspaceTemplateApplyStatus struct {
 	// +kubebuilder:validation:MaxLength=253
 	InterruptedBy string `json:"interruptedBy,omitempty"`
 
+	// stateChangedBy is the user who has restored, moved or changed the state last, until a run
+	// applies the inputs. He must not approve alone what follows from it.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	StateChangedBy string `json:"stateChangedBy,omitempty"`
+
 	// drift is the result of the latest comparison of state and resources.
 	// +optional
 	Drift *DriftStatus `json:"drift,omitempty"`

@@ -1,11 +1,14 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/appthrust/capt/config/policy"
@@ -21,7 +24,7 @@ const namespacesPolicy = "capt-namespaces"
 // admission reports admission policies of CAPT that are missing, or do not refuse what
 // violates them.
 func (d *Doctor) admission(ctx context.Context) ([]Result, error) {
-	names, err := policy.Names()
+	shipped, err := policy.Policies()
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +38,8 @@ func (d *Doctor) admission(ctx context.Context) ([]Result, error) {
 	}
 	var problems []Result
 	missing := 0
-	for _, name := range names {
+	for _, want := range shipped {
+		name := want.Name
 		i := slices.IndexFunc(policies.Items, func(p admissionregistrationv1.ValidatingAdmissionPolicy) bool { return p.Name == name })
 		if i < 0 {
 			missing++
@@ -48,14 +52,37 @@ func (d *Doctor) admission(ctx context.Context) ([]Result, error) {
 				Fix: "kubectl patch validatingadmissionpolicy " + name + ` --type=merge -p '{"spec":{"failurePolicy":"Fail"}}'`,
 			})
 		}
+		if !enforcesTheSame(&want.Spec, &policies.Items[i].Spec) {
+			problems = append(problems, Result{
+				Status: Warn, Object: "ValidatingAdmissionPolicy " + name, Message: "is not the one of this captctl: it may allow what docs/security.md says is refused", Fix: reinstall,
+			})
+		}
 		if problem := bindingProblem(name, bindings.Items); problem != nil {
 			problems = append(problems, *problem)
 		}
 	}
-	if missing == len(names) {
+	if missing == len(shipped) {
 		return []Result{{Status: Warn, Message: "there are no admission policies of CAPT: no Secret is reserved, and every editor approves", Fix: reinstall}}, nil
 	}
 	return orOK(problems, "all admission policies are enforced"), nil
+}
+
+// enforcesTheSame reports whether two policies differ in nothing but what follows a failure.
+func enforcesTheSame(a, b *admissionregistrationv1.ValidatingAdmissionPolicySpec) bool {
+	withDefaults := func(spec *admissionregistrationv1.ValidatingAdmissionPolicySpec) *admissionregistrationv1.ValidatingAdmissionPolicySpec {
+		spec = spec.DeepCopy()
+		spec.FailurePolicy = nil
+		// The API server sets these defaults.
+		if m := spec.MatchConstraints; m != nil {
+			m.MatchPolicy = new(ptr.Deref(m.MatchPolicy, admissionregistrationv1.Equivalent))
+			m.NamespaceSelector, m.ObjectSelector = cmp.Or(m.NamespaceSelector, &metav1.LabelSelector{}), cmp.Or(m.ObjectSelector, &metav1.LabelSelector{})
+			for i := range m.ResourceRules {
+				m.ResourceRules[i].Scope = new(ptr.Deref(m.ResourceRules[i].Scope, admissionregistrationv1.AllScopes))
+			}
+		}
+		return spec
+	}
+	return equality.Semantic.DeepEqual(withDefaults(a), withDefaults(b))
 }
 
 // reinstall restores what an administrator, or an incomplete installation, has left out.

@@ -62,8 +62,8 @@ func decide(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTempla
 
 // needsApproval reports whether a plan waits until a user approves it. Otherwise only
 // the protection holds it back.
-func needsApproval(plan *infrav1.PlanStatus, policy template.Policy) bool {
-	return policy.Approval == infrav1.ApprovalManual || plan.Operation == infrav1.PlanDestroy || plan.Request != nil || plan.PolicyAction == infrav1.PolicyRequireApproval
+func needsApproval(apply *infrav1.WorkspaceTemplateApply, plan *infrav1.PlanStatus, policy template.Policy) bool {
+	return policy.Approval == infrav1.ApprovalManual || apply.Status.HeldBy != "" || plan.Operation == infrav1.PlanDestroy || plan.Request != nil || plan.PolicyAction == infrav1.PolicyRequireApproval
 }
 
 // CheckProtected returns an error if the plan would destroy a protected resource that
@@ -87,7 +87,7 @@ func Reject(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTempla
 	if plan.PolicyAction == infrav1.PolicyDeny {
 		return fmt.Errorf("a policy denies plan %s: there is nothing to reject", plan.ID)
 	}
-	if !needsApproval(plan, policy) {
+	if !needsApproval(apply, plan, policy) {
 		return fmt.Errorf("%s has approval: Auto, and its protected resources already block the plan: there is nothing to reject", apply.Name)
 	}
 	return decide(ctx, c, apply, infrav1.WorkspaceApprovalSpec{Plan: plan.ID, Decision: infrav1.DecisionReject, Comment: comment})

@@ -85,17 +85,21 @@ func TestCheckProtected(t *testing.T) {
 func TestNeedsApproval(t *testing.T) {
 	for name, tc := range map[string]struct {
 		approval infrav1.ApprovalMode
+		heldBy   string
 		plan     infrav1.PlanStatus
 		want     bool
 	}{
 		"manual approval":    {approval: infrav1.ApprovalManual, want: true},
 		"automatic approval": {approval: infrav1.ApprovalAuto},
 		"no approval mode":   {},
+		"held":               {approval: infrav1.ApprovalAuto, heldBy: "net-restore", want: true},
 		"deletion":           {approval: infrav1.ApprovalAuto, plan: infrav1.PlanStatus{Operation: infrav1.PlanDestroy}, want: true},
 		"requested":          {approval: infrav1.ApprovalAuto, plan: infrav1.PlanStatus{Request: &infrav1.RunRequest{}}, want: true},
 		"policy":             {approval: infrav1.ApprovalAuto, plan: infrav1.PlanStatus{PolicyAction: infrav1.PolicyRequireApproval}, want: true},
 	} {
-		NewWithT(t).Expect(needsApproval(&tc.plan, template.Policy{Approval: tc.approval})).To(Equal(tc.want), name)
+		net := workspace("net")
+		net.Status.HeldBy = tc.heldBy
+		NewWithT(t).Expect(needsApproval(net, &tc.plan, template.Policy{Approval: tc.approval})).To(Equal(tc.want), name)
 	}
 }
 

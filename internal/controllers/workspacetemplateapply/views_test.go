@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -54,14 +53,27 @@ func TestRecordRun_showsTheRunAfterAnyFailure(t *testing.T) {
 }
 
 // The history does not depend on what users see of it.
-func TestRecordRun_doesNotRequireThePermissionToShowIt(t *testing.T) {
+func TestRecordRun_doesNotRequireThatItIsShown(t *testing.T) {
+	resource := infrav1.GroupVersion.WithResource("workspaceruns").GroupResource()
+	for name, refused := range map[string]error{
+		"no permission": apierrors.NewForbidden(resource, "hello-r1", errRefused),
+		"not decoded":   apierrors.NewBadRequest("json: cannot unmarshal number 1e999"),
+		"invalid":       apierrors.NewInvalid(infrav1.GroupVersion.WithKind("WorkspaceRun").GroupKind(), "hello-r1", nil),
+		"too large":     apierrors.NewRequestEntityTooLargeError("limit is 3145728"),
+	} {
+		t.Run(name, func(t *testing.T) { recordsWithoutView(t, refused) })
+	}
+}
+
+func recordsWithoutView(t *testing.T, refused error) {
+	t.Helper()
 	c := newTestController(t, append(values(), newApply())...)
 	c.reconcile()
 	c.finish("hello-r1", outputsResult)
 	c.reconciler.Client = interceptor.NewClient(c.server, interceptor.Funcs{
 		Create: func(ctx context.Context, w client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
 			if _, isView := obj.(*infrav1.WorkspaceRun); isView {
-				return apierrors.NewForbidden(schema.GroupResource{Resource: "workspaceruns"}, obj.GetName(), errRefused)
+				return refused
 			}
 			return w.Create(ctx, obj, opts...)
 		},

@@ -10,14 +10,11 @@ import (
 
 // Validate returns what is wrong with an operation beyond its schema.
 func Validate(o *infrav1.WorkspaceOperation) error {
-	// A new object has no UID yet.
-	identified := o.DeepCopy()
-	identified.UID = "new"
 	switch {
 	case o.Spec.Type == infrav1.OperationState && o.Spec.State != nil:
-		return StateCommand(identified).Validate() //nolint:wrapcheck // The error says what to write.
+		return StateCommand(o).Validate() //nolint:wrapcheck // The error says what to write.
 	case o.Spec.HasOptions():
-		return OneShot(identified).Validate() //nolint:wrapcheck // The error says what to write.
+		return OneShot(o).Validate() //nolint:wrapcheck // The error says what to write.
 	default:
 		return nil
 	}

@@ -179,6 +179,9 @@ func (s *Status) RecordResult(run *runs.Run, result *terraform.Result) {
 		return
 	}
 	s.addHistory(run, result, outcome)
+	if request := run.Request(); request != nil && runs.ReplacesState(run.Operation()) && !runs.ChangesNothing(run.Operation(), run.Inputs()) {
+		status.StateChangedBy = request.RequestedBy
+	}
 	previousPlan := status.Plan.DeepCopy()
 	if result.Plan != nil {
 		status.Plan = planStatus(run, result)
@@ -248,9 +251,16 @@ func (s *Status) recordSuccess(run *runs.Run, result *terraform.Result) {
 	case terraform.OperationDestroy, terraform.OperationPlanDestroy, terraform.OperationApplyDestroy:
 		status.AppliedInputs, status.Outputs = "", nil
 	default:
-		status.AppliedInputs, status.AppliedAt, status.HeldBy, status.InterruptedBy = run.Inputs(), metav1.NewTime(result.FinishedAt), "", ""
-		s.endDrift()
+		s.recordApplied(run.Inputs(), result)
 	}
+}
+
+// recordApplied records that all inputs are applied.
+func (s *Status) recordApplied(inputs string, result *terraform.Result) {
+	status := &s.Apply.Status
+	status.AppliedInputs, status.AppliedAt = inputs, metav1.NewTime(result.FinishedAt)
+	status.HeldBy, status.InterruptedBy, status.StateChangedBy = "", "", ""
+	s.endDrift()
 }
 
 // keepLineage records the lineage of the state where it survives a move to another management

@@ -1,8 +1,6 @@
 package history
 
 import (
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
 	"github.com/appthrust/capt/internal/terraform"
@@ -60,8 +58,9 @@ func (s *Status) recordOneShotSuccess(result *terraform.Result, once runs.OneSho
 		}
 		return
 	case runs.KindRefreshOnly:
+		s.endDrift()
 	default:
-		status.AppliedInputs, status.AppliedAt, status.Failure = once.Inputs, metav1.NewTime(result.FinishedAt), nil
+		status.Failure = nil
+		s.recordApplied(once.Inputs, result)
 	}
-	s.endDrift()
 }

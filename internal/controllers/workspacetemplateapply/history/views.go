@@ -118,10 +118,12 @@ func viewMeta(apply *infrav1.WorkspaceTemplateApply, run *runs.Run, owner *corev
 // show creates an object for users, which the manager does not read. A run is recorded again if
 // the write of the status failed, so the object may exist. An administrator may have removed
 // the permission to create it, and nothing can be created in a namespace that is being deleted.
+// The values of a plan are JSON that its run wrote: the API server may not accept their numbers or
+// their depth.
 func (r *Recorder) show(ctx context.Context, view client.Object) error {
 	err := r.Client.Create(ctx, view)
 	switch {
-	case apierrors.IsForbidden(err):
+	case apierrors.IsForbidden(err), apierrors.IsBadRequest(err), apierrors.IsInvalid(err), apierrors.IsRequestEntityTooLargeError(err):
 		ctrl.LoggerFrom(ctx).V(1).Info("Run is not shown", "run", view.GetName(), "cause", err.Error())
 		return nil
 	case err != nil && !apierrors.IsAlreadyExists(err):

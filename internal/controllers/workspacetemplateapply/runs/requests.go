@@ -155,17 +155,13 @@ func (q *Requests) pending(kind infrav1.OperationType) []*infrav1.WorkspaceOpera
 	return pending
 }
 
-// OperationsIn returns the UIDs of the operations that a run executes.
-func OperationsIn(run *Run) []string {
-	return strings.Fields(run.Secret.Annotations[record.OperationsAnnotation])
-}
-
 // RunOfOperation returns the newest run that executes or executed an operation, or nil. One that
 // was withdrawn did not happen, unless a user canceled it.
 func (s *Workspace) RunOfOperation(o *infrav1.WorkspaceOperation) *Run {
 	for _, run := range s.Runs {
 		happened := run.Result() == nil || !run.Result().Withdrawn || s.IsCanceled(run.ID)
-		if happened && slices.Contains(OperationsIn(run), string(o.UID)) {
+		// It has the UIDs of all operations that the run executes, of which there may be hundreds.
+		if happened && strings.Contains(run.Secret.Annotations[record.OperationsAnnotation], string(o.UID)) {
 			return run
 		}
 	}
