@@ -96,6 +96,8 @@ func TestApplyContext(t *testing.T) {
 				return
 			}
 			g.Eventually(applying.Done()).Should(BeClosed())
+			progress, _ := run.report.take()
+			g.Expect(progress.InterruptAt.IsZero()).To(Equal(test.want != context.DeadlineExceeded), "the condition has it, too")
 			g.Expect(applying.Err()).To(MatchError(test.want))
 		})
 	}

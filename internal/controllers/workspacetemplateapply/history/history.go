@@ -179,6 +179,10 @@ func (s *Status) RecordResult(run *runs.Run, result *terraform.Result) {
 		return
 	}
 	s.addHistory(run, result, outcome)
+	if previous, _ := s.PreviousState(run); previous != nil && previous.Confirmation == infrav1.StateUnconfirmed {
+		// The one before it has left no report, and may have been interrupted.
+		status.InterruptedBy = cmp.Or(status.InterruptedBy, run.ID)
+	}
 	previousPlan := status.Plan.DeepCopy()
 	if result.Plan != nil {
 		status.Plan = planStatus(run, result)
