@@ -61,10 +61,8 @@ var errAccepted = errors.New("the request was accepted")
 func (t *trial) removeNamespace(ctx context.Context) {
 	err := await(ctx, func(ctx context.Context) error {
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: t.namespace}}
-		if err := t.client.Delete(ctx, namespace); apierrors.IsNotFound(err) {
-			return nil
-		} else if err != nil {
-			return err
+		if err := t.client.Delete(ctx, namespace); err != nil {
+			return client.IgnoreNotFound(err)
 		}
 		if err := t.client.Get(ctx, client.ObjectKeyFromObject(namespace), namespace); err != nil {
 			return client.IgnoreNotFound(err)

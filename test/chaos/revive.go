@@ -15,10 +15,9 @@ import (
 // revived are programs that are started again whenever they exit, as the kubelet does with the
 // static pods of a control plane.
 type revived struct {
-	mu      sync.Mutex
-	stopped func()
-	ctx     context.Context //nolint:containedctx // It ends with the programs.
-	names   map[string]bool
+	mu sync.Mutex
+	// stops end the programs, by their paths.
+	stops   map[string]context.CancelFunc
 	running sync.WaitGroup
 }
 
@@ -46,22 +45,22 @@ func (p *jobPlatform) kill(victim target) error {
 func (r *revived) supervise(args, environ []string, path string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.names[args[0]] {
+	if r.stops[args[0]] != nil {
 		return nil
-	}
-	if r.names == nil {
-		r.ctx, r.stopped = context.WithCancel(context.Background())
-		r.names = map[string]bool{}
 	}
 	log, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return fmt.Errorf("creating the log of %s: %w", args[0], err)
 	}
-	r.names[args[0]] = true
+	ctx, stop := context.WithCancel(context.Background())
+	if r.stops == nil {
+		r.stops = map[string]context.CancelFunc{}
+	}
+	r.stops[args[0]] = stop
 	r.running.Go(func() {
 		defer log.Close()
-		for sleep(r.ctx, restartDelay) {
-			cmd := exec.CommandContext(r.ctx, args[0], args[1:]...)
+		for sleep(ctx, restartDelay) {
+			cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 			cmd.Env, cmd.Stdout, cmd.Stderr = environ, log, log
 			// It is killed again, or its port is still in use.
 			_ = cmd.Run()
@@ -74,8 +73,8 @@ func (r *revived) supervise(args, environ []string, path string) error {
 func (r *revived) stop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.names != nil {
-		r.stopped()
-		r.running.Wait()
+	for _, stop := range r.stops {
+		stop()
 	}
+	r.running.Wait()
 }
