@@ -70,10 +70,10 @@ type testController struct {
 	sites map[string][2]int
 
 	// What the runner reports and has been asked for.
-	liveness                                       terraform.Liveness
-	explanation                                    string
+	liveness                                                    terraform.Liveness
+	explanation                                                 string
 	started, stopped, interrupted, forgotten, removed, retained []string
-	startError                                     error
+	startError                                                  error
 	// given are the requests that the runner got with their runs.
 	given []*terraform.Request
 	// unended are the runs without a record that have not ended.
