@@ -441,6 +441,31 @@ func TestInterruption_isAssumedOfARunWithoutARecord(t *testing.T) {
 	c.Expect(c.get().Status.HeldBy).To(BeEmpty())
 }
 
+// A run with options is interrupted like any other, and may not destroy what others left tainted
+// either.
+func TestInterruption_ofAOneShotOperation(t *testing.T) {
+	c := appliedController(t)
+	c.request(newOperation("part", infrav1.WorkspaceOperationSpec{Type: infrav1.OperationRun, Run: &targeting}))
+	c.reconcile()
+	c.Expect(c.given[1].OneShot).NotTo(BeNil())
+	c.Expect(c.given[1].HoldTainted).To(BeFalse())
+	c.finish("hello-r2", terraform.Result{Outcome: terraform.OutcomeTimedOut, Phases: []terraform.PhaseTime{{Name: terraform.PhaseApplying}}})
+	c.reconcile()
+	c.Expect(c.get().Status.InterruptedBy).To(Equal("hello-r2"))
+	c.Expect(c.given[2].OneShot).To(BeNil())
+	c.Expect(c.given[2].HoldTainted).To(BeTrue())
+	c.finish("hello-r3", terraform.Result{Outcome: terraform.OutcomePlanned, Plan: aPlan})
+	c.reconcile()
+	c.expect(infrav1.AppliedCondition, "False WaitingForApproval")
+	c.request(newOperation("replace", infrav1.WorkspaceOperationSpec{Type: infrav1.OperationRun, Run: &replacing}))
+	c.reconcile()
+	c.Expect(c.given[3].OneShot).NotTo(BeNil())
+	c.finish("hello-r4", success)
+	c.reconcile()
+	c.Expect(c.get().Status.InterruptedBy).To(BeEmpty(), "all inputs are applied")
+	c.Expect(c.get().Status.HeldBy).To(BeEmpty())
+}
+
 // Retained resources outlive the workspace, and what knows that they were interrupted.
 func TestReconcile_completesTheApplyOfRetainedResources(t *testing.T) {
 	c := newTestController(t, append(values(), newApply(func(a *infrav1.WorkspaceTemplateApply) { a.Spec.RetainWorkspaceOnDelete = true }))...)

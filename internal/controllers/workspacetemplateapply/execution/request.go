@@ -56,7 +56,7 @@ func (s *Scope) Request(next decision.Decision) (*terraform.Request, error) {
 	}
 	request.Snapshot = strings.TrimSuffix(strings.TrimPrefix(s.Restore(), "capt-"), "-0")
 	request.BreakLock = s.BreakLock()
-	request.HoldTainted = s.mayBeTainted() && next.Operation == terraform.OperationPlanAndApply && !next.OneShot
+	request.HoldTainted = s.mayBeTainted() && next.Operation == terraform.OperationPlanAndApply
 	request.State = s.knownState()
 	request.Protocol, request.Manager = terraform.Protocol, version.Version()
 	request.Rescued = s.rescued

@@ -62,6 +62,10 @@ func (s *Status) recordOneShotSuccess(result *terraform.Result, once runs.OneSho
 	case runs.KindRefreshOnly:
 	default:
 		status.AppliedInputs, status.AppliedAt, status.Failure = once.Inputs, metav1.NewTime(result.FinishedAt), nil
+		if status.HeldBy == status.InterruptedBy {
+			status.HeldBy = ""
+		}
+		status.InterruptedBy = ""
 	}
 	s.endDrift()
 }
