@@ -129,7 +129,7 @@ func (t target) suspend(ctx context.Context) error {
 	if err := t.signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
-	return poll(ctx, suspendTimeout, func(context.Context) error {
+	err := poll(ctx, suspendTimeout, func(context.Context) error {
 		proc, err := procfs.NewProc(t.pid)
 		if err != nil {
 			return errNoTarget
@@ -140,6 +140,11 @@ func (t target) suspend(ctx context.Context) error {
 		}
 		return nil
 	})
+	if err != nil {
+		// Nothing else would let it continue.
+		_ = t.signal(syscall.SIGCONT)
+	}
+	return err
 }
 
 const (
