@@ -231,6 +231,8 @@ type Progress struct {
 	// Current are the resources in progress, in the order in which they started.
 	Current   []ResourceProgress `json:"current,omitempty"`
 	UpdatedAt time.Time          `json:"updatedAt,omitzero"`
+	// InterruptAt is when the tool is interrupted. It is set if the run exceeds its timeout.
+	InterruptAt time.Time `json:"interruptAt,omitzero"`
 }
 
 // ResourceProgress is a resource in progress.

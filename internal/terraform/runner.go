@@ -43,9 +43,9 @@ type Runner interface {
 	Start(ctx context.Context, run Run) error
 	// Observe returns the state of the run's process.
 	Observe(ctx context.Context, run Run) (Liveness, error)
-	// Stop interrupts the tool of the run, which saves its state. The run's result shows how
-	// it ended.
-	Stop(ctx context.Context, run Run) error
+	// Stop stops the run. Unless it interrupts the tool, which then saves its state, an apply in
+	// progress is completed. The run's result shows how it ended.
+	Stop(ctx context.Context, run Run, interrupt bool) error
 	// Forget removes everything that is kept for a run that has ended, and nothing of the
 	// next workspace of the name: a caller that was suspended may be late.
 	Forget(ctx context.Context, run Run) error

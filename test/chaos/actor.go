@@ -106,7 +106,9 @@ func (a *actor) perform(ctx context.Context, s step) error {
 	case opUnpause:
 		return a.unpause(ctx)
 	case opFault:
-		return a.injectBackend(ctx, s.Fault)
+		return a.injectStep(ctx, s.Fault)
+	case opCheckDrift:
+		return a.request(ctx, infrav1.WorkspaceOperationSpec{Type: infrav1.OperationCheckDrift})
 	case opRetain:
 		a.retained, a.inherits, a.left = true, true, ""
 		if err := a.patch(ctx, `{"spec":{"retainWorkspaceOnDelete":true}}`); err != nil {

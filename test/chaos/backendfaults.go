@@ -18,13 +18,16 @@ import (
 // the state that the fault needs.
 const backendTimeout = 15 * time.Second
 
-// injectBackend injects a fault of the backend. It returns an error only if the
-// workspace does not recover.
-func (a *actor) injectBackend(ctx context.Context, f fault) error {
+// injectStep injects a fault of the backend, or of the namespace. It returns an error only if
+// the workspace does not recover.
+func (a *actor) injectStep(ctx context.Context, f fault) error {
 	var err error
-	if f == deleteState {
+	switch f {
+	case deleteState:
 		err = a.deleteState(ctx)
-	} else {
+	case deleteNamespace:
+		err = a.deleteNamespace(ctx)
+	default:
 		err = a.leaveLock(ctx)
 	}
 	a.countFault(f, err)

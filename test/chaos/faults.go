@@ -75,6 +75,8 @@ func (t *trial) injectPart(ctx context.Context, m injection) error {
 		defer t.proxies[0].begin(m.Fault)()
 		sleep(ctx, leasePause+m.For)
 		return nil
+	case holdPlans:
+		return t.holdPlans(ctx, m)
 	default:
 		return t.injectProcess(ctx, m)
 	}
@@ -128,6 +130,8 @@ func (t *trial) injectProcess(ctx context.Context, m injection) error {
 	switch m.Fault {
 	case termManager:
 		return victim.signal(syscall.SIGTERM)
+	case killAPIServer, killEtcd:
+		return t.kill(victim)
 	case killSupervisor, termSupervisor:
 		signal := syscall.SIGKILL
 		if m.Fault == termSupervisor {

@@ -18,6 +18,10 @@ const (
 	wordUnwanted  = "unwanted"
 	wordDeleted   = "deleted"
 	wordKilled    = "killed"
+	// wordInterrupted names a tool that is interrupted: nobody else may interrupt one. anyTool is
+	// any that runs later.
+	wordInterrupted = "interrupted"
+	anyTool         = "any"
 	// wordSaved names a resource that was in the state when a tool was killed.
 	wordSaved = "saved"
 	// wordApproved has the last number that an approved plan may create. Nothing is created
@@ -38,11 +42,12 @@ type entry struct {
 	tool string
 }
 
-func unwantedLine(number int) string { return fmt.Sprintf("%s %d\n", wordUnwanted, number) }
-func deletedLine(number int) string  { return fmt.Sprintf("%s %d\n", wordDeleted, number) }
-func approvedLine(number int) string { return fmt.Sprintf("%s %d\n", wordApproved, number) }
-func killedLine(tool string) string  { return fmt.Sprintf("%s %s\n", wordKilled, tool) }
-func savedLine(id string) string     { return fmt.Sprintf("%s %s\n", wordSaved, id) }
+func unwantedLine(number int) string     { return fmt.Sprintf("%s %d\n", wordUnwanted, number) }
+func deletedLine(number int) string      { return fmt.Sprintf("%s %d\n", wordDeleted, number) }
+func approvedLine(number int) string     { return fmt.Sprintf("%s %d\n", wordApproved, number) }
+func killedLine(tool string) string      { return fmt.Sprintf("%s %s\n", wordKilled, tool) }
+func interruptedLine(tool string) string { return fmt.Sprintf("%s %s\n", wordInterrupted, tool) }
+func savedLine(id string) string         { return fmt.Sprintf("%s %s\n", wordSaved, id) }
 
 // parseJournal reads a journal.
 func parseJournal(text string) ([]entry, error) {
@@ -60,7 +65,7 @@ func parseJournal(text string) ([]entry, error) {
 			e.number, err = strconv.Atoi(fields[2])
 		case (e.word == wordUnwanted || e.word == wordDeleted || e.word == wordApproved) && len(fields) == 2:
 			e.number, err = strconv.Atoi(fields[1])
-		case e.word == wordKilled && len(fields) == 2:
+		case (e.word == wordKilled || e.word == wordInterrupted) && len(fields) == 2:
 			e.tool = fields[1]
 		case e.word == wordSaved && len(fields) == 2:
 			e.id = fields[1]
@@ -93,7 +98,7 @@ type tally struct {
 	// stopped before it removed them from the state.
 	Repeated int `json:"repeatedDestroys"`
 	// Recorded counts resources whose creation was recorded again, because the tool was
-	// stopped before it saved that it had recorded it.
+	// killed or interrupted before it saved that it had recorded it.
 	Recorded int `json:"-"`
 	// Late counts changes by child processes of killed tools, which are in no order.
 	Late int `json:"-"`
@@ -172,17 +177,22 @@ func (l *audit) addViolation(format string, args ...any) {
 
 // checkDestroys finds resources that were destroyed without a request.
 func (l *audit) checkDestroys() {
-	unwanted, deleted := map[int]bool{}, 0
+	unwanted, interrupted, deleted := map[int]bool{}, map[string]bool{}, 0
 	for _, e := range l.entries {
 		switch e.word {
 		case wordUnwanted:
 			unwanted[e.number] = true
 		case wordDeleted:
 			deleted = max(deleted, e.number)
+		case wordInterrupted:
+			interrupted[e.tool] = true
 		case wordCreated:
 			l.tally.Created++
-			if _, again := l.created[e.id]; again {
+			if before, again := l.created[e.id]; again {
 				l.tally.Recorded++
+				if !l.killed[before.tool] && !interrupted[before.tool] && !interrupted[anyTool] {
+					l.addViolation("what records %s number %d (%s) was created twice, and the first tool was neither killed nor interrupted", e.name, e.number, e.id)
+				}
 			}
 			l.created[e.id] = e
 		case wordDestroyed:

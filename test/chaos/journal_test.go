@@ -44,6 +44,17 @@ func TestExamine_findsViolations(t *testing.T) {
 		},
 		"recorded again": {
 			journal: createdLine("a", 1, "id1", 10) + createdLine("a", 1, "id1", 11), state: one, wanted: wantOne, tally: tally{Created: 2, Recorded: 1},
+			found: []string{"was created twice, and the first tool was neither killed nor interrupted"},
+		},
+		"recorded again after an interrupt": {
+			journal: interruptedLine("10@7") + createdLine("a", 1, "id1", 10) + createdLine("a", 1, "id1", 11), state: one, wanted: wantOne, tally: tally{Created: 2, Recorded: 1},
+		},
+		"recorded again after the record of a run was deleted": {
+			journal: createdLine("a", 1, "id1", 10) + interruptedLine(anyTool) + createdLine("a", 1, "id1", 11), state: one, wanted: wantOne, tally: tally{Created: 2, Recorded: 1},
+		},
+		"recorded again after the interrupt of another tool": {
+			journal: createdLine("a", 1, "id1", 10) + interruptedLine("11@7") + createdLine("a", 1, "id1", 11), state: one, wanted: wantOne, tally: tally{Created: 2, Recorded: 1},
+			found: []string{"neither killed nor interrupted"},
 		},
 		"destroyed by a killed tool and still in the state": {
 			journal: createdLine("a", 1, "id1", 10) + unwantedLine(1) + killedLine("11@7") + destroyedLine(1, "id1", 11), state: one,

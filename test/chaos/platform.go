@@ -38,6 +38,8 @@ type platform interface { //nolint:interfacebloat // Both executors have the sam
 	kubeconfig() string
 	// process returns the running process of a part.
 	process(ctx context.Context, part string) (target, error)
+	// kill kills a program of the control plane, which is started again.
+	kill(victim target) error
 	// address returns an address of this machine that runs can connect to.
 	address() string
 	// recorder returns the path of the recorder for runs.

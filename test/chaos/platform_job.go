@@ -31,6 +31,8 @@ type jobPlatform struct {
 	env     *testenv.Environment
 	manager *manager
 	mounted bool
+	// revived are the programs of the control plane that were killed, and are supervised since.
+	revived revived
 }
 
 func newJobPlatform(base string) (*jobPlatform, error) {
@@ -103,6 +105,7 @@ func (p *jobPlatform) down(context.Context) error {
 
 // stop stops everything, and keeps the journals and the logs of managers.
 func (p *jobPlatform) stop() error {
+	p.revived.stop()
 	var err error
 	if p.manager != nil {
 		err = p.manager.stop()

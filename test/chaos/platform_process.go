@@ -147,6 +147,9 @@ func (p *processPlatform) process(ctx context.Context, part string) (target, err
 	return newTarget(status.Parts[i].PID)
 }
 
+// kill kills a process, which its supervisor starts again.
+func (p *processPlatform) kill(victim target) error { return victim.signal(syscall.SIGKILL) }
+
 func (p *processPlatform) dir() string        { return p.env.Dir }
 func (p *processPlatform) kubeconfig() string { return p.env.Kubeconfig() }
 func (p *processPlatform) address() string    { return "127.0.0.1" }

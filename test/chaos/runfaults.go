@@ -73,7 +73,7 @@ func (a *actor) disrupt(ctx context.Context, m injection, run runProcesses) erro
 	case stopRunner:
 		return suspend(ctx, run.runner.target, m.For)
 	case termTofu:
-		return run.tool.signal(syscall.SIGTERM)
+		return a.interruptTool(ctx, run.tool)
 	case stopTofu:
 		return suspend(ctx, run.tool.target, m.For)
 	case killTofu:
@@ -93,8 +93,23 @@ func (a *actor) disrupt(ctx context.Context, m injection, run runProcesses) erro
 	case killContainer, killShim:
 		return a.killContainer(ctx, run, m.Fault == killShim)
 	default:
+		// Its tool is interrupted, and may be another one by then.
+		if err := a.journal.write(a.workspace(), interruptedLine(anyTool)); err != nil {
+			return err
+		}
 		return a.deleteRecord(ctx, run.runner.run)
 	}
+}
+
+// interruptTool interrupts a tool, which is suspended while that is recorded.
+func (t *trial) interruptTool(ctx context.Context, tool *process) error {
+	if err := tool.suspend(ctx); err != nil {
+		return err
+	}
+	if err := t.journal.write(tool.workspace, interruptedLine(tool.name())); err != nil {
+		return err
+	}
+	return errors.Join(tool.signal(syscall.SIGTERM), tool.signal(syscall.SIGCONT))
 }
 
 // killTool kills a tool. It is suspended while its kill is recorded: one that has exited before
@@ -114,7 +129,7 @@ func (t target) suspend(ctx context.Context) error {
 	if err := t.signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
-	return poll(ctx, suspendTimeout, func(context.Context) error {
+	err := poll(ctx, suspendTimeout, func(context.Context) error {
 		proc, err := procfs.NewProc(t.pid)
 		if err != nil {
 			return errNoTarget
@@ -125,6 +140,11 @@ func (t target) suspend(ctx context.Context) error {
 		}
 		return nil
 	})
+	if err != nil {
+		// Nothing else would let it continue.
+		_ = t.signal(syscall.SIGCONT)
+	}
+	return err
 }
 
 const (

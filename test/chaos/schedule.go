@@ -30,6 +30,8 @@ const (
 	opRetain  operation = "retain"
 	opPause   operation = "pause"
 	opUnpause operation = "unpause"
+	// opCheckDrift requests a drift check.
+	opCheckDrift operation = "check-drift"
 	// opFault injects the fault of the step.
 	opFault operation = "fault"
 )
@@ -76,6 +78,8 @@ const (
 	failRequests   fault = "fail-requests"
 	// partitionManager disconnects a manager, and its processes, from the API server.
 	partitionManager fault = "partition-manager"
+	// holdPlans creates a policy that requires approval, and deletes it.
+	holdPlans fault = "hold-plans"
 	// loseNode kills all containers of the node while its kubelet is suspended.
 	loseNode fault = "lose-node"
 )
@@ -102,7 +106,7 @@ const (
 	killShim      fault = "kill-containerd-shim"
 )
 
-// Faults of the backend of one workspace, which are steps of its scenario.
+// Faults of one workspace at rest, which are steps of its scenario.
 const (
 	// deleteState deletes the state. It is restored when the workspace reports that it
 	// is missing.
@@ -110,6 +114,8 @@ const (
 	// leaveLock locks the state in the name of a holder that does not exist. A user
 	// forces an unlock when the workspace reports the lock.
 	leaveLock fault = "leave-lock"
+	// deleteNamespace requests the deletion of the namespace, which must be refused.
+	deleteNamespace fault = "delete-namespace"
 )
 
 // weightedFault is a fault and its relative frequency.
@@ -145,6 +151,9 @@ func (f form) partFaults() []weightedFault {
 		{repeatRequests, 1},
 		{failRequests, 2},
 		{partitionManager, 1},
+		{holdPlans, 1},
+		{killAPIServer, 2},
+		{killEtcd, 1},
 	}
 	if f.backend != backendKubernetes {
 		faults = append(faults, weightedFault{expireBackend, 2})
@@ -152,7 +161,7 @@ func (f form) partFaults() []weightedFault {
 	if f.executor == executorJob {
 		return append(faults, weightedFault{stopKubelet, 2}, weightedFault{stopContainerd, 1}, weightedFault{loseNode, 2})
 	}
-	return append(faults, weightedFault{killAPIServer, 2}, weightedFault{killEtcd, 1}, weightedFault{killClusterAPI, 1}, weightedFault{killSupervisor, 1}, weightedFault{termSupervisor, 1})
+	return append(faults, weightedFault{killClusterAPI, 1}, weightedFault{killSupervisor, 1}, weightedFault{termSupervisor, 1})
 }
 
 // runFaults returns the possible faults of runs.
@@ -164,8 +173,8 @@ func (f form) runFaults() []weightedFault {
 	return append(faults, weightedFault{killRunnerGroup, 2}, weightedFault{killBoth, 1})
 }
 
-// backendFaults are the possible faults of backends.
-var backendFaults = []weightedFault{{deleteState, 1}, {leaveLock, 1}}
+// stepFaults are the possible faults of workspaces at rest.
+var stepFaults = []weightedFault{{deleteState, 1}, {leaveLock, 1}, {deleteNamespace, 1}}
 
 // step is one operation on a workspace. After is the pause before it.
 type step struct {
@@ -315,7 +324,7 @@ func (a *generator) unpause() {
 
 // advance appends the next operation.
 func (a *generator) advance() {
-	switch n := a.random.IntN(12); {
+	switch n := a.random.IntN(13); {
 	case !a.exists:
 		a.exists = true
 		a.appendStep(step{Do: opCreate})
@@ -323,7 +332,7 @@ func (a *generator) advance() {
 	case a.paused && n < 6:
 		a.unpause()
 	case n == 0:
-		a.appendStep(step{Do: opFault, Fault: chooseFault(a.random, backendFaults)})
+		a.appendStep(step{Do: opFault, Fault: chooseFault(a.random, stepFaults)})
 	case n < 8:
 		a.change()
 		a.approve()
@@ -333,6 +342,8 @@ func (a *generator) advance() {
 	case n == 9 && !a.paused:
 		a.exists = false
 		a.appendStep(step{Do: opRetain})
+	case n == 12 && !a.paused:
+		a.appendStep(step{Do: opCheckDrift})
 	case n >= 10 && !a.paused:
 		a.exists = false
 		a.appendStep(step{Do: opDelete})

@@ -123,9 +123,9 @@ func TestNewSchedule_hasEveryOperationAndFault(t *testing.T) {
 				}
 			}
 		}
-		g.Expect(operations).To(HaveLen(8))
+		g.Expect(operations).To(HaveLen(9))
 		g.Expect(changing).To(HaveLen(2))
-		g.Expect(faults).To(HaveLen(len(f.partFaults()) + len(f.runFaults()) + len(backendFaults)))
+		g.Expect(faults).To(HaveLen(len(f.partFaults()) + len(f.runFaults()) + len(stepFaults)))
 		g.Expect(overlapping).To(BeNumerically(">", manySeeds/10), "some injections overlap")
 	}
 }
@@ -141,8 +141,8 @@ func TestForm_choosesPossibleFaults(t *testing.T) {
 		for _, onNode := range []fault{loseNode, stopKubelet, stopContainerd} {
 			g.Expect(has(f.partFaults(), onNode)).To(Equal(f.executor == executorJob))
 		}
-		for _, supervised := range []fault{killAPIServer, killEtcd, killSupervisor, termSupervisor} {
-			g.Expect(has(f.partFaults(), supervised)).To(Equal(f.executor == executorProcess), "nothing restarts it on a node")
+		for _, supervised := range []fault{killClusterAPI, killSupervisor, termSupervisor} {
+			g.Expect(has(f.partFaults(), supervised)).To(Equal(f.executor == executorProcess), "there is none with Jobs")
 		}
 		for _, inPod := range []fault{deletePod, evictPod, killContainer, killShim} {
 			g.Expect(has(f.runFaults(), inPod)).To(Equal(f.executor == executorJob))

@@ -75,7 +75,7 @@ func conditions(apply *infrav1.WorkspaceTemplateApply) string {
 
 // assist does what the conditions of a workspace request from a user after a fault.
 func (a *actor) assist(ctx context.Context, observed *infrav1.WorkspaceTemplateApply) error {
-	return errors.Join(a.forceUnlock(ctx, observed), a.adopt(ctx, observed), a.retryFailed(ctx, observed))
+	return errors.Join(a.forceUnlock(ctx, observed), a.adopt(ctx, observed), a.retryFailed(ctx, observed), a.approveHeld(ctx, observed))
 }
 
 // requestInterval is the time between two requested runs.
@@ -167,7 +167,7 @@ func (a *actor) check(ctx context.Context) ([]string, tally, error) {
 		found = append(found, fmt.Sprintf("the state of the deleted workspace has %d resources", len(state)))
 	}
 	found = append(remaining, found...)
-	for _, check := range []func(context.Context, map[string]resource) ([]string, error){a.checkOutputs, a.checkSecrets, a.checkLock, a.checkPods} {
+	for _, check := range []func(context.Context, map[string]resource) ([]string, error){a.checkOutputs, a.checkDrift, a.checkSecrets, a.checkLock, a.checkPods} {
 		more, err := check(ctx, state)
 		if err != nil {
 			return nil, tally{}, err

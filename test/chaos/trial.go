@@ -48,6 +48,10 @@ const (
 	// A failure that is not retried, after which a user requests a run.
 	excuseRefused excuse = "run-refused"
 	excuseFull    excuse = "run-without-disk"
+	// excuseHeld is a plan that a user approves because an earlier run was interrupted.
+	excuseHeld excuse = "plan-held-after-an-interrupt"
+	// excusePolicy is a policy that the API server did not know yet when it was asked first.
+	excusePolicy excuse = "policy-not-in-force-at-first"
 	// excuseBusy is a paused workspace whose last run did not end soon, so that its idleness was
 	// not checked.
 	excuseBusy excuse = "not-idle-when-paused"
@@ -58,7 +62,7 @@ const (
 // excuses are all of them.
 var excuses = []excuse{
 	excuseInterrupted, excuseRepeated, excuseRecorded, excuseLate, excuseRemembered, excuseUnread, excuseDeletedRecord, excuseRetainedLock,
-	excuseRetainedState, excuseUnknownState, excuseRefused, excuseFull, excuseBusy, excuseKept,
+	excuseRetainedState, excuseUnknownState, excuseRefused, excuseFull, excuseHeld, excusePolicy, excuseBusy, excuseKept,
 }
 
 // counts are the numbers of a trial for the report.
@@ -319,6 +323,11 @@ func (t *trial) compareRuns(ctx context.Context, before map[string]int64) {
 // finish deletes all workspaces, and checks that nothing remains. Retained resources
 // are adopted by a new workspace first.
 func (t *trial) finish(ctx context.Context) {
+	defer func() {
+		if len(t.violations) == 0 && ctx.Err() == nil {
+			t.removeNamespace(ctx)
+		}
+	}()
 	t.each(func(a *actor) {
 		if a.stuck {
 			return

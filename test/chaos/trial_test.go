@@ -51,7 +51,7 @@ func TestReport_listsFaultsThatWereNotInjected(t *testing.T) {
 	g := NewWithT(t)
 	f := form{executor: executorJob, backend: backendS3}
 	r := newReport(options{form: f, seed: 9})
-	g.Expect(r.Faults).To(HaveLen(len(f.partFaults()) + len(f.runFaults()) + len(backendFaults)))
+	g.Expect(r.Faults).To(HaveLen(len(f.partFaults()) + len(f.runFaults()) + len(stepFaults)))
 	tr := &trial{schedule: schedule{Seed: 9}, counts: counts{faults: map[fault]int{loseNode: 2}, missed: map[fault]int{fillDisk: 1}}}
 	r.add(tr)
 	g.Expect(r.Faults).To(And(HaveKeyWithValue(loseNode, 2), HaveKeyWithValue(fillDisk, 0)))

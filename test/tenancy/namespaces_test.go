@@ -29,6 +29,11 @@ func TestNamespace_isNotDeletedBeforeItsResources(t *testing.T) {
 		"a run that may have created some": {
 			infrav1.WorkspaceTemplateApplyStatus{State: &infrav1.StateStatus{Confirmation: infrav1.StateUnconfirmed}}, false, " wsta hello. ",
 		},
+		"a state that a run could not save": {
+			infrav1.WorkspaceTemplateApplyStatus{Conditions: []metav1.Condition{{
+				Type: infrav1.StateSavedCondition, Status: metav1.ConditionFalse, Reason: infrav1.StateNotMergedReason, LastTransitionTime: metav1.Now(),
+			}}}, false, " wsta hello. ",
+		},
 		"a run": {infrav1.WorkspaceTemplateApplyStatus{Run: &infrav1.RunStatus{ID: "hello-r1", Operation: "Plan", StartedAt: metav1.Now()}}, false, " wsta hello. "},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -340,8 +340,9 @@ type WorkspaceTemplateApplyStatus struct {
 	// +kubebuilder:validation:MaxLength=253
 	HeldBy string `json:"heldBy,omitempty"`
 
-	// interruptedBy is the latest run that was stopped while it changed resources. Until a run
-	// succeeds, a plan that destroys resources that are tainted waits for approval.
+	// interruptedBy is the latest run that was stopped while it changed resources, or the first
+	// one after a run that left no report. Until a run succeeds, a plan that destroys resources
+	// that are tainted waits for approval.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253

@@ -127,6 +127,7 @@ func TestProgressMessage(t *testing.T) {
 		{"a phase", &terraform.Progress{Phase: terraform.PhasePlanning}, "Run hello-r1 is planning"},
 		{"a total", &terraform.Progress{Phase: terraform.PhaseApplying, Done: 0, Total: 1}, "Run hello-r1 is applying: 0 of 1 resources"},
 		{"a resource", &terraform.Progress{Phase: terraform.PhaseApplying, Done: 1, Total: 3, Current: current}, "Run hello-r1 is applying: 1 of 3 resources, now aws_vpc.this since 2026-01-02T12:00:00Z"},
+		{"a timeout", &terraform.Progress{Phase: terraform.PhaseApplying, InterruptAt: noon}, "Run hello-r1 is applying. It exceeds its timeout, and is interrupted at 2026-01-02T12:00:00Z"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -70,10 +70,10 @@ type testController struct {
 	sites map[string][2]int
 
 	// What the runner reports and has been asked for.
-	liveness                                       terraform.Liveness
-	explanation                                    string
-	started, stopped, forgotten, removed, retained []string
-	startError                                     error
+	liveness                                                    terraform.Liveness
+	explanation                                                 string
+	started, stopped, interrupted, forgotten, removed, retained []string
+	startError                                                  error
 	// given are the requests that the runner got with their runs.
 	given []*terraform.Request
 	// unended are the runs without a record that have not ended.
@@ -185,7 +185,10 @@ func (c *testController) Start(_ context.Context, run terraform.Run) error {
 	return c.note(&c.started, run.ID)
 }
 
-func (c *testController) Stop(_ context.Context, run terraform.Run) error {
+func (c *testController) Stop(_ context.Context, run terraform.Run, interrupt bool) error {
+	if interrupt {
+		c.interrupted = append(c.interrupted, run.ID)
+	}
 	return c.note(&c.stopped, run.ID)
 }
 
@@ -644,7 +647,7 @@ func TestReconcile_stopsACanceledRun(t *testing.T) {
 	c.reconcile()
 	c.request(newCancelOperation("hello-r1"))
 	c.reconcile()
-	c.Expect(c.stopped).To(ConsistOf("hello-r1"))
+	c.Expect(c.interrupted).To(ConsistOf("hello-r1"))
 	c.Expect(c.expect(infrav1.AppliedCondition, "False RunInProgress")).To(HaveSuffix("is stopping"))
 }
 
@@ -1206,6 +1209,7 @@ func TestReconcile_stopsARunThatRemovesItsSeal(t *testing.T) {
 	c.Expect(c.server.Status().Update(t.Context(), apply)).To(Succeed())
 	c.reconcile()
 	c.Expect(c.stopped).To(Equal([]string{"hello-r1"}))
+	c.Expect(c.interrupted).To(BeEmpty(), "it may be creating a resource")
 	c.Expect(c.started).To(Equal([]string{"hello-r1"}), "two runs at the same time")
 	c.liveness = terraform.LivenessGone
 	c.reconcile()
@@ -1338,7 +1342,7 @@ func TestReconcile_stopsTheRunOfADeletedWorkspace(t *testing.T) {
 	c.reconcile()
 	c.Expect(c.server.Delete(t.Context(), c.get())).To(Succeed())
 	c.reconcile()
-	c.Expect(c.stopped).To(ConsistOf("hello-r1"))
+	c.Expect(c.interrupted).To(ConsistOf("hello-r1"))
 	c.expect(infrav1.DestroyedCondition, "False RunInProgress")
 }
 

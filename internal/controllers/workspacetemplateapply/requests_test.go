@@ -418,6 +418,69 @@ func TestInterruption_holdsThePlanThatDestroysWhatItLeft(t *testing.T) {
 	c.Expect(c.get().Status.InterruptedBy).To(BeEmpty())
 }
 
+// Nothing tells how a run ended whose record was deleted. It may have been interrupted.
+func TestInterruption_isAssumedOfARunWithoutARecord(t *testing.T) {
+	c := newTestController(t, append(values(), newApply())...)
+	c.reconcile()
+	c.Expect(c.server.Delete(t.Context(), c.runSecret("hello-r1"))).To(Succeed())
+	c.reconcile()
+	c.Expect(c.given[1].HoldTainted).To(BeTrue())
+	// This run reports its state, and the next one still has to know.
+	c.finish("hello-r2", terraform.Result{Outcome: terraform.OutcomeFailed, Class: terraform.ClassTerminal, State: terraform.StateInfo{Lineage: "l", Serial: 1}})
+	c.reconcile()
+	c.request(newOperation("again", infrav1.WorkspaceOperationSpec{Type: infrav1.OperationRun}))
+	c.reconcile()
+	c.Expect(c.given[2].HoldTainted).To(BeTrue())
+	c.finish("hello-r3", terraform.Result{Outcome: terraform.OutcomePlanned, Plan: aPlan, State: terraform.StateInfo{Lineage: "l", Serial: 1}})
+	c.reconcile()
+	c.Expect(c.expect(infrav1.AppliedCondition, "False WaitingForApproval")).To(ContainSubstring("An earlier run was interrupted"))
+	c.request(newDecision("a", planID, infrav1.DecisionApprove))
+	c.reconcile()
+	c.finish("hello-r4", success)
+	c.reconcile()
+	c.Expect(c.get().Status.InterruptedBy).To(BeEmpty())
+	c.Expect(c.get().Status.HeldBy).To(BeEmpty())
+}
+
+// A run with options is interrupted like any other, and may not destroy what others left tainted
+// either.
+func TestInterruption_ofAOneShotOperation(t *testing.T) {
+	c := appliedController(t)
+	c.request(newOperation("part", infrav1.WorkspaceOperationSpec{Type: infrav1.OperationRun, Run: &targeting}))
+	c.reconcile()
+	c.Expect(c.given[1].OneShot).NotTo(BeNil())
+	c.Expect(c.given[1].HoldTainted).To(BeFalse())
+	c.finish("hello-r2", terraform.Result{Outcome: terraform.OutcomeTimedOut, Phases: []terraform.PhaseTime{{Name: terraform.PhaseApplying}}})
+	c.reconcile()
+	c.Expect(c.get().Status.InterruptedBy).To(Equal("hello-r2"))
+	c.Expect(c.given[2].OneShot).To(BeNil())
+	c.Expect(c.given[2].HoldTainted).To(BeTrue())
+	c.finish("hello-r3", terraform.Result{Outcome: terraform.OutcomePlanned, Plan: aPlan})
+	c.reconcile()
+	c.expect(infrav1.AppliedCondition, "False WaitingForApproval")
+	c.request(newOperation("replace", infrav1.WorkspaceOperationSpec{Type: infrav1.OperationRun, Run: &replacing}))
+	c.reconcile()
+	c.Expect(c.given[3].OneShot).NotTo(BeNil())
+	c.finish("hello-r4", success)
+	c.reconcile()
+	c.Expect(c.get().Status.InterruptedBy).To(BeEmpty(), "all inputs are applied")
+	c.Expect(c.get().Status.HeldBy).To(BeEmpty())
+}
+
+// Retained resources outlive the workspace, and what knows that they were interrupted.
+func TestReconcile_completesTheApplyOfRetainedResources(t *testing.T) {
+	c := newTestController(t, append(values(), newApply(func(a *infrav1.WorkspaceTemplateApply) { a.Spec.RetainWorkspaceOnDelete = true }))...)
+	c.reconcile()
+	c.Expect(c.server.Delete(t.Context(), c.get())).To(Succeed())
+	c.reconcile()
+	c.Expect(c.stopped).To(ConsistOf("hello-r1"))
+	c.Expect(c.interrupted).To(BeEmpty())
+	c.Expect(c.expect(infrav1.DestroyedCondition, "False RunInProgress")).To(ContainSubstring("completed first"))
+	c.request(newCancelOperation("hello-r1"))
+	c.reconcile()
+	c.Expect(c.interrupted).To(ConsistOf("hello-r1"))
+}
+
 // A restore that fails is not given up silently: a run of the inputs could destroy what the
 // snapshot has.
 func TestRestoreOperation_staysUntilItIsDeleted(t *testing.T) {

@@ -473,7 +473,7 @@ func TestExecutor_needsOnlyTheManagerRole(t *testing.T) {
 	f.Expect(f.executor.Start(f.ctx, run)).To(Succeed())
 	f.Expect(f.executor.Observe(f.ctx, run)).To(Equal(terraform.LivenessRunning))
 	f.Expect(f.executor.Explain(f.ctx, run)).To(BeEmpty())
-	f.Expect(f.executor.Stop(f.ctx, run)).To(Succeed())
+	f.Expect(f.executor.Stop(f.ctx, run, true)).To(Succeed())
 	f.Expect(f.executor.Remove(f.ctx, workspace)).To(Succeed())
 	f.Expect(f.executor.Forget(f.ctx, run)).To(Succeed())
 }

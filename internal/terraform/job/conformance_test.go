@@ -125,7 +125,7 @@ func explainsAnImageThatCannotBePulled(t *testing.T, cluster *testenv.Environmen
 	f.Eventually(func() (string, error) { return f.executor.Explain(f.ctx, run) }).
 		Should(And(ContainSubstring("ImagePull"), ContainSubstring("capt.test/missing:1")))
 	f.Expect(f.executor.Observe(f.ctx, run)).To(Equal(terraform.LivenessRunning), "the image may still become available")
-	f.Expect(f.executor.Stop(f.ctx, run)).To(Succeed())
+	f.Expect(f.executor.Stop(f.ctx, run, true)).To(Succeed())
 	f.Expect(record.Finished(f.secret(run))).To(BeTrue())
 	f.Eventually(func() error { return f.get(&batchv1.Job{}, "capt-run-image-r1") }).Should(MatchError(apierrors.IsNotFound, "is not found"))
 }
@@ -136,7 +136,7 @@ func explainsAMissingServiceAccount(t *testing.T, cluster *testenv.Environment) 
 	run := f.start("account", func(r *terraform.Request) { r.Pod.ServiceAccountName = "missing" })
 	f.Eventually(func() (string, error) { return f.executor.Explain(f.ctx, run) }).
 		Should(ContainSubstring(`serviceaccount "missing" not found`))
-	f.Expect(f.executor.Stop(f.ctx, run)).To(Succeed())
+	f.Expect(f.executor.Stop(f.ctx, run, true)).To(Succeed())
 }
 
 // processes returns the PIDs of the runner's processes. It finds them by their

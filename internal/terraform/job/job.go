@@ -155,7 +155,7 @@ func sameOwner(a, b metav1.Object) bool {
 
 // Stop terminates the pod gracefully. A run that no runner has claimed is
 // finished, so that it never starts.
-func (e *Executor) Stop(ctx context.Context, run terraform.Run) error {
+func (e *Executor) Stop(ctx context.Context, run terraform.Run, interrupt bool) error {
 	err := e.finish(ctx, run, terraform.OutcomeInterrupted, terraform.ClassTransient, terraform.Diagnostic{
 		Severity: terraform.SeverityError, Summary: "Stopped before it started", Detail: "The run was stopped while its pod was starting. Nothing was changed.",
 	})
@@ -163,8 +163,10 @@ func (e *Executor) Stop(ctx context.Context, run terraform.Run) error {
 		return fmt.Errorf("stopping run: %w", err)
 	}
 	// The signal alone is also that of a node that is drained.
-	if err := access.Interrupt(ctx, e.Reader, e.Client, run); err != nil {
-		return err
+	if interrupt {
+		if err := access.Interrupt(ctx, e.Reader, e.Client, run); err != nil {
+			return err
+		}
 	}
 	// In a foreground deletion the Job exists until its pod is deleted. The
 	// deletion of the Job, which is watched, is the only signal of a runner that

@@ -132,7 +132,7 @@ func TestStop_saysThatTheRunIsCanceled(t *testing.T) {
 	f.claim(run, f.pod("runner", run))
 	f.Expect(record.Interrupted(f.secret(run))).To(BeFalse())
 	for range 2 {
-		f.Expect(f.executor.Stop(f.ctx, run)).To(Succeed())
+		f.Expect(f.executor.Stop(f.ctx, run, true)).To(Succeed())
 		f.Expect(record.Interrupted(f.secret(run))).To(BeTrue())
 	}
 }
@@ -162,7 +162,7 @@ func TestStop_finishesAnUnclaimedRun(t *testing.T) {
 	f := newFixture(t)
 	run := f.start("early")
 	for range 2 {
-		f.Expect(f.executor.Stop(f.ctx, run)).To(Succeed())
+		f.Expect(f.executor.Stop(f.ctx, run, true)).To(Succeed())
 	}
 	result := f.result(run)
 	f.Expect(result.Outcome).To(Equal(terraform.OutcomeInterrupted))
@@ -179,7 +179,7 @@ func TestExecutor_leavesTheRunOfTheNextWorkspace(t *testing.T) {
 	late := next
 	late.WorkspaceUID, late.Digest = "deleted", "another"
 	f.Expect(f.executor.Start(f.ctx, late)).To(MatchError(ContainSubstring("not found")))
-	f.Expect(f.executor.Stop(f.ctx, late)).To(Succeed())
+	f.Expect(f.executor.Stop(f.ctx, late, true)).To(Succeed())
 	_, err := f.executor.Observe(f.ctx, late)
 	f.Expect(err).To(MatchError(ContainSubstring("not found")))
 	f.Expect(record.Finished(f.secret(next))).To(BeFalse())

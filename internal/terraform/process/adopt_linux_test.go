@@ -44,7 +44,7 @@ func TestStop_stopsNoProcessOfOthers(t *testing.T) {
 
 	executor := process.New(process.Options{Reader: env.Client, Client: env.Client})
 	run := terraform.Run{Namespace: owner.Namespace, Workspace: owner.Name, WorkspaceUID: workspace.UID, ID: "forger-r1"}
-	g.Expect(executor.Stop(t.Context(), run)).To(Succeed())
+	g.Expect(executor.Stop(t.Context(), run, true)).To(Succeed())
 	g.Expect(executor.Observe(t.Context(), run)).To(Equal(terraform.LivenessGone))
 	_, err = input.Write([]byte("alive\n"))
 	g.Expect(err).NotTo(HaveOccurred())

@@ -220,8 +220,8 @@ func (e *Executor) observePod(ctx context.Context, identity *record.Identity) (t
 	return identity.PodLiveness(&pod, err)
 }
 
-// Stop makes the runner interrupt its tool.
-func (e *Executor) Stop(ctx context.Context, run terraform.Run) error {
+// Stop stops the runner, which completes an apply unless it is to interrupt its tool.
+func (e *Executor) Stop(ctx context.Context, run terraform.Run, interrupt bool) error {
 	c := e.child(run)
 	if c == nil {
 		// Observe watches a runner that an earlier manager started.
@@ -232,8 +232,10 @@ func (e *Executor) Stop(ctx context.Context, run terraform.Run) error {
 			return nil
 		}
 	}
-	if err := access.Interrupt(ctx, e.Reader, e.Client, run); err != nil {
-		return err
+	if interrupt {
+		if err := access.Interrupt(ctx, e.Reader, e.Client, run); err != nil {
+			return err
+		}
 	}
 	return c.stop()
 }
@@ -319,7 +321,7 @@ func (e *Executor) shutdown(ctx context.Context) error {
 		return errors.Join(errs...)
 	}
 	for _, run := range e.runs() {
-		errs = append(errs, e.Stop(ctx, run))
+		errs = append(errs, e.Stop(ctx, run, true))
 	}
 	if !e.await(ctx, e.Grace) {
 		errs = append(errs, fmt.Errorf("waiting for %d runs to stop: %w", len(e.runs()), context.DeadlineExceeded))

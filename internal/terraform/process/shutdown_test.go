@@ -125,7 +125,7 @@ func TestRun_inAPod(t *testing.T) {
 func TestStop_interruptsTheRun(t *testing.T) {
 	p := newPatient(t)
 	p.Expect(p.interrupted()).To(BeFalse())
-	p.Expect(p.executor.Stop(t.Context(), p.run)).To(Succeed())
+	p.Expect(p.executor.Stop(t.Context(), p.run, true)).To(Succeed())
 	p.Expect(p.interrupted()).To(BeTrue())
 	p.Eventually(p.signals).Should(Equal("ready\nTERM\n"))
 	p.stop()

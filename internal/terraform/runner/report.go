@@ -20,6 +20,8 @@ type report struct {
 	mu      sync.Mutex
 	tracker *events.Tracker
 	changed bool
+	// interruptAt is when a run that exceeds its timeout is interrupted.
+	interruptAt time.Time
 }
 
 func newReport() *report { return &report{tracker: events.NewTracker()} }
@@ -51,13 +53,22 @@ func (r *report) printed() {
 	r.changed = true
 }
 
+// exceedsTimeout adds to the progress when the tool is interrupted.
+func (r *report) exceedsTimeout(interruptAt time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.interruptAt, r.changed = interruptAt, true
+}
+
 // take returns the progress, and whether it changed since the last call.
 func (r *report) take() (terraform.Progress, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	changed := r.changed
 	r.changed = false
-	return r.tracker.Progress(), changed
+	progress := r.tracker.Progress()
+	progress.InterruptAt = r.interruptAt
+	return progress, changed
 }
 
 // logBuffer is a log that can be read while it is written.

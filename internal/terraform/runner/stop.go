@@ -58,6 +58,7 @@ func (run *execution) applyContext(ctx context.Context) (applying context.Contex
 		cause := "The run is stopped"
 		if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 			cause = "Warning: the run exceeds its timeout of " + run.request.Timeout.String()
+			run.report.exceedsTimeout(deadline)
 		}
 		run.printf("%s. The apply in progress is completed first. It is interrupted at %s, or when the run is canceled", cause, deadline.UTC().Format(time.RFC3339))
 	})

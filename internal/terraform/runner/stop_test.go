@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"testing"
 	"time"
@@ -96,6 +97,8 @@ func TestApplyContext(t *testing.T) {
 				return
 			}
 			g.Eventually(applying.Done()).Should(BeClosed())
+			progress, _ := run.report.take()
+			g.Expect(progress.InterruptAt.IsZero()).To(Equal(!errors.Is(test.want, context.DeadlineExceeded)), "the condition has it, too")
 			g.Expect(applying.Err()).To(MatchError(test.want))
 		})
 	}

@@ -106,12 +106,12 @@ func (f *fixture) converge() {
 func (f *fixture) stopsGracefully() {
 	run := f.start(f.request(terraform.OperationPlanAndApply, gatedModule()...))
 	f.expectArrivals(1)
-	f.Expect(f.Runner.Stop(f.t.Context(), run)).To(gomega.Succeed())
-	f.Expect(f.Runner.Stop(f.t.Context(), run)).To(gomega.Succeed(), "Stop is idempotent")
+	f.Expect(f.Runner.Stop(f.t.Context(), run, true)).To(gomega.Succeed())
+	f.Expect(f.Runner.Stop(f.t.Context(), run, true)).To(gomega.Succeed(), "Stop is idempotent")
 	result := f.result(run)
 	f.Expect(result.Outcome).To(gomega.Equal(terraform.OutcomeInterrupted), result.Diagnostics.Short())
 	f.expectLiveness(run, terraform.LivenessGone)
-	f.Expect(f.Runner.Stop(f.t.Context(), run)).To(gomega.Succeed(), "Stop of a finished run has no effect")
+	f.Expect(f.Runner.Stop(f.t.Context(), run, true)).To(gomega.Succeed(), "Stop of a finished run has no effect")
 	f.Expect(f.state().Resources).To(gomega.BeNumerically(">=", 1), "the created resources are in the state")
 	f.expectUnlocked()
 	f.converge()
@@ -151,6 +151,8 @@ func (f *fixture) startStopped() terraform.Run {
 // completesAnApplyThatIsStopped stops a run without canceling it.
 func (f *fixture) completesAnApplyThatIsStopped() {
 	run := f.startStopped()
+	// As if the workspace was deleted and its resources are retained.
+	f.Expect(f.Runner.Stop(f.t.Context(), run, false)).To(gomega.Succeed())
 	f.probe.open()
 	f.Expect(f.result(run).Outcome).To(gomega.Equal(terraform.OutcomeSucceeded))
 	f.expectLiveness(run, terraform.LivenessGone)
@@ -164,7 +166,7 @@ func (f *fixture) completesAnApplyThatIsStopped() {
 // cancelsARunThatIsStopped cancels a run that completes its apply.
 func (f *fixture) cancelsARunThatIsStopped() {
 	run := f.startStopped()
-	f.Expect(f.Runner.Stop(f.t.Context(), run)).To(gomega.Succeed())
+	f.Expect(f.Runner.Stop(f.t.Context(), run, true)).To(gomega.Succeed())
 	f.Expect(f.result(run).Outcome).To(gomega.Equal(terraform.OutcomeInterrupted))
 	f.expectLiveness(run, terraform.LivenessGone)
 	f.expectUnlocked()
@@ -204,7 +206,7 @@ func (f *fixture) ignoresARunWithoutRequest() {
 		_, err := f.Runner.Observe(f.t.Context(), run)
 		return err
 	}).Should(gomega.MatchError(apierrors.IsNotFound, "is not found"))
-	f.Expect(f.Runner.Stop(f.t.Context(), run)).To(gomega.Or(gomega.Succeed(), gomega.MatchError(apierrors.IsNotFound, "is not found")))
+	f.Expect(f.Runner.Stop(f.t.Context(), run, true)).To(gomega.Or(gomega.Succeed(), gomega.MatchError(apierrors.IsNotFound, "is not found")))
 	f.Expect(f.Runner.Forget(f.t.Context(), run)).To(gomega.Succeed())
 
 	f.succeed(f.request(terraform.OperationPlanAndApply, resource("second", "", "two", "created second")))

@@ -36,7 +36,7 @@ func WaitsForUnresponsiveNode(t *testing.T, h Harness, freeze, thaw func() error
 			_ = thaw()
 		}
 	}()
-	f.Expect(f.Runner.Stop(t.Context(), run)).To(gomega.Succeed())
+	f.Expect(f.Runner.Stop(t.Context(), run, true)).To(gomega.Succeed())
 	// A node that does not respond causes no event.
 	f.Consistently(func(g gomega.Gomega) {
 		g.Expect(f.Runner.Observe(t.Context(), run)).To(gomega.Equal(terraform.LivenessRunning))

@@ -88,10 +88,7 @@ func (r *Reconciler) Attend(ctx context.Context, s *Scope, run *runs.Run) error 
 		return fault.Wait(infrav1.LockHeldReason, "Run %s started on another machine and there is no proof that it ended. If you know that it ended, run captctl unlock with %s",
 			run.ID, run.ID)
 	case ActionStop:
-		if err := runner.Stop(ctx, run.Ref()); err != nil {
-			return fmt.Errorf("stopping run %s: %w", run.ID, err)
-		}
-		return fault.Wait(infrav1.RunInProgressReason, "Run %s is stopping", run.ID)
+		return r.stop(ctx, s, runner, run)
 	}
 	progress, err := record.Progress(run.Secret)
 	if err != nil {
@@ -107,6 +104,20 @@ func (r *Reconciler) Attend(ctx context.Context, s *Scope, run *runs.Run) error 
 	}
 	text := strings.TrimSuffix(ProgressMessage(run, progress)+". "+explanation, ". ")
 	return fault.WaitFor(ObserveAgain(run), infrav1.RunInProgressReason, "%s", text)
+}
+
+// stop stops a run. Resources that are retained outlive their workspace, and nothing would tell
+// the next one which of them an interrupt has left tainted: so an apply is completed.
+func (r *Reconciler) stop(ctx context.Context, s *Scope, runner terraform.Runner, run *runs.Run) error {
+	interrupt := s.IsCanceled(run.ID) || !s.Apply.Spec.RetainWorkspaceOnDelete
+	if err := runner.Stop(ctx, run.Ref(), interrupt); err != nil {
+		return fmt.Errorf("stopping run %s: %w", run.ID, err)
+	}
+	more := ""
+	if !interrupt {
+		more = ". An apply in progress is completed first, because the resources are retained: to interrupt it, cancel the run"
+	}
+	return fault.Wait(infrav1.RunInProgressReason, "Run %s is stopping%s", run.ID, more)
 }
 
 // Action is what the controller does with a run that has not ended.
@@ -330,6 +341,9 @@ func ProgressMessage(run *runs.Run, p *terraform.Progress) string {
 	}
 	if len(p.Current) > 0 {
 		text += fmt.Sprintf(", now %s since %s", p.Current[0].Address, p.Current[0].Since.UTC().Format(time.RFC3339))
+	}
+	if !p.InterruptAt.IsZero() {
+		text += fmt.Sprintf(". It exceeds its timeout, and is interrupted at %s", p.InterruptAt.UTC().Format(time.RFC3339))
 	}
 	return text
 }

@@ -56,7 +56,7 @@ func (s *Scope) Request(next decision.Decision) (*terraform.Request, error) {
 	}
 	request.Snapshot = strings.TrimSuffix(strings.TrimPrefix(s.Restore(), "capt-"), "-0")
 	request.BreakLock = s.BreakLock()
-	request.HoldTainted = s.Apply.Status.InterruptedBy != "" && next.Operation == terraform.OperationPlanAndApply && !next.OneShot
+	request.HoldTainted = s.mayBeTainted() && next.Operation == terraform.OperationPlanAndApply
 	request.State = s.knownState()
 	request.Protocol, request.Manager = terraform.Protocol, version.Version()
 	request.Rescued = s.rescued
@@ -90,6 +90,13 @@ func (s *Scope) Request(next decision.Decision) (*terraform.Request, error) {
 		request.From.GoneRuns, request.From.GoneHolders, request.From.LockFile = request.GoneRuns, request.GoneHolders, request.LockFile
 	}
 	return &request, nil
+}
+
+// mayBeTainted reports whether a run may have been interrupted since the last one that succeeded.
+// Nothing tells how a run ended that has not reported its state, because its record was deleted.
+func (s *Scope) mayBeTainted() bool {
+	state := s.Apply.Status.State
+	return s.Apply.Status.InterruptedBy != "" || state != nil && state.Confirmation == infrav1.StateUnconfirmed
 }
 
 // ClockSkew is the difference that the clocks of the manager and the API server may

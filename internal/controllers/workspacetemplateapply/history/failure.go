@@ -43,10 +43,6 @@ func (s *Status) recordFailure(run *runs.Run, result *terraform.Result, outcome 
 	if runs.MayHaveChanged(result) {
 		// The previous inputs are not applied any more, either.
 		status.AppliedInputs = ""
-		if outcome != terraform.OutcomeFailed {
-			// It was stopped, and may have left a resource tainted that is complete.
-			status.InterruptedBy = run.ID
-		}
 	}
 	failure := &infrav1.FailureStatus{Inputs: run.Inputs(), Attempts: 1, Message: message.Truncate(failureMessage(run, result, outcome), maxFailureMessage)}
 	if previous := status.Failure; previous != nil && previous.Inputs == failure.Inputs {

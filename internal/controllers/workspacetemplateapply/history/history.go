@@ -182,6 +182,7 @@ func (s *Status) RecordResult(run *runs.Run, result *terraform.Result) {
 	if request := run.Request(); request != nil && runs.ReplacesState(run.Operation()) && !runs.ChangesNothing(run.Operation(), run.Inputs()) {
 		status.StateChangedBy = request.RequestedBy
 	}
+	s.recordInterrupt(run, result, outcome)
 	previousPlan := status.Plan.DeepCopy()
 	if result.Plan != nil {
 		status.Plan = planStatus(run, result)
@@ -215,6 +216,20 @@ func (s *Status) RecordResult(run *runs.Run, result *terraform.Result) {
 		s.recordFailure(run, result, outcome)
 	default:
 		s.recordFailure(run, result, outcome)
+	}
+}
+
+// recordInterrupt records that a run was stopped while it changed resources: it may have left one
+// tainted that is complete. So may the run before it, if that has left no report.
+func (s *Status) recordInterrupt(run *runs.Run, result *terraform.Result, outcome terraform.Outcome) {
+	status := &s.Apply.Status
+	stopped := slices.Contains([]terraform.Outcome{terraform.OutcomeInterrupted, terraform.OutcomeTimedOut, runs.OutcomeCanceled, runs.OutcomeLost}, outcome)
+	if stopped && runs.MayHaveChanged(result) && result.Operation != terraform.OperationStateCommand {
+		status.InterruptedBy = run.ID
+		return
+	}
+	if previous, _ := s.PreviousState(run); previous != nil && previous.Confirmation == infrav1.StateUnconfirmed {
+		status.InterruptedBy = cmp.Or(status.InterruptedBy, run.ID)
 	}
 }
 

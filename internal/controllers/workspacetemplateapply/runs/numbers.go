@@ -171,7 +171,8 @@ func (r *Numbers) stopChanged(ctx context.Context, s *Workspace, id string) erro
 		if liveness != terraform.LivenessRunning {
 			continue
 		}
-		if err := runner.Stop(ctx, ref); err != nil {
+		// No user has asked to interrupt it.
+		if err := runner.Stop(ctx, ref, false); err != nil {
 			return fmt.Errorf("stopping run %s: %w", id, err)
 		}
 		return fault.WaitFor(StartInterval, infrav1.RunInProgressReason, "The Secret of run %s was changed, so its result does not count. The run is stopping", id)
