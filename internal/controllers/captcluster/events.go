@@ -8,7 +8,7 @@ import (
 
 var transitionEvents = reconcile.EventTable{
 	Rules: []reconcile.EventRule{
-		{Conditions: []string{infrav1.VPCReadyCondition, infrav1.DestroyedCondition, infrav1.ControlPlaneGoneCondition}},
+		{Conditions: []string{infrav1.InfrastructureReadyCondition, infrav1.DestroyedCondition, infrav1.ControlPlaneGoneCondition}},
 	},
 	Warnings: []string{
 		infrav1.WorkspaceFailedReason,
