@@ -100,7 +100,7 @@ func TestCluster_renewsItsKubeconfigForever(t *testing.T) {
 	// Without the ServiceAccount nothing is accepted any more, until the module writes
 	// another credential.
 	h.Expect(w.Client.Delete(h.ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "capt-manager"}})).To(Succeed())
-	waitCondition(h, "demo", &controlplanev1.CAPTControlPlane{}, controlplanev1.KubeconfigReadyCondition, "False "+controlplanev1.BootstrapCredentialRejectedReason)
+	waitCondition(h, "demo", &controlplanev1.CAPTControlPlane{}, controlplanev1.KubeconfigReadyCondition, "False "+controlplanev1.BootstrapRejectedReason)
 	b.issue("second")
 	waitCondition(h, "demo", &controlplanev1.CAPTControlPlane{}, controlplanev1.AvailableCondition, "True")
 	h.Expect(w.Client.Get(h.ctx, client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "capt-manager"}, &corev1.ServiceAccount{})).To(Succeed())

@@ -57,9 +57,9 @@ const (
 	KubeconfigReadyCondition = "KubeconfigReady"
 	// MissingOutputReason surfaces when the template has no output of a required name.
 	MissingOutputReason = "MissingOutput"
-	// BootstrapCredentialRejectedReason surfaces when the API server accepts neither the
+	// BootstrapRejectedReason surfaces when the API server accepts neither the
 	// token of the ServiceAccount nor the credential in the output.
-	BootstrapCredentialRejectedReason = "BootstrapCredentialRejected"
+	BootstrapRejectedReason = "BootstrapRejected"
 	// TokenFailedReason surfaces when no token could be signed.
 	TokenFailedReason = "TokenFailed"
 

@@ -30,7 +30,7 @@ func checkBootstrapSecret(variables map[string]infrav1.Value) error {
 // fieldVariables are the variables that fields of control planes, machines and pools set.
 // An output of another workspace of the cluster with such a name is not passed on.
 var fieldVariables = map[string]bool{
-	"name": true, "cluster_name": true, "kubernetes_version": true, bootstrapVariable: true,
+	"name": true, "cluster_name": true, "kubernetes_version": true, fullVersionVariable: true, bootstrapVariable: true,
 	"instance_type": true, "instance_types": true, "labels": true, "taints": true, "tags": true,
 	"availability_zone": true, "availability_zones": true, "ami_type": true, "capacity_type": true, "disk_size": true,
 	"min_size": true, "max_size": true, "desired_size": true, "autoscaled": true, "max_unavailable": true, "max_unavailable_percentage": true,

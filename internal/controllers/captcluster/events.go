@@ -14,6 +14,8 @@ var transitionEvents = reconcile.EventTable{
 		infrav1.WorkspaceFailedReason,
 		infrav1.FieldNotTakenReason,
 		infrav1.VPCNotFoundReason,
+		infrav1.InvalidOutputReason,
+		infrav1.EndpointChangedReason,
 		infrav1.WorkspaceNameTakenReason,
 		controlplanev1.DeadlineExceededReason,
 	},

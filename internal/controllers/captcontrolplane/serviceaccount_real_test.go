@@ -106,7 +106,7 @@ func TestServiceAccountKubeconfig_ofARealCluster(t *testing.T) {
 	a.end(own, s.kubeconfig)
 	a.available = false
 	_, err = a.at(renewAt - time.Minute)
-	a.Expect(result(err)).To(Equal("wait " + controlplanev1.BootstrapCredentialRejectedReason))
+	a.Expect(result(err)).To(Equal("wait " + controlplanev1.BootstrapRejectedReason))
 
 	a.issue("second")
 	s, err = a.at(renewAt - time.Minute)

@@ -185,7 +185,7 @@ func TestServiceAccountKubeconfig_namesWhatToDoWithoutCredentials(t *testing.T) 
 	s, err := a.at(time.Minute)
 	waiting, ok := fault.AsWaiting(err)
 	a.Expect(ok).To(BeTrue(), "%v", err)
-	a.Expect(waiting.Reason).To(Equal(controlplanev1.BootstrapCredentialRejectedReason))
+	a.Expect(waiting.Reason).To(Equal(controlplanev1.BootstrapRejectedReason))
 	a.Expect(waiting.Message()).To(And(ContainSubstring("captctl retry production"), ContainSubstring("output kubeconfig")))
 	a.Expect(tokenOf(s.kubeconfig)).To(Equal("token-1"), "the existing one remains")
 
