@@ -36,7 +36,7 @@ func TestDescribe_showsTheTreeOfACluster(t *testing.T) {
 	h := newHarness(t)
 	_, infra, vpc := h.network("demo")
 	h.setStatus(infra, func() {
-		infra.Status.Conditions = condition("Ready", "False", "WaitingForWorkspace", "VPCReady: not ready")
+		infra.Status.Conditions = condition("Ready", "False", "WaitingForWorkspace", "InfrastructureReady: not ready")
 	})
 	h.setStatus(vpc, func() {
 		vpc.Status.Run = &infrav1.RunStatus{ID: "demo-net-r1", Operation: "PlanAndApply", Progress: &infrav1.RunProgress{Phase: "Applying", Done: 1, Total: 4}}
@@ -45,7 +45,7 @@ func TestDescribe_showsTheTreeOfACluster(t *testing.T) {
 	a := h.run("describe", "cluster", "demo")
 	h.Expect(a.code).To(Equal(0), a.err)
 	h.Expect(a.out).To(MatchRegexp(`(?m)^Cluster/demo +\? NotReported`))
-	h.Expect(a.out).To(MatchRegexp(`(?m)^├─CAPTCluster/demo +… WaitingForWorkspace +\d+s +VPCReady: not ready$`))
+	h.Expect(a.out).To(MatchRegexp(`(?m)^├─CAPTCluster/demo +… WaitingForWorkspace +\d+s +InfrastructureReady: not ready$`))
 	h.Expect(a.out).To(MatchRegexp(`(?m)^│ └─Workspace/demo-net +\? NotReported`))
 	h.Expect(a.out).To(MatchRegexp(`(?m)^│   └─Run/demo-net-r1 +… Applying +██░░░░░░░░ 1/4$`))
 	h.Expect(a.out).NotTo(ContainSubstring("\x1b"), "no colours without a terminal")

@@ -31,7 +31,7 @@ var captClusterRules = rules[*infrav1.CAPTCluster]{
 
 var captClusterTemplateRules = templateRules(&infrav1.CAPTClusterTemplate{}, func(t *infrav1.CAPTClusterTemplate) templated {
 	return templated{
-		metadata: &t.Spec.Template.ObjectMeta, content: t.Spec.Template, ref: t.Spec.Template.Spec.VPCTemplateRef,
+		metadata: &t.Spec.Template.ObjectMeta, content: t.Spec.Template, ref: t.Spec.Template.Spec.TemplateRef(),
 		check: func(spec *field.Path) field.ErrorList { return checkCluster(spec, &t.Spec.Template.Spec) },
 	}
 })

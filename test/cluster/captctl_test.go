@@ -42,7 +42,7 @@ func TestCaptctl_followsAClusterFromCreationToDeletion(t *testing.T) {
 	all, err := h.captctl("describe", "cluster", name, "--show-all")
 	h.Expect(err).NotTo(HaveOccurred())
 	h.Expect(all).To(MatchRegexp(`(?m)^│   └─Run/` + name + `-vpc-r1 +✓ Succeeded +[\dms]+ +8 added, 0 changed, 0 destroyed$`))
-	h.Expect(all).To(MatchRegexp(`(?m)^│ ├─Condition/VPCReady +✓ Ready `))
+	h.Expect(all).To(MatchRegexp(`(?m)^│ ├─Condition/InfrastructureReady +✓ Ready `))
 	plan, err := h.captctl("show", "plan", "cluster/"+name+"/vpc")
 	h.Expect(err).NotTo(HaveOccurred())
 	h.Expect(plan).To(ContainSubstring("Plan: 8 to add, 0 to change, 0 to destroy."))

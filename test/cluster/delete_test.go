@@ -141,7 +141,7 @@ func TestDelete_beforeAnythingWasCreated(t *testing.T) {
 	h := newHarness(t)
 	cluster := newCluster("demo")
 	h.create(cluster, newInfra("demo"), newControlPlane("demo"))
-	waitCondition(h, "demo", &infrav1.CAPTCluster{}, infrav1.VPCReadyCondition, "False WaitingForTemplate")
+	waitCondition(h, "demo", &infrav1.CAPTCluster{}, infrav1.InfrastructureReadyCondition, "False WaitingForTemplate")
 
 	h.destroy(cluster)
 	h.Expect(h.leftovers()).To(BeEmpty())

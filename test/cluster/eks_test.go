@@ -223,6 +223,6 @@ func TestEKS_waitsForAnExistingVPC(t *testing.T) {
 		s.Region, s.VPCTemplateRef, s.ExistingVPCID = "ap-northeast-1", nil, "vpc-0123456789abcdef0"
 	}), newEKS("demo", "https://127.0.0.1:1", "eA=="))
 
-	c := waitCondition(h, "demo", &infrav1.CAPTCluster{}, infrav1.VPCReadyCondition, "False VPCNotFound")
+	c := waitCondition(h, "demo", &infrav1.CAPTCluster{}, infrav1.InfrastructureReadyCondition, "False VPCNotFound")
 	h.Expect(c.Message).To(And(ContainSubstring("vpc-0123456789abcdef0"), ContainSubstring("ap-northeast-1")))
 }

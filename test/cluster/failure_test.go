@@ -36,7 +36,7 @@ func TestFailure_isReportedByEveryOwner(t *testing.T) {
 	h.create(newCluster("demo"), newInfra("demo"), newControlPlane("demo"))
 
 	const diagnostic = "VpcLimitExceeded: the maximum number of VPCs has been reached."
-	c := waitCondition(h, "demo", &infrav1.CAPTCluster{}, infrav1.VPCReadyCondition, "False WorkspaceFailed")
+	c := waitCondition(h, "demo", &infrav1.CAPTCluster{}, infrav1.InfrastructureReadyCondition, "False WorkspaceFailed")
 	h.Expect(c.Message).To(And(ContainSubstring("WorkspaceTemplateApply demo-vpc"), ContainSubstring(diagnostic)))
 	h.Eventually(func(g Gomega) {
 		c := objecttest.Condition(h.cluster("demo"), clusterv1.ClusterInfrastructureReadyCondition)

@@ -207,7 +207,7 @@ func (h *harness) settle() {
 	h.create(newCluster("marker"),
 		newInfra("marker", func(s *infrav1.CAPTClusterSpec) { s.VPCTemplateRef.Name = "missing" }),
 		newControlPlane("marker", func(s *controlplanev1.CAPTControlPlaneSpec) { s.WorkspaceTemplateRef.Name = "missing" }))
-	waitCondition(h, "marker", &infrav1.CAPTCluster{}, infrav1.VPCReadyCondition, "False WaitingForTemplate")
+	waitCondition(h, "marker", &infrav1.CAPTCluster{}, infrav1.InfrastructureReadyCondition, "False WaitingForTemplate")
 	waitCondition(h, "marker", &controlplanev1.CAPTControlPlane{}, infrav1.ReadyCondition, "False WaitingForInfrastructure")
 }
 

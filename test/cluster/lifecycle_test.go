@@ -91,7 +91,7 @@ func TestCluster_reportsAFieldThatTheTemplateDoesNotDeclare(t *testing.T) {
 		s.VPCConfig = &infrav1.VPCConfig{NATGateway: infrav1.NATGatewaySingle}
 	}), newControlPlane("demo"))
 
-	c := waitCondition(h, "demo", &infrav1.CAPTCluster{}, infrav1.VPCReadyCondition, "False FieldNotTaken")
+	c := waitCondition(h, "demo", &infrav1.CAPTCluster{}, infrav1.InfrastructureReadyCondition, "False FieldNotTaken")
 	h.Expect(c.Message).To(And(ContainSubstring("spec.vpcConfig.natGateway"), ContainSubstring("nat_gateway"), ContainSubstring("WorkspaceTemplate vpc")))
 	h.Expect(h.leftovers()).To(BeEmpty(), "nothing was created")
 

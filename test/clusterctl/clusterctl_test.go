@@ -43,7 +43,7 @@ func TestClusterctl(t *testing.T) {
 	trace := source.createCluster(source)
 	source.waitReady("demo", "demo-vpc")
 	source.Expect(source.clusterctl("describe", "cluster", "demo", "-n", "default", "--show-conditions", "all")).To(And(
-		MatchRegexp(`CAPTCluster default/demo`), MatchRegexp(`VPCReady +True`), MatchRegexp(`CAPTControlPlane default/demo`), MatchRegexp(`WorkspaceReady +True`)))
+		MatchRegexp(`CAPTCluster default/demo`), MatchRegexp(`InfrastructureReady +True`), MatchRegexp(`CAPTControlPlane default/demo`), MatchRegexp(`WorkspaceReady +True`)))
 
 	source.upgrade(commands)
 	source.waitReady("demo", "demo-vpc")

@@ -26,7 +26,7 @@ func TestInfraCluster_keepsTheContract(t *testing.T) {
 			"MUST define a InfraCluster resource": all(isDefined, hasFields("spec", "status")),
 		},
 		"InfraCluster: control plane endpoint": {
-			"MUST surface on spec.controlPlaneEndpoint in the InfraCluster": notApplicable("the control plane provides the endpoint; one that a user sets is passed on", hasFields(endpointFields...), passesEndpointOn),
+			"MUST surface on spec.controlPlaneEndpoint in the InfraCluster": all(hasFields(endpointFields...), passesEndpointOn),
 			"should exit reconciliation until it sees Cluster's":            deviates("the endpoint is that of a managed control plane, which is created in the VPC: waiting for it would never end", vpcComesBeforeEndpoint),
 		},
 		"InfraCluster: failure domains": {
@@ -149,7 +149,7 @@ func infraIsProvisioned(c *check) {
 // deletion, in every recorded CAPTCluster.
 func infraStaysProvisioned(c *check) {
 	l := lifecycle.in(c)
-	c.Expect(objecttest.Text(objecttest.Condition(l.brokenVPC.infra, infrav1.VPCReadyCondition))).To(HavePrefix("False"))
+	c.Expect(objecttest.Text(objecttest.Condition(l.brokenVPC.infra, infrav1.InfrastructureReadyCondition))).To(HavePrefix("False"))
 	c.Expect(l.brokenVPC.infra.Status.Initialization.Provisioned).To(HaveValue(BeTrue()))
 	isNeverReset(c, l.harness, emptyInfra, func(v *infrav1.CAPTCluster) *bool { return v.Status.Initialization.Provisioned })
 }
@@ -170,7 +170,7 @@ func infraReportsReadyAlways(c *check) {
 // exist.
 func infraShowsFailure(c *check) {
 	l := lifecycle.in(c)
-	condition := objecttest.Condition(l.brokenVPC.infra, infrav1.VPCReadyCondition)
+	condition := objecttest.Condition(l.brokenVPC.infra, infrav1.InfrastructureReadyCondition)
 	c.Expect(objecttest.Text(condition)).To(And(HavePrefix("False "+infrav1.WorkspaceFailedReason), ContainSubstring(diagnostic)))
 	mirror := objecttest.Condition(l.brokenVPC.cluster, clusterv1.ClusterInfrastructureReadyCondition)
 	c.Expect(objecttest.Text(mirror)).To(And(HavePrefix("False "+infrav1.WorkspaceFailedReason), ContainSubstring(diagnostic)))

@@ -57,6 +57,9 @@ const (
 	KubeconfigReadyCondition = "KubeconfigReady"
 	// MissingOutputReason surfaces when the template has no output of a required name.
 	MissingOutputReason = "MissingOutput"
+	// BootstrapRejectedReason surfaces when the API server accepts neither the
+	// token of the ServiceAccount nor the credential in the output.
+	BootstrapRejectedReason = "BootstrapRejected"
 	// TokenFailedReason surfaces when no token could be signed.
 	TokenFailedReason = "TokenFailed"
 
@@ -224,7 +227,7 @@ type ControlPlaneConfig struct {
 }
 
 // KubeconfigSource specifies how the kubeconfig is created.
-// +kubebuilder:validation:Enum=EKS;Output
+// +kubebuilder:validation:Enum=EKS;Output;ServiceAccount
 type KubeconfigSource string
 
 // The sources of a kubeconfig.
@@ -233,13 +236,18 @@ const (
 	KubeconfigSourceEKS KubeconfigSource = "EKS"
 	// KubeconfigSourceOutput takes the kubeconfig from an output of the template.
 	KubeconfigSourceOutput KubeconfigSource = "Output"
+	// KubeconfigSourceServiceAccount renews tokens of a ServiceAccount, which it creates in
+	// the workload cluster with the credential in an output of the template.
+	KubeconfigSourceServiceAccount KubeconfigSource = "ServiceAccount"
 )
 
 // KubeconfigConfig specifies how the kubeconfig is created.
-// +kubebuilder:validation:XValidation:rule="self.source == 'Output' || !has(self.outputName)",fieldPath=".outputName",message="outputName requires source: Output: remove it, or change the source"
+// +kubebuilder:validation:XValidation:rule="self.source != 'EKS' || !has(self.outputName)",fieldPath=".outputName",message="outputName requires source: Output or ServiceAccount: remove it, or change the source"
 // +kubebuilder:validation:XValidation:rule="self.source == 'EKS' || !(has(self.roleARN) || has(self.tokenLifetime))",message="roleARN and tokenLifetime require source: EKS: remove them, or change the source"
 type KubeconfigConfig struct {
-	// source specifies how the kubeconfig is created.
+	// source specifies how the kubeconfig is created. ServiceAccount uses the kubeconfig in
+	// the output once, to create the ServiceAccount kube-system/capt-manager with the role
+	// cluster-admin in the workload cluster, and then renews its tokens forever.
 	// +required
 	Source KubeconfigSource `json:"source"`
 

@@ -5,25 +5,33 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// CAPTClusterFinalizer keeps a CAPTCluster until its VPC is destroyed or
+// CAPTClusterFinalizer keeps a CAPTCluster until its infrastructure is destroyed or
 // deliberately kept.
 const CAPTClusterFinalizer = "infrastructure.cluster.x-k8s.io/captcluster"
 
 // Conditions of a CAPTCluster and their reasons.
 const (
-	// VPCReadyCondition reports whether the VPC exists and its outputs are known.
-	VPCReadyCondition = "VPCReady"
+	// InfrastructureReadyCondition reports whether the VPC or the other infrastructure
+	// exists and its outputs are known.
+	InfrastructureReadyCondition = "InfrastructureReady"
 	// VPCNotFoundReason surfaces when the existing VPC cannot be found.
 	VPCNotFoundReason = "VPCNotFound"
-	// FailureDomainsKnownCondition reports whether the zones of the VPC are known.
+	// InvalidOutputReason surfaces when an output does not have the form that CAPT reads.
+	InvalidOutputReason = "InvalidOutput"
+	// EndpointChangedReason surfaces when the address in the outputs differs from the one
+	// in spec.controlPlaneEndpoint, which cannot change.
+	EndpointChangedReason = "EndpointChanged"
+	// FailureDomainsKnownCondition reports whether the failure domains are known.
 	FailureDomainsKnownCondition = "FailureDomainsKnown"
 	// ControlPlaneGoneCondition reports, during deletion, whether the control plane
-	// in the VPC is deleted.
+	// is deleted.
 	ControlPlaneGoneCondition = "ControlPlaneGone"
 	// VPCRetainedReason surfaces when the VPC is deliberately kept.
 	VPCRetainedReason = "VPCRetained"
-	// WaitingForControlPlaneDeletionReason surfaces when the VPC waits for the
-	// deletion of the control plane in it.
+	// InfrastructureRetainedReason surfaces when other infrastructure is deliberately kept.
+	InfrastructureRetainedReason = "InfrastructureRetained"
+	// WaitingForControlPlaneDeletionReason surfaces when the infrastructure waits for the
+	// deletion of the control plane that uses it.
 	WaitingForControlPlaneDeletionReason = "WaitingForControlPlaneDeletion"
 )
 
@@ -76,22 +84,35 @@ type VPCConfig struct {
 	NATGateway NATGatewayMode `json:"natGateway,omitempty"`
 }
 
-// CAPTClusterSpec is the infrastructure of a cluster.
-// +kubebuilder:validation:XValidation:rule="has(self.vpcTemplateRef) != has(self.existingVpcId)",message="set exactly one of vpcTemplateRef (CAPT creates the VPC) and existingVpcId (CAPT uses yours)"
-// +kubebuilder:validation:XValidation:rule="!has(self.existingVpcId) || !has(self.vpcConfig)",fieldPath=".vpcConfig",message="vpcConfig configures a VPC that CAPT creates; remove it, or replace existingVpcId by vpcTemplateRef"
+// CAPTClusterSpec is the infrastructure of a cluster. Without vpcTemplateRef,
+// existingVpcId and workspaceTemplateRef the cluster has no infrastructure of its own.
+// +kubebuilder:validation:XValidation:rule="[has(self.vpcTemplateRef), has(self.existingVpcId), has(self.workspaceTemplateRef)].filter(set, set).size() < 2",message="set at most one of vpcTemplateRef (CAPT creates a VPC), existingVpcId (CAPT uses yours) and workspaceTemplateRef (CAPT creates other infrastructure)"
+// +kubebuilder:validation:XValidation:rule="has(self.vpcTemplateRef) || !has(self.vpcConfig)",fieldPath=".vpcConfig",message="vpcConfig configures a VPC that CAPT creates: remove it, or set vpcTemplateRef"
 // +kubebuilder:validation:XValidation:rule="!has(self.existingVpcId) || !has(self.retainVpcOnDelete) || !self.retainVpcOnDelete",fieldPath=".retainVpcOnDelete",message="an existing VPC is never deleted; remove retainVpcOnDelete"
 // +kubebuilder:validation:XValidation:rule="!has(self.existingSubnetIds) || has(self.existingVpcId)",fieldPath=".existingSubnetIds",message="existingSubnetIds require existingVpcId: remove them, or set existingVpcId"
 type CAPTClusterSpec struct {
-	// region is the cloud region of the cluster.
-	// +required
+	// region is the cloud region of the cluster (variable region). Templates of clouds
+	// without regions need none.
+	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z][a-z0-9-]*$')",message="region must be the name of a region such as ap-northeast-1"
-	Region string `json:"region"`
+	Region string `json:"region,omitempty"`
 
 	// vpcTemplateRef names the WorkspaceTemplate of the VPC.
 	// +optional
 	VPCTemplateRef *TemplateReference `json:"vpcTemplateRef,omitempty"`
+
+	// workspaceTemplateRef names the WorkspaceTemplate of other infrastructure, such as a
+	// network of another cloud or a load balancer for the API server.
+	//
+	// It receives name and, if it declares them, cluster_name and region. All of its
+	// outputs are optional: cluster_endpoint, the address of the API server;
+	// failure_domains, a list of objects with name, control_plane and attributes; azs, a
+	// list of names of failure domains; vpc_id and subnet_ids. Templates of control planes
+	// and machines that declare a variable with the name of an output receive its value.
+	// +optional
+	WorkspaceTemplateRef *TemplateReference `json:"workspaceTemplateRef,omitempty"`
 
 	// vpcConfig configures the VPC that the template creates.
 	// +optional
@@ -114,22 +135,23 @@ type CAPTClusterSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(s, s.matches('^subnet-[0-9a-f]{8,17}$'))",message="existingSubnetIds must be ids of subnets such as subnet-0123456789abcdef0"
 	ExistingSubnetIDs []string `json:"existingSubnetIds,omitempty"`
 
-	// retainVpcOnDelete keeps the VPC when the cluster is deleted.
+	// retainVpcOnDelete keeps what the template created when the cluster is deleted.
 	// +optional
 	RetainVPCOnDelete bool `json:"retainVpcOnDelete,omitempty"`
 
-	// variables are further values for the VPC template's variables.
+	// variables are further values for the template's variables.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=256
 	Variables map[string]Value `json:"variables,omitempty"`
 
-	// additionalTags are tags of everything the VPC template creates (variable tags).
+	// additionalTags are tags of everything the template creates (variable tags).
 	// +optional
 	// +kubebuilder:validation:MaxProperties=50
 	AdditionalTags map[string]string `json:"additionalTags,omitempty"`
 
-	// controlPlaneEndpoint is part of Cluster API's contract. The control plane
-	// sets the endpoint; this one is used by clusters with another control plane.
+	// controlPlaneEndpoint is part of Cluster API's contract. CAPT sets it from the output
+	// cluster_endpoint of the template. A CAPTControlPlane sets the endpoint itself, so its
+	// cluster needs none here.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!has(self.host) || !self.host.contains('/')",fieldPath=".host",message="host must be a host name without scheme or path, for example api.example.com"
 	ControlPlaneEndpoint clusterv1.APIEndpoint `json:"controlPlaneEndpoint,omitempty,omitzero"`
@@ -163,7 +185,8 @@ type CAPTClusterStatus struct {
 	// +kubebuilder:validation:Minimum=-1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// failureDomains are the zones of the VPC.
+	// failureDomains are the failure domains of the infrastructure, such as the zones of
+	// the VPC.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -185,12 +208,12 @@ type CAPTClusterStatus struct {
 	// +kubebuilder:validation:items:MaxLength=256
 	SubnetIDs []string `json:"subnetIds,omitempty"`
 
-	// workspaceRef names the WorkspaceTemplateApply of the VPC.
+	// workspaceRef names the WorkspaceTemplateApply of the infrastructure.
 	// +optional
 	WorkspaceRef *LocalReference `json:"workspaceRef,omitempty"`
 }
 
-// CAPTCluster is the infrastructure of a cluster: its VPC.
+// CAPTCluster is the infrastructure that the machines of a cluster share, such as its VPC.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -211,7 +234,9 @@ type CAPTCluster struct {
 
 	// spec is the desired infrastructure.
 	// +required
-	// +kubebuilder:validation:XValidation:rule="self.region == oldSelf.region",fieldPath=".region",message="region cannot be changed: create a new cluster in the other region"
+	// +kubebuilder:validation:XValidation:rule="has(self.region) == has(oldSelf.region) && (!has(self.region) || self.region == oldSelf.region)",fieldPath=".region",message="region cannot be changed, set or removed later: create a new cluster in the other region"
+	// +kubebuilder:validation:XValidation:rule="has(self.vpcTemplateRef) == has(oldSelf.vpcTemplateRef)",fieldPath=".vpcTemplateRef",message="vpcTemplateRef cannot be set or removed later: create a new cluster"
+	// +kubebuilder:validation:XValidation:rule="has(self.workspaceTemplateRef) == has(oldSelf.workspaceTemplateRef)",fieldPath=".workspaceTemplateRef",message="workspaceTemplateRef cannot be set or removed later: create a new cluster"
 	// +kubebuilder:validation:XValidation:rule="has(self.existingVpcId) == has(oldSelf.existingVpcId) && (!has(self.existingVpcId) || self.existingVpcId == oldSelf.existingVpcId)",fieldPath=".existingVpcId",message="existingVpcId cannot be changed, set or removed later: a cluster does not move to another VPC; create a new cluster"
 	// +kubebuilder:validation:XValidation:rule="!has(oldSelf.controlPlaneEndpoint) || !has(oldSelf.controlPlaneEndpoint.host) || (has(self.controlPlaneEndpoint) && self.controlPlaneEndpoint == oldSelf.controlPlaneEndpoint)",fieldPath=".controlPlaneEndpoint",message="controlPlaneEndpoint cannot be changed once it is set: create a new cluster"
 	Spec CAPTClusterSpec `json:"spec"`
@@ -221,6 +246,18 @@ type CAPTCluster struct {
 	// +kubebuilder:default:={"observedGeneration":-1}
 	Status CAPTClusterStatus `json:"status,omitempty"`
 }
+
+// TemplateRef returns the reference to the template of the infrastructure, or nil if
+// nothing is created.
+func (s *CAPTClusterSpec) TemplateRef() *TemplateReference {
+	if s.WorkspaceTemplateRef != nil {
+		return s.WorkspaceTemplateRef
+	}
+	return s.VPCTemplateRef
+}
+
+// HasVPC reports whether the infrastructure is a VPC.
+func (s *CAPTClusterSpec) HasVPC() bool { return s.VPCTemplateRef != nil || s.ExistingVPCID != "" }
 
 // GetConditions returns the conditions.
 func (c *CAPTCluster) GetConditions() []metav1.Condition { return c.Status.Conditions }

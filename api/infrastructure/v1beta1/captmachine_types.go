@@ -114,14 +114,15 @@ type CAPTMachineSpec struct {
 	//
 	// Besides the variables of the fields below, it receives name and
 	// cluster_name and, if it declares them, region, vpc_id, subnet_ids,
-	// kubernetes_version (a minor such as 1.33), bootstrap_secret_name, and any
-	// variable with the name of an output of the control plane's workspace, such as
-	// cluster_endpoint. These values are fixed when the node is created; later
-	// changes affect new nodes only.
+	// kubernetes_version (a minor such as 1.33), kubernetes_full_version (that of the
+	// Cluster API Machine, such as 1.33.5), bootstrap_secret_name, and any variable with
+	// the name of an output of the control plane's workspace, such as
+	// cluster_endpoint, or of that of the CAPTCluster's workspaceTemplateRef. These values
+	// are fixed when the node is created; later changes affect new nodes only.
 	//
-	// bootstrap_secret_name names the Secret with the bootstrap data. The data
-	// are secret, so a template reads them by a secretKeyRef of env or varFiles
-	// whose name is ${bootstrap_secret_name} and whose key is value.
+	// bootstrap_secret_name names the Secret with the bootstrap data of any bootstrap
+	// provider. The data are secret, so a template reads them by a secretKeyRef of vars or
+	// env whose name is ${bootstrap_secret_name} and whose key is value.
 	//
 	// Its outputs are provider_id (required), node_name, availability_zone and
 	// addresses, a list of objects with type and address.

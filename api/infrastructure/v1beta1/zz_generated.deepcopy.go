@@ -126,6 +126,11 @@ func (in *CAPTClusterSpec) DeepCopyInto(out *CAPTClusterSpec) {
 		*out = new(TemplateReference)
 		**out = **in
 	}
+	if in.WorkspaceTemplateRef != nil {
+		in, out := &in.WorkspaceTemplateRef, &out.WorkspaceTemplateRef
+		*out = new(TemplateReference)
+		**out = **in
+	}
 	if in.VPCConfig != nil {
 		in, out := &in.VPCConfig, &out.VPCConfig
 		*out = new(VPCConfig)

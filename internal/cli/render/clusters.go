@@ -26,13 +26,14 @@ func (r *renderer) cluster(ctx context.Context, cluster *clusterv1.Cluster) {
 		r.objects = append(r.objects, generated.objects...)
 		cluster = generated.cluster
 	}
-	infra := r.infrastructure(cluster)
-	apply := r.controlPlane(cluster, infra)
+	infra, outputs := r.infrastructure(cluster)
+	apply := r.controlPlane(cluster, infra, outputs)
 	info, err := desired.NewClusterInfo(cluster, r.controlPlaneOf(cluster), apply, infra)
 	if err != nil {
 		r.problem(cluster, err)
 		return
 	}
+	info.AddOutputs(outputs)
 	facts := clusterFacts{ClusterInfo: info, incomplete: apply == nil || len(apply.Status.Outputs) == 0}
 	r.pools(cluster, facts)
 	r.machines(cluster, facts)
@@ -46,32 +47,54 @@ type clusterFacts struct {
 	incomplete bool
 }
 
-// infrastructure renders the workspace of the VPC. It returns the CAPTCluster as it will
-// be when the VPC exists, with placeholders for unknown values.
-func (r *renderer) infrastructure(cluster *clusterv1.Cluster) *infrav1.CAPTCluster {
+// infrastructure renders the workspace of the infrastructure. It returns the CAPTCluster as
+// it will be when that exists, and the outputs that other templates can take as variables,
+// with placeholders for unknown values.
+func (r *renderer) infrastructure(cluster *clusterv1.Cluster) (known *infrav1.CAPTCluster, outputs map[string]infrav1.Value) {
 	ref := cluster.Spec.InfrastructureRef
 	if !infrav1.IsCAPTCluster(ref) {
-		return nil
+		return nil, nil
 	}
 	infra := find[*infrav1.CAPTCluster](r, cluster.Namespace, ref.Name)
 	if infra == nil {
 		r.note("CAPTCluster %s/%s is not among the manifests", cluster.Namespace, ref.Name)
-		return nil
+		return nil, nil
 	}
-	known := infra.DeepCopy()
+	known = infra.DeepCopy()
 	known.Status.VPCID, known.Status.SubnetIDs = infra.Spec.ExistingVPCID, infra.Spec.ExistingSubnetIDs
-	if infra.Spec.VPCTemplateRef != nil {
-		if template := r.template(infra.Namespace, *infra.Spec.VPCTemplateRef); template != nil {
+	if ref := infra.Spec.TemplateRef(); ref != nil {
+		name := desired.NetworkName(cluster.Name, &infra.Spec)
+		known.Status.WorkspaceRef = &infrav1.LocalReference{Name: name}
+		if template := r.template(infra.Namespace, *ref); template != nil {
 			wanted, err := (&desired.Network{Cluster: cluster, Infra: infra}).Workspace(template)
 			r.workspace(infra, wanted, err, false)
+			if infra.Spec.WorkspaceTemplateRef != nil {
+				outputs = desired.SharedOutputs(futureOutputs(template, name))
+			}
 		}
-		known.Status.WorkspaceRef = &infrav1.LocalReference{Name: cluster.Name + "-vpc"}
-		known.Status.VPCID = futureOutput("vpc_id", cluster.Name+"-vpc")
-		known.Status.SubnetIDs = []string{fmt.Sprintf(futureSubnetsPrefix+"WorkspaceTemplateApply %s-vpc)", cluster.Name)}
-	} else if len(known.Status.SubnetIDs) == 0 {
+	}
+	switch {
+	case infra.Spec.VPCTemplateRef != nil:
+		known.Status.VPCID = futureOutput("vpc_id", known.Status.WorkspaceRef.Name)
+		known.Status.SubnetIDs = []string{fmt.Sprintf(futureSubnetsPrefix+"WorkspaceTemplateApply %s)", known.Status.WorkspaceRef.Name)}
+	case infra.Spec.ExistingVPCID != "" && len(known.Status.SubnetIDs) == 0:
 		known.Status.SubnetIDs = []string{futureSubnetsPrefix + "VPC " + infra.Spec.ExistingVPCID + ")"}
 	}
-	return known
+	return known, outputs
+}
+
+// futureOutputs returns a workspace with placeholders for the outputs of a template.
+func futureOutputs(template *infrav1.WorkspaceTemplate, workspace string) *infrav1.WorkspaceTemplateApply {
+	applied := &infrav1.WorkspaceTemplateApply{}
+	applied.Status.Outputs = map[string]infrav1.Value{}
+	for _, output := range template.Status.Outputs {
+		// The name of the cluster is known already.
+		if output.Sensitive != nil && *output.Sensitive || output.Name == "cluster_name" {
+			continue
+		}
+		applied.Status.Outputs[output.Name] = infrav1.StringValue(futureOutput(output.Name, workspace))
+	}
+	return applied
 }
 
 func (r *renderer) controlPlaneOf(cluster *clusterv1.Cluster) *controlplanev1.CAPTControlPlane {
@@ -84,7 +107,7 @@ func (r *renderer) controlPlaneOf(cluster *clusterv1.Cluster) *controlplanev1.CA
 
 // controlPlane renders the workspace of the control plane. It returns the workspace as
 // it will be when it is applied, with placeholders for its outputs.
-func (r *renderer) controlPlane(cluster *clusterv1.Cluster, infra *infrav1.CAPTCluster) *infrav1.WorkspaceTemplateApply {
+func (r *renderer) controlPlane(cluster *clusterv1.Cluster, infra *infrav1.CAPTCluster, outputs map[string]infrav1.Value) *infrav1.WorkspaceTemplateApply {
 	controlPlane := r.controlPlaneOf(cluster)
 	if controlPlane == nil {
 		return nil
@@ -93,18 +116,9 @@ func (r *renderer) controlPlane(cluster *clusterv1.Cluster, infra *infrav1.CAPTC
 	if template == nil {
 		return nil
 	}
-	wanted, err := newControlPlane(cluster, controlPlane, infra, template)
+	wanted, err := newControlPlane(template, &desired.ControlPlane{Cluster: cluster, ControlPlane: controlPlane, Infra: infra, InfraOutputs: outputs})
 	r.workspace(controlPlane, wanted, err, infra == nil)
-	applied := &infrav1.WorkspaceTemplateApply{}
-	applied.Status.Outputs = map[string]infrav1.Value{}
-	for _, output := range template.Status.Outputs {
-		// The name of the cluster is known already.
-		if output.Sensitive != nil && *output.Sensitive || output.Name == "cluster_name" {
-			continue
-		}
-		applied.Status.Outputs[output.Name] = infrav1.StringValue(futureOutput(output.Name, cluster.Name))
-	}
-	return applied
+	return futureOutputs(template, cluster.Name)
 }
 
 // The placeholders of values that are known only after a run start with one of these.
@@ -125,8 +139,7 @@ func isFuture(value infrav1.Value) bool {
 }
 
 // newControlPlane returns the workspace of a new control plane.
-func newControlPlane(cluster *clusterv1.Cluster, controlPlane *controlplanev1.CAPTControlPlane, infra *infrav1.CAPTCluster, template *infrav1.WorkspaceTemplate) (workspace.Desired, error) {
-	d := &desired.ControlPlane{Cluster: cluster, ControlPlane: controlPlane, Infra: infra}
+func newControlPlane(template *infrav1.WorkspaceTemplate, d *desired.ControlPlane) (workspace.Desired, error) {
 	version, err := d.Version()
 	if err != nil {
 		return workspace.Desired{}, err

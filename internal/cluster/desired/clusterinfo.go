@@ -27,10 +27,10 @@ func checkBootstrapSecret(variables map[string]infrav1.Value) error {
 	return fault.Stall(infrav1.NotAllowedReason, "Secret %s belongs to CAPT or Cluster API, and nodes must not read it: set dataSecretName of the Machine, or the variable %s, to the Secret with the data of the nodes", name, bootstrapVariable)
 }
 
-// fieldVariables are the variables that fields of machines and pools set. An
-// output of the control plane's workspace with such a name is not passed on.
+// fieldVariables are the variables that fields of control planes, machines and pools set.
+// An output of another workspace of the cluster with such a name is not passed on.
 var fieldVariables = map[string]bool{
-	"name": true, "cluster_name": true, "kubernetes_version": true, bootstrapVariable: true,
+	"name": true, "cluster_name": true, "kubernetes_version": true, fullVersionVariable: true, bootstrapVariable: true,
 	"instance_type": true, "instance_types": true, "labels": true, "taints": true, "tags": true,
 	"availability_zone": true, "availability_zones": true, "ami_type": true, "capacity_type": true, "disk_size": true,
 	"min_size": true, "max_size": true, "desired_size": true, "autoscaled": true, "max_unavailable": true, "max_unavailable_percentage": true,
@@ -93,12 +93,30 @@ func (c *ClusterInfo) addControlPlane(controlPlane *controlplanev1.CAPTControlPl
 	if apply == nil {
 		return nil
 	}
+	c.AddOutputs(SharedOutputs(apply))
+	return workspace.Output(apply, "cluster_name", &c.Name)
+}
+
+// AddOutputs adds outputs that are not known from another object.
+func (c *ClusterInfo) AddOutputs(outputs map[string]infrav1.Value) {
+	for name, value := range outputs {
+		c.add(name, value)
+	}
+}
+
+// SharedOutputs returns the outputs of a workspace that other templates of the cluster can
+// declare as variables.
+func SharedOutputs(apply *infrav1.WorkspaceTemplateApply) map[string]infrav1.Value {
+	if apply == nil {
+		return nil
+	}
+	shared := map[string]infrav1.Value{}
 	for name, value := range apply.Status.Outputs {
 		if !fieldVariables[name] && string(value.Raw) != "null" {
-			c.add(name, value)
+			shared[name] = value
 		}
 	}
-	return workspace.Output(apply, "cluster_name", &c.Name)
+	return shared
 }
 
 // waitsForNodes reports whether the next step of an upgrade waits for nodes with an old

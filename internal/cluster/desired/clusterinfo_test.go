@@ -130,3 +130,18 @@ func TestClusterInfo_upgradingUntilTheVersionOfTheSpec(t *testing.T) {
 		})
 	}
 }
+
+func TestSharedOutputs_areNoFields(t *testing.T) {
+	g := NewWithT(t)
+	apply := &infrav1.WorkspaceTemplateApply{}
+	apply.Status.Outputs = map[string]infrav1.Value{"network_id": {Raw: []byte(`42`)}, "labels": {Raw: []byte(`{}`)}, "empty": {Raw: []byte("null")}}
+	g.Expect(SharedOutputs(apply)).To(Equal(map[string]infrav1.Value{"network_id": {Raw: []byte(`42`)}}))
+	g.Expect(SharedOutputs(nil)).To(BeEmpty())
+	info, err := NewClusterInfo(&clusterv1.Cluster{}, nil, nil, nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	info.AddOutputs(SharedOutputs(apply))
+	values, err := workspace.NewValues(inspectedTemplate("network_id"), "team")
+	g.Expect(err).NotTo(HaveOccurred())
+	info.offer(values, nil)
+	g.Expect(values.Result()).To(HaveKey("network_id"))
+}

@@ -41,6 +41,9 @@ type ControlPlane struct {
 	ControlPlane *controlplanev1.CAPTControlPlane
 	// Infra is nil if another provider creates the infrastructure.
 	Infra *infrav1.CAPTCluster
+	// InfraOutputs are the outputs of the infrastructure that the template can declare as
+	// variables.
+	InfraOutputs map[string]infrav1.Value
 	// Existing is the workspace that exists, or nil.
 	Existing *infrav1.WorkspaceTemplateApply
 	// HasNodes reports whether a node was seen in the cluster.
@@ -97,10 +100,10 @@ func (c *ControlPlane) KubeconfigOutput() string {
 // requiredOutputs returns the outputs that the endpoint and the kubeconfig come
 // from.
 func (c *ControlPlane) requiredOutputs() []string {
-	if c.Kubeconfig().Source == controlplanev1.KubeconfigSourceOutput {
-		return []string{EndpointOutput, c.KubeconfigOutput()}
+	if c.Kubeconfig().Source == controlplanev1.KubeconfigSourceEKS {
+		return []string{EndpointOutput, CertificateAuthorityOutput}
 	}
-	return []string{EndpointOutput, CertificateAuthorityOutput}
+	return []string{EndpointOutput, c.KubeconfigOutput()}
 }
 
 // waitForWorkspaces makes the run wait for that of the VPC, if CAPT creates it.
@@ -131,13 +134,8 @@ func (c *ControlPlane) variables(template *infrav1.WorkspaceTemplate, version ku
 		return nil, fault.Stall(infrav1.InvalidVariableReason, "spec.variables.%s must not be set: set spec.version", versionVariable)
 	}
 	values.Set(ClusterNameOutput, c.Cluster.Name)
-	values.Offer(regionVariable, c.Region())
-	if c.Infra != nil {
-		values.Set("vpc_id", c.Infra.Status.VPCID)
-		values.Set(subnetsVariable, c.Infra.Status.SubnetIDs)
-		if err := c.keepSubnets(values); err != nil {
-			return nil, err
-		}
+	if err := c.offerInfrastructure(values); err != nil {
+		return nil, err
 	}
 	values.Require("spec.version", versionVariable, version.String())
 	if len(spec.AdditionalTags) > 0 {
@@ -155,6 +153,22 @@ func (c *ControlPlane) variables(template *infrav1.WorkspaceTemplate, version ku
 		return nil, err
 	}
 	return values.Result()
+}
+
+// offerInfrastructure sets the variables that the infrastructure decides.
+func (c *ControlPlane) offerInfrastructure(values *workspace.Values) error {
+	for name, value := range c.InfraOutputs {
+		values.Offer(name, value)
+	}
+	if region := c.Region(); region != "" {
+		values.Offer(regionVariable, region)
+	}
+	if c.Infra == nil || c.Infra.Status.VPCID == "" {
+		return nil
+	}
+	values.Set("vpc_id", c.Infra.Status.VPCID)
+	values.Set(subnetsVariable, c.Infra.Status.SubnetIDs)
+	return c.keepSubnets(values)
 }
 
 // Variables of subnets.

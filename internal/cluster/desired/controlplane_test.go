@@ -432,3 +432,15 @@ func TestControlPlane_versionOfWorkspacesThatUsersChanged(t *testing.T) {
 	_, err = d.Version()
 	g.Expect(err).To(MatchError(ContainSubstring("reading variable kubernetes_version of workspace production")))
 }
+
+// A control plane needs neither a VPC nor a region, and takes what the infrastructure
+// reports.
+func TestControlPlane_onOtherInfrastructure(t *testing.T) {
+	g := NewWithT(t)
+	plane := newControlPlane(controlplanev1.CAPTControlPlaneSpec{Version: "v1.33.0"})
+	plane.Infra = &infrav1.CAPTCluster{}
+	plane.InfraOutputs = map[string]infrav1.Value{"network_id": {Raw: []byte(`42`)}, "not_declared": {Raw: []byte(`1`)}}
+	got, err := plane.Workspace(inspectedTemplate("region", "vpc_id", "subnet_ids", "network_id", "kubernetes_version"), minor33)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(json.Marshal(got.Spec.Variables)).To(MatchJSON(`{"network_id":42,"kubernetes_version":"1.33"}`))
+}

@@ -2,6 +2,7 @@ package desired
 
 import (
 	"maps"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -9,6 +10,10 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/workspace"
 )
+
+// fullVersionVariable is the variable with the complete version of a Cluster API Machine,
+// such as 1.33.5. The packages of kubeadm must have it.
+const fullVersionVariable = "kubernetes_full_version"
 
 // ProviderIDOutput is the output with the provider ID of a machine's instance.
 const ProviderIDOutput = "provider_id"
@@ -83,6 +88,7 @@ func (m *Machine) setOwner(values *workspace.Values, pinned map[string]infrav1.V
 			offerPinned(values, pinned, bootstrapVariable, *name)
 		}
 		if minor := minorOf(m.Owner.Spec.Version); minor != "" {
+			offerPinned(values, pinned, fullVersionVariable, strings.TrimPrefix(m.Owner.Spec.Version, "v"))
 			offerPinned(values, pinned, versionVariable, minor)
 			return
 		}

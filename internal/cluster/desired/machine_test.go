@@ -75,8 +75,8 @@ func TestMachine_setsVariablesFromFields(t *testing.T) {
 			owner: owner(func(m *clusterv1.MachineSpec) {
 				m.FailureDomain, m.Bootstrap.DataSecretName = "1c", new("worker-0-data")
 			}),
-			declared: []string{"kubernetes_version", "availability_zone", "bootstrap_secret_name"},
-			want:     `{"kubernetes_version":"1.32","availability_zone":"1c","bootstrap_secret_name":"worker-0-data"}`,
+			declared: []string{"kubernetes_version", "kubernetes_full_version", "availability_zone", "bootstrap_secret_name"},
+			want:     `{"kubernetes_version":"1.32","kubernetes_full_version":"1.32.4","availability_zone":"1c","bootstrap_secret_name":"worker-0-data"}`,
 		},
 		"owning Machine without bootstrap data": {
 			owner:    owner(func(m *clusterv1.MachineSpec) { m.Bootstrap.DataSecretName = new("") }),

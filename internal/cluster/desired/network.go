@@ -9,13 +9,14 @@ import (
 	"github.com/appthrust/capt/internal/cluster/workspace"
 )
 
-// Outputs of a VPC's workspace.
+// Outputs of the workspace of a CAPTCluster.
 const (
-	VPCIDOutput = "vpc_id"
-	zonesOutput = "azs"
+	VPCIDOutput          = "vpc_id"
+	FailureDomainsOutput = "failure_domains"
+	ZonesOutput          = "azs"
 )
 
-// Network is a CAPTCluster that creates its VPC, with its Cluster.
+// Network is a CAPTCluster that creates its VPC or other infrastructure, with its Cluster.
 type Network struct {
 	Cluster *clusterv1.Cluster
 	Infra   *infrav1.CAPTCluster
@@ -23,8 +24,8 @@ type Network struct {
 	Existing *infrav1.WorkspaceTemplateApply
 }
 
-// Workspace returns the workspace that creates the VPC. The CAPTCluster must have
-// a vpcTemplateRef.
+// Workspace returns the workspace that creates the infrastructure. The CAPTCluster must
+// have a vpcTemplateRef or a workspaceTemplateRef.
 func (n *Network) Workspace(template *infrav1.WorkspaceTemplate) (workspace.Desired, error) {
 	variables, err := n.variables(template)
 	if err != nil {
@@ -33,15 +34,31 @@ func (n *Network) Workspace(template *infrav1.WorkspaceTemplate) (workspace.Desi
 	return workspace.Desired{
 		Name: n.name(), Cluster: n.Cluster.Name, Connection: connectionSecret,
 		Spec: infrav1.WorkspaceTemplateApplySpec{
-			TemplateRef: *n.Infra.Spec.VPCTemplateRef, Variables: variables, RequiredOutputs: []string{VPCIDOutput},
+			TemplateRef: *n.Infra.Spec.TemplateRef(), Variables: variables, RequiredOutputs: n.requiredOutputs(),
 			RetainWorkspaceOnDelete: n.Infra.Spec.RetainVPCOnDelete,
 		},
 	}, nil
 }
 
-// name returns the name of the workspace, which is also the default name of the
-// VPC.
-func (n *Network) name() string { return n.Cluster.Name + "-vpc" }
+// requiredOutputs returns the outputs that the template must have.
+func (n *Network) requiredOutputs() []string {
+	if n.Infra.Spec.HasVPC() {
+		return []string{VPCIDOutput}
+	}
+	return nil
+}
+
+// name returns the name of the workspace, which is also the default of the variable name.
+func (n *Network) name() string { return NetworkName(n.Cluster.Name, &n.Infra.Spec) }
+
+// NetworkName returns the name of the workspace that creates the infrastructure of a
+// cluster.
+func NetworkName(cluster string, spec *infrav1.CAPTClusterSpec) string {
+	if spec.HasVPC() {
+		return cluster + "-vpc"
+	}
+	return cluster + "-infrastructure"
+}
 
 // variables returns the variables of the template, by the names that the API
 // documents.
@@ -54,9 +71,16 @@ func (n *Network) variables(template *infrav1.WorkspaceTemplate) (map[string]inf
 	if spec.VPCConfig != nil {
 		config = spec.VPCConfig
 	}
-	values.Set("name", n.name())
+	if spec.HasVPC() {
+		values.Set("name", n.name())
+	} else {
+		// Nothing is imposed on a remote module, whose variables are not known.
+		values.Offer("name", n.name())
+	}
 	values.Offer("cluster_name", n.Cluster.Name)
-	values.Offer("region", spec.Region)
+	if spec.Region != "" {
+		values.Offer(regionVariable, spec.Region)
+	}
 	if config.Name != "" {
 		values.Require("spec.vpcConfig.name", "name", config.Name)
 	}
@@ -78,12 +102,12 @@ func (n *Network) variables(template *infrav1.WorkspaceTemplate) (map[string]inf
 	return values.Result()
 }
 
-// NetworkExists reports whether the VPC of a CAPTCluster was ready once. The zones are
-// known from then on, whatever happens to the VPC later. The CAPTCluster is provisioned
-// later, with its control plane.
+// NetworkExists reports whether the infrastructure of a CAPTCluster was ready once. The
+// failure domains are known from then on, whatever happens to it later. The CAPTCluster is
+// provisioned later, with its control plane.
 func NetworkExists(infra *infrav1.CAPTCluster) bool {
 	known := ptr.Deref(infra.Status.Initialization.Provisioned, false) || conditions.IsTrue(infra, infrav1.FailureDomainsKnownCondition)
-	return known && infra.Status.VPCID != ""
+	return known && (infra.Status.VPCID != "" || !infra.Spec.HasVPC())
 }
 
 // keepZones offers the zones of an existing VPC in their order. A module that chooses
@@ -105,7 +129,7 @@ func (n *Network) keepZones(values *workspace.Values) error {
 		return nil
 	}
 	var zones []string
-	if err := workspace.Output(n.Existing, zonesOutput, &zones); err != nil {
+	if err := workspace.Output(n.Existing, ZonesOutput, &zones); err != nil {
 		return err
 	}
 	if len(zones) > 0 {

@@ -133,3 +133,25 @@ func TestNetwork_workspace(t *testing.T) {
 	_, waits := fault.AsWaiting(err)
 	g.Expect(waits).To(BeTrue(), "the template is not inspected yet: %v", err)
 }
+
+func TestNetwork_ofOtherInfrastructure(t *testing.T) {
+	g := NewWithT(t)
+	network := newNetwork(infrav1.CAPTClusterSpec{})
+	network.Infra.Spec.VPCTemplateRef, network.Infra.Spec.WorkspaceTemplateRef = nil, &infrav1.TemplateReference{Name: "balancer"}
+	got, err := network.Workspace(inspectedTemplate("name", "cluster_name", "region"))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(got.Name).To(Equal("production-infrastructure"))
+	g.Expect(got.Spec.TemplateRef.Name).To(Equal("balancer"))
+	g.Expect(got.Spec.RequiredOutputs).To(BeEmpty())
+	g.Expect(json.Marshal(got.Spec.Variables)).To(MatchJSON(`{"name":"production-infrastructure","cluster_name":"production"}`), "a region is not made up")
+}
+
+func TestNetworkExists_withoutVPC(t *testing.T) {
+	g := NewWithT(t)
+	infra := &infrav1.CAPTCluster{}
+	g.Expect(NetworkExists(infra)).To(BeFalse())
+	infra.Status.Conditions = []metav1.Condition{{Type: infrav1.FailureDomainsKnownCondition, Status: metav1.ConditionTrue}}
+	g.Expect(NetworkExists(infra)).To(BeTrue())
+	infra.Spec.VPCTemplateRef = &infrav1.TemplateReference{Name: "vpc"}
+	g.Expect(NetworkExists(infra)).To(BeFalse(), "a VPC has an ID")
+}

@@ -51,7 +51,16 @@ func ClusterInfo(ctx context.Context, c client.Reader, workspaces *workspace.Kee
 	if !found {
 		infra = nil
 	}
-	return desired.NewClusterInfo(cluster, controlPlane, apply, infra)
+	info, err := desired.NewClusterInfo(cluster, controlPlane, apply, infra)
+	if err != nil || infra == nil || infra.Spec.WorkspaceTemplateRef == nil {
+		return info, err
+	}
+	created, err := workspaces.Find(ctx, infra)
+	if err != nil {
+		return nil, err
+	}
+	info.AddOutputs(desired.SharedOutputs(created))
+	return info, nil
 }
 
 // get reads an object that a Cluster refers to. It reports false if the object

@@ -181,6 +181,12 @@ func (r refuseRedirects) RoundTrip(request *http.Request) (*http.Response, error
 	return response, err
 }
 
+// Causes of failed requests.
+var (
+	errRejected  = errors.New("the credentials of the kubeconfig are rejected")
+	errForbidden = errors.New("the user of the kubeconfig has no permission")
+)
+
 // ShortError returns the cause of a failed request. It omits details that differ
 // between attempts, such as the local port, and what the server answered: a user chooses
 // the server, and could read an answer that only the manager gets.
@@ -190,9 +196,9 @@ func ShortError(err error) error {
 	var answer apierrors.APIStatus
 	switch {
 	case apierrors.IsUnauthorized(err):
-		return errors.New("the credentials of the kubeconfig are rejected")
+		return errRejected
 	case apierrors.IsForbidden(err):
-		return errors.New("the user of the kubeconfig has no permission")
+		return errForbidden
 	case errors.As(err, &answer):
 		code := int(answer.Status().Code)
 		return fmt.Errorf("the API server returned %d %s", code, http.StatusText(code))

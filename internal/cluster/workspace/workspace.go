@@ -124,7 +124,7 @@ func hasNameOf(owner client.Object, name string) bool {
 	}
 	for _, cluster := range clusters {
 		if cluster != "" {
-			names = append(names, cluster, cluster+"-vpc")
+			names = append(names, cluster, cluster+"-vpc", cluster+"-infrastructure")
 		}
 	}
 	return slices.Contains(names, name) || slices.Contains(names, nameSuffix.ReplaceAllString(name, ""))

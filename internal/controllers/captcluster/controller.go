@@ -1,5 +1,5 @@
 // Package captcluster reconciles CAPTClusters. The infrastructure of a Cluster is
-// a VPC that a template creates, or one that exists already.
+// a VPC or other infrastructure that a template creates, a VPC that exists already, or none.
 package captcluster
 
 import (
@@ -88,8 +88,8 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.CAPTCluster, scope] {
 		Scope:       r.scope,
 		Steps: []reconcile.Step[scope]{
 			{Run: r.provisioned},
-			{Condition: infrav1.VPCReadyCondition, Run: r.vpc, Message: vpcMessage},
-			{Condition: infrav1.FailureDomainsKnownCondition, Run: setFailureDomains, Message: zonesMessage},
+			{Condition: infrav1.InfrastructureReadyCondition, Run: r.infrastructure, Message: infrastructureMessage},
+			{Condition: infrav1.FailureDomainsKnownCondition, Run: setFailureDomains, Message: domainsMessage},
 		},
 		Delete: []reconcile.Step[scope]{
 			{Condition: infrav1.ControlPlaneGoneCondition, Run: r.waitForControlPlane},

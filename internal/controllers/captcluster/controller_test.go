@@ -13,7 +13,7 @@ func TestFrame_order(t *testing.T) {
 	frame := (&Reconciler{}).frame()
 	g.Expect(frame.Steps).To(HaveExactElements(
 		HaveField("Condition", BeEmpty()),
-		HaveField("Condition", infrav1.VPCReadyCondition),
+		HaveField("Condition", infrav1.InfrastructureReadyCondition),
 		HaveField("Condition", infrav1.FailureDomainsKnownCondition),
 	), "the cluster is provisioned when all else is known")
 	g.Expect(frame.Steps).To(HaveEach(HaveField("ContinueIf", BeNil())), "no step runs before the previous one is done")

@@ -47,6 +47,16 @@ func reasonOf(err error) (reason string, stalled bool) {
 	return "", false
 }
 
+// created makes a CAPTCluster one whose VPC a template creates.
+func created(i *infrav1.CAPTCluster) { i.Spec.VPCTemplateRef = &infrav1.TemplateReference{Name: "vpc"} }
+
+func names(domains []clusterv1.FailureDomain) (names []string) {
+	for _, domain := range domains {
+		names = append(names, domain.Name)
+	}
+	return names
+}
+
 func TestRecordWorkspace(t *testing.T) {
 	applied := map[string]string{"vpc_id": `"vpc-2"`, "subnet_ids": `["c"]`, "azs": `["z2","z1"]`}
 	for name, c := range map[string]struct {
@@ -65,13 +75,13 @@ func TestRecordWorkspace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			s := &scope{infra: newInfra()}
+			s := &scope{infra: newInfra(created)}
 			reason, stalled := reasonOf(s.recordWorkspace(c.apply))
 			g.Expect(reason).To(Equal(c.reason))
 			g.Expect(stalled).To(Equal(c.stalled))
 			g.Expect(s.infra.Status.WorkspaceRef).To(HaveField("Name", "production-vpc"))
 			g.Expect(s.infra.Status.VPCID).To(Equal(c.vpc))
-			g.Expect(s.zones).To(Equal(c.zones))
+			g.Expect(names(s.domains)).To(Equal(c.zones))
 		})
 	}
 }
@@ -142,27 +152,33 @@ func TestRecordVPC_replacesSubnets(t *testing.T) {
 	s.recordVPC(aws.VPC{ID: "vpc-1", Subnets: []aws.Subnet{{ID: "a", Zone: "z1"}, {ID: "b", Zone: "z2"}}})
 	g.Expect(s.infra.Status.VPCID).To(Equal("vpc-1"))
 	g.Expect(s.infra.Status.SubnetIDs).To(Equal([]string{"a", "b"}))
-	g.Expect(s.zones).To(Equal([]string{"z1", "z2"}))
+	g.Expect(names(s.domains)).To(Equal([]string{"z1", "z2"}))
 }
 
 func TestSetFailureDomains_listsEachZoneOnce(t *testing.T) {
 	g := NewWithT(t)
-	s := &scope{infra: newInfra(), zones: []string{"z2", "z1", "z2"}}
+	s := &scope{infra: newInfra(created)}
+	s.addZones("z2", "z1", "z2")
 	s.infra.Status.FailureDomains = []clusterv1.FailureDomain{{Name: "old"}}
 	g.Expect(setFailureDomains(t.Context(), s)).To(Succeed())
 	g.Expect(s.infra.Status.FailureDomains).To(Equal([]clusterv1.FailureDomain{
 		{Name: "z1", ControlPlane: new(true)}, {Name: "z2", ControlPlane: new(true)},
 	}))
-	g.Expect(zonesMessage(s)).To(Equal("z1, z2"))
-	g.Expect(zonesMessage(&scope{infra: newInfra()})).To(ContainSubstring("add an output azs"))
+	g.Expect(domainsMessage(s)).To(Equal("z1, z2"))
+	g.Expect(domainsMessage(&scope{infra: newInfra(created)})).To(ContainSubstring("add an output failure_domains or azs"))
+	g.Expect(domainsMessage(&scope{infra: newInfra()})).To(Equal("The cluster has no failure domains"))
 }
 
-func TestVPCMessage(t *testing.T) {
+func TestInfrastructureMessage(t *testing.T) {
 	g := NewWithT(t)
 	s := &scope{infra: newInfra(func(i *infrav1.CAPTCluster) { i.Status.VPCID, i.Status.SubnetIDs = "vpc-1", []string{"a", "b"} })}
-	g.Expect(vpcMessage(s)).To(Equal("VPC vpc-1"))
+	g.Expect(infrastructureMessage(s)).To(Equal("The cluster has no infrastructure of its own"))
+	s.infra.Status.WorkspaceRef = &infrav1.LocalReference{Name: "demo-infrastructure"}
+	g.Expect(infrastructureMessage(s)).To(Equal("WorkspaceTemplateApply demo-infrastructure is applied"))
+	created(s.infra)
+	g.Expect(infrastructureMessage(s)).To(Equal("VPC vpc-1"))
 	s.infra.Spec.ExistingVPCID = "vpc-1"
-	g.Expect(vpcMessage(s)).To(Equal("Using VPC vpc-1 with 2 subnets"))
+	g.Expect(infrastructureMessage(s)).To(Equal("Using VPC vpc-1 with 2 subnets"))
 }
 
 func TestRetainsVPC(t *testing.T) {

@@ -36,7 +36,7 @@ func (r *Reconciler) waitForControlPlane(ctx context.Context, s *scope) error {
 		return nil
 	}
 	controlPlane := &list.Items[0]
-	text := fmt.Sprintf("CAPTControlPlane %s uses the VPC and must be deleted first", controlPlane.Name)
+	text := fmt.Sprintf("CAPTControlPlane %s uses the infrastructure and must be deleted first", controlPlane.Name)
 	if ready := conditions.Get(controlPlane, clusterv1.ReadyCondition); ready != nil && !controlPlane.DeletionTimestamp.IsZero() && ready.Message != "" {
 		// Its steps have deadlines and overrides of their own.
 		text += ": " + ready.Message
@@ -48,14 +48,13 @@ const (
 	// controlPlaneInterval is the delay between two reports about the control plane, whose
 	// changes are not watched.
 	controlPlaneInterval = 30 * time.Second
-	// destroyTimeout is the time after which the destruction of the VPC is reported as
-	// overdue.
+	// destroyTimeout is the time after which the destruction is reported as overdue.
 	destroyTimeout = time.Hour
 	// maxUsers limits the number of resources in a message.
 	maxUsers = 50
 )
 
-// destroy deletes the workspace of the VPC, and with it the VPC unless it is
+// destroy deletes the workspace, and with it the VPC or other infrastructure unless it is
 // retained.
 func (r *Reconciler) destroy(ctx context.Context, s *scope) error {
 	err := r.Workspaces.Remove(ctx, s.infra, s.infra.Spec.RetainVPCOnDelete)
@@ -115,7 +114,10 @@ func destroyProgress(err error, overdue bool, vpc string, users []string) error 
 	if len(users) > 0 {
 		text = fmt.Sprintf(". In %s are: %s", vpc, message.List(users, maxUsers))
 	}
-	hint := fmt.Sprintf("; to leave the VPC %s and everything else in the state of its workspace in the cloud, set spec.retainVpcOnDelete: true", vpc)
+	hint := "; to leave everything in the state of the workspace as it is, set spec.retainVpcOnDelete: true"
+	if vpc != "" {
+		hint = fmt.Sprintf("; to leave the VPC %s and everything else in the state of its workspace in the cloud, set spec.retainVpcOnDelete: true", vpc)
+	}
 	if stalled, ok := fault.AsStalled(err); ok {
 		return fault.Stall(stalled.Reason, "%s%s%s", stalled.Message(), text, hint)
 	}
@@ -138,16 +140,29 @@ func (s *scope) retainsVPC() bool {
 	return s.infra.Status.VPCID != "" && (s.infra.Spec.RetainVPCOnDelete || s.infra.Spec.ExistingVPCID != "")
 }
 
+// retainsWorkspace reports whether infrastructure other than a VPC remains.
+func (s *scope) retainsWorkspace() bool {
+	return s.infra.Status.WorkspaceRef != nil && s.infra.Spec.WorkspaceTemplateRef != nil && s.infra.Spec.RetainVPCOnDelete
+}
+
 func destroyedReason(s *scope) string {
-	if s.retainsVPC() {
+	switch {
+	case s.retainsVPC():
 		return infrav1.VPCRetainedReason
+	case s.retainsWorkspace():
+		return infrav1.InfrastructureRetainedReason
+	default:
+		return ""
 	}
-	return ""
 }
 
 func destroyedMessage(s *scope) string {
-	if s.retainsVPC() {
+	switch {
+	case s.retainsVPC():
 		return fmt.Sprintf("VPC %s is retained", s.infra.Status.VPCID)
+	case s.retainsWorkspace():
+		return fmt.Sprintf("What WorkspaceTemplateApply %s created is retained", s.infra.Status.WorkspaceRef.Name)
+	default:
+		return ""
 	}
-	return ""
 }

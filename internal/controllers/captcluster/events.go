@@ -8,12 +8,14 @@ import (
 
 var transitionEvents = reconcile.EventTable{
 	Rules: []reconcile.EventRule{
-		{Conditions: []string{infrav1.VPCReadyCondition, infrav1.DestroyedCondition, infrav1.ControlPlaneGoneCondition}},
+		{Conditions: []string{infrav1.InfrastructureReadyCondition, infrav1.DestroyedCondition, infrav1.ControlPlaneGoneCondition}},
 	},
 	Warnings: []string{
 		infrav1.WorkspaceFailedReason,
 		infrav1.FieldNotTakenReason,
 		infrav1.VPCNotFoundReason,
+		infrav1.InvalidOutputReason,
+		infrav1.EndpointChangedReason,
 		infrav1.WorkspaceNameTakenReason,
 		controlplanev1.DeadlineExceededReason,
 	},

@@ -18,11 +18,11 @@ func TestTransitionEvents(t *testing.T) {
 		reason    string
 		want      string
 	}{
-		"created":                  {infrav1.VPCReadyCondition, metav1.ConditionTrue, "Ready", normal},
-		"being created":            {infrav1.VPCReadyCondition, metav1.ConditionFalse, infrav1.WaitingForWorkspaceReason, normal},
-		"failed":                   {infrav1.VPCReadyCondition, metav1.ConditionFalse, infrav1.WorkspaceFailedReason, warning},
-		"not found":                {infrav1.VPCReadyCondition, metav1.ConditionFalse, infrav1.VPCNotFoundReason, warning},
-		"unknown":                  {infrav1.VPCReadyCondition, metav1.ConditionUnknown, "InternalError", warning},
+		"created":                  {infrav1.InfrastructureReadyCondition, metav1.ConditionTrue, "Ready", normal},
+		"being created":            {infrav1.InfrastructureReadyCondition, metav1.ConditionFalse, infrav1.WaitingForWorkspaceReason, normal},
+		"failed":                   {infrav1.InfrastructureReadyCondition, metav1.ConditionFalse, infrav1.WorkspaceFailedReason, warning},
+		"not found":                {infrav1.InfrastructureReadyCondition, metav1.ConditionFalse, infrav1.VPCNotFoundReason, warning},
+		"unknown":                  {infrav1.InfrastructureReadyCondition, metav1.ConditionUnknown, "InternalError", warning},
 		"waits for control planes": {infrav1.ControlPlaneGoneCondition, metav1.ConditionFalse, infrav1.WaitingForControlPlaneDeletionReason, normal},
 		"destroyed":                {infrav1.DestroyedCondition, metav1.ConditionTrue, "Destroyed", normal},
 		"zones":                    {infrav1.FailureDomainsKnownCondition, metav1.ConditionTrue, "FailureDomainsKnown", none},

@@ -17,9 +17,7 @@ import (
 // spec changes: subnets that are added later must not change a running cluster.
 func (r *Reconciler) existingVPC(ctx context.Context, s *scope) error {
 	if s.isLookedUp() {
-		for _, domain := range s.infra.Status.FailureDomains {
-			s.zones = append(s.zones, domain.Name)
-		}
+		s.domains = s.infra.Status.FailureDomains
 		return nil
 	}
 	credentials, role, err := r.credentials(ctx, s)
@@ -50,7 +48,7 @@ func (s *scope) recordVPC(vpc aws.VPC) {
 	s.infra.Status.VPCID, s.infra.Status.SubnetIDs = vpc.ID, nil
 	for _, subnet := range vpc.Subnets {
 		s.infra.Status.SubnetIDs = append(s.infra.Status.SubnetIDs, subnet.ID)
-		s.zones = append(s.zones, subnet.Zone)
+		s.addZones(subnet.Zone)
 	}
 }
 

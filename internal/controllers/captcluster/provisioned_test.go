@@ -20,7 +20,7 @@ func TestProvisioned_waitsForAControlPlaneOfCAPT(t *testing.T) {
 			i.Status.VPCID = "vpc-1"
 			i.Status.Conditions = []metav1.Condition{
 				{Type: infrav1.FailureDomainsKnownCondition, Status: metav1.ConditionTrue, Reason: "Test"},
-				{Type: infrav1.VPCReadyCondition, Status: metav1.ConditionFalse, Reason: "Test"},
+				{Type: infrav1.InfrastructureReadyCondition, Status: metav1.ConditionFalse, Reason: "Test"},
 			}
 		})
 	}

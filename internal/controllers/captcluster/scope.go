@@ -14,9 +14,8 @@ import (
 type scope struct {
 	infra   *infrav1.CAPTCluster
 	cluster *clusterv1.Cluster
-	// zones are the zones of the VPC's subnets, in any order. The VPC step sets
-	// them.
-	zones []string
+	// domains are the failure domains, in any order. The infrastructure step sets them.
+	domains []clusterv1.FailureDomain
 }
 
 // scope returns the scope of a reconciliation. It waits for the owning Cluster,

@@ -88,7 +88,7 @@ func TestVPC_createsWorkspace(t *testing.T) {
 			g := NewWithT(t)
 			infra := newInfra(func(i *infrav1.CAPTCluster) { i.Spec.VPCTemplateRef = &infrav1.TemplateReference{Name: "vpc"} })
 			r := reconciler(t, c.objects...)
-			reason, stalled := reasonOf(r.vpc(t.Context(), &scope{infra: infra, cluster: newCluster("")}))
+			reason, stalled := reasonOf(r.infrastructure(t.Context(), &scope{infra: infra, cluster: newCluster("")}))
 			g.Expect(reason).To(Equal(c.reason))
 			g.Expect(stalled).To(Equal(c.stalled))
 			found, err := r.Workspaces.Find(t.Context(), infra)
@@ -109,7 +109,7 @@ func TestVPC_reportsWhatKeepsTheWorkspaceFromBeingCreated(t *testing.T) {
 		},
 	})
 	infra := newInfra(func(i *infrav1.CAPTCluster) { i.Spec.VPCTemplateRef = &infrav1.TemplateReference{Name: "vpc"} })
-	g.Expect(r.vpc(t.Context(), &scope{infra: infra, cluster: newCluster("")})).To(MatchError(ContainSubstring("denied")))
+	g.Expect(r.infrastructure(t.Context(), &scope{infra: infra, cluster: newCluster("")})).To(MatchError(ContainSubstring("denied")))
 }
 
 func TestExistingVPC_isLookedUpOnce(t *testing.T) {
@@ -120,10 +120,10 @@ func TestExistingVPC_isLookedUpOnce(t *testing.T) {
 	infra := newInfra(func(i *infrav1.CAPTCluster) { i.Spec.Region, i.Spec.ExistingVPCID = "eu-west-1", "vpc-1" })
 	for range 2 {
 		s := &scope{infra: infra, cluster: newCluster("OtherControlPlane")}
-		g.Expect(r.vpc(t.Context(), s)).To(Succeed())
+		g.Expect(r.infrastructure(t.Context(), s)).To(Succeed())
 		g.Expect(setFailureDomains(t.Context(), s)).To(Succeed())
 		g.Expect(infra.Status.SubnetIDs).To(Equal([]string{"a", "b"}))
-		g.Expect(s.sortedZones()).To(Equal([]string{"z1", "z2"}))
+		g.Expect(names(infra.Status.FailureDomains)).To(Equal([]string{"z1", "z2"}))
 	}
 	g.Expect(cloud.calls).To(Equal(1))
 }
@@ -137,7 +137,7 @@ func TestExistingVPC_isLookedUpInTheAccountOfTheControlPlane(t *testing.T) {
 	r := reconciler(t, controlPlane, &infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "eks"}})
 	r.Cloud = cloud
 	infra := newInfra(func(i *infrav1.CAPTCluster) { i.Spec.Region, i.Spec.ExistingVPCID = "eu-west-1", "vpc-1" })
-	g.Expect(r.vpc(t.Context(), &scope{infra: infra, cluster: newCluster("CAPTControlPlane")})).To(Succeed())
+	g.Expect(r.infrastructure(t.Context(), &scope{infra: infra, cluster: newCluster("CAPTControlPlane")})).To(Succeed())
 	g.Expect(cloud.role).To(Equal(role))
 }
 
@@ -174,7 +174,7 @@ func TestExistingVPC_keepsStatusWhenTheLookupFails(t *testing.T) {
 	r := reconciler(t)
 	r.Cloud = &fakeCloud{err: errors.New("denied")}
 	infra := newInfra(func(i *infrav1.CAPTCluster) { i.Spec.Region, i.Spec.ExistingVPCID = "eu-west-1", "vpc-1" })
-	g.Expect(r.vpc(t.Context(), &scope{infra: infra, cluster: newCluster("OtherControlPlane")})).To(MatchError("denied"))
+	g.Expect(r.infrastructure(t.Context(), &scope{infra: infra, cluster: newCluster("OtherControlPlane")})).To(MatchError("denied"))
 	g.Expect(infra.Status.VPCID).To(BeEmpty())
 }
 
@@ -228,7 +228,7 @@ func TestWaitForControlPlane(t *testing.T) {
 			}
 			reason, _ := reasonOf(err)
 			g.Expect(reason).To(Equal(infrav1.WaitingForControlPlaneDeletionReason))
-			g.Expect(err).To(MatchError(ContainSubstring("CAPTControlPlane main uses the VPC")))
+			g.Expect(err).To(MatchError(ContainSubstring("CAPTControlPlane main uses the infrastructure")))
 		})
 	}
 }

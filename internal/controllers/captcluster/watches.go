@@ -13,10 +13,10 @@ import (
 	"github.com/appthrust/capt/internal/reconcile"
 )
 
-// requestsForTemplate returns the CAPTClusters whose VPC a template creates.
+// requestsForTemplate returns the CAPTClusters whose infrastructure a template creates.
 func (r *Reconciler) requestsForTemplate(ctx context.Context, obj client.Object) []ctrl.Request {
 	return r.requests(ctx, func(c *infrav1.CAPTCluster) bool {
-		ref := c.Spec.VPCTemplateRef
+		ref := c.Spec.TemplateRef()
 		return ref != nil && ref.Key(c.Namespace) == client.ObjectKeyFromObject(obj)
 	})
 }

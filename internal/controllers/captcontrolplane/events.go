@@ -26,6 +26,7 @@ var transitionEvents = reconcile.EventTable{
 		controlplanev1.MissingOutputReason,
 		controlplanev1.EndpointChangedReason,
 		controlplanev1.TokenFailedReason,
+		controlplanev1.BootstrapRejectedReason,
 		controlplanev1.DeadlineExceededReason,
 		controlplanev1.DeletionProtectedReason,
 		controlplanev1.SpotRoleFailedReason,

@@ -12,8 +12,8 @@ import (
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
-// infrastructure waits until the infrastructure is provisioned and, if CAPT
-// creates it, until the ID of the VPC is known.
+// infrastructure waits until the infrastructure is provisioned or, if CAPT creates it,
+// until its outputs are known.
 func (r *Reconciler) infrastructure(ctx context.Context, s *scope) error {
 	ref := s.cluster.Spec.InfrastructureRef
 	if !infrav1.IsCAPTCluster(ref) {
@@ -30,13 +30,25 @@ func (r *Reconciler) infrastructure(ctx context.Context, s *scope) error {
 	}
 	s.infra = infra
 	if !desired.NetworkExists(infra) {
-		return fault.Wait(controlplanev1.WaitingForInfrastructureReason, "CAPTCluster %s has no VPC yet", ref.Name)
+		return fault.Wait(controlplanev1.WaitingForInfrastructureReason, "CAPTCluster %s has no %s yet", ref.Name, infrastructureKind(infra))
 	}
-	return nil
+	if infra.Spec.WorkspaceTemplateRef == nil {
+		return nil
+	}
+	created, err := r.Workspaces.Find(ctx, infra)
+	s.infraOutputs = desired.SharedOutputs(created)
+	return err
+}
+
+func infrastructureKind(infra *infrav1.CAPTCluster) string {
+	if infra.Spec.HasVPC() {
+		return "VPC"
+	}
+	return "infrastructure"
 }
 
 func infrastructureMessage(s *scope) string {
-	if s.infra == nil {
+	if s.infra == nil || s.infra.Status.VPCID == "" {
 		return ""
 	}
 	return "VPC " + s.infra.Status.VPCID

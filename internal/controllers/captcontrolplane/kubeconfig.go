@@ -39,29 +39,42 @@ func (r *Reconciler) kubeconfig(ctx context.Context, s *scope) error {
 	if s.apply == nil || !workspace.Applied(s.apply) {
 		return fault.Wait(controlplanev1.WaitingForOutputsReason, "The workspace has no outputs yet")
 	}
-	if s.kubeconfigConfig().Source == controlplanev1.KubeconfigSourceOutput {
+	switch s.kubeconfigConfig().Source {
+	case controlplanev1.KubeconfigSourceOutput:
 		return r.outputKubeconfig(ctx, s, found)
+	case controlplanev1.KubeconfigSourceServiceAccount:
+		return r.serviceAccountKubeconfig(ctx, s, found)
+	default:
+		return r.tokenKubeconfig(ctx, s, found)
 	}
-	return r.tokenKubeconfig(ctx, s, found)
+}
+
+// readOutput returns the kubeconfig in the output, and the expiry of its client
+// certificate, or the zero time.
+func (r *Reconciler) readOutput(ctx context.Context, s *scope) (content []byte, expires time.Time, err error) {
+	name := s.desired().KubeconfigOutput()
+	if s.apply.Status.ConnectionSecretName == "" {
+		return nil, expires, fault.Wait(controlplanev1.WaitingForOutputsReason, "The workspace has no connection Secret yet")
+	}
+	outputs, err := r.Workspaces.Connection(ctx, s.apply, controlplanev1.WaitingForOutputsReason)
+	if err != nil {
+		return nil, expires, err
+	}
+	content = outputs[name]
+	if len(content) == 0 {
+		return nil, expires, fault.Stall(controlplanev1.MissingOutputReason, "Output %s of WorkspaceTemplateApply %s is empty: it must be a kubeconfig", name, s.apply.Name)
+	}
+	if expires, err = workload.CheckKubeconfig(content); err != nil {
+		return nil, expires, fault.Stall(controlplanev1.MissingOutputReason, "Output %s of WorkspaceTemplateApply %s: %w", name, s.apply.Name, err)
+	}
+	return content, expires, nil
 }
 
 // outputKubeconfig copies the kubeconfig from an output.
 func (r *Reconciler) outputKubeconfig(ctx context.Context, s *scope, found *corev1.Secret) error {
-	name := s.desired().KubeconfigOutput()
-	if s.apply.Status.ConnectionSecretName == "" {
-		return fault.Wait(controlplanev1.WaitingForOutputsReason, "The workspace has no connection Secret yet")
-	}
-	outputs, err := r.Workspaces.Connection(ctx, s.apply, controlplanev1.WaitingForOutputsReason)
+	content, expires, err := r.readOutput(ctx, s)
 	if err != nil {
 		return err
-	}
-	content := outputs[name]
-	if len(content) == 0 {
-		return fault.Stall(controlplanev1.MissingOutputReason, "Output %s of WorkspaceTemplateApply %s is empty: it must be a kubeconfig", name, s.apply.Name)
-	}
-	expires, err := workload.CheckKubeconfig(content)
-	if err != nil {
-		return fault.Stall(controlplanev1.MissingOutputReason, "Output %s of WorkspaceTemplateApply %s: %w", name, s.apply.Name, err)
 	}
 	s.kubeconfig = content
 	version := kubeconfigVersion{inputs: fingerprint(string(content)), renewedAt: s.now, expiresAt: expires}

@@ -120,7 +120,7 @@ func (s *scope) leftoverQuery() (aws.LeftoverQuery, bool) {
 		_ = workspace.Output(s.apply, desired.ClusterNameOutput, &query.Cluster)
 		var address string
 		_ = workspace.Output(s.apply, desired.EndpointOutput, &address)
-		if endpoint, err := parseEndpoint(address); err == nil {
+		if endpoint, err := desired.ParseEndpoint(address); err == nil {
 			query.Endpoint = endpoint.Host
 		}
 	}

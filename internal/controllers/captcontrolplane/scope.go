@@ -24,6 +24,8 @@ type scope struct {
 
 	// infra is nil if another provider creates the infrastructure.
 	infra *infrav1.CAPTCluster
+	// infraOutputs are the outputs of the infrastructure for variables of the template.
+	infraOutputs map[string]infrav1.Value
 	// template and apply are set by the workspace step.
 	template *infrav1.WorkspaceTemplate
 	apply    *infrav1.WorkspaceTemplateApply
@@ -60,7 +62,7 @@ func (s *scope) clusterName() string {
 
 // desired returns what decides about the workspace.
 func (s *scope) desired() *desired.ControlPlane {
-	return &desired.ControlPlane{Cluster: s.cluster, ControlPlane: s.controlPlane, Infra: s.infra, Existing: s.apply, HasNodes: s.hasNodes}
+	return &desired.ControlPlane{Cluster: s.cluster, ControlPlane: s.controlPlane, Infra: s.infra, InfraOutputs: s.infraOutputs, Existing: s.apply, HasNodes: s.hasNodes}
 }
 
 // region returns the region of the control plane.

@@ -178,10 +178,13 @@ func TestInfrastructure(t *testing.T) {
 		"not provisioned": {newCluster(), newInfra(func(i *infrav1.CAPTCluster) { i.Status.Initialization.Provisioned = nil }), waits, "VPC vpc-1"},
 		"VPC exists": {newCluster(), newInfra(func(i *infrav1.CAPTCluster) {
 			i.Status.Initialization.Provisioned = nil
-			i.Status.Conditions = []metav1.Condition{{Type: infrav1.FailureDomainsKnownCondition, Status: metav1.ConditionTrue}, {Type: infrav1.VPCReadyCondition, Status: metav1.ConditionFalse}}
+			i.Status.Conditions = []metav1.Condition{{Type: infrav1.FailureDomainsKnownCondition, Status: metav1.ConditionTrue}, {Type: infrav1.InfrastructureReadyCondition, Status: metav1.ConditionFalse}}
 		}), "", "VPC vpc-1"},
-		"no longer provisioned":         {newCluster(), newInfra(func(i *infrav1.CAPTCluster) { i.Status.Initialization.Provisioned = new(false) }), waits, "VPC vpc-1"},
-		"no VPC":                        {newCluster(), newInfra(func(i *infrav1.CAPTCluster) { i.Status.VPCID = "" }), waits, "VPC "},
+		"no longer provisioned": {newCluster(), newInfra(func(i *infrav1.CAPTCluster) { i.Status.Initialization.Provisioned = new(false) }), waits, "VPC vpc-1"},
+		"no VPC": {newCluster(), newInfra(func(i *infrav1.CAPTCluster) {
+			i.Status.VPCID, i.Spec.VPCTemplateRef = "", &infrav1.TemplateReference{Name: "vpc"}
+		}), waits, ""},
+		"no VPC is needed":              {newCluster(), newInfra(func(i *infrav1.CAPTCluster) { i.Status.VPCID = "" }), "", ""},
 		"another provider":              {newCluster(other(new(true))), nil, "", ""},
 		"another provider, not ready":   {newCluster(other(nil)), nil, waits, ""},
 		"another provider, not yet":     {newCluster(other(new(false))), nil, waits, ""},
@@ -199,6 +202,20 @@ func TestInfrastructure(t *testing.T) {
 			g.Expect(infrastructureMessage(s)).To(Equal(c.message))
 		})
 	}
+}
+
+func TestInfrastructure_offersItsOutputs(t *testing.T) {
+	g := NewWithT(t)
+	infra := newInfra(func(i *infrav1.CAPTCluster) {
+		i.Spec.WorkspaceTemplateRef, i.Status.VPCID, i.UID = &infrav1.TemplateReference{Name: "network"}, "", "3"
+	})
+	apply := newWorkspace(map[string]string{"network_id": "42"})
+	apply.Name = "production-infrastructure"
+	apply.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(infra, infrav1.GroupVersion.WithKind("CAPTCluster"))}
+	s := newScope()
+	s.cluster = newCluster()
+	g.Expect(reconciler(t, infra, apply).infrastructure(t.Context(), s)).To(Succeed())
+	g.Expect(s.infraOutputs).To(HaveKey("network_id"))
 }
 
 func TestSpotRole_isEnsuredOnce(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/cluster-api/util/secret"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
@@ -150,11 +151,17 @@ func (r *Reconciler) workloadClient(ctx context.Context, s *scope) (client.Clien
 			return nil, err
 		}
 	case found == nil:
-		// Only the output has the kubeconfig, and a foreground deletion deletes both
+		// Only the output has a kubeconfig, and a foreground deletion deletes both
 		// Secrets first.
 		return nil, nil
 	default:
 		s.kubeconfig = found.Data[secret.KubeconfigDataName]
+		if s.kubeconfigConfig().Source == controlplanev1.KubeconfigSourceServiceAccount {
+			// The outputs may be deleted already. A token lasts for days.
+			if err := r.kubeconfig(ctx, s); err != nil {
+				ctrl.LoggerFrom(ctx).Info("The token of the workload cluster could not be renewed", "cause", err.Error())
+			}
+		}
 	}
 	return r.Workload.Client(s.kubeconfig)
 }

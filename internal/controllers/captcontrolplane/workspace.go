@@ -153,7 +153,7 @@ func (r *Reconciler) outputCredentials(ctx context.Context, s *scope) (*workspac
 	}
 	var address string
 	_ = workspace.Output(s.apply, desired.EndpointOutput, &address)
-	if _, err := parseEndpoint(address); err != nil {
+	if _, err := desired.ParseEndpoint(address); err != nil {
 		return nil, fault.Stall(controlplanev1.MissingOutputReason, "Output %s of WorkspaceTemplateApply %s is empty, sensitive or no endpoint: with a lent provider config it must be the endpoint of the EKS cluster", desired.EndpointOutput, s.apply.Name)
 	}
 	return credentials, credentials.CheckRole(s.kubeconfigConfig().RoleARN)

@@ -3,10 +3,6 @@ package captcluster
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
-
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/desired"
@@ -18,17 +14,20 @@ import (
 // that is not empty is used.
 var subnetOutputs = []string{"private_subnets", "private_subnet_ids", "subnet_ids"}
 
-// vpc creates the VPC, or looks up the existing one.
-func (r *Reconciler) vpc(ctx context.Context, s *scope) error {
-	if s.infra.Spec.ExistingVPCID != "" {
+// infrastructure creates the VPC or other infrastructure, or looks up the existing VPC.
+func (r *Reconciler) infrastructure(ctx context.Context, s *scope) error {
+	switch spec := &s.infra.Spec; {
+	case spec.ExistingVPCID != "":
 		return r.existingVPC(ctx, s)
+	case spec.TemplateRef() == nil:
+		return nil
 	}
 	existing, err := r.Workspaces.Find(ctx, s.infra)
 	if err != nil {
 		return err
 	}
 	network := &desired.Network{Cluster: s.cluster, Infra: s.infra, Existing: existing}
-	apply, err := r.Workspaces.EnsureFrom(ctx, s.infra, *s.infra.Spec.VPCTemplateRef, network.Workspace)
+	apply, err := r.Workspaces.EnsureFrom(ctx, s.infra, *s.infra.Spec.TemplateRef(), network.Workspace)
 	if err != nil {
 		return err
 	}
@@ -36,7 +35,7 @@ func (r *Reconciler) vpc(ctx context.Context, s *scope) error {
 }
 
 // recordWorkspace writes the outputs of the workspace to the status, and returns
-// its outcome. The outputs remain known while a change of the VPC is applied.
+// its outcome. The outputs remain known while a change is applied.
 func (s *scope) recordWorkspace(apply *infrav1.WorkspaceTemplateApply) error {
 	s.infra.Status.WorkspaceRef = &infrav1.LocalReference{Name: apply.Name}
 	if err := s.recordOutputs(apply); err != nil {
@@ -45,7 +44,7 @@ func (s *scope) recordWorkspace(apply *infrav1.WorkspaceTemplateApply) error {
 	if err := workspace.Outcome(apply); err != nil {
 		return err
 	}
-	if s.infra.Status.VPCID == "" {
+	if s.infra.Spec.VPCTemplateRef != nil && s.infra.Status.VPCID == "" {
 		return fault.Stall(infrav1.VPCNotFoundReason, "Output %s of WorkspaceTemplateApply %s is empty", desired.VPCIDOutput, apply.Name)
 	}
 	return nil
@@ -69,33 +68,21 @@ func (s *scope) recordOutputs(apply *infrav1.WorkspaceTemplateApply) error {
 			break
 		}
 	}
-	return workspace.Output(apply, "azs", &s.zones)
-}
-
-// setFailureDomains writes the zones of the VPC to the status.
-func setFailureDomains(_ context.Context, s *scope) error {
-	s.infra.Status.FailureDomains = nil
-	for _, zone := range s.sortedZones() {
-		s.infra.Status.FailureDomains = append(s.infra.Status.FailureDomains, clusterv1.FailureDomain{Name: zone, ControlPlane: new(true)})
+	if err := s.recordEndpoint(apply); err != nil {
+		return err
 	}
-	return nil
+	return s.readDomains(apply)
 }
 
-// sortedZones returns each zone once, in alphabetical order.
-func (s *scope) sortedZones() []string {
-	return slices.Compact(slices.Sorted(slices.Values(s.zones)))
-}
-
-func vpcMessage(s *scope) string {
-	if s.infra.Spec.ExistingVPCID != "" {
-		return fmt.Sprintf("Using VPC %s with %d subnets", s.infra.Status.VPCID, len(s.infra.Status.SubnetIDs))
+func infrastructureMessage(s *scope) string {
+	switch spec, status := &s.infra.Spec, &s.infra.Status; {
+	case spec.ExistingVPCID != "":
+		return fmt.Sprintf("Using VPC %s with %d subnets", status.VPCID, len(status.SubnetIDs))
+	case spec.VPCTemplateRef != nil:
+		return "VPC " + status.VPCID
+	case status.WorkspaceRef != nil:
+		return "WorkspaceTemplateApply " + status.WorkspaceRef.Name + " is applied"
+	default:
+		return "The cluster has no infrastructure of its own"
 	}
-	return "VPC " + s.infra.Status.VPCID
-}
-
-func zonesMessage(s *scope) string {
-	if len(s.zones) == 0 {
-		return "The template does not report zones: add an output azs to it"
-	}
-	return strings.Join(s.sortedZones(), ", ")
 }

@@ -1,4 +1,4 @@
-package captcontrolplane
+package desired
 
 import (
 	"testing"
@@ -17,11 +17,11 @@ func TestParseEndpoint(t *testing.T) {
 		"https://api.example.com/prefix":              {Host: "api.example.com", Port: 443},
 	}
 	for text, want := range tests {
-		got, err := parseEndpoint(text)
+		got, err := ParseEndpoint(text)
 		NewWithT(t).Expect(err).NotTo(HaveOccurred(), text)
 		NewWithT(t).Expect(got).To(Equal(want), text)
 	}
 	for _, text := range []string{"https://", "https://:443", "api.example.com:0", "api.example.com:99999", "http://[::1"} {
-		NewWithT(t).Expect(parseEndpoint(text)).Error().To(HaveOccurred(), text)
+		NewWithT(t).Expect(ParseEndpoint(text)).Error().To(HaveOccurred(), text)
 	}
 }
