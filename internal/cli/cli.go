@@ -87,7 +87,7 @@ func commandGroups(o *Options) []commandGroup {
 		}},
 		{"Terraform workspaces:", []*cobra.Command{
 			newPlanCommand(o), newRunCommand(o), newApproveCommand(o), newRejectCommand(o), newRetryCommand(o), newCancelCommand(o),
-			newLogsCommand(o), newHistoryCommand(o), newDriftCommand(o), newStateCommand(o), newShellCommand(o), newUnlockCommand(o),
+			newLogsCommand(o), newHistoryCommand(o), newDriftCommand(o), newStateCommand(o), newAdoptCommand(o), newShellCommand(o), newUnlockCommand(o),
 		}},
 		{"Checks:", []*cobra.Command{newValidateCommand(o), newRenderCommand(o), newPolicyCommand(o), newDoctorCommand(o)}},
 	}
