@@ -69,7 +69,7 @@ func mainFile(files map[string]string) (name string, isJSON bool) {
 }
 
 // ignored are the directories of a module that it does not use.
-var ignored = []string{"examples", "example", "test", "tests"}
+var ignored = []string{"docs", "examples", "example", "test", "tests"}
 
 // readFiles returns the texts of a module by their paths. It leaves out hidden files, states,
 // tests, documentation and values, and lists the values and what is no text.
