@@ -71,8 +71,12 @@ func (r *Report) Print(w io.Writer) error {
 		title     string
 		addresses []string
 	}{
-		{"Imported", r.Imported}, {"Moved", r.Moved}, {"Changed in place", r.Changed}, {"Created", r.Created},
-		{"Would be replaced, which an adoption refuses", r.Replaced}, {"Would be destroyed, which an adoption refuses", r.Destroyed},
+		{"Imported", r.Imported},
+		{"Moved", r.Moved},
+		{"Changed in place", r.Changed},
+		{"Created", r.Created},
+		{"Would be replaced, which an adoption refuses", r.Replaced},
+		{"Would be destroyed, which an adoption refuses", r.Destroyed},
 	} {
 		if len(group.addresses) > 0 {
 			fmt.Fprintf(&out, "\n%s: %d\n  %s\n", group.title, len(group.addresses), strings.Join(group.addresses, "\n  "))

@@ -244,8 +244,10 @@ func TestNew_connectsKnownNames(t *testing.T) {
 
 	result = generated(t, aks, generate.Options{})
 	g.Expect(find[*infrav1.WorkspaceTemplate](result).Spec.Template.Spec.Outputs).To(Equal([]infrav1.SelectedOutput{
-		{Name: "cluster_ca_certificate", As: "cluster_certificate_authority_data"}, {Name: "host", As: "cluster_endpoint"},
-		{Name: "kube_admin_config_raw", As: "kubeconfig"}, {Name: "kube_config_raw"},
+		{Name: "cluster_ca_certificate", As: "cluster_certificate_authority_data"},
+		{Name: "host", As: "cluster_endpoint"},
+		{Name: "kube_admin_config_raw", As: "kubeconfig"},
+		{Name: "kube_config_raw"},
 	}), "the kubeconfig of an administrator embeds its credentials")
 	g.Expect(find[*controlplanev1.CAPTControlPlaneTemplate](result).Spec.Template.Spec.Kubeconfig.Source).To(Equal(controlplanev1.KubeconfigSourceOutput))
 }

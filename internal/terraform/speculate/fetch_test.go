@@ -28,8 +28,10 @@ func TestFetch_readsAModuleOfAGitRepository(t *testing.T) {
 	write("cluster/main.tf", "terraform {\n  required_providers {\n    none = { source = \"example.com/none/none\" }\n  }\n}\nmodule \"x\" {\n  source = \"../x\"\n}\nvariable \"size\" {\n  type = number\n}\n")
 	write("x/main.tf", "output \"a\" {\n  value = 1\n}\n")
 	for _, args := range [][]string{
-		{"init", "--quiet", "--initial-branch=main"}, {"add", "."},
-		{"-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "--quiet", "-m", "a"}, {"tag", "v1"},
+		{"init", "--quiet", "--initial-branch=main"},
+		{"add", "."},
+		{"-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "--quiet", "-m", "a"},
+		{"tag", "v1"},
 	} {
 		out, err := exec.Command("git", append([]string{"-C", repository}, args...)...).CombinedOutput()
 		g.Expect(err).NotTo(HaveOccurred(), string(out))
