@@ -153,8 +153,8 @@ func NameOf(address string) string {
 // a scheme.
 func cutPackage(address string) (before, inside string, found bool) {
 	rest := address
-	if at := strings.Index(address, "://"); at >= 0 {
-		rest = address[at+3:]
+	if _, after, isURL := strings.Cut(address, "://"); isURL {
+		rest = after
 	}
 	outer, inside, found := strings.Cut(rest, "//")
 	return strings.TrimSuffix(outer, ".git"), inside, found
