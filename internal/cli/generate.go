@@ -24,7 +24,7 @@ type generateFlags struct {
 }
 
 func newGenerateCommand(o *Options) *cobra.Command {
-	return group(&cobra.Command{Use: "generate", Short: "Generate manifests from templates"}, newGenerateClusterCommand(o))
+	return group(&cobra.Command{Use: "generate", Short: "Generate manifests"}, newGenerateClusterCommand(o), newGenerateTemplateCommand(o))
 }
 
 func newGenerateClusterCommand(o *Options) *cobra.Command {

@@ -163,3 +163,40 @@ func TestGenerateCluster_refusesWhatItCannotUse(t *testing.T) {
 		})
 	}
 }
+
+// What is generated for a directory passes validate as it is printed.
+func TestGenerateTemplate_readsADirectory(t *testing.T) {
+	g := NewWithT(t)
+	dir := filepath.Join(t.TempDir(), "Network")
+	g.Expect(os.Mkdir(dir, 0o700)).To(Succeed())
+	write := func(name, text string) {
+		g.Expect(os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600)).To(Succeed())
+	}
+	write("main.tf", "variable \"cidr\" {\n  type = string\n}\n\noutput \"vpc_id\" {\n  value = 1\n}\n\noutput \"private_subnet_ids\" {\n  value = []\n}\n")
+	write("values.tfvars", "cidr = 1")
+	out, problem, code := captctl(t, "", "generate", "template", "--from", dir)
+	g.Expect(code).To(Equal(0), problem)
+	g.Expect(out).To(And(ContainSubstring("  name: network\n"), ContainSubstring("          output \"vpc_id\" {\n"), ContainSubstring("      - as: private_subnets\n        name: private_subnet_ids\n")))
+	_, problem, code = captctl(t, out, "validate", "-")
+	g.Expect(code).To(Equal(0), problem)
+
+	for name, tc := range map[string]struct {
+		args []string
+		code int
+		want string
+	}{
+		"no module":                {code: 2, want: `required flag(s) "from" not set`},
+		"no directory":             {args: []string{"--from", "./none"}, code: 2, want: "directory ./none does not exist"},
+		"a version of a directory": {args: []string{"--from", dir, "--module-version", "1.0.0"}, code: 2, want: "--module-version needs the address of a registry"},
+		"a bad name":               {args: []string{"My_Net", "--from", dir}, code: 2, want: `"My_Net" is not a valid name: use at most 63 lower-case letters, digits and dashes, such as my-net`},
+		"an unknown variable":      {args: []string{"--from", dir, "--variables", "cdir"}, code: 2, want: `the module has no variable "cdir": its variables are cidr`},
+	} {
+		_, problem, code := captctl(t, "", append([]string{"generate", "template"}, tc.args...)...)
+		g.Expect(code).To(Equal(tc.code), name)
+		g.Expect(problem).To(ContainSubstring(tc.want), name)
+	}
+	write("main.tf", "variable \"cidr\" {")
+	_, problem, code = captctl(t, "", "generate", "template", "--from", dir)
+	g.Expect(code).To(Equal(1))
+	g.Expect(problem).To(ContainSubstring("the module is invalid: main.tf:1"))
+}

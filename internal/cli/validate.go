@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/utils/clock"
 
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/addon/chart"
 	"github.com/appthrust/capt/internal/addon/versions"
 	"github.com/appthrust/capt/internal/cli/validate"
@@ -22,6 +23,9 @@ type validateFlags struct {
 	charts      []string
 	modules     []string
 	fetchCharts bool
+	// fetchModules is set if remote modules are fetched, with the tool binary.
+	fetchModules bool
+	binary       string
 }
 
 func newValidateCommand(o *Options) *cobra.Command {
@@ -46,13 +50,16 @@ manifests, is a warning.`,
   captctl validate --chart ./karpenter-1.14.1.tgz addon.yaml
   captctl validate --fetch-charts addon.yaml
 
-  # Check the variables of a module that runs fetch, with a copy of it.
+  # Check the variables of modules that runs fetch, or of one with a copy of it.
+  captctl validate --fetch-modules clusters/
   captctl validate --module 'git::https://example.com/eks.git?ref=v1=./eks' clusters/`,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.validate(cmd.Context(), args, &flags) },
 	}
 	addFormat(c, &flags.output, validate.Formats...)
 	c.Flags().BoolVar(&flags.strict, "strict", false, "Report references to objects that are not among the manifests as errors.")
 	c.Flags().StringArrayVar(&flags.modules, "module", nil, "ADDRESS=DIRECTORY: a copy of the remote module with this address, or of the root module in this Flux source, such as GitRepository/infrastructure, to check its variables. Can be repeated.")
+	c.Flags().BoolVar(&flags.fetchModules, "fetch-modules", false, "Fetch the remote modules of templates with your own credentials, to check their variables.")
+	c.Flags().StringVar(&flags.binary, "terraform-binary", "", "With --fetch-modules: path of the OpenTofu or Terraform that fetches them. "+toolDefault)
 	c.Flags().StringArrayVar(&flags.charts, "chart", nil, "Directory or .tgz file of a chart that add-ons use. Can be repeated.")
 	c.Flags().BoolVar(&flags.fetchCharts, "fetch-charts", false, "Download the charts that add-ons use.")
 	return c
@@ -86,6 +93,11 @@ func (o *Options) validate(ctx context.Context, paths []string, flags *validateF
 	options := validate.Options{Strict: flags.strict, Namespace: *o.Kube.Namespace, Given: map[string]*chart.Chart{}, Versions: matrix, Now: time.Now()}
 	if options.Modules, err = readModules(flags.modules); err != nil {
 		return err
+	}
+	if flags.fetchModules {
+		options.Fetch = func(ctx context.Context, parameters *infrav1.ModuleParameters) (validate.LocalModule, error) {
+			return o.fetchModule(ctx, parameters, flags.binary)
+		}
 	}
 	for _, path := range flags.charts {
 		c, err := chart.Load(path)

@@ -174,6 +174,11 @@ type WorkspaceSpec struct {
 	// +optional
 	DestroyApproval ApprovalMode `json:"destroyApproval,omitempty"`
 
+	// adoption protects existing resources until this template has taken them over.
+	// Workspaces can set it too, and the earlier stage of both counts.
+	// +optional
+	Adoption AdoptionStage `json:"adoption,omitempty"`
+
 	// protect lists the resources that no plan may destroy or replace unless a
 	// user names their address: resource addresses, or types such as
 	// aws_eks_cluster. A '*' stands for any characters.
@@ -198,6 +203,19 @@ type WorkspaceSpec struct {
 	// +optional
 	Retry *RetryPolicy `json:"retry,omitempty"`
 }
+
+// AdoptionStage is a stage of taking over resources that CAPT did not create.
+// +kubebuilder:validation:Enum=Observe;Commit
+type AdoptionStage string
+
+// The stages of an adoption. It is complete once the field is removed.
+const (
+	// AdoptionObserve refuses every plan that has changes, so that they can be read.
+	AdoptionObserve AdoptionStage = "Observe"
+	// AdoptionCommit refuses plans that destroy or replace a resource, whoever approves
+	// them. Others wait for approval.
+	AdoptionCommit AdoptionStage = "Commit"
+)
 
 // ToolName is the name of a program that runs modules.
 // +kubebuilder:validation:Enum=OpenTofu;Terraform
@@ -274,10 +292,12 @@ type ModuleCredential struct {
 // +kubebuilder:validation:XValidation:rule="(self.source == 'Flux') == has(self.sourceRef)",fieldPath=".sourceRef",message="source: Flux and sourceRef belong together: set both, or none"
 // +kubebuilder:validation:XValidation:rule="self.source == 'Inline' || !has(self.inlineFormat)",fieldPath=".inlineFormat",message="inlineFormat requires source: Inline: remove it, or set source: Inline"
 // +kubebuilder:validation:XValidation:rule="self.source == 'Inline' || !has(self.files)",fieldPath=".files",message="files belong to an inline module: remove them, or set source: Inline"
-// +kubebuilder:validation:XValidation:rule="self.source != 'Inline' || !has(self.entrypoint)",fieldPath=".entrypoint",message="entrypoint is a directory of a remote module; remove it, or set source: Remote"
+// +kubebuilder:validation:XValidation:rule="self.source != 'Inline' || !has(self.entrypoint) || size(self.entrypoint) == 0",fieldPath=".entrypoint",message="entrypoint is a directory of a remote module; remove it, or set source: Remote"
 // +kubebuilder:validation:XValidation:rule="!has(self.version) || self.source == 'Remote' && has(self.module) && !self.module.contains('::') && !self.module.contains('?') && !self.module.startsWith('/')",fieldPath=".version",message="version requires a registry address, for example module: terraform-aws-modules/vpc/aws; select the version of another source in its address, for example with ?ref="
 // +kubebuilder:validation:XValidation:rule="self.source != 'Remote' || !has(self.module) || !self.module.contains('\\n')",fieldPath=".module",message="module must be one address when source is Remote; set source: Inline to write the module here"
 // +kubebuilder:validation:XValidation:rule="self.source != 'Remote' || !has(self.module) || !(self.module.startsWith('./') || self.module.startsWith('../'))",fieldPath=".module",message="module must be an address that can be fetched, for example git::https://example.com/network.git//vpc?ref=v1.0.0; a relative path cannot be resolved"
+// +kubebuilder:validation:XValidation:rule="!has(self.varmap)",fieldPath=".varmap",message="varmap is not supported: write each of its entries as key and value in vars, where a value may be any JSON"
+// +kubebuilder:validation:XValidation:rule="!has(self.remotePullPolicy)",fieldPath=".remotePullPolicy",message="remotePullPolicy is not supported: remove it. A remote module is fetched when the inputs change; source: Flux follows new revisions"
 type ModuleParameters struct {
 	// source specifies where the module is: in module as text (Inline), at the address
 	// module (Remote), or in the Flux source sourceRef (Flux).
@@ -329,7 +349,6 @@ type ModuleParameters struct {
 	// entrypoint is the directory inside a remote module or a Flux source where Terraform
 	// runs.
 	// +optional
-	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:XValidation:rule="!self.startsWith('/') && !self.split('/').exists(p, p == '..')",message="entrypoint must be a relative path inside the module, without '..'"
 	Entrypoint string `json:"entrypoint,omitempty"`
@@ -378,7 +397,26 @@ type ModuleParameters struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	DestroyArgs []Argument `json:"destroyArgs,omitempty"`
+
+	// enableTerraformCLILogging is accepted in manifests of Crossplane and has no effect:
+	// the log of every run is kept.
+	// +optional
+	EnableTerraformCLILogging *bool `json:"enableTerraformCLILogging,omitempty"`
+
+	// varmap is refused. Manifests of Crossplane have it; use vars.
+	// +optional
+	// +kubebuilder:pruning:PreserveUnknownFields
+	VarMap *RefusedObject `json:"varmap,omitempty"`
+
+	// remotePullPolicy is refused. Manifests of Crossplane have it.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=32
+	RemotePullPolicy string `json:"remotePullPolicy,omitempty"`
 }
+
+// RefusedObject is the value of a field that only manifests of others have.
+type RefusedObject struct{}
 
 // Argument is an extra command-line argument. Arguments that CAPT
 // sets itself are refused, and so are variables, whose values would be visible in

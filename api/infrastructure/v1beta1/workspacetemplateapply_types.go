@@ -208,6 +208,12 @@ type WorkspaceTemplateApplySpec struct {
 	// +optional
 	RetainWorkspaceOnDelete bool `json:"retainWorkspaceOnDelete,omitempty"`
 
+	// adoption protects existing resources until this workspace has taken them over.
+	// The template can set it too, and the earlier stage of both counts. Remove it when
+	// the adoption is complete.
+	// +optional
+	Adoption AdoptionStage `json:"adoption,omitempty"`
+
 	// approval specifies whether a plan is applied at once (Auto) or waits for
 	// approval (Manual). Manual of the template cannot be overridden. Defaults to Auto.
 	// +optional

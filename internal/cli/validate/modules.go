@@ -24,7 +24,9 @@ func (c *checker) checkTemplates() {
 	for i, t := range templates {
 		module, o := template.ParseModule(t), objects[i]
 		if module == nil {
-			c.add(o.finding(Warning, RuleModule, modulePath, "the module is fetched by the run: its variables were not checked; pass a copy of it with --module ADDRESS=DIRECTORY"))
+			if !c.hasFinding(o, modulePath) {
+				c.add(o.finding(Warning, RuleModule, modulePath, "the module is fetched by the run: its variables were not checked; pass --fetch-modules, or a copy of it with --module ADDRESS=DIRECTORY"))
+			}
 			continue
 		}
 		if errs := module.Diagnostics.Errors(); len(errs) > 0 {

@@ -18,6 +18,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/addon/chart"
 	"github.com/appthrust/capt/internal/addon/versions"
 	"github.com/appthrust/capt/internal/kubernetes/scheme"
@@ -41,6 +42,9 @@ type Options struct {
 	Versions *versions.Matrix
 	// Modules are directories of remote modules, by the address in the template.
 	Modules map[string]LocalModule
+	// Fetch returns a remote module that is not among Modules. If it is nil, they are not
+	// checked.
+	Fetch func(context.Context, *infrav1.ModuleParameters) (LocalModule, error)
 	// Now is the time for which the support of versions is checked. If it is zero,
 	// it is not checked.
 	Now time.Time
@@ -109,7 +113,7 @@ func check(ctx context.Context, objects []*Object, options Options) (*checker, e
 	c.index()
 	c.checkReferences()
 	c.checkCycles()
-	c.replaceModules()
+	c.replaceModules(ctx)
 	c.checkTemplates()
 	c.checkWorkspaces()
 	c.checkSupport()

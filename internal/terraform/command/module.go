@@ -63,6 +63,16 @@ func placeInline(module terraform.Module, dir string) error {
 	return writeFile(filepath.Join(dir, name), []byte(module.Content))
 }
 
+// Fetch fetches the remote module of a request into an empty working directory, without its
+// providers, and returns the directory of the root module.
+func Fetch(ctx context.Context, w *Workdir, request *terraform.Request) (string, error) {
+	if err := os.MkdirAll(w.homeDir(), 0o700); err != nil {
+		return "", fmt.Errorf("creating the working directory: %w", err)
+	}
+	root, _, err := w.fetch(ctx, request, w.moduleDir())
+	return filepath.Join(w.moduleDir(), root), err
+}
+
 // fetch downloads a remote module with the tool, so that addresses have the same
 // meaning as in a module block. It copies the whole package, because the root
 // module may refer to other modules of it. It returns the root module's path relative

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/policy"
 	"github.com/appthrust/capt/internal/terraform/template"
 )
@@ -142,6 +143,55 @@ func TestBuiltinPolicies(t *testing.T) {
 				g.Expect(violated).To(Equal(test.want), test.plan)
 			}
 			g.Expect(unseen).To(BeEmpty(), "each rule is violated by a test")
+		})
+	}
+}
+
+// Until an adoption is committed nothing changes, and until it is complete nothing is destroyed
+// or replaced, not even by the deletion of the workspace.
+func TestAdoption_keepsResources(t *testing.T) {
+	const observe, commit = infrav1.AdoptionObserve, infrav1.AdoptionCommit
+	for _, test := range []struct {
+		name             string
+		template, apply  infrav1.AdoptionStage
+		actions          string
+		destroy          bool
+		want             []string
+		requiresApproval bool
+	}{
+		{name: "no adoption", actions: deletes},
+		{name: "an import while it is observed", apply: observe, actions: `"no-op"`, want: []string{"observe"}},
+		{name: "a replacement while it is observed", apply: observe, actions: replaces, want: []string{"keeps", "observe"}},
+		{name: "an observing template", template: observe, apply: commit, actions: updates, want: []string{"observe"}},
+		{name: "an observing workspace", template: commit, apply: observe, actions: updates, want: []string{"observe"}},
+		{name: "an update with the commit", apply: commit, actions: updates, want: []string{"commit"}, requiresApproval: true},
+		{name: "a replacement with the commit", template: commit, actions: replaces, want: []string{"commit", "keeps"}},
+		{name: "a deletion of the workspace", apply: commit, actions: deletes, destroy: true, want: []string{"commit", "keeps"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			g := NewWithT(t)
+			apply := &infrav1.WorkspaceTemplateApply{Spec: infrav1.WorkspaceTemplateApplySpec{Adoption: test.apply}}
+			tmpl := &infrav1.WorkspaceTemplate{Spec: infrav1.WorkspaceTemplateSpec{Template: infrav1.WorkspaceTemplateDefinition{Spec: infrav1.WorkspaceSpec{Adoption: test.template}}}}
+			policies, err := template.PoliciesOf(template.PolicySources{Apply: apply, Template: tmpl})
+			g.Expect(err).NotTo(HaveOccurred())
+			if test.want == nil {
+				g.Expect(policies).To(BeNil())
+				return
+			}
+			g.Expect(policies.Policies).To(HaveLen(1))
+			var violated []string
+			strictest := terraform.PolicyRequireApproval
+			plan := awsPlan("aws_vpc", test.actions, `"before":{"a":1},"after":{"a":2},"importing":{"id":"vpc-1"},"replace_paths":[["cidr_block"]]`)
+			for _, v := range evaluate(t, plan, policy.Plan{Destroy: test.destroy}, policies.Policies[0].Rules...) {
+				violated = append(violated, v.Rule)
+				g.Expect(v.Message).NotTo(ContainSubstring("cannot be evaluated"))
+				if v.Action == terraform.PolicyDeny {
+					strictest = terraform.PolicyDeny
+				}
+			}
+			slices.Sort(violated)
+			g.Expect(violated).To(Equal(test.want))
+			g.Expect(strictest == terraform.PolicyRequireApproval).To(Equal(test.requiresApproval))
 		})
 	}
 }

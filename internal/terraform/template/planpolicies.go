@@ -64,6 +64,9 @@ func PoliciesOf(s PolicySources) (*terraform.Policies, error) {
 			selected = append(selected, policyOf(kindPolicy, p, p.Spec.Rules))
 		}
 	}
+	if stage := s.adoption(); stage != "" {
+		selected = append(selected, adoptionPolicy(stage))
+	}
 	if len(selected) == 0 {
 		return nil, nil
 	}
