@@ -65,7 +65,7 @@ variable "control_plane_subnet_ids" {
 }
 
 variable "compute_subnet_ids" {
-  description = "Subnets of the node groups without availability_zones and the Fargate profiles of this module. Defaults to subnet_ids. A change replaces them: CAPT keeps the first ones if subnet_ids gets more."
+  description = "Subnets of the node groups and the Fargate profiles of this module; zones of node_groups in which none of them is use subnet_ids. Defaults to subnet_ids. A change replaces them: CAPT keeps the first ones if subnet_ids gets more."
   type        = list(string)
   default     = null
 

@@ -25,7 +25,15 @@ locals {
   first_size   = coalesce(var.desired_size, var.min_size)
   desired_size = length(local.own_sizes) == 0 ? local.first_size : min(max(concat([var.min_size], local.own_sizes)...), var.max_size)
 
-  subnet_ids = var.availability_zones == null ? var.subnet_ids : tolist([for s in data.aws_subnet.this : s.id if contains(var.availability_zones, s.availability_zone)])
+  # A group in zones must not move when the VPC gets more subnets.
+  all_subnet_ids = concat(var.subnet_ids, var.later_subnet_ids)
+  first_subnets  = slice(data.aws_subnet.this, 0, length(var.subnet_ids))
+  later_subnets  = slice(data.aws_subnet.this, length(var.subnet_ids), length(local.all_subnet_ids))
+  subnet_ids = var.availability_zones == null ? var.subnet_ids : tolist(concat(
+    [for s in local.first_subnets : s.id if contains(var.availability_zones, s.availability_zone)],
+    [for zone in var.availability_zones : [for s in local.later_subnets : s.id if s.availability_zone == zone][0]
+    if !contains(local.first_subnets[*].availability_zone, zone) && contains(local.later_subnets[*].availability_zone, zone)],
+  ))
 
   max_unavailable            = try(coalesce(var.max_unavailable, try(var.update_config.max_unavailable, null)), null)
   max_unavailable_percentage = try(coalesce(var.max_unavailable_percentage, try(var.update_config.max_unavailable_percentage, null)), local.max_unavailable == null ? 33 : null)
@@ -230,14 +238,14 @@ resource "aws_eks_node_group" "this" {
 # up by their EKS tags, separately for each subnet: a subnet has one zone, and
 # the number of subnets is known before any instance exists.
 data "aws_subnet" "this" {
-  count = length(var.subnet_ids)
+  count = length(local.all_subnet_ids)
 
   region = var.region
-  id     = var.subnet_ids[count.index]
+  id     = local.all_subnet_ids[count.index]
 }
 
 data "aws_instances" "this" {
-  count = length(var.subnet_ids)
+  count = length(local.all_subnet_ids)
 
   region               = var.region
   instance_state_names = ["pending", "running"]
@@ -252,7 +260,7 @@ data "aws_instances" "this" {
   }
   filter {
     name   = "subnet-id"
-    values = [var.subnet_ids[count.index]]
+    values = [local.all_subnet_ids[count.index]]
   }
 
   depends_on = [aws_eks_node_group.this]

@@ -59,6 +59,13 @@ variable "availability_zones" {
   default     = null
 }
 
+variable "later_subnet_ids" {
+  description = "Subnets that the VPC got later: the first one of each of availability_zones that has none of subnet_ids. A group therefore does not move to subnets that are added."
+  type        = list(string)
+  default     = []
+  nullable    = false
+}
+
 variable "instance_types" {
   description = "Instance types of the nodes, the best first. Several of one size make spot capacity easier to get."
   type        = list(string)

@@ -293,6 +293,26 @@ run "zones" {
   }
 }
 
+run "zones_of_a_vpc_that_got_more_subnets" {
+  command = plan
+
+  variables {
+    subnet_ids         = ["subnet-a"]
+    later_subnet_ids   = ["subnet-b"]
+    availability_zones = ["eu-central-1a"]
+  }
+
+  # Mocks are the same for all subnets.
+  assert {
+    condition     = aws_eks_node_group.this.subnet_ids == toset(["subnet-a"])
+    error_message = "The group stays where it is: another subnet would replace it."
+  }
+  assert {
+    condition     = length(data.aws_instances.this) == 2
+    error_message = "Nodes are found in all subnets."
+  }
+}
+
 run "awss_own_spelling" {
   command = plan
   variables {
