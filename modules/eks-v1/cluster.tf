@@ -127,6 +127,7 @@ module "node_group" {
   instance_types     = var.node_group.instance_types
   capacity_type      = var.node_group.capacity_type
   ami_type           = var.node_group.ami_type
+  release_version    = var.node_group.release_version
   disk_size          = var.node_group.disk_size
   min_size           = var.node_group.min_size
   max_size           = var.node_group.max_size

@@ -42,6 +42,33 @@ locals {
   node_tags = merge(var.tags, { Name = "${var.cluster_name}-${var.name}" })
 }
 
+# The newest release of the image. AL2023_ARM_64_NVIDIA has the architecture arm64 and the
+# variant nvidia.
+locals {
+  image_architecture = strcontains(local.ami_type, "_ARM_64") ? "arm64" : "x86_64"
+  image_variant      = lower(join("", regexall("64_([A-Z]+)$", local.ami_type)[*][0]))
+  image_version      = coalesce(var.kubernetes_version, "none")
+  release_parameter = local.bottlerocket ? (
+    "/aws/service/bottlerocket/aws-k8s-${join("-", compact([local.image_version, local.image_variant]))}/${local.image_architecture}/latest/image_version"
+    ) : (
+    "/aws/service/eks/optimized-ami/${local.image_version}/amazon-linux-2023/${local.image_architecture}/${coalesce(local.image_variant, "standard")}/recommended/release_version"
+  )
+}
+
+data "aws_ssm_parameter" "release" {
+  count = var.release_version == "latest" ? 1 : 0
+
+  region = var.region
+  name   = local.release_parameter
+
+  lifecycle {
+    precondition {
+      condition     = var.kubernetes_version != null
+      error_message = "release_version = latest needs kubernetes_version, which each release is for."
+    }
+  }
+}
+
 # A lifecycle rule cannot depend on a variable, so the number of nodes that an
 # autoscaler has set is read. During a replacement there are two groups.
 data "aws_eks_clusters" "all" {
@@ -152,7 +179,7 @@ resource "aws_eks_node_group" "this" {
   subnet_ids             = local.subnet_ids
 
   version              = local.custom_ami ? null : var.kubernetes_version
-  release_version      = var.release_version
+  release_version      = var.release_version == "latest" ? data.aws_ssm_parameter.release[0].insecure_value : var.release_version
   ami_type             = local.custom_ami ? null : local.ami_type
   instance_types       = var.instance_types
   capacity_type        = local.capacity_type
