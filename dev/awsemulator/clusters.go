@@ -8,9 +8,9 @@ import (
 )
 
 // The supported minor versions of Kubernetes. Those before oldestStandard are in
-// extended support.
+// extended support. Tests use the newest, which EKS offers some months after its release.
 const (
-	oldestMinor    = 28
+	oldestMinor    = 32
 	oldestStandard = 34
 	newestMinor    = 40
 )

@@ -123,7 +123,7 @@ func TestEKS_clusterHasTheSecurityGroupOfItsVPC(t *testing.T) {
 func TestEKS_upgradesOneMinorVersionAtATime(t *testing.T) {
 	r := newCluster(t)
 	r.must(400, "from 1.32 to 1.34", "POST", "/clusters/demo/updates", `{"version":"1.34"}`)
-	r.must(400, "from 1.32 to 1.31", "POST", "/clusters/demo/updates", `{"version":"1.31"}`)
+	r.must(400, "unsupported Kubernetes version 1.31", "POST", "/clusters/demo/updates", `{"version":"1.31"}`)
 	_, text := r.do("eks", "POST", "/clusters/demo/updates", `{"version":"1.33"}`)
 	var begun struct{ Update struct{ ID, Status string } }
 	if err := json.Unmarshal([]byte(text), &begun); err != nil || begun.Update.Status != "InProgress" {
@@ -133,6 +133,18 @@ func TestEKS_upgradesOneMinorVersionAtATime(t *testing.T) {
 	r.settle()
 	r.must(200, "Successful", "GET", "/clusters/demo/updates/"+begun.Update.ID, "")
 	r.must(200, `"version":"1.33"`, "GET", "/clusters/demo", "")
+	r.must(400, "from 1.33 to 1.32", "POST", "/clusters/demo/updates", `{"version":"1.32"}`)
+}
+
+func TestEKS_updatesOneSettingOfAClusterAtATime(t *testing.T) {
+	r := newCluster(t)
+	r.must(400, "nothing to update", "POST", "/clusters/demo/update-config", `{"clientRequestToken":"a"}`)
+	r.must(400, "only one type of update", "POST", "/clusters/demo/update-config", `{"zonalShiftConfig":{"enabled":true},"deletionProtection":true}`)
+	for _, enabled := range []string{"true", "false"} {
+		r.must(200, "ZonalShiftConfigUpdate", "POST", "/clusters/demo/update-config", `{"zonalShiftConfig":{"enabled":`+enabled+`}}`)
+		r.settle()
+		r.must(200, `"zonalShiftConfig":{"enabled":`+enabled+`}`, "GET", "/clusters/demo", "")
+	}
 }
 
 func TestEKS_rejectsAnAddonOfAnotherVersion(t *testing.T) {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"regexp"
@@ -10,6 +11,10 @@ import (
 
 // eksImages matches the parameters with the IDs of EKS's images, and their architecture.
 var eksImages = regexp.MustCompile(`^/aws/service/(?:eks/optimized-ami/1\.\d+/amazon-linux-2023|bottlerocket/aws-k8s-1\.\d+)/(x86_64|arm64)/.+/image_id$`)
+
+// eksReleases matches the parameters with the newest release of EKS's images, and the version
+// of Kubernetes of those of Amazon Linux.
+var eksReleases = regexp.MustCompile(`^/aws/service/(?:eks/optimized-ami/(1\.\d+)/amazon-linux-2023/(?:x86_64|arm64)/[a-z]+/recommended/release_version|bottlerocket/aws-k8s-1\.\d+(?:-[a-z]+)?/(?:x86_64|arm64)/latest/image_version)$`)
 
 // linuxImage is the parameter with the ID of Amazon Linux's image for an architecture.
 const linuxImage = "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-"
@@ -29,6 +34,15 @@ func nameImages(next http.Handler) http.Handler {
 		body := values{}
 		if err := json.Unmarshal(content, &body); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		if match := eksReleases.FindStringSubmatch(text(body, "Name")); match != nil {
+			amiType := "BOTTLEROCKET"
+			if match[1] != "" {
+				amiType = "AL2023"
+			}
+			w.Header().Set("Content-Type", "application/x-amz-json-1.1")
+			_, _ = fmt.Fprintf(w, `{"Parameter":{"Name":%q,"Type":"String","Value":%q,"Version":1}}`, text(body, "Name"), releaseOf(amiType, match[1]))
 			return
 		}
 		if match := eksImages.FindStringSubmatch(text(body, "Name")); match != nil {

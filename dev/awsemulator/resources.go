@@ -99,8 +99,11 @@ func (e *eks) createNodeGroup(c *call) (values, error) {
 	if body["version"] != owner.body["version"] {
 		return nil, invalid("Requested Nodegroup version %v is not the cluster's", body["version"])
 	}
-	defaultTo(body, "releaseVersion", releaseOf(text(body, "version")))
 	defaultTo(body, "amiType", "AL2023_x86_64_STANDARD")
+	defaultTo(body, "releaseVersion", releaseOf(text(body, "amiType"), text(body, "version")))
+	if err := checkRelease(text(body, "amiType"), text(body, "version"), text(body, "releaseVersion")); err != nil {
+		return nil, err
+	}
 	if err := e.checkNodeGroup(c, body); err != nil {
 		return nil, err
 	}
@@ -130,7 +133,21 @@ func desiredSize(group values) int {
 	return int(size)
 }
 
-func releaseOf(version string) string { return version + ".0-20260101" }
+// releaseOf returns the newest release of a type of image for a version of Kubernetes.
+func releaseOf(amiType, version string) string {
+	if strings.HasPrefix(amiType, "BOTTLEROCKET") {
+		return "1.50.0-5d9ac849"
+	}
+	return version + ".0-20260101"
+}
+
+// checkRelease rejects a release of Amazon Linux for another version of Kubernetes.
+func checkRelease(amiType, version, release string) error {
+	if strings.HasPrefix(amiType, "AL2023") && release != "" && !strings.HasPrefix(release, version+".") {
+		return invalid("Requested release version %s is not valid for kubernetes version %s.", release, version)
+	}
+	return nil
+}
 
 func (e *eks) updateNodeGroupConfig(c *call) (values, error) {
 	t, err := e.active(keyOf(c, c.PathValue("cluster"), nodeGroups.path, c.PathValue("id")))
@@ -192,7 +209,10 @@ func (e *eks) updateNodeGroupVersion(c *call) (values, error) {
 		if version != owner.body["version"] {
 			return nil, invalid("Requested Nodegroup version %v is not the cluster's", version)
 		}
-		t.body["version"], t.body["releaseVersion"] = version, releaseOf(version)
+		t.body["version"], t.body["releaseVersion"] = version, releaseOf(text(t.body, "amiType"), version)
+	}
+	if err := checkRelease(text(t.body, "amiType"), text(t.body, "version"), c.text("releaseVersion")); err != nil {
+		return nil, err
 	}
 	merge(t.body, pick(c.body, "releaseVersion", "launchTemplate"))
 	return e.begin(c, t, "VersionUpdate"), e.replaced(c, t.body)

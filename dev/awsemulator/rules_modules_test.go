@@ -1,7 +1,10 @@
 package main
 
 import (
+	"io"
+	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 )
 
@@ -12,6 +15,41 @@ func TestEKS_rejectsAnImageOfAnotherArchitecture(t *testing.T) {
 	const group = `{"nodegroupName":"a","instanceTypes":["m7g.large"]`
 	r.must(400, "[m7g.large] is not a valid instance type for requested amiType AL2023_x86_64_STANDARD", "POST", "/clusters/demo/node-groups", group+`}`)
 	r.must(200, "CREATING", "POST", "/clusters/demo/node-groups", group+`,"amiType":"AL2023_ARM_64_STANDARD"}`)
+}
+
+func TestEKS_rejectsAReleaseOfAnotherVersion(t *testing.T) {
+	r := newCluster(t)
+	group := func(name, release string) string {
+		return `{"nodegroupName":"` + name + `","releaseVersion":"` + release + `"}`
+	}
+	r.must(400, "not valid for kubernetes version 1.32", "POST", "/clusters/demo/node-groups", group("a", "1.33.0-20260101"))
+	r.must(200, "CREATING", "POST", "/clusters/demo/node-groups", group("a", "1.32.0-20251201"))
+	r.settle()
+	r.must(400, "not valid for kubernetes version 1.32", "POST", "/clusters/demo/node-groups/a/update-version", `{"releaseVersion":"1.33.0-20260101"}`)
+	r.must(200, "VersionUpdate", "POST", "/clusters/demo/node-groups/a/update-version", `{"releaseVersion":"1.32.0-20260101"}`)
+}
+
+func TestSSM_namesTheNewestReleases(t *testing.T) {
+	r := newHarness(t)
+	for name, want := range map[string]string{
+		"eks/optimized-ami/1.33/amazon-linux-2023/x86_64/standard/recommended/release_version": `"1.33.0-20260101"`,
+		"bottlerocket/aws-k8s-1.33-fips/arm64/latest/image_version":                            `"1.50.0-5d9ac849"`,
+	} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.URL, strings.NewReader(`{"Name":"/aws/service/`+name+`"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("X-Amz-Target", "AmazonSSM.GetParameter")
+		request.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=k/20260101/eu-central-1/ssm/aws4_request, SignedHeaders=host, Signature=s")
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = response.Body.Close() }()
+		if text, err := io.ReadAll(response.Body); err != nil || !strings.Contains(string(text), `"Value":`+want) {
+			t.Errorf("%s: got %s %v, want %s", name, text, err, want)
+		}
+	}
 }
 
 func TestEKS_addonWaitsForNodes(t *testing.T) {

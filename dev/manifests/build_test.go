@@ -166,6 +166,10 @@ func checkManager(t *testing.T, p provider, o object) {
 	if !slices.Contains(containers[0].Args, "--providers="+p.name) {
 		t.Errorf("the manager has the arguments %s", args)
 	}
+	// The other managers never call AWS.
+	if slices.Contains(containers[0].Args, "--aws-own-identity=${CAPT_AWS_OWN_IDENTITY:=false}") != strings.Contains("infrastructure control-plane", p.name) {
+		t.Errorf("a manager that calls AWS can use its own identity: %s", args)
+	}
 	if strings.Contains(args, "--runner-image") != (p.name == "infrastructure") {
 		t.Errorf("only the infrastructure provider runs Terraform: %s", args)
 	}

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -78,7 +80,11 @@ func (f *fakeAWS) ServeHTTP(response http.ResponseWriter, request *http.Request)
 			`<ebsInfo/><networkInfo/><placementGroupInfo/><vCpuInfo/></item></instanceTypeSet></DescribeInstanceTypesResponse>`,
 			request.PostForm.Get("InstanceType.1"), architecture)
 	case request.Header.Get("X-Amz-Target") == "AmazonSSM.GetParameter":
-		answer = `{"Parameter":{"Name":"image","Type":"String","Value":"ami-0123456789abcdef0","Version":1,"ARN":"arn:aws:ssm:eu-central-1::parameter/image"}}`
+		value := "ami-0123456789abcdef0"
+		if body, err := io.ReadAll(request.Body); err == nil && bytes.Contains(body, []byte("release_version")) {
+			value = "1.33.0-20260901"
+		}
+		answer = fmt.Sprintf(`{"Parameter":{"Name":"image","Type":"String","Value":%q,"Version":1,"ARN":"arn:aws:ssm:eu-central-1::parameter/image"}}`, value)
 		response.Header().Set("Content-Type", "application/x-amz-json-1.1")
 	case strings.HasPrefix(request.URL.Path, "/addons/supported-versions"):
 		answer = addonAnswer(request.URL.Query().Get("addonName"), request.URL.Query().Get("kubernetesVersion"))

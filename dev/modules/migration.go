@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 )
@@ -18,6 +19,8 @@ const (
 	migrationRun  = "state_for_the_migration"
 	// migrationFile contains the removed and moved blocks.
 	migrationFile = "migration.tf"
+	// helmProvider is the file of the template that configures the Helm provider.
+	helmProvider = "../templates/source/helm-provider.tf"
 )
 
 // migrationVars are the variables of that run.
@@ -45,7 +48,12 @@ func (w *workspace) checkMigration(ctx context.Context) (string, error) {
 	}
 	fake := newFakeAWS()
 	defer fake.Close()
-	files := map[string]string{"zz_provider.tf": fakeProvider, "terraform.tfvars": migrationVars, "terraform.tfstate": state}
+	// The template of CAPT is the root module, and so configures the provider.
+	helm, err := os.ReadFile(helmProvider)
+	if err != nil {
+		return "", fmt.Errorf("reading the provider of the root module: %w", err)
+	}
+	files := map[string]string{"zz_provider.tf": fakeProvider, "zz_helm.tf": string(helm), "terraform.tfvars": migrationVars, "terraform.tfstate": state}
 
 	changes, err := w.migrate(ctx, fake, "zz-migration", files)
 	if err != nil {

@@ -39,6 +39,30 @@ func TestModules_readmesAndSharedFilesAreCurrentAndEveryRuleHasARefusal(t *testi
 	}
 }
 
+// A module with a provider block can be called neither with count nor with for_each. That of
+// eks-v1 installs a chart in the cluster that it creates.
+func TestModules_configureNoProvider(t *testing.T) {
+	modules, err := findModules(tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range modules {
+		files, err := readTerraform(m.dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, text := range files {
+			body, err := parse(text, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if m.name != "eks-v1" && slices.ContainsFunc(body.Blocks, func(b *hclsyntax.Block) bool { return b.Type == "provider" }) {
+				t.Errorf("%s: %s configures a provider, which only a root module should", m.name, name)
+			}
+		}
+	}
+}
+
 func write(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
 	for name, text := range files {

@@ -68,8 +68,8 @@ func prune(dir string, made map[string]bool) error {
 	return nil
 }
 
-// module matches the line with the directory of a module, and a further file.
-var module = regexp.MustCompile(`(?m)^( *)module: (modules/\S+)(?: \+ (\S+))?$`)
+// module matches the line with the directory of a module, and further files.
+var module = regexp.MustCompile(`(?m)^( *)module: (modules/\S+)((?: \+ \S+)*)$`)
 
 // render replaces the directory of a module with its text.
 func render(root, source string) (string, error) {
@@ -82,8 +82,8 @@ func render(root, source string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if match[6] >= 0 {
-		further, err := os.ReadFile(filepath.Join(root, "templates", "source", source[match[6]:match[7]]))
+	for name := range strings.FieldsSeq(strings.ReplaceAll(source[match[6]:match[7]], "+", "")) {
+		further, err := os.ReadFile(filepath.Join(root, "templates", "source", name))
 		if err != nil {
 			return "", fmt.Errorf("reading a file of a root module: %w", err)
 		}

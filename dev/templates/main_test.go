@@ -50,6 +50,14 @@ func TestRun_inlinesTheModule(t *testing.T) {
 	if text, err = os.ReadFile(filepath.Join(root, "templates", "a.yaml")); err != nil || !strings.Contains(string(text), "value = 1 }\n\n    import {}\n  after: 1\n") {
 		t.Errorf("a file of the root module: got\n%s\n%v", text, err)
 	}
+	write("templates/source/other.tf", "provider {}\n")
+	write("templates/source/a.yaml", "spec:\n  module: modules/a + root.tf + other.tf\n  after: 1\n")
+	if err := run(root); err != nil {
+		t.Fatal(err)
+	}
+	if text, err = os.ReadFile(filepath.Join(root, "templates", "a.yaml")); err != nil || !strings.Contains(string(text), "\n    import {}\n\n    provider {}\n  after: 1\n") {
+		t.Errorf("several files of the root module: got\n%s\n%v", text, err)
+	}
 	write("modules/a/main.tf", "module \"b\" {\n  source = \"../b\"\n}\n")
 	write("modules/b/main.tf", "module \"c\" {\n  source   = \"../c\"\n  for_each = {}\n}\n")
 	write("modules/c/main.tf", "# c\n")

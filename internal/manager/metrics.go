@@ -24,6 +24,7 @@ import (
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/decision"
+	"github.com/appthrust/capt/internal/kubernetes/kubeversion"
 	"github.com/appthrust/capt/internal/terraform/template"
 )
 
@@ -53,6 +54,7 @@ type objectMetrics struct {
 	driftUnknown *prometheus.GaugeVec
 	unsaved      *prometheus.GaugeVec
 	kubeconfigs  *prometheus.GaugeVec
+	support      *prometheus.GaugeVec
 	certificates *prometheus.GaugeVec
 }
 
@@ -66,6 +68,7 @@ func newObjectMetrics(reader client.Reader, scheme *runtime.Scheme, o *Options, 
 	m.driftUnknown = m.gauge("capt_drift_check_failing", "1 for each workspace whose drift checks fail, also those that were repeated soon.", "namespace", "name")
 	m.unsaved = m.gauge("capt_unsaved_states", "1 for each workspace with a state that a run could not save, by the reason.", "namespace", "name", "reason")
 	m.kubeconfigs = m.gauge("capt_kubeconfig_expiry_timestamp_seconds", "When the kubeconfig of a control plane expires, by the source of the kubeconfig. CAPT renews those of the source EKS.", "namespace", "name", "source")
+	m.support = m.gauge("capt_eks_standard_support_end_timestamp_seconds", "When EKS ends the standard support of the version of a control plane, and its price rises.", "namespace", "name", "version")
 	m.certificates = m.gauge("capt_certificate_expiry_timestamp_seconds", "When a certificate of the manager expires, by its use.", "use")
 	if o.WebhookPort != 0 {
 		m.certDirs["webhooks"] = o.WebhookCertDir
@@ -160,6 +163,7 @@ func (m *objectMetrics) readObjects(ctx context.Context, kind client.ObjectList)
 			m.readDrift(ctx, obj)
 		case *controlplanev1.CAPTControlPlane:
 			m.readKubeconfig(obj)
+			m.readSupport(obj)
 		}
 		return nil
 	})
@@ -230,11 +234,26 @@ func (m *objectMetrics) readKubeconfig(controlPlane *controlplanev1.CAPTControlP
 	if status == nil || status.ExpiresAt.IsZero() || !controlPlane.DeletionTimestamp.IsZero() {
 		return
 	}
-	source := controlplanev1.KubeconfigSourceEKS
-	if config := controlPlane.Spec.Kubeconfig; config != nil && config.Source != "" {
-		source = config.Source
+	m.kubeconfigs.WithLabelValues(controlPlane.Namespace, controlPlane.Name, string(kubeconfigSource(controlPlane))).Set(float64(status.ExpiresAt.Unix()))
+}
+
+// readSupport sets the metric of a control plane of EKS that runs. A version that the
+// calendar of EKS does not contain has none.
+func (m *objectMetrics) readSupport(controlPlane *controlplanev1.CAPTControlPlane) {
+	minor, err := kubeversion.Parse(controlPlane.Status.Version)
+	if err != nil || kubeconfigSource(controlPlane) != controlplanev1.KubeconfigSourceEKS || !controlPlane.DeletionTimestamp.IsZero() {
+		return
 	}
-	m.kubeconfigs.WithLabelValues(controlPlane.Namespace, controlPlane.Name, string(source)).Set(float64(status.ExpiresAt.Unix()))
+	if end := kubeversion.EKSStandardSupportEnd(controlPlane.Status.Version); !end.IsZero() {
+		m.support.WithLabelValues(controlPlane.Namespace, controlPlane.Name, minor.String()).Set(float64(end.Unix()))
+	}
+}
+
+func kubeconfigSource(controlPlane *controlplanev1.CAPTControlPlane) controlplanev1.KubeconfigSource {
+	if config := controlPlane.Spec.Kubeconfig; config != nil && config.Source != "" {
+		return config.Source
+	}
+	return controlplanev1.KubeconfigSourceEKS
 }
 
 // readCertificates sets the metrics of the manager's own certificates. A missing or

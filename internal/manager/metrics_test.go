@@ -90,6 +90,7 @@ func TestObjectMetrics(t *testing.T) {
 	deleted, living := infrav1.WorkspaceTemplateApply{ObjectMeta: named("deleted")}, infrav1.WorkspaceTemplateApply{ObjectMeta: named("living")}
 	deleted.DeletionTimestamp = &metav1.Time{Time: began}
 	token, output, forever := controlplanev1.CAPTControlPlane{ObjectMeta: named("token")}, controlplanev1.CAPTControlPlane{ObjectMeta: named("output")}, controlplanev1.CAPTControlPlane{ObjectMeta: named("forever")}
+	token.Status.Version, output.Status.Version, forever.Status.Version = "v1.34.3", "v1.34.3", "v1.99.0"
 	token.Status.Kubeconfig = &controlplanev1.KubeconfigStatus{ExpiresAt: metav1.NewTime(expires)}
 	output.Spec.Kubeconfig = &controlplanev1.KubeconfigConfig{Source: controlplanev1.KubeconfigSourceOutput}
 	output.Status.Kubeconfig = token.Status.Kubeconfig
@@ -133,6 +134,9 @@ capt_deletion_timestamp_seconds{kind="CAPTControlPlane",name="leaving",namespace
 capt_deletion_timestamp_seconds{kind="CAPTMachineDeployment",name="deployment",namespace="team-a"} %[1]d
 capt_deletion_timestamp_seconds{kind="CAPTMachineSet",name="set",namespace="team-a"} %[1]d
 capt_deletion_timestamp_seconds{kind="WorkspaceTemplateApply",name="deleted",namespace="team-a"} %[1]d
+# HELP capt_eks_standard_support_end_timestamp_seconds When EKS ends the standard support of the version of a control plane, and its price rises.
+# TYPE capt_eks_standard_support_end_timestamp_seconds gauge
+capt_eks_standard_support_end_timestamp_seconds{name="token",namespace="team-a",version="1.34"} 1796169600
 # HELP capt_kubeconfig_expiry_timestamp_seconds When the kubeconfig of a control plane expires, by the source of the kubeconfig. CAPT renews those of the source EKS.
 # TYPE capt_kubeconfig_expiry_timestamp_seconds gauge
 capt_kubeconfig_expiry_timestamp_seconds{name="output",namespace="team-a",source="Output"} %[2]d

@@ -64,12 +64,12 @@ variable "assume_role_arns" {
 }
 
 variable "service_accounts" {
-  description = "Service accounts of the management cluster that assume the role: that of the manager, and those of runs (runner.serviceAccountName of a WorkspaceProviderConfig)."
+  description = "Service accounts of the management cluster that assume the role: those of the managers, and those of runs (runner.serviceAccountName of a WorkspaceProviderConfig). The managers that call AWS are capt-system/capt-controller-manager and, if clusterctl has installed CAPT, capt-control-plane-system/capt-control-plane-controller-manager, which signs the tokens."
   type = list(object({
     namespace = string
     name      = string
   }))
-  default  = [{ namespace = "capt-system", name = "capt-controller-manager" }]
+  default  = [{ namespace = "capt-system", name = "capt-controller-manager" }, { namespace = "capt-control-plane-system", name = "capt-control-plane-controller-manager" }]
   nullable = false
 
   validation {

@@ -110,6 +110,22 @@ resource "aws_iam_role_policy_attachment" "ebs_csi_driver" {
   policy_arn = var.ebs_csi_policy_arn != null ? var.ebs_csi_policy_arn : "arn:${local.partition}:iam::aws:policy/AmazonEBSCSIDriverPolicyV2"
 }
 
+locals {
+  # EKS has one association for each service account, and refuses a second one only in the
+  # apply. Those of an add-on are in the namespace of the add-on, here by its service account.
+  associated_accounts = concat(
+    [for name, role in local.addon_roles : "${role.account.namespace}/${role.account.name}" if var.addon_identity == "PodIdentity"],
+    flatten([for name, addon in var.cluster_addons : [for a in addon.pod_identity_associations : "${lookup(local.addon_namespaces, name, "kube-system")}/${a.service_account}"]]),
+  )
+  # Most add-ons of EKS are in kube-system.
+  addon_namespaces = {
+    adot                            = "opentelemetry-operator-system"
+    amazon-cloudwatch-observability = "amazon-cloudwatch"
+    cert-manager                    = "cert-manager"
+    external-dns                    = "external-dns"
+  }
+}
+
 resource "aws_eks_pod_identity_association" "addon" {
   for_each = { for name, role in local.addon_roles : name => role if var.addon_identity == "PodIdentity" }
 
@@ -126,6 +142,10 @@ resource "aws_eks_pod_identity_association" "addon" {
     precondition {
       condition     = local.auto_mode_enabled || contains(keys(local.cluster_addons), "eks-pod-identity-agent")
       error_message = "Roles with addon_identity = PodIdentity need the add-on eks-pod-identity-agent: add it to cluster_addons, or set addon_identity to IRSA."
+    }
+    precondition {
+      condition     = length(distinct(local.associated_accounts)) == length(local.associated_accounts)
+      error_message = "Two roles are for one service account, for which EKS allows one Pod Identity association: change addon_service_accounts, or remove the account from pod_identity_associations of cluster_addons."
     }
   }
 }

@@ -89,11 +89,9 @@ resource "aws_eks_cluster" "this" {
     support_type = var.support_type
   }
 
-  dynamic "zonal_shift_config" {
-    for_each = var.zonal_shift ? [true] : []
-    content {
-      enabled = true
-    }
+  # Without the block the provider would send an update without a change, which EKS refuses.
+  zonal_shift_config {
+    enabled = var.zonal_shift
   }
 
   timeouts {

@@ -127,6 +127,7 @@ module "node_group" {
   instance_types     = var.node_group.instance_types
   capacity_type      = var.node_group.capacity_type
   ami_type           = var.node_group.ami_type
+  release_version    = var.node_group.release_version
   disk_size          = var.node_group.disk_size
   min_size           = var.node_group.min_size
   max_size           = var.node_group.max_size
@@ -150,8 +151,9 @@ module "node_groups" {
   kubernetes_version = module.cluster.cluster_version
   region             = var.region
 
-  # Zones choose among all subnets, also those that the VPC got later.
-  subnet_ids         = each.value.availability_zones == null ? local.compute_subnet_ids : var.subnet_ids
+  # A zone in which the cluster had no subnet takes one that the VPC got later.
+  subnet_ids         = local.compute_subnet_ids
+  later_subnet_ids   = var.compute_subnet_ids == null ? [] : [for id in var.subnet_ids : id if !contains(local.compute_subnet_ids, id)]
   availability_zones = each.value.availability_zones
 
   # With ami_id the module has to make nodes join.

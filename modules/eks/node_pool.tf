@@ -64,9 +64,9 @@ variable "karpenter_node_pool" {
 }
 
 variable "karpenter_node_class" {
-  description = "How CAPT's add-on karpenter-nodepool lets Karpenter create nodes. ami_alias is a family and a release of EKS's images: name a release, for example al2023@v20260901, to choose when nodes are replaced. ami_ids are images of your own, with their ami_family."
+  description = "How CAPT's add-on karpenter-nodepool lets Karpenter create nodes. ami_alias is a family and a release of EKS's images, for example al2023@v20260901. It defaults to the release of Amazon Linux 2023 that is the newest when this module is applied: Karpenter replaces nodes after a run that finds a newer one, and with al2023@latest whenever AWS publishes one. ami_ids are images of your own, with their ami_family."
   type = object({
-    ami_alias          = optional(string, "al2023@latest")
+    ami_alias          = optional(string)
     ami_ids            = optional(list(string), [])
     ami_family         = optional(string)
     disk_size          = optional(number)
@@ -78,7 +78,7 @@ variable "karpenter_node_class" {
   nullable = false
 
   validation {
-    condition     = can(regex("^(al2023|bottlerocket)@(latest|v[0-9][0-9.]*)$", var.karpenter_node_class.ami_alias))
+    condition     = var.karpenter_node_class.ami_alias == null || can(regex("^(al2023|bottlerocket)@(latest|v[0-9][0-9.]*)$", var.karpenter_node_class.ami_alias))
     error_message = "ami_alias of karpenter_node_class must be a family and a release, for example al2023@v20260901, bottlerocket@v1.42.0 or al2023@latest."
   }
 
@@ -91,6 +91,14 @@ variable "karpenter_node_class" {
     condition     = var.karpenter_node_class.ami_family == null || try(contains(["AL2023", "Bottlerocket", "Custom"], var.karpenter_node_class.ami_family), false)
     error_message = "ami_family of karpenter_node_class must be AL2023, Bottlerocket or Custom."
   }
+}
+
+# The newest release of the image, which Karpenter's nodes have until another run.
+data "aws_ssm_parameter" "karpenter_release" {
+  count = local.create_karpenter && var.karpenter_node_class.ami_alias == null && length(var.karpenter_node_class.ami_ids) == 0 ? 1 : 0
+
+  region = var.region
+  name   = "/aws/service/eks/optimized-ami/${var.kubernetes_version}/amazon-linux-2023/x86_64/standard/recommended/release_version"
 }
 
 # The specs of Karpenter's NodePool and EC2NodeClass, which CAPT's add-on
@@ -149,11 +157,13 @@ locals {
   }
 
   node_class = var.karpenter_node_class
+  # Releases such as 1.33.0-20250715 are al2023@v20250715.
+  ami_alias = length(data.aws_ssm_parameter.karpenter_release) > 0 ? "al2023@v${split("-", data.aws_ssm_parameter.karpenter_release[0].insecure_value)[1]}" : coalesce(local.node_class.ami_alias, "al2023@latest")
   node_class_spec = merge(
     {
       # A role would need calls of IAM, which a VPC without internet access cannot make.
       instanceProfile  = one(module.karpenter_iam[*].karpenter_instance_profile_name)
-      amiSelectorTerms = [for term in concat([for id in local.node_class.ami_ids : { id = id, alias = null }], [{ id = null, alias = local.node_class.ami_alias }]) : { for name, value in term : name => value if value != null } if term.id != null || length(local.node_class.ami_ids) == 0]
+      amiSelectorTerms = [for term in concat([for id in local.node_class.ami_ids : { id = id, alias = null }], [{ id = null, alias = local.ami_alias }]) : { for name, value in term : name => value if value != null } if term.id != null || length(local.node_class.ami_ids) == 0]
       # The cluster's own subnets and security group, by id: those of an existing VPC
       # have no tag karpenter.sh/discovery.
       subnetSelectorTerms        = [for id in var.subnet_ids : { id = id }]
@@ -164,7 +174,7 @@ locals {
     { for name in ["userData"] : name => local.node_class.user_data if local.node_class.user_data != null },
     { for name in ["tags"] : name => local.node_class.tags if length(local.node_class.tags) > 0 },
     { for name in ["blockDeviceMappings"] : name => [{
-      deviceName = startswith(local.node_class.ami_alias, "bottlerocket") || local.node_class.ami_family == "Bottlerocket" ? "/dev/xvdb" : "/dev/xvda"
+      deviceName = startswith(local.ami_alias, "bottlerocket") || local.node_class.ami_family == "Bottlerocket" ? "/dev/xvdb" : "/dev/xvda"
       ebs        = { volumeSize = "${local.node_class.disk_size}Gi", volumeType = "gp3", encrypted = true, deleteOnTermination = true }
     }] if local.node_class.disk_size != null },
   )

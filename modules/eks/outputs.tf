@@ -137,6 +137,11 @@ output "karpenter_iam_role_arn" {
   }
 }
 
+output "karpenter_zonal_shift" {
+  description = "Whether Karpenter follows zonal shifts of the cluster, which its role then allows."
+  value       = var.zonal_shift
+}
+
 output "karpenter_identity" {
   description = "How Karpenter's controller gets its role: IRSA or PodIdentity."
   value       = local.create_karpenter ? var.karpenter_identity : null

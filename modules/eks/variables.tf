@@ -65,7 +65,7 @@ variable "control_plane_subnet_ids" {
 }
 
 variable "compute_subnet_ids" {
-  description = "Subnets of the node groups without availability_zones and the Fargate profiles of this module. Defaults to subnet_ids. A change replaces them: CAPT keeps the first ones if subnet_ids gets more."
+  description = "Subnets of the node groups and the Fargate profiles of this module; zones of node_groups in which none of them is use subnet_ids. Defaults to subnet_ids. A change replaces them: CAPT keeps the first ones if subnet_ids gets more."
   type        = list(string)
   default     = null
 
@@ -523,12 +523,13 @@ variable "nodes_ready" {
 }
 
 variable "node_group" {
-  description = "The node group, with compute = ManagedNodeGroup. Two nodes, because Karpenter's two replicas do not share one. No taint by default: Flux tolerates none."
+  description = "The node group, with compute = ManagedNodeGroup. Two nodes, because Karpenter's two replicas do not share one. No taint by default: Flux tolerates none. release_version is a release of the image, or latest: the newest one in each run."
   type = object({
     name               = optional(string, "system")
     instance_types     = optional(list(string), ["m6i.large", "m5.large"])
     capacity_type      = optional(string, "OnDemand")
     ami_type           = optional(string)
+    release_version    = optional(string)
     disk_size          = optional(number, 50)
     min_size           = optional(number, 2)
     max_size           = optional(number, 4)
@@ -547,7 +548,7 @@ variable "node_group" {
 }
 
 variable "node_groups" {
-  description = "Further managed node groups, by name, with any compute. The key is the name of the group; the rest is as in node_group, with availability_zones, release_version to pin the image, and ami_id for an image of your own."
+  description = "Further managed node groups, by name, with any compute. The key is the name of the group; the rest is as in node_group, with availability_zones, and ami_id for an image of your own."
   type = map(object({
     instance_types     = optional(list(string), ["m6i.large", "m5.large"])
     capacity_type      = optional(string, "OnDemand")

@@ -1,8 +1,9 @@
 locals {
   # Services that nodes, the add-ons and Karpenter call without internet access.
-  # Pricing has no endpoint in most regions: set Karpenter's isolatedVPC there.
+  # Pricing has no endpoint in most regions: set Karpenter's isolatedVPC there. SSM's agent
+  # uses ssmmessages in place of ec2messages, which new regions do not have.
   isolated_endpoints = [
-    "autoscaling", "ec2", "ec2messages", "ecr.api", "ecr.dkr", "eks", "eks-auth",
+    "autoscaling", "ec2", "ecr.api", "ecr.dkr", "eks", "eks-auth",
     "elasticloadbalancing", "kms", "logs", "sqs", "ssm", "ssmmessages", "sts",
   ]
   interface_endpoints = var.interface_endpoints != null ? var.interface_endpoints : toset(var.nat_gateway == "None" ? local.isolated_endpoints : [])

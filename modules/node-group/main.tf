@@ -25,13 +25,48 @@ locals {
   first_size   = coalesce(var.desired_size, var.min_size)
   desired_size = length(local.own_sizes) == 0 ? local.first_size : min(max(concat([var.min_size], local.own_sizes)...), var.max_size)
 
-  subnet_ids = var.availability_zones == null ? var.subnet_ids : tolist([for s in data.aws_subnet.this : s.id if contains(var.availability_zones, s.availability_zone)])
+  # A group in zones must not move when the VPC gets more subnets.
+  all_subnet_ids = concat(var.subnet_ids, var.later_subnet_ids)
+  first_subnets  = slice(data.aws_subnet.this, 0, length(var.subnet_ids))
+  later_subnets  = slice(data.aws_subnet.this, length(var.subnet_ids), length(local.all_subnet_ids))
+  subnet_ids = var.availability_zones == null ? var.subnet_ids : tolist(concat(
+    [for s in local.first_subnets : s.id if contains(var.availability_zones, s.availability_zone)],
+    [for zone in var.availability_zones : [for s in local.later_subnets : s.id if s.availability_zone == zone][0]
+    if !contains(local.first_subnets[*].availability_zone, zone) && contains(local.later_subnets[*].availability_zone, zone)],
+  ))
 
   max_unavailable            = try(coalesce(var.max_unavailable, try(var.update_config.max_unavailable, null)), null)
   max_unavailable_percentage = try(coalesce(var.max_unavailable_percentage, try(var.update_config.max_unavailable_percentage, null)), local.max_unavailable == null ? 33 : null)
 
   # The name of the instances, which distinguishes them from Karpenter's.
   node_tags = merge(var.tags, { Name = "${var.cluster_name}-${var.name}" })
+}
+
+# The newest release of the image. AL2023_ARM_64_NVIDIA has the architecture arm64 and the
+# variant nvidia.
+locals {
+  image_architecture = strcontains(local.ami_type, "_ARM_64") ? "arm64" : "x86_64"
+  image_variant      = lower(join("", regexall("64_([A-Z]+)$", local.ami_type)[*][0]))
+  image_version      = coalesce(var.kubernetes_version, "none")
+  release_parameter = local.bottlerocket ? (
+    "/aws/service/bottlerocket/aws-k8s-${join("-", compact([local.image_version, local.image_variant]))}/${local.image_architecture}/latest/image_version"
+    ) : (
+    "/aws/service/eks/optimized-ami/${local.image_version}/amazon-linux-2023/${local.image_architecture}/${coalesce(local.image_variant, "standard")}/recommended/release_version"
+  )
+}
+
+data "aws_ssm_parameter" "release" {
+  count = var.release_version == "latest" ? 1 : 0
+
+  region = var.region
+  name   = local.release_parameter
+
+  lifecycle {
+    precondition {
+      condition     = var.kubernetes_version != null
+      error_message = "release_version = latest needs kubernetes_version, which each release is for."
+    }
+  }
 }
 
 # A lifecycle rule cannot depend on a variable, so the number of nodes that an
@@ -144,7 +179,7 @@ resource "aws_eks_node_group" "this" {
   subnet_ids             = local.subnet_ids
 
   version              = local.custom_ami ? null : var.kubernetes_version
-  release_version      = var.release_version
+  release_version      = var.release_version == "latest" ? data.aws_ssm_parameter.release[0].insecure_value : var.release_version
   ami_type             = local.custom_ami ? null : local.ami_type
   instance_types       = var.instance_types
   capacity_type        = local.capacity_type
@@ -230,14 +265,14 @@ resource "aws_eks_node_group" "this" {
 # up by their EKS tags, separately for each subnet: a subnet has one zone, and
 # the number of subnets is known before any instance exists.
 data "aws_subnet" "this" {
-  count = length(var.subnet_ids)
+  count = length(local.all_subnet_ids)
 
   region = var.region
-  id     = var.subnet_ids[count.index]
+  id     = local.all_subnet_ids[count.index]
 }
 
 data "aws_instances" "this" {
-  count = length(var.subnet_ids)
+  count = length(local.all_subnet_ids)
 
   region               = var.region
   instance_state_names = ["pending", "running"]
@@ -252,7 +287,7 @@ data "aws_instances" "this" {
   }
   filter {
     name   = "subnet-id"
-    values = [var.subnet_ids[count.index]]
+    values = [local.all_subnet_ids[count.index]]
   }
 
   depends_on = [aws_eks_node_group.this]

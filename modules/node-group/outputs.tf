@@ -8,6 +8,11 @@ output "node_group_arn" {
   value       = aws_eks_node_group.this.arn
 }
 
+output "release_version" {
+  description = "Release of the nodes' image."
+  value       = aws_eks_node_group.this.release_version
+}
+
 output "provider_id_list" {
   description = "Provider ids of the nodes, as they were when the module was last applied: aws:///ZONE/INSTANCE."
   value = flatten([

@@ -59,6 +59,13 @@ variable "availability_zones" {
   default     = null
 }
 
+variable "later_subnet_ids" {
+  description = "Subnets that the VPC got later: the first one of each of availability_zones that has none of subnet_ids. A group therefore does not move to subnets that are added."
+  type        = list(string)
+  default     = []
+  nullable    = false
+}
+
 variable "instance_types" {
   description = "Instance types of the nodes, the best first. Several of one size make spot capacity easier to get."
   type        = list(string)
@@ -124,9 +131,14 @@ variable "cluster_service_cidr" {
 }
 
 variable "release_version" {
-  description = "Release of the image, for example 1.33.0-20250715. Defaults to the newest when the group is created or its version changes."
+  description = "Release of the image: one such as 1.33.0-20250715, or latest, which is the newest one in each run: EKS then replaces the nodes, as update_config allows. Defaults to the newest when the group is created or its version changes."
   type        = string
   default     = null
+
+  validation {
+    condition     = var.release_version == null || can(regex("^(latest|[0-9]+\\.[0-9]+\\.[0-9]+-[0-9a-z]+)$", var.release_version))
+    error_message = "release_version must be latest or a release of the image, for example 1.33.0-20250715 of Amazon Linux 2023 or 1.50.0-5d9ac849 of Bottlerocket."
+  }
 }
 
 variable "force_update" {

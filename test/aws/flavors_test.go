@@ -68,13 +68,10 @@ func TestFlavors_liveAndLeaveNothing(t *testing.T) {
 		"eks-pod-identity": {
 			flavor: "eks", set: []string{"ENDPOINT_PUBLIC_CIDRS=192.0.2.0/24"}, variables: map[string]string{"karpenter_identity": `"PodIdentity"`},
 		},
-		"eks-auto-mode":  {flavor: "eks-auto-mode", set: []string{"ENDPOINT_PUBLIC_CIDRS=192.0.2.0/24"}},
+		"eks-auto-mode": {flavor: "eks-auto-mode", set: []string{"ENDPOINT_PUBLIC_CIDRS=192.0.2.0/24"}},
+		// CoreDNS waits for the nodes of the pool, which waits for the control plane.
 		"eks-class":      {flavor: "eks-class", set: []string{"ENDPOINT_PUBLIC_CIDRS=192.0.2.0/24"}},
 		"eks-node-group": {flavor: "eks-node-group", set: []string{"ENDPOINT_PUBLIC_CIDRS=192.0.2.0/24"}},
-		// CoreDNS waits for the nodes of the pool, which waits for the control plane.
-		"eks-without-compute": {
-			flavor: "eks-node-group", set: []string{"ENDPOINT_PUBLIC_CIDRS=192.0.2.0/24"}, variables: map[string]string{"compute": `"None"`},
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -86,6 +86,9 @@ func (s *server) init(c command, version string) {
 		container := s.deployment(namespace).Spec.Template.Spec.Containers[0]
 		s.Expect(container.Image).To(Equal("ghcr.io/appthrust/capt:" + version))
 		s.Expect(container.Args).To(ContainElement("--concurrency=10"), "clusterctl replaces the variables with their defaults")
+		if namespace == "capt-control-plane-system" {
+			s.Expect(container.Args).To(ContainElement("--aws-own-identity=false"), "this manager signs the tokens of EKS")
+		}
 	}
 	definitions, err := crd.Definitions()
 	s.Expect(err).NotTo(HaveOccurred())

@@ -109,6 +109,7 @@ func createEverySeries(t *testing.T) {
 			unchecked.Status.Drift = &infrav1.DriftStatus{FailedAt: now, Failure: "It failed.", Failures: 2}
 		}},
 		{controlPlane, func() {
+			controlPlane.Status.Version = "v1.33.1"
 			controlPlane.Status.Kubeconfig = &controlplanev1.KubeconfigStatus{SecretName: "paused-kubeconfig", ExpiresAt: now}
 		}},
 		{cluster, func() { cluster.Status.Initialization.ControlPlaneInitialized = new(true) }},

@@ -91,7 +91,7 @@ func (c *check) userOf(kubeconfig []byte) *clientcmdapi.AuthInfo {
 // usersHaveTheirOwnKubeconfig holds when the kubeconfig for users has no credentials,
 // and that of Cluster API is passed to no workspace.
 func usersHaveTheirOwnKubeconfig(c *check) {
-	text, err := aws.UserKubeconfig(c.sampleCluster(), "local-1", "")
+	text, err := aws.UserKubeconfig(c.sampleCluster(), "local-1")
 	c.Expect(err).NotTo(HaveOccurred())
 	user := c.userOf(text)
 	c.Expect(user.Exec).NotTo(BeNil(), "users sign in with their own credentials")

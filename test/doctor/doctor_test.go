@@ -99,7 +99,7 @@ func TestExamine_healthyCluster(t *testing.T) {
 	p.g.Expect(doctor.Healthy(results)).To(BeTrue(), "%v", results)
 	for check, message := range map[string]string{
 		"api-server": "Kubernetes v1.", "cluster-api": "Cluster API serves cluster.x-k8s.io/v1beta2", "crds": "CRDs are installed and served",
-		"manager": "a manager outside of the cluster serves the webhooks at 127.0.0.1:", "webhooks": "webhooks are configured and reachable", "credentials": "0 provider configs", "add-ons": "no add-ons", "grants": "all references",
+		"manager": "a manager outside of the cluster serves the webhooks at 127.0.0.1:", "webhooks": "webhooks are configured and reachable", "credentials": "0 provider configs", "add-ons": "no add-ons", "versions": "no control plane is in extended support of EKS, or will be within 60 days", "grants": "all references",
 		"runs": "0 workspaces", "locks": "0 locks", "deletions": "no deletion", "leftovers": "no leftovers",
 	} {
 		p.g.Expect(results).To(healthy(check, message))

@@ -97,6 +97,7 @@ func (d *Doctor) checks() []check {
 		{"credentials", d.credentials},
 		{"grants", d.grants},
 		{"policies", d.policies},
+		{"versions", d.versions},
 		{"add-ons", d.addons},
 		{"runs", d.runs},
 		{"locks", d.locks},

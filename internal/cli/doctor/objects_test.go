@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
+	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/client/operate"
 	"github.com/appthrust/capt/internal/cluster/grant"
@@ -30,6 +31,44 @@ func messages(results []Result) []string {
 		all = append(all, string(r.Status)+": "+r.Message)
 	}
 	return all
+}
+
+// The version that a control plane serves counts, because an upgrade may wait.
+func TestVersionProblem(t *testing.T) {
+	now := time.Date(2026, time.November, 19, 0, 0, 0, 0, time.UTC)
+	for name, tc := range map[string]struct {
+		status, spec string
+		source       controlplanev1.KubeconfigSource
+		deleted      bool
+		want         string
+	}{
+		"standard support":      {status: "v1.35.1", spec: "v1.35.0"},
+		"it ends soon":          {status: "v1.34.3", spec: "v1.35.0", want: "warn: EKS ends the standard support of Kubernetes 1.34 on 2026-12-02: the control plane then costs 0.60"},
+		"extended support":      {status: "v1.33.9", spec: "v1.33.0", want: "warn: Kubernetes 1.33 is in extended support of EKS since 2026-07-29"},
+		"not created yet":       {spec: "v1.33.0"},
+		"another control plane": {status: "v1.33.9", source: controlplanev1.KubeconfigSourceOutput},
+		"being deleted":         {status: "v1.33.9", deleted: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			c := &controlplanev1.CAPTControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "demo"}}
+			c.Spec.Version, c.Status.Version = tc.spec, tc.status
+			if tc.source != "" {
+				c.Spec.Kubeconfig = &controlplanev1.KubeconfigConfig{Source: tc.source}
+			}
+			if tc.deleted {
+				c.DeletionTimestamp = &metav1.Time{Time: now}
+			}
+			problem := versionProblem(c, now)
+			if tc.want == "" {
+				g.Expect(problem).To(BeNil())
+				return
+			}
+			g.Expect(messages([]Result{*problem})[0]).To(HavePrefix(tc.want))
+			g.Expect(problem.Object).To(Equal("CAPTControlPlane team/demo"))
+			g.Expect(problem.Fix).To(ContainSubstring("edit captcontrolplane demo"))
+		})
+	}
 }
 
 func TestCRDProblems(t *testing.T) {

@@ -51,6 +51,18 @@ func TestFlavors_areValid(t *testing.T) {
 	g.Expect(validate.Check(t.Context(), objects, validate.Options{Strict: true})).To(BeEmpty())
 }
 
+// New accounts have a quota of five vCPUs. The nodes of a pool are all that these flavors have,
+// and Karpenter's have their architecture.
+func TestFlavors_haveOneNodeGroup(t *testing.T) {
+	for name, none := range map[string]string{"eks-node-group": "compute: None", "eks-class": "name: compute\n      value: None"} {
+		g := NewWithT(t)
+		filled, err := fill(t, name, nil)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(string(filled)).To(ContainSubstring(none), name)
+		g.Expect(string(filled)).NotTo(MatchRegexp(`[a-z]\d+g[a-z]*\.large`), "%s: Karpenter's nodes are amd64 by default", name)
+	}
+}
+
 // hasPublicAccess reports whether a flavor has the variable ENDPOINT_PUBLIC_ACCESS. Without
 // networks the endpoint of the class is private.
 func hasPublicAccess(name string) bool { return name != "local" && name != "eks-class" }

@@ -162,14 +162,24 @@ spec:
     - {name: compute, value: Fargate}
     - {name: karpenterNodePool, value: {architectures: [arm64], cpu_limit: "10"}}
     - {name: addonRoles, value: [{name: AWSLoadBalancerController}]}
+    - {name: addons, value: [{name: metrics-server}]}
+    - {name: privateAccessCIDRs, value: [10.200.0.0/16]}
+    - {name: permissionsBoundaryARN, value: "arn:aws:iam::123456789012:policy/boundary"}
     - {name: tags, value: {team: a}}
+    workers:
+      machinePools:
+      - {class: node-group, name: nodes, replicas: 1}
 `
 	r = rendered(t, given(t, append(templates, cluster)...), render.Options{})
 	g.Expect(r.Problems).To(BeEmpty())
 	g.Expect(workspaceNamed(r, "demo-vpc")).To(BeNil(), "the VPC exists")
 	g.Expect(workspaceNamed(r, "demo")).To(And(
 		haveVariable("compute", `"Fargate"`), haveVariable("vpc_id", `"vpc-0123456789abcdef0"`), haveVariable("endpoint_public_access", "false"),
-		haveVariable("karpenter_node_pool", `{"architectures": ["arm64"], "cpu_limit": "10"}`), haveVariable("aws_load_balancer_controller_role", "true"), haveVariable("tags", `{"team": "a"}`)))
+		haveVariable("karpenter_node_pool", `{"architectures": ["arm64"], "cpu_limit": "10"}`), haveVariable("aws_load_balancer_controller_role", "true"), haveVariable("tags", `{"team": "a"}`),
+		haveVariable("private_access_cidrs", `["10.200.0.0/16"]`), haveVariable("cluster_addons", `{"metrics-server": {}}`)))
+	for _, name := range []string{"demo", "demo-nodes"} {
+		g.Expect(workspaceNamed(r, name)).To(haveVariable("permissions_boundary_arn", `"arn:aws:iam::123456789012:policy/boundary"`), name)
+	}
 	expectValid(t, r)
 }
 

@@ -31,15 +31,13 @@ func TokenKubeconfig(cluster Cluster, token Token) ([]byte, error) {
 }
 
 // UserKubeconfig returns a kubeconfig for users, who sign in with their own
-// credentials and assume roleARN if it is set. It contains no secret.
-func UserKubeconfig(cluster Cluster, region, roleARN string) ([]byte, error) {
+// credentials. It contains no secret and names no role: CAPT's role is an
+// administrator of the account, which users do not need and should not assume.
+func UserKubeconfig(cluster Cluster, region string) ([]byte, error) {
 	if region == "" {
 		return nil, invalid("kubeconfig of %s: the region is not set", cluster.Name)
 	}
 	args := []string{"eks", "get-token", "--cluster-name", cluster.Name, "--region", region, "--output", "json"}
-	if roleARN != "" {
-		args = append(args, "--role-arn", roleARN)
-	}
 	return kubeconfig(cluster, &clientcmdapi.AuthInfo{Exec: &clientcmdapi.ExecConfig{
 		APIVersion:      "client.authentication.k8s.io/v1beta1",
 		Command:         "aws",

@@ -43,7 +43,7 @@ func TestUserKubeconfig_signsInWithTheUsersCredentials(t *testing.T) {
 	g := NewWithT(t)
 	cluster := aws.Cluster{Name: "demo", Endpoint: "https://a.eks.amazonaws.com", CA: ca}
 
-	text, err := aws.UserKubeconfig(cluster, "eu-west-1", "")
+	text, err := aws.UserKubeconfig(cluster, "eu-west-1")
 	g.Expect(err).NotTo(HaveOccurred())
 	content, err := clientcmd.Load(text)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -56,13 +56,6 @@ func TestUserKubeconfig_signsInWithTheUsersCredentials(t *testing.T) {
 	g.Expect(user.Exec.APIVersion).To(Equal("client.authentication.k8s.io/v1beta1"))
 	g.Expect(user.Exec.InteractiveMode).To(Equal(clientcmdapi.IfAvailableExecInteractiveMode))
 	g.Expect(user.Exec.InstallHint).To(ContainSubstring("AWS CLI"))
-
-	text, err = aws.UserKubeconfig(cluster, "eu-west-1", roleARN)
-	g.Expect(err).NotTo(HaveOccurred())
-	content, err = clientcmd.Load(text)
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(content.AuthInfos["demo"].Exec.Args).To(HaveExactElements(
-		"eks", "get-token", "--cluster-name", "demo", "--region", "eu-west-1", "--output", "json", "--role-arn", roleARN))
 }
 
 func TestKubeconfig_rejectsInvalidArguments(t *testing.T) {
@@ -89,13 +82,13 @@ func TestKubeconfig_rejectsInvalidArguments(t *testing.T) {
 			_, err := aws.TokenKubeconfig(cluster, token)
 			g.Expect(err).To(MatchError(ContainSubstring(tt.text)))
 			g.Expect(aws.KindOf(err)).To(Equal(aws.KindInvalid))
-			_, err = aws.UserKubeconfig(cluster, "eu-west-1", "")
+			_, err = aws.UserKubeconfig(cluster, "eu-west-1")
 			g.Expect(err).To(MatchError(ContainSubstring(tt.text)))
 		})
 	}
 	g := NewWithT(t)
 	_, err := aws.TokenKubeconfig(good, aws.Token{})
 	g.Expect(err).To(MatchError(ContainSubstring("the token is empty")))
-	_, err = aws.UserKubeconfig(good, "", "")
+	_, err = aws.UserKubeconfig(good, "")
 	g.Expect(err).To(MatchError(ContainSubstring("the region is not set")))
 }

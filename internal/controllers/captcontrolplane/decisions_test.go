@@ -1,7 +1,10 @@
 package captcontrolplane
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -166,6 +169,35 @@ func TestDeletionStep(t *testing.T) {
 			})
 			g.Expect(result(err)).To(Equal(c.want), "%v", err)
 			g.Expect(called).To(Equal(!c.skipped))
+		})
+	}
+}
+
+// Nothing is applied during a deletion, also no other network of the endpoint.
+func TestUnreachable_namesTheCommandThatAdmitsAnAddress(t *testing.T) {
+	const command = ". If its endpoint no longer admits the address of CAPT, run: aws eks update-cluster-config --region eu-west-1 --name in-eks --resources-vpc-config "
+	timeout := fmt.Errorf("listing nodes: %w", context.DeadlineExceeded)
+	for name, c := range map[string]struct {
+		source controlplanev1.KubeconfigSource
+		err    error
+		named  bool
+	}{
+		"timeout":          {source: controlplanev1.KubeconfigSourceEKS, err: timeout, named: true},
+		"refused":          {source: controlplanev1.KubeconfigSourceEKS, err: errors.New("connection refused")},
+		"of another cloud": {source: controlplanev1.KubeconfigSourceOutput, err: timeout},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			s := newScope(func(p *controlplanev1.CAPTControlPlane) {
+				p.Spec.Kubeconfig = &controlplanev1.KubeconfigConfig{Source: c.source}
+				p.Spec.ControlPlaneConfig = &controlplanev1.ControlPlaneConfig{Region: "eu-west-1"}
+			})
+			s.apply = newWorkspace(map[string]string{"cluster_name": `"in-eks"`})
+			err := s.unreachable(c.err)
+			_, reason, unreachable := isUnreachable(err)
+			g.Expect(unreachable).To(BeTrue())
+			g.Expect(reason).To(Equal(controlplanev1.APIServerUnreachableReason))
+			g.Expect(strings.Contains(err.Error(), command)).To(Equal(c.named), "%v", err)
 		})
 	}
 }

@@ -173,7 +173,7 @@ func (r *Reconciler) ensureKubeconfig(ctx context.Context, s *scope, found *core
 // ensureUserKubeconfig writes a kubeconfig that users can use with their own
 // credentials.
 func (r *Reconciler) ensureUserKubeconfig(ctx context.Context, s *scope, cluster aws.Cluster) error {
-	content, err := aws.UserKubeconfig(cluster, s.region(), s.kubeconfigConfig().RoleARN)
+	content, err := aws.UserKubeconfig(cluster, s.region())
 	if err != nil {
 		return fmt.Errorf("creating the kubeconfig for users: %w", err)
 	}

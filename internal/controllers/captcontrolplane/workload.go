@@ -3,7 +3,9 @@ package captcontrolplane
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -19,6 +21,8 @@ import (
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
+	"github.com/appthrust/capt/internal/cluster/desired"
+	"github.com/appthrust/capt/internal/cluster/workspace"
 )
 
 // Kinds of the workload cluster. The preferred version of a kind lists all its objects.
@@ -107,17 +111,33 @@ func (r *Reconciler) inWorkload(ctx context.Context, s *scope, name, condition s
 	return s.deletionStep(name, condition, func() ([]string, error) {
 		c, err := r.workloadClient(ctx, s)
 		if err != nil {
-			return nil, unreachableError{err}
+			return nil, s.unreachable(err)
 		}
 		if c == nil {
 			return nil, nil
 		}
 		remaining, err := run(c)
 		if err != nil {
-			return nil, unreachableError{err}
+			return nil, s.unreachable(err)
 		}
 		return remaining, nil
 	})
+}
+
+// unreachable returns an error of the workload cluster. Nothing is applied during the
+// deletion, so a timeout of EKS names the command that admits another address: EKS drops
+// the packets of networks that are not admitted.
+func (s *scope) unreachable(err error) error {
+	var timeout net.Error
+	if s.kubeconfigConfig().Source != controlplanev1.KubeconfigSourceEKS || !errors.As(err, &timeout) || !timeout.Timeout() {
+		return unreachableError{err}
+	}
+	name := s.clusterName()
+	if s.apply != nil {
+		// Without the output the cluster has the name of the Cluster.
+		_ = workspace.Output(s.apply, desired.ClusterNameOutput, &name)
+	}
+	return unreachableError{fmt.Errorf("%w. If its endpoint no longer admits the address of CAPT, run: aws eks update-cluster-config --region %s --name %s --resources-vpc-config endpointPublicAccess=true,publicAccessCidrs=ADDRESS/32", err, s.region(), name)}
 }
 
 // delete deletes an object and adds its description. It marks an object that was created

@@ -51,11 +51,11 @@ run "defaults" {
       Condition = {
         StringEquals = {
           "oidc.eks.eu-central-1.amazonaws.com/id/ABCD:aud" = ["sts.amazonaws.com"]
-          "oidc.eks.eu-central-1.amazonaws.com/id/ABCD:sub" = ["system:serviceaccount:capt-system:capt-controller-manager"]
+          "oidc.eks.eu-central-1.amazonaws.com/id/ABCD:sub" = ["system:serviceaccount:capt-system:capt-controller-manager", "system:serviceaccount:capt-control-plane-system:capt-control-plane-controller-manager"]
         }
       }
     }]
-    error_message = "Only CAPT's service account assumes the role."
+    error_message = "Only the service accounts of the managers that call AWS assume the role, also if clusterctl has installed them."
   }
   assert {
     condition     = length(aws_iam_role_policy_attachment.this) == 3 && output.role_arn == "arn:aws:iam::123456789012:role/capt" && keys(output.policy_documents) == ["clusters", "network", "roles"]

@@ -189,6 +189,15 @@ run "no_auto_mode_by_default" {
   }
 }
 
+run "no_zonal_shift_by_default" {
+  command = plan
+
+  assert {
+    condition     = !aws_eks_cluster.this.zonal_shift_config[0].enabled
+    error_message = "It is disabled explicitly: a removed block would be an update without a change, which EKS refuses."
+  }
+}
+
 run "auto_mode" {
   command = plan
 

@@ -382,6 +382,28 @@ run "pod_identity_without_its_agent" {
   expect_failures = [aws_eks_pod_identity_association.addon]
 }
 
+run "two_associations_of_one_service_account" {
+  command = plan
+  variables {
+    cluster_addons = { eks-pod-identity-agent = {}, aws-ebs-csi-driver = { pod_identity_associations = [{ role_arn = "arn:aws:iam::123456789012:role/ebs", service_account = "ebs-csi-controller-sa" }] } }
+    ebs_csi_driver = true
+  }
+  # Says: for which EKS allows one Pod Identity association
+  expect_failures = [aws_eks_pod_identity_association.addon]
+}
+
+run "two_roles_of_one_service_account" {
+  command = plan
+  variables {
+    cluster_addons                    = { eks-pod-identity-agent = {} }
+    ebs_csi_driver                    = true
+    aws_load_balancer_controller_role = true
+    addon_service_accounts            = { aws_load_balancer_controller = { namespace = "kube-system", name = "ebs-csi-controller-sa" } }
+  }
+  # Says: change addon_service_accounts, or remove the account from pod_identity_associations
+  expect_failures = [aws_eks_pod_identity_association.addon]
+}
+
 run "two_entries_of_the_creator" {
   command = plan
   variables {

@@ -11,6 +11,9 @@ mock_provider "aws" {
   mock_data "aws_eks_addon_version" {
     defaults = { version = "v1.0.0-eksbuild.1" }
   }
+  mock_data "aws_ssm_parameter" {
+    defaults = { insecure_value = "1.33.0-20260901" }
+  }
   mock_data "aws_subnet" {
     defaults = { availability_zone = "eu-central-1a" }
   }
@@ -317,12 +320,30 @@ run "nodes_of_karpenter" {
   assert {
     condition = jsonencode(output.karpenter_node_class_spec) == jsonencode({
       instanceProfile            = "KarpenterNode-demo-eu-central-1"
-      amiSelectorTerms           = [{ alias = "al2023@latest" }]
+      amiSelectorTerms           = [{ alias = "al2023@v20260901" }]
       subnetSelectorTerms        = [{ id = "subnet-a" }, { id = "subnet-b" }]
       securityGroupSelectorTerms = [{ id = output.node_security_group_id }]
       metadataOptions            = { httpEndpoint = "enabled", httpTokens = "required", httpPutResponseHopLimit = 1 }
     })
     error_message = "Nodes have the cluster's instance profile, subnets and security group."
+  }
+}
+
+run "nodes_that_follow_each_release" {
+  command = plan
+
+  variables {
+    karpenter_node_class = { ami_alias = "al2023@latest" }
+    node_group           = { release_version = "latest" }
+  }
+
+  assert {
+    condition     = output.karpenter_node_class_spec.amiSelectorTerms[0].alias == "al2023@latest" && length(data.aws_ssm_parameter.karpenter_release) == 0
+    error_message = "An alias of the user is used."
+  }
+  assert {
+    condition     = module.node_group[0].release_version == "1.33.0-20260901"
+    error_message = "The group of Flux and Karpenter gets the patches too."
   }
 }
 

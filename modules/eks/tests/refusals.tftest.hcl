@@ -11,6 +11,9 @@ mock_provider "aws" {
   mock_data "aws_eks_addon_version" {
     defaults = { version = "v1.0.0-eksbuild.1" }
   }
+  mock_data "aws_ssm_parameter" {
+    defaults = { insecure_value = "1.33.0-20260901" }
+  }
   mock_data "aws_subnet" {
     defaults = { availability_zone = "eu-central-1a" }
   }

@@ -8,6 +8,9 @@ mock_provider "aws" {
   mock_data "aws_ec2_instance_type" {
     defaults = { supported_architectures = ["x86_64"] }
   }
+  mock_data "aws_ssm_parameter" {
+    defaults = { insecure_value = "1.33.0-20260901" }
+  }
   mock_data "aws_eks_clusters" {
     defaults = { names = ["demo", "other"] }
   }
@@ -293,6 +296,26 @@ run "zones" {
   }
 }
 
+run "zones_of_a_vpc_that_got_more_subnets" {
+  command = plan
+
+  variables {
+    subnet_ids         = ["subnet-a"]
+    later_subnet_ids   = ["subnet-b"]
+    availability_zones = ["eu-central-1a"]
+  }
+
+  # Mocks are the same for all subnets.
+  assert {
+    condition     = aws_eks_node_group.this.subnet_ids == toset(["subnet-a"])
+    error_message = "The group stays where it is: another subnet would replace it."
+  }
+  assert {
+    condition     = length(data.aws_instances.this) == 2
+    error_message = "Nodes are found in all subnets."
+  }
+}
+
 run "awss_own_spelling" {
   command = plan
   variables {
@@ -476,6 +499,65 @@ run "an_update_config" {
   assert {
     condition     = length(aws_eks_node_group.this.node_group_name_prefix) == 37 && length(aws_iam_role.node[0].name) <= 64
     error_message = "Long names are truncated to AWS's limit."
+  }
+}
+
+run "the_newest_release" {
+  command = plan
+
+  variables {
+    kubernetes_version = "1.33"
+    release_version    = "latest"
+  }
+
+  assert {
+    condition     = data.aws_ssm_parameter.release[0].name == "/aws/service/eks/optimized-ami/1.33/amazon-linux-2023/x86_64/standard/recommended/release_version" && aws_eks_node_group.this.release_version == "1.33.0-20260901"
+    error_message = "AWS names the newest release."
+  }
+}
+
+run "the_newest_release_with_drivers" {
+  command = plan
+
+  variables {
+    kubernetes_version = "1.33"
+    release_version    = "latest"
+    ami_type           = "AL2023_x86_64_NVIDIA"
+  }
+
+  assert {
+    condition     = data.aws_ssm_parameter.release[0].name == "/aws/service/eks/optimized-ami/1.33/amazon-linux-2023/x86_64/nvidia/recommended/release_version"
+    error_message = "Each variant of the image has releases of its own."
+  }
+}
+
+run "the_newest_release_of_bottlerocket" {
+  command = plan
+
+  variables {
+    kubernetes_version = "1.33"
+    release_version    = "latest"
+    ami_type           = "BOTTLEROCKET_x86_64"
+  }
+
+  assert {
+    condition     = data.aws_ssm_parameter.release[0].name == "/aws/service/bottlerocket/aws-k8s-1.33/x86_64/latest/image_version"
+    error_message = "Bottlerocket has parameters of its own."
+  }
+}
+
+run "the_newest_release_of_bottlerocket_with_fips" {
+  command = plan
+
+  variables {
+    kubernetes_version = "1.33"
+    release_version    = "latest"
+    ami_type           = "BOTTLEROCKET_x86_64_FIPS"
+  }
+
+  assert {
+    condition     = data.aws_ssm_parameter.release[0].name == "/aws/service/bottlerocket/aws-k8s-1.33-fips/x86_64/latest/image_version"
+    error_message = "Its variants are part of the version."
   }
 }
 

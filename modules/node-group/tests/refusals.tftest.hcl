@@ -346,6 +346,25 @@ run "two_images" {
   expect_failures = [aws_launch_template.this]
 }
 
+run "a_date_for_a_release" {
+  command = plan
+  variables {
+    release_version = "20250715"
+  }
+  # Says: release_version must be latest or a release of the image
+  expect_failures = [var.release_version]
+}
+
+run "the_newest_release_of_an_unknown_version" {
+  command = plan
+  variables {
+    kubernetes_version = null
+    release_version    = "latest"
+  }
+  # Says: release_version = latest needs kubernetes_version
+  expect_failures = [data.aws_ssm_parameter.release]
+}
+
 run "a_label_that_stops_the_kubelet" {
   command = plan
   variables {

@@ -21,6 +21,8 @@ module "capt" {
   oidc_provider_arn = "arn:aws:iam::123456789012:oidc-provider/oidc.eks.eu-central-1.amazonaws.com/id/ABCD"
   service_accounts = [
     { namespace = "capt-system", name = "capt-controller-manager" },
+    # If clusterctl has installed CAPT, this manager signs the tokens.
+    { namespace = "capt-control-plane-system", name = "capt-control-plane-controller-manager" },
     { namespace = "team-a", name = "capt-runner" },
   ]
 

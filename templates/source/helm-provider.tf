@@ -1,6 +1,6 @@
-# For migration.tf only: Terraform reads the release before it removes it from the
-# state. Without an earlier v1, no resource needs the Helm provider, and it is not
-# started.
+# Terraform reads the release of modules/eks-v1 before migration.tf removes it from the state.
+# Only a root module can configure a provider. Without an earlier v1, no resource needs it, and
+# it is not started.
 data "aws_eks_cluster_auth" "this" {
   region = var.region
   name   = basename(module.cluster.cluster_arn)
