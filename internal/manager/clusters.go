@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
+	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	"github.com/appthrust/capt/internal/addon/versions"
 	"github.com/appthrust/capt/internal/cluster/aws"
@@ -32,7 +33,7 @@ func setupClusters(ctx context.Context, mgr ctrl.Manager, o *Options, objects ca
 		Clusters: mgr.GetClient(), Secrets: workload.Reader{Reader: mgr.GetAPIReader(), Policy: o.Network.clusters()}, Metadata: objects,
 		Connector:   workload.Connector{Policy: o.Network.clusters()},
 		Scheme:      mgr.GetScheme(),
-		WatchFilter: o.WatchFilter, Filter: hasControlPlane,
+		WatchFilter: o.WatchFilter, Filter: needsConnection,
 		Transform: reduce, ByObject: workloadSelectors(),
 		Pod: connection.Pod{Namespace: os.Getenv("POD_NAMESPACE"), Name: os.Getenv("POD_NAME"), UID: os.Getenv("POD_UID")}, Own: mgr.GetConfig(),
 		Now: time.Now,
@@ -84,12 +85,15 @@ func setupWorkspaces(ctx context.Context, mgr ctrl.Manager, o *Options, reader c
 	return setupMachines(ctx, mgr, o, workspaces, clusters)
 }
 
-// hasControlPlane reports whether there is a CAPT control plane to connect to.
-// Until it is initialized every attempt fails, and each failure delays the next
-// attempt.
-func hasControlPlane(cluster *clusterv1.Cluster) bool {
-	initialized := cluster.Status.Initialization.ControlPlaneInitialized
-	return controlplanev1.IsCAPTControlPlane(cluster.Spec.ControlPlaneRef) && initialized != nil && *initialized
+// needsConnection reports whether CAPT connects to a cluster: its control plane is CAPT's, or it
+// has add-ons. Until a control plane is initialized every attempt fails, and each failure delays
+// the next attempt.
+func needsConnection(cluster *clusterv1.Cluster) bool {
+	ref, initialized := cluster.Spec.ControlPlaneRef, cluster.Status.Initialization.ControlPlaneInitialized
+	if ref.IsDefined() && (initialized == nil || !*initialized) {
+		return false
+	}
+	return controlplanev1.IsCAPTControlPlane(ref) || cluster.Labels[addonsv1.ClusterLabel] == cluster.Name
 }
 
 // grants returns what decides about references to other namespaces. A manager of one

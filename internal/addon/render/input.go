@@ -48,6 +48,10 @@ type Cluster struct {
 // another provider.
 func ClusterOf(cluster *clusterv1.Cluster, controlPlane *controlplanev1.CAPTControlPlane) Cluster {
 	c := Cluster{Name: cluster.Name, Namespace: cluster.Namespace, KubernetesVersion: cluster.Spec.Topology.Version}
+	if status := cluster.Status.ControlPlane; status != nil && len(status.Versions) > 0 {
+		// Cluster API sorts them, and the oldest one is what add-ons have to support.
+		c.KubernetesVersion = status.Versions[0].Version
+	}
 	if controlPlane == nil {
 		return c
 	}
@@ -100,6 +104,13 @@ func lookup(values map[string]string) func(string) (string, bool) {
 // NeedsConnection reports whether an add-on uses Terraform outputs.
 func NeedsConnection(addon *addonsv1.CAPTAddon) bool {
 	return len(requiredKeys(addon)) > 0 || addon.Spec.Helm != nil && len(addon.Spec.Helm.ValuesFrom) > 0
+}
+
+// RequiresOutput reports whether an add-on cannot be rendered without a Terraform output.
+func RequiresOutput(addon *addonsv1.CAPTAddon) bool {
+	return len(requiredKeys(addon)) > 0 || addon.Spec.Helm != nil && slices.ContainsFunc(addon.Spec.Helm.ValuesFrom, func(v addonsv1.OutputValue) bool {
+		return v.Default == nil && (v.Optional == nil || !*v.Optional)
+	})
 }
 
 // UsesOutput reports whether an add-on uses a Terraform output.

@@ -37,6 +37,9 @@ func (r *Reconciler) remove(ctx context.Context, s *scope, in *installation) err
 
 func (r *Reconciler) removeOne(ctx context.Context, s *scope, in *installation) error {
 	removesObjects := s.removesObjects(in)
+	if removesObjects && in.paused() && in.secret != nil {
+		return fault.Wait(addonsv1.ClusterPausedReason, "Cluster is paused: its objects are removed when it is resumed; to keep them, add the add-on to the annotation %s of the Cluster", addonsv1.LeaveAddonsAnnotation)
+	}
 	if removesObjects {
 		if err := s.checkRemovalOrder(in); err != nil {
 			return err
