@@ -87,7 +87,7 @@ type Reconciler struct {
 	// noGrants and noControlPlanes are set if the API server has no CAPTReferenceGrants or no
 	// CAPTControlPlanes.
 	noGrants, noControlPlanes bool
-	watcher  clustercache.SourceWatcher[ctrl.Request]
+	watcher                   clustercache.SourceWatcher[ctrl.Request]
 	// renderings has the last *rendering of each renderingKey.
 	renderings sync.Map
 }

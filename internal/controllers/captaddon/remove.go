@@ -120,6 +120,9 @@ func (r *Reconciler) removeObjects(ctx context.Context, s *scope, in *installati
 	if err != nil {
 		return connectionError(err)
 	}
+	if r.Clusters.GetHealthCheckingState(ctx, in.key(s)).ConsecutiveFailures > 0 {
+		return fault.WaitFor(probeInterval, addonsv1.WaitingForControlPlaneReason, "Workload cluster does not answer")
+	}
 	objects, err := r.appliedObjects(ctx, s, in)
 	if err != nil {
 		return err

@@ -163,7 +163,7 @@ func (r *Reconciler) inputVersions(ctx context.Context, s *scope, in *installati
 	cluster := in.renderCluster()
 	versions := []string{
 		string(s.addon.UID), fmt.Sprint(s.addon.Generation), s.addon.Annotations[addonsv1.TriggerAnnotation],
-		cluster.KubernetesVersion, cluster.Workspace, fmt.Sprint(render.Round(in.secret)),
+		cluster.KubernetesVersion, cluster.Workspace, fmt.Sprint(render.Round(in.secret)), render.ClusterInputs(s.addon, cluster),
 	}
 	add := func(kind schema.GroupVersionKind, namespace, name, reason string) error {
 		obj := object.Metadata(kind)
