@@ -26,8 +26,8 @@ func TestEditor_getsNoAddonsOfAnotherCluster(t *testing.T) {
 	// The authorizer may not have the binding yet.
 	g.Eventually(func() error { return user.Create(ctx, clusterWith(ns, "plain", reference("CAPTCluster", "plain"))) }, testTimeout).Should(Succeed())
 	g.Expect(user.Create(ctx, labelled("attack", "victim"))).To(refused)
-	generated := labelled("", "victim")
-	generated.GenerateName = "attack-"
+	generated := labelled("attack", "victim")
+	generated.Name, generated.GenerateName = "", "attack-"
 	g.Expect(user.Create(ctx, generated)).To(refused)
 	label := []byte(`{"metadata":{"labels":{"` + addonsv1.ClusterLabel + `":"victim"}}}`)
 	plain := clusterWith(ns, "plain", reference("CAPTCluster", "plain"))
