@@ -23,9 +23,9 @@ func TestEditor_getsNoAddonsOfAnotherCluster(t *testing.T) {
 	}
 	refused := And(Satisfy(apierrors.IsForbidden), MatchError(ContainSubstring("installs the add-ons of the Cluster victim")))
 
-	// The authorizer may not have the binding yet.
-	g.Eventually(func() error { return user.Create(ctx, clusterWith(ns, "plain", reference("CAPTCluster", "plain"))) }, testTimeout).Should(Succeed())
-	g.Expect(user.Create(ctx, labelled("attack", "victim"))).To(refused)
+	// The authorizer may not have the binding yet, and the API server not the policy.
+	g.Eventually(func() error { return user.Create(ctx, labelled("attack", "victim"), client.DryRunAll) }, testTimeout).Should(refused)
+	g.Expect(user.Create(ctx, clusterWith(ns, "plain", reference("CAPTCluster", "plain")))).To(Succeed())
 	generated := labelled("attack", "victim")
 	generated.Name, generated.GenerateName = "", "attack-"
 	g.Expect(user.Create(ctx, generated)).To(refused)
