@@ -15,21 +15,27 @@ import (
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 )
 
-// registered creates a Cluster for a cluster that exists already: it has a kubeconfig, and no
-// infrastructure and no control plane in the management cluster. It is the API server of the tests.
+// registered creates a Cluster for a cluster that exists already: it has a kubeconfig, no control
+// plane in the management cluster, and infrastructure that another system manages. It is the API
+// server of the tests.
 func (h *harness) registered(name string, labels map[string]string) {
 	h.t.Helper()
 	kubeconfig, err := os.ReadFile(h.env.Kubeconfig)
 	h.Expect(err).NotTo(HaveOccurred())
+	infra := newInfra(name)
+	infra.Annotations = map[string]string{clusterv1.ManagedByAnnotation: "another-system"}
 	h.create(
+		infra,
 		&corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Name: name + "-kubeconfig", Labels: map[string]string{clusterv1.ClusterNameLabel: name}},
 			Type:       clusterv1.ClusterSecretType, Data: map[string][]byte{"value": kubeconfig},
 		},
 		&clusterv1.Cluster{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
-			Spec:       clusterv1.ClusterSpec{ControlPlaneEndpoint: clusterv1.APIEndpoint{Host: "registered.example.com", Port: 6443}},
+			Spec:       clusterv1.ClusterSpec{InfrastructureRef: newCluster(name).Spec.InfrastructureRef},
 		})
+	infra.Status.Initialization.Provisioned = new(true)
+	h.Expect(h.env.Client.Status().Update(h.ctx, infra)).To(Succeed())
 }
 
 // An add-on needs neither a control plane of CAPT nor a connection Secret.
