@@ -6,7 +6,6 @@ import (
 	"os"
 	"time"
 
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -14,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
+	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/addon/versions"
@@ -34,7 +34,7 @@ func setupClusters(ctx context.Context, mgr ctrl.Manager, o *Options, objects ca
 		Clusters: mgr.GetClient(), Secrets: workload.Reader{Reader: mgr.GetAPIReader(), Policy: o.Network.clusters()}, Metadata: objects,
 		Connector:   workload.Connector{Policy: o.Network.clusters()},
 		Scheme:      mgr.GetScheme(),
-		WatchFilter: o.WatchFilter, Filter: hasWorkload,
+		WatchFilter: o.WatchFilter, Filter: needsConnection,
 		Transform: reduce, ByObject: workloadSelectors(),
 		Pod: connection.Pod{Namespace: os.Getenv("POD_NAMESPACE"), Name: os.Getenv("POD_NAME"), UID: os.Getenv("POD_UID")}, Own: mgr.GetConfig(),
 		Now: time.Now,
@@ -86,12 +86,16 @@ func setupWorkspaces(ctx context.Context, mgr ctrl.Manager, o *Options, reader c
 	return setupMachines(ctx, mgr, o, workspaces, clusters)
 }
 
-// hasWorkload reports whether CAPT has a part of a cluster and there is a control plane to
-// connect to, which may be that of another provider, such as kubeadm's. Until it is
-// initialized every attempt fails, and each failure delays the next attempt.
-func hasWorkload(cluster *clusterv1.Cluster) bool {
-	ours := controlplanev1.IsCAPTControlPlane(cluster.Spec.ControlPlaneRef) || infrav1.IsCAPTCluster(cluster.Spec.InfrastructureRef)
-	return ours && ptr.Deref(cluster.Status.Initialization.ControlPlaneInitialized, false)
+// needsConnection reports whether CAPT connects to a cluster: its control plane or its machines are
+// CAPT's, or it has add-ons. Until a control plane is initialized every attempt fails, and each
+// failure delays the next attempt.
+func needsConnection(cluster *clusterv1.Cluster) bool {
+	ref, initialized := cluster.Spec.ControlPlaneRef, cluster.Status.Initialization.ControlPlaneInitialized
+	if ref.IsDefined() && (initialized == nil || !*initialized) {
+		return false
+	}
+	machines := ref.IsDefined() && infrav1.IsCAPTCluster(cluster.Spec.InfrastructureRef)
+	return controlplanev1.IsCAPTControlPlane(ref) || machines || cluster.Labels[addonsv1.ClusterLabel] == cluster.Name
 }
 
 // grants returns what decides about references to other namespaces. A manager of one

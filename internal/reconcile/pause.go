@@ -64,6 +64,14 @@ func ownerClusterName(obj client.Object) string {
 	return obj.GetLabels()[clusterv1.ClusterNameLabel]
 }
 
+// IsMoved reports whether clusterctl has moved an object to another management cluster and deletes
+// it here: what the object manages belongs to the other one. clusterctl writes the annotation in
+// place of all others, also of that which paused the object.
+func IsMoved(obj client.Object) bool {
+	_, moved := obj.GetAnnotations()[deleteForMoveAnnotation]
+	return moved
+}
+
 // pause writes the Paused condition. It reports whether the object is paused,
 // and whether the condition was True before.
 func pause(obj Object, kind string, cluster *clusterv1.Cluster) (paused, wasPaused bool) {
@@ -76,8 +84,7 @@ func pause(obj Object, kind string, cluster *clusterv1.Cluster) (paused, wasPaus
 	if annotations.HasPaused(obj) {
 		causes = append(causes, fmt.Sprintf("%s has the %s annotation", kind, clusterv1.PausedAnnotation))
 	}
-	// clusterctl writes this annotation in place of all others, also of that which paused the object.
-	if _, moved := obj.GetAnnotations()[deleteForMoveAnnotation]; moved {
+	if IsMoved(obj) {
 		causes = append(causes, fmt.Sprintf("clusterctl has moved %s to another management cluster and deletes it here", kind))
 	}
 

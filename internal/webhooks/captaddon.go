@@ -69,6 +69,9 @@ var clusterPlaceholders = []string{workspaceName, "CLUSTER_NAME", "CLUSTER_NAMES
 // rendered for a cluster.
 func addonPlaceholders(spec *addonsv1.CAPTAddonSpec) []string {
 	known := slices.Clone(clusterPlaceholders)
+	for i := range spec.ClusterValues {
+		known = append(known, spec.ClusterValues[i].Name)
+	}
 	if spec.Connection != nil {
 		known = append(known, spec.Connection.Keys...)
 	}
@@ -93,10 +96,14 @@ func checkConnectionSecret(path *field.Path, name string) field.ErrorList {
 
 func checkHelm(path *field.Path, h *addonsv1.HelmRelease, known []string) field.ErrorList {
 	var errs field.ErrorList
+	check := func(at *field.Path, text string) field.ErrorList { return checkValuePlaceholders(at, text, known) }
 	if h.Values != nil {
-		errs = eachString(path.Child("values"), h.Values.Raw, func(at *field.Path, text string) field.ErrorList {
-			return checkValuePlaceholders(at, text, known)
-		})
+		errs = eachString(path.Child("values"), h.Values.Raw, check)
+	}
+	for i := range h.Overrides {
+		at, override := path.Child("overrides").Index(i), &h.Overrides[i]
+		errs = append(errs, checkSelector(at.Child("clusterSelector"), &override.ClusterSelector)...)
+		errs = append(errs, eachString(at.Child("values"), override.Values.Raw, check)...)
 	}
 	return append(errs, checkTargetPaths(path.Child("valuesFrom"), h.ValuesFrom)...)
 }

@@ -1,6 +1,9 @@
 package webhooks
 
 import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -23,6 +26,13 @@ var captMachineRules = rules[*infrav1.CAPTMachine]{
 	kind: &infrav1.CAPTMachine{},
 	object: func(m *infrav1.CAPTMachine) field.ErrorList {
 		return checkInstances(field.NewPath("spec"), m.Spec.Labels, m.Spec.Tags, m.Spec.Variables)
+	},
+	// CEL does not see values of any type.
+	change: func(_ context.Context, before, after *infrav1.CAPTMachine) field.ErrorList {
+		if equality.Semantic.DeepEqual(before.Spec.Variables, after.Spec.Variables) {
+			return nil
+		}
+		return field.ErrorList{field.Forbidden(field.NewPath("spec", "variables"), "variables cannot be changed: create another machine and delete this one, which drains its node")}
 	},
 }
 

@@ -147,6 +147,13 @@ type HelmRelease struct {
 	// +kubebuilder:validation:Type=object
 	Values *infrav1.Value `json:"values,omitempty"`
 
+	// overrides change the values in the clusters that they select, in this order.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	Overrides []ValuesOverride `json:"overrides,omitempty"`
+
 	// valuesFrom puts Terraform's outputs into the values.
 	// +optional
 	// +listType=map

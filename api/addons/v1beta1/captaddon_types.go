@@ -268,6 +268,14 @@ type CAPTAddonSpec struct {
 	// +optional
 	Connection *ConnectionSource `json:"connection,omitempty"`
 
+	// clusterValues are values of each Cluster for placeholders.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	ClusterValues []ClusterValue `json:"clusterValues,omitempty"`
+
 	// readiness lists what must be ready in the cluster. A Helm release is always
 	// checked.
 	// +optional

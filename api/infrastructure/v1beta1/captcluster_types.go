@@ -9,6 +9,10 @@ import (
 // deliberately kept.
 const CAPTClusterFinalizer = "infrastructure.cluster.x-k8s.io/captcluster"
 
+// SubnetsAnnotation lists the subnets of an existing VPC that a cluster uses, comma-separated. CAPT
+// writes it, because a move or a restore keeps it, and not the status.
+const SubnetsAnnotation = "capt.appthrust.io/subnets"
+
 // Conditions of a CAPTCluster and their reasons.
 const (
 	// InfrastructureReadyCondition reports whether the VPC or the other infrastructure

@@ -285,8 +285,13 @@ type CAPTMachine struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the desired node.
+	// spec is the desired node. Only labels, taints, tags and drain can be changed.
 	// +required
+	// +kubebuilder:validation:XValidation:rule="self.workspaceTemplateRef == oldSelf.workspaceTemplateRef",fieldPath=".workspaceTemplateRef",message="workspaceTemplateRef cannot be changed: create another machine and delete this one, which drains its node"
+	// +kubebuilder:validation:XValidation:rule="has(self.instanceType) == has(oldSelf.instanceType) && (!has(self.instanceType) || self.instanceType == oldSelf.instanceType)",fieldPath=".instanceType",message="instanceType cannot be changed: create another machine and delete this one, which drains its node"
+	// +kubebuilder:validation:XValidation:rule="has(self.version) == has(oldSelf.version) && (!has(self.version) || self.version == oldSelf.version)",fieldPath=".version",message="version cannot be changed: create another machine and delete this one, which drains its node"
+	// +kubebuilder:validation:XValidation:rule="has(self.nodeGroupRef) == has(oldSelf.nodeGroupRef) && (!has(self.nodeGroupRef) || self.nodeGroupRef == oldSelf.nodeGroupRef)",fieldPath=".nodeGroupRef",message="nodeGroupRef cannot be changed: create another machine and delete this one, which drains its node"
+	// +kubebuilder:validation:XValidation:rule="has(self.failureDomain) == has(oldSelf.failureDomain) && (!has(self.failureDomain) || self.failureDomain == oldSelf.failureDomain)",fieldPath=".failureDomain",message="failureDomain cannot be changed: create another machine and delete this one, which drains its node"
 	Spec CAPTMachineSpec `json:"spec"`
 
 	// status is the observed state of the node.

@@ -51,11 +51,11 @@ const (
 	NotificationGeneric NotificationFormat = "Generic"
 )
 
-// NotificationEvent is something that happens to a workspace.
-// +kubebuilder:validation:Enum=WaitingForApproval;PolicyDenied;Failed;Drift;Applied
+// NotificationEvent is something that happens to a workspace or an add-on.
+// +kubebuilder:validation:Enum=WaitingForApproval;PolicyDenied;Failed;Drift;Applied;AddonFailed
 type NotificationEvent string
 
-// The events of a workspace.
+// The events of workspaces and add-ons.
 const (
 	// NotifyWaitingForApproval means that a plan waits for a user: for an approval, or
 	// for the permission to destroy a protected resource.
@@ -69,6 +69,9 @@ const (
 	NotifyDrift NotificationEvent = "Drift"
 	// NotifyApplied means that a run changed resources.
 	NotifyApplied NotificationEvent = "Applied"
+	// NotifyAddonFailed means that a CAPTAddon fails in a cluster, and has not failed there
+	// since it was ready.
+	NotifyAddonFailed NotificationEvent = "AddonFailed"
 )
 
 // WorkspaceNotificationSpec is which messages are sent where.
@@ -87,11 +90,11 @@ type WorkspaceNotificationSpec struct {
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=5
+	// +kubebuilder:validation:MaxItems=6
 	Events []NotificationEvent `json:"events,omitempty"`
 
-	// selector selects workspaces of the namespace by their labels. Without it, all
-	// workspaces are selected.
+	// selector selects workspaces and add-ons of the namespace by their labels. Without it,
+	// all are selected.
 	// +optional
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
 }
@@ -119,11 +122,17 @@ type NotificationDelivery struct {
 	// +required
 	Event NotificationEvent `json:"event"`
 
-	// workspace is the name of the WorkspaceTemplateApply.
-	// +required
+	// workspace is the name of the WorkspaceTemplateApply that the message is about.
+	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	Workspace string `json:"workspace"`
+	Workspace string `json:"workspace,omitempty"`
+
+	// addon is the name of the CAPTAddon that the message is about.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Addon string `json:"addon,omitempty"`
 }
 
 // NotificationFailure is a message that was not delivered.
@@ -193,9 +202,9 @@ type WorkspaceNotificationStatus struct {
 	DeliveredUntil *NotificationMark `json:"deliveredUntil,omitempty"`
 }
 
-// WorkspaceNotification sends a message when something happens to workspaces of its
-// namespace: when a plan waits for approval or is denied, and when a run has failed, found
-// drift or changed resources.
+// WorkspaceNotification sends a message when something happens to workspaces and add-ons of its
+// namespace: when a plan waits for approval or is denied, when a run has failed, found drift
+// or changed resources, and when an add-on fails in a cluster.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

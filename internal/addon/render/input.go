@@ -42,12 +42,26 @@ type Cluster struct {
 	ConnectionSecret string
 	// KubernetesVersion is empty until the control plane reports one.
 	KubernetesVersion string
+	// Labels and Annotations are those of the Cluster, and Variables those of its topology,
+	// as JSON.
+	Labels, Annotations map[string]string
+	Variables           map[string][]byte
 }
 
 // ClusterOf returns the fields of a Cluster. The control plane is nil if it is of
 // another provider.
 func ClusterOf(cluster *clusterv1.Cluster, controlPlane *controlplanev1.CAPTControlPlane) Cluster {
-	c := Cluster{Name: cluster.Name, Namespace: cluster.Namespace, KubernetesVersion: cluster.Spec.Topology.Version}
+	c := Cluster{
+		Name: cluster.Name, Namespace: cluster.Namespace, KubernetesVersion: cluster.Spec.Topology.Version,
+		Labels: cluster.Labels, Annotations: cluster.Annotations, Variables: map[string][]byte{},
+	}
+	for i := range cluster.Spec.Topology.Variables {
+		c.Variables[cluster.Spec.Topology.Variables[i].Name] = cluster.Spec.Topology.Variables[i].Value.Raw
+	}
+	if status := cluster.Status.ControlPlane; status != nil && len(status.Versions) > 0 {
+		// Cluster API sorts them, and the oldest one is what add-ons have to support.
+		c.KubernetesVersion = status.Versions[0].Version
+	}
 	if controlPlane == nil {
 		return c
 	}
@@ -102,6 +116,13 @@ func NeedsConnection(addon *addonsv1.CAPTAddon) bool {
 	return len(requiredKeys(addon)) > 0 || addon.Spec.Helm != nil && len(addon.Spec.Helm.ValuesFrom) > 0
 }
 
+// RequiresOutput reports whether an add-on cannot be rendered without a Terraform output.
+func RequiresOutput(addon *addonsv1.CAPTAddon) bool {
+	return len(requiredKeys(addon)) > 0 || addon.Spec.Helm != nil && slices.ContainsFunc(addon.Spec.Helm.ValuesFrom, func(v addonsv1.OutputValue) bool {
+		return v.Default == nil && (v.Optional == nil || !*v.Optional)
+	})
+}
+
 // UsesOutput reports whether an add-on uses a Terraform output.
 func UsesOutput(addon *addonsv1.CAPTAddon, key string) bool {
 	return slices.Contains(requiredKeys(addon), key) || addon.Spec.Helm != nil &&
@@ -120,7 +141,11 @@ func requiredKeys(addon *addonsv1.CAPTAddon) []string {
 // add-on lists are among them, so that the spec names everything a manifest
 // depends on.
 func (in *Input) placeholders() (map[string]string, error) {
-	values := in.Cluster.placeholders()
+	values, err := in.clusterValues()
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(values, in.Cluster.placeholders())
 	for _, key := range requiredKeys(in.Addon) {
 		value, found := in.Connection[key]
 		if !found {

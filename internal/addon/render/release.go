@@ -166,17 +166,11 @@ func newSource(kind, namespace, name string, spec map[string]any) *unstructured.
 	return obj
 }
 
-// chartValues returns helm.values with resolved placeholders.
+// chartValues returns the values of the chart with resolved placeholders.
 func (in *Input) chartValues(values map[string]string, b *budget) (any, error) {
-	if in.Addon.Spec.Helm.Values == nil || len(in.Addon.Spec.Helm.Values.Raw) == 0 {
-		return nil, nil
-	}
-	if err := b.memory.CheckJSON(in.Addon.Spec.Helm.Values.Raw); err != nil {
-		return nil, in.unresolved("helm.values", values, err)
-	}
-	var content any
-	if err := json.Unmarshal(in.Addon.Spec.Helm.Values.Raw, &content); err != nil {
-		return nil, fault.Stall(addonsv1.InvalidManifestReason, "Add-on %s: helm.values is not valid JSON", in.Addon.Name)
+	content, err := in.mergedValues(b)
+	if err != nil || content == nil {
+		return nil, err
 	}
 	resolved, err := b.resolve(content, values)
 	if err != nil {

@@ -41,8 +41,12 @@ func (r *renderer) addons() {
 func (r *renderer) addon(addon *addonsv1.CAPTAddon) {
 	in := addonrender.Input{
 		Addon: addon, Connection: r.Outputs, Sources: map[string]map[string][]byte{}, ChartSecrets: map[string]map[string][]byte{},
-		Cluster: addonrender.Cluster{Name: r.Cluster, Namespace: addon.Namespace, KubernetesVersion: r.version(addon.Namespace)},
+		Cluster: addonrender.Cluster{Name: r.Cluster, Namespace: addon.Namespace},
 	}
+	if cluster := find[*clusterv1.Cluster](r, addon.Namespace, r.Cluster); cluster != nil {
+		in.Cluster = addonrender.ClusterOf(cluster, nil)
+	}
+	in.Cluster.KubernetesVersion = r.version(addon.Namespace)
 	for _, m := range addon.Spec.Manifests {
 		if m.Inline != "" {
 			continue

@@ -13,6 +13,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cli/render"
 	"github.com/appthrust/capt/internal/cli/validate"
@@ -159,6 +160,10 @@ spec:
     - {name: region, value: eu-west-1}
     - {name: endpointPublicCIDRs, value: []}
     - {name: existingVpcId, value: vpc-0123456789abcdef0}
+    - {name: existingSubnetIds, value: [subnet-0123456789abcdef0, subnet-0123456789abcdef1]}
+    - {name: access, value: {entries: [{name: admins, principalARN: "arn:aws:iam::123456789012:role/admin", policies: [{name: AmazonEKSClusterAdminPolicy}]}]}}
+    - {name: deletion, value: {volumes: Delete}}
+    - {name: deletionProtection, value: true}
     - {name: compute, value: Fargate}
     - {name: karpenterNodePool, value: {architectures: [arm64], cpu_limit: "10"}}
     - {name: addonRoles, value: [{name: AWSLoadBalancerController}]}
@@ -176,10 +181,13 @@ spec:
 	g.Expect(workspaceNamed(r, "demo")).To(And(
 		haveVariable("compute", `"Fargate"`), haveVariable("vpc_id", `"vpc-0123456789abcdef0"`), haveVariable("endpoint_public_access", "false"),
 		haveVariable("karpenter_node_pool", `{"architectures": ["arm64"], "cpu_limit": "10"}`), haveVariable("aws_load_balancer_controller_role", "true"), haveVariable("tags", `{"team": "a"}`),
-		haveVariable("private_access_cidrs", `["10.200.0.0/16"]`), haveVariable("cluster_addons", `{"metrics-server": {}}`)))
+		haveVariable("private_access_cidrs", `["10.200.0.0/16"]`), haveVariable("cluster_addons", `{"metrics-server": {}}`),
+		haveVariable("subnet_ids", `["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"]`), haveVariable("deletion_protection", "true"),
+		HaveField("Spec.Variables", HaveKey("access_entries"))))
 	for _, name := range []string{"demo", "demo-nodes"} {
 		g.Expect(workspaceNamed(r, name)).To(haveVariable("permissions_boundary_arn", `"arn:aws:iam::123456789012:policy/boundary"`), name)
 	}
+	g.Expect(r.Objects).To(ContainElement(And(BeAssignableToTypeOf(&controlplanev1.CAPTControlPlane{}), HaveField("Spec.Deletion", HaveValue(HaveField("Volumes", controlplanev1.VolumesDelete))))))
 	expectValid(t, r)
 }
 

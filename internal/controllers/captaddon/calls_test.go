@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusteraddonsv1 "sigs.k8s.io/cluster-api/api/addons/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -212,6 +213,32 @@ func TestRemoveOne_deletesObjectsBeforeTheRenderedSecret(t *testing.T) {
 			g.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "the rendered Secret is deleted: %v", err)
 			err = r.Client.Get(t.Context(), client.ObjectKeyFromObject(in.resourceSet), &clusteraddonsv1.ClusterResourceSet{})
 			g.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "the ClusterResourceSet is deleted: %v", err)
+		})
+	}
+}
+
+// A paused cluster does not change. What exists only in the management cluster is deleted at once.
+func TestRemoveOne_changesNothingInAPausedCluster(t *testing.T) {
+	for name, pause := range map[string]func(*clusterv1.Cluster){
+		"paused": func(c *clusterv1.Cluster) { c.Spec.Paused = new(true) },
+		"moved": func(c *clusterv1.Cluster) {
+			c.Annotations = map[string]string{"clusterctl.cluster.x-k8s.io/delete-for-move": ""}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			s, in := &scope{addon: inlineAddon(configMapManifest("one", "x")), now: now}, selected("a")
+			s.addon.Spec.DeletionPolicy = addonsv1.DeletionPolicyRemove
+			r := newReconciler(interceptor.Funcs{}, in.cluster)
+			g.Expect(r.request(t.Context(), s, in, 0)).To(Succeed())
+			in.selected = false
+			pause(in.cluster)
+			g.Expect(r.removeOne(t.Context(), s, in)).To(MatchError(HavePrefix(addonsv1.ClusterPausedReason + ": Cluster is paused")))
+			g.Expect(r.Client.Get(t.Context(), client.ObjectKeyFromObject(in.secret), &corev1.Secret{})).To(Succeed())
+			g.Expect(r.Client.Get(t.Context(), client.ObjectKeyFromObject(in.resourceSet), &clusteraddonsv1.ClusterResourceSet{})).To(Succeed())
+
+			s.addon.Spec.DeletionPolicy = addonsv1.DeletionPolicyLeave
+			g.Expect(r.removeOne(t.Context(), s, in)).To(Succeed(), "it leaves the objects in the cluster")
 		})
 	}
 }

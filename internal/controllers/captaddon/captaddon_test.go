@@ -32,10 +32,11 @@ func withStatus(addon *addonsv1.CAPTAddon, clusters ...addonsv1.ClusterAddonStat
 	return addon
 }
 
-// newCluster returns a Cluster with an initialized control plane that Cluster API
-// is connected to.
+// newCluster returns a Cluster with an initialized control plane of another provider that
+// Cluster API is connected to.
 func newCluster(name string) *clusterv1.Cluster {
 	c := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: name, Labels: map[string]string{"fluxcd.io/enabled": "true"}}}
+	c.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: "controlplane.cluster.x-k8s.io", Kind: "KubeadmControlPlane", Name: name}
 	c.Status.Initialization.ControlPlaneInitialized = new(true)
 	c.Status.Conditions = []metav1.Condition{{Type: clusterv1.ClusterRemoteConnectionProbeCondition, Status: metav1.ConditionTrue}}
 	return c

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
 	clusteraddonsv1 "sigs.k8s.io/cluster-api/api/addons/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -83,9 +84,10 @@ type Reconciler struct {
 	// Now is the clock.
 	Now func() time.Time
 
-	// noGrants is set if the API server has no CAPTReferenceGrants.
-	noGrants bool
-	watcher  clustercache.SourceWatcher[ctrl.Request]
+	// noGrants and noControlPlanes are set if the API server has no CAPTReferenceGrants or no
+	// CAPTControlPlanes.
+	noGrants, noControlPlanes bool
+	watcher                   clustercache.SourceWatcher[ctrl.Request]
 	// renderings has the last *rendering of each renderingKey.
 	renderings sync.Map
 }
@@ -101,14 +103,20 @@ const (
 // SetupWithManager adds the controller to a manager.
 func (r *Reconciler) SetupWithManager(_ context.Context, mgr ctrl.Manager, options controller.Options) error {
 	registerMetrics()
-	// The infrastructure provider has the kind, and may be older than this one.
-	_, err := mgr.GetRESTMapper().RESTMapping(infrav1.GroupVersion.WithKind("CAPTReferenceGrant").GroupKind(), infrav1.GroupVersion.Version)
-	if r.noGrants = meta.IsNoMatchError(err); err != nil && !r.noGrants {
-		return fmt.Errorf("looking up CAPTReferenceGrants: %w", err)
+	// Other providers have these kinds. They may not be installed, or be older than this one.
+	var err error
+	if r.noGrants, err = isMissing(mgr, infrav1.GroupVersion.WithKind("CAPTReferenceGrant")); err != nil {
+		return err
+	}
+	if r.noControlPlanes, err = isMissing(mgr, controlplanev1.GroupVersion.WithKind("CAPTControlPlane")); err != nil {
+		return err
 	}
 	controllers := ctrl.NewControllerManagedBy(mgr)
 	if !r.noGrants {
 		controllers.Watches(&infrav1.CAPTReferenceGrant{}, handler.EnqueueRequestsFromMapFunc(r.addonsOfGrant), builder.WithPredicates(predicate.GenerationChangedPredicate{}))
+	}
+	if !r.noControlPlanes {
+		controllers.Watches(&controlplanev1.CAPTControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.addonsOfControlPlane))
 	}
 	built, err := controllers.
 		For(&addonsv1.CAPTAddon{}).
@@ -119,7 +127,6 @@ func (r *Reconciler) SetupWithManager(_ context.Context, mgr ctrl.Manager, optio
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.addonsOfCluster)).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.lentToCluster), builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		Watches(&clusteraddonsv1.ClusterResourceSetBinding{}, handler.EnqueueRequestsFromMapFunc(r.addonsOfBinding)).
-		Watches(&controlplanev1.CAPTControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.addonsOfControlPlane)).
 		WatchesRawSource(source.Kind(r.Metadata, client.Object(object.Metadata(secretKind)), handler.EnqueueRequestsFromMapFunc(r.addonsOfSource))).
 		WatchesRawSource(source.Kind(r.Metadata, client.Object(object.Metadata(configMapKind)), handler.EnqueueRequestsFromMapFunc(r.addonsOfSource))).
 		WatchesRawSource(r.Clusters.GetClusterSource("captaddon", r.addonsOfCluster, clustercache.WatchForProbeFailure(probeFailure))).
@@ -131,6 +138,18 @@ func (r *Reconciler) SetupWithManager(_ context.Context, mgr ctrl.Manager, optio
 	}
 	r.watcher = built
 	return nil
+}
+
+// isMissing reports whether the API server does not have a kind.
+func isMissing(mgr ctrl.Manager, gvk schema.GroupVersionKind) (bool, error) {
+	_, err := mgr.GetRESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
+	if meta.IsNoMatchError(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("looking up kind %s: %w", gvk.Kind, err)
+	}
+	return false, nil
 }
 
 var secretKind, configMapKind = corev1.SchemeGroupVersion.WithKind("Secret"), corev1.SchemeGroupVersion.WithKind("ConfigMap")

@@ -20,21 +20,13 @@ var transitionEvents = reconcile.EventTable{
 	}},
 }
 
-// failures are the reasons that need a user's attention.
-var failures = map[string]bool{
-	addonsv1.ApplyFailedReason: true, addonsv1.TimedOutReason: true, addonsv1.ReleaseStalledReason: true,
-	addonsv1.MissingKeyReason: true, addonsv1.InvalidTargetPathReason: true, addonsv1.VersionUnsupportedReason: true,
-	addonsv1.DependencyCycleReason: true, addonsv1.InvalidManifestReason: true, addonsv1.TooLargeReason: true,
-	addonsv1.EmptyReason: true, addonsv1.DriftedReason: true, addonsv1.InvalidSecretReason: true, addonsv1.NotAllowedReason: true,
-}
-
 // event returns the event of a cluster whose reason has changed.
 func (in *installation) event() (reconcile.Event, bool) {
 	if in.current.Reason == in.previous.Reason {
 		return reconcile.Event{}, false
 	}
 	event := reconcile.Event{Type: corev1.EventTypeNormal, Reason: in.current.Reason, Action: "Install"}
-	if failures[in.current.Reason] {
+	if addonsv1.IsFailure(in.current.Reason) {
 		event.Type = corev1.EventTypeWarning
 	}
 	text := in.current.Message

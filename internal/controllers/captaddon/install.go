@@ -105,6 +105,9 @@ func (r *Reconciler) advance(ctx context.Context, s *scope, in *installation, bu
 			return err
 		}
 	}
+	if answers, err := r.checkAnswers(ctx, s, in); !answers {
+		return err
+	}
 	if err := r.ensureApplied(ctx, s, in); err != nil {
 		return r.retry(ctx, s, in, err)
 	}
@@ -115,6 +118,24 @@ func (r *Reconciler) advance(ctx context.Context, s *scope, in *installation, bu
 		return r.retry(ctx, s, in, err)
 	}
 	return r.prune(ctx, s, in)
+}
+
+// checkAnswers reports whether the cluster answered when it was asked last. If not, each request
+// to it would take until its timeout, while all other clusters wait. The error is nil if the
+// add-on was ready and nothing has changed: such a cluster may answer again soon.
+func (r *Reconciler) checkAnswers(ctx context.Context, s *scope, in *installation) (answers bool, err error) {
+	health := r.Clusters.GetHealthCheckingState(ctx, in.key(s))
+	if health.ConsecutiveFailures == 0 || health.LastProbeSuccessTime.IsZero() {
+		return true, nil
+	}
+	if err := checkProbes(health, s.now); err != nil {
+		return false, err
+	}
+	if in.wasReady() && in.previous.AppliedHash == in.rendered.Hash {
+		s.requeue(probeInterval)
+		return false, nil
+	}
+	return false, fault.WaitFor(probeInterval, addonsv1.WaitingForControlPlaneReason, "Workload cluster does not answer")
 }
 
 // lacksOnlyResourceSet reports whether the cluster has the content already: only its

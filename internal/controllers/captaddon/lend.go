@@ -15,6 +15,7 @@ import (
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/message"
+	"github.com/appthrust/capt/internal/reconcile"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
@@ -157,7 +158,7 @@ func (s *scope) sources() string {
 
 // borrow gives a copy the spec of the add-on that is lent. It returns a fault if the add-on
 // is not granted any more: what is installed stays. It stays, too, if the add-on does not
-// exist: it may be about to be restored or moved. A copy is deleted when the add-on is.
+// exist: it may be about to be restored, or has been moved. A copy is deleted when the add-on is.
 func (r *Reconciler) borrow(ctx context.Context, addon *addonsv1.CAPTAddon) error {
 	from := lender(addon)
 	if from == "" || !addon.DeletionTimestamp.IsZero() {
@@ -171,7 +172,7 @@ func (r *Reconciler) borrow(ctx context.Context, addon *addonsv1.CAPTAddon) erro
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading the add-on %s: %w", key, err)
 	}
-	if err != nil {
+	if err != nil || reconcile.IsMoved(lent) {
 		return fault.Wait(addonsv1.SourceNotFoundReason, "CAPTAddon %s, of which this is a copy, does not exist: restore it, or delete this copy", key)
 	}
 	if !lent.DeletionTimestamp.IsZero() {

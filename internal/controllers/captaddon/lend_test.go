@@ -131,6 +131,21 @@ func TestBorrow_followsTheAddonThatIsLent(t *testing.T) {
 	g.Expect(r.Client.Get(t.Context(), client.ObjectKeyFromObject(restored), &addonsv1.CAPTAddon{})).To(Succeed())
 }
 
+// clusterctl deletes what it has moved, one object after the other. The add-on that is lent belongs
+// to another management cluster then, and what it installed stays.
+func TestBorrow_keepsTheCopyOfAnAddonThatWasMoved(t *testing.T) {
+	g := NewWithT(t)
+	r, addon := lending(t, lentTo("team-a"))
+	lent := &addonsv1.CAPTAddon{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "base", Annotations: map[string]string{addonsv1.LentFromAnnotation: "platform"}}}
+	g.Expect(r.Client.Create(t.Context(), lent)).To(Succeed())
+	addon.Annotations = map[string]string{"clusterctl.cluster.x-k8s.io/delete-for-move": ""}
+	addon.Finalizers = []string{addonsv1.CAPTAddonFinalizer}
+	g.Expect(r.Client.Update(t.Context(), addon)).To(Succeed())
+	g.Expect(r.Client.Delete(t.Context(), addon)).To(Succeed())
+	g.Expect(r.borrow(t.Context(), lent)).To(MatchError(ContainSubstring("does not exist")))
+	g.Expect(r.Client.Get(t.Context(), client.ObjectKeyFromObject(lent), &addonsv1.CAPTAddon{})).To(Succeed())
+}
+
 // A withdrawn grant must not hold back the deletion of a cluster that waits for the removal of
 // its add-ons. What is installed in other clusters stays.
 func TestWithhold_removesTheAddonFromDeletedClusters(t *testing.T) {

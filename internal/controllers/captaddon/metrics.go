@@ -61,7 +61,7 @@ func updateMetrics(s *scope) {
 // because it had not become ready in time fails until it is ready.
 func (in *installation) failure() string {
 	switch {
-	case failures[in.current.Reason]:
+	case addonsv1.IsFailure(in.current.Reason):
 		return in.current.Reason
 	case in.current.Attempts > 0 && !in.current.UnreadySince.IsZero() && in.current.Reason != addonsv1.ApplyingReason:
 		return addonsv1.TimedOutReason
@@ -72,7 +72,7 @@ func (in *installation) failure() string {
 
 // countFailure counts the reason of a cluster if it is a failure.
 func countFailure(s *scope, in *installation) {
-	if failures[in.current.Reason] {
+	if addonsv1.IsFailure(in.current.Reason) {
 		failuresTotal.WithLabelValues(s.addon.Namespace, s.addon.Name, in.current.Reason).Inc()
 	}
 }

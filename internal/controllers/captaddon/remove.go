@@ -37,6 +37,9 @@ func (r *Reconciler) remove(ctx context.Context, s *scope, in *installation) err
 
 func (r *Reconciler) removeOne(ctx context.Context, s *scope, in *installation) error {
 	removesObjects := s.removesObjects(in)
+	if removesObjects && in.paused() && in.secret != nil {
+		return fault.Wait(addonsv1.ClusterPausedReason, "Cluster is paused: its objects are removed when it is resumed; to keep them, add the add-on to the annotation %s of the Cluster", addonsv1.LeaveAddonsAnnotation)
+	}
 	if removesObjects {
 		if err := s.checkRemovalOrder(in); err != nil {
 			return err
@@ -116,6 +119,9 @@ func (r *Reconciler) removeObjects(ctx context.Context, s *scope, in *installati
 	c, err := r.Clusters.GetUncachedClient(ctx, in.key(s))
 	if err != nil {
 		return connectionError(err)
+	}
+	if r.Clusters.GetHealthCheckingState(ctx, in.key(s)).ConsecutiveFailures > 0 {
+		return fault.WaitFor(probeInterval, addonsv1.WaitingForControlPlaneReason, "Workload cluster does not answer")
 	}
 	objects, err := r.appliedObjects(ctx, s, in)
 	if err != nil {

@@ -163,7 +163,7 @@ func (r *Reconciler) inputVersions(ctx context.Context, s *scope, in *installati
 	cluster := in.renderCluster()
 	versions := []string{
 		string(s.addon.UID), fmt.Sprint(s.addon.Generation), s.addon.Annotations[addonsv1.TriggerAnnotation],
-		cluster.KubernetesVersion, cluster.Workspace, fmt.Sprint(render.Round(in.secret)),
+		cluster.KubernetesVersion, cluster.Workspace, fmt.Sprint(render.Round(in.secret)), render.ClusterInputs(s.addon, cluster),
 	}
 	add := func(kind schema.GroupVersionKind, namespace, name, reason string) error {
 		obj := object.Metadata(kind)
@@ -178,7 +178,7 @@ func (r *Reconciler) inputVersions(ctx context.Context, s *scope, in *installati
 		if err != nil {
 			return "", err
 		}
-		if err := add(secretKind, s.addon.Namespace, name, addonsv1.WaitingForConnectionSecretReason); err != nil {
+		if err := in.tolerate(s.addon, add(secretKind, s.addon.Namespace, name, addonsv1.WaitingForConnectionSecretReason)); err != nil {
 			return "", err
 		}
 	}
@@ -200,6 +200,16 @@ func (r *Reconciler) inputVersions(ctx context.Context, s *scope, in *installati
 		}
 	}
 	return strings.Join(versions, "\x00"), nil
+}
+
+// tolerate returns nil for a connection Secret that is missing and that need not exist: no
+// CAPTControlPlane writes it, and each output has a default or is optional.
+func (in *installation) tolerate(addon *addonsv1.CAPTAddon, err error) error {
+	waiting, found := fault.AsWaiting(err)
+	if found && waiting.Reason == addonsv1.WaitingForConnectionSecretReason && !in.ofCAPT && !render.RequiresOutput(addon) {
+		return nil
+	}
+	return err
 }
 
 // renderingKey is the key of a rendering in Reconciler.renderings.

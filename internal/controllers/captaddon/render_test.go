@@ -6,8 +6,10 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
+	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/addon/render"
 	"github.com/appthrust/capt/internal/kubernetes/dial"
@@ -115,6 +117,39 @@ func TestCheckChartHost(t *testing.T) {
 			continue
 		}
 		g.Expect(r.checkChartHost(addon)).To(MatchError(And(HavePrefix("NotAllowed: Add-on flux: the host "), HaveSuffix(" of helm.chart.repository is not in the manager's list --allowed-chart-hosts"))), repository)
+	}
+}
+
+// Only a CAPTControlPlane writes a connection Secret: clusters of other providers have none.
+func TestRenderOne_needsAConnectionSecretForRequiredOutputsOnly(t *testing.T) {
+	for name, test := range map[string]struct {
+		values []addonsv1.OutputValue
+		keys   []string
+		ofCAPT bool
+		want   string
+	}{
+		"no output":        {},
+		"default":          {values: []addonsv1.OutputValue{{ValuesKey: "a", TargetPath: "a", Default: new("x")}}},
+		"optional":         {values: []addonsv1.OutputValue{{ValuesKey: "a", TargetPath: "a", Optional: new(true)}}},
+		"required":         {values: []addonsv1.OutputValue{{ValuesKey: "a", TargetPath: "a"}}, want: "WaitingForConnectionSecret: Secret a-eks-connection does not exist"},
+		"key":              {keys: []string{"a"}, want: "WaitingForConnectionSecret: Secret a-eks-connection does not exist"},
+		"default, of CAPT": {values: []addonsv1.OutputValue{{ValuesKey: "a", TargetPath: "a", Default: new("x")}}, ofCAPT: true, want: "WaitingForConnectionSecret: Secret cp-outputs does not exist"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			s, in := &scope{addon: newAddon("tools"), now: now}, selected("a")
+			s.addon.Spec.Helm = &addonsv1.HelmRelease{Namespace: "tools", Chart: addonsv1.ChartSource{Repository: "https://example.com", Name: "tools", Version: "1.0.0"}, ValuesFrom: test.values}
+			if test.keys != nil {
+				s.addon.Spec.Connection = &addonsv1.ConnectionSource{Keys: test.keys}
+			}
+			if in.ofCAPT = test.ofCAPT; test.ofCAPT {
+				in.controlPlane = &controlplanev1.CAPTControlPlane{}
+				in.controlPlane.Status.WorkspaceRef = &infrav1.LocalReference{Name: "a"}
+				in.controlPlane.Status.ConnectionSecretName = "cp-outputs"
+			}
+			err := newReconciler(interceptor.Funcs{}).renderOne(t.Context(), s, in)
+			g.Expect(textOf(err)).To(Equal(test.want))
+		})
 	}
 }
 

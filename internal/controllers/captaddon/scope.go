@@ -22,6 +22,7 @@ import (
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	"github.com/appthrust/capt/internal/addon/render"
 	"github.com/appthrust/capt/internal/message"
+	"github.com/appthrust/capt/internal/reconcile"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
@@ -94,7 +95,7 @@ func (r *Reconciler) scope(ctx context.Context, addon *addonsv1.CAPTAddon, _ *cl
 	for _, read := range []func() error{
 		func() error { return r.Client.List(ctx, &addons, namespace) },
 		func() error { return r.Client.List(ctx, &clusters, namespace) },
-		func() error { return r.Client.List(ctx, &controlPlanes, namespace) },
+		func() error { return r.listControlPlanes(ctx, &controlPlanes, addon.Namespace) },
 		func() error { return r.Client.List(ctx, &resourceSets, namespace, rendered) },
 		func() error { return r.Client.List(ctx, &secrets, namespace, rendered) },
 	} {
@@ -110,6 +111,14 @@ func (r *Reconciler) scope(ctx context.Context, addon *addonsv1.CAPTAddon, _ *cl
 		s.notLent = notLent
 	}
 	return s, err
+}
+
+// listControlPlanes lists the CAPTControlPlanes of a namespace, if the API server has the kind.
+func (r *Reconciler) listControlPlanes(ctx context.Context, list *controlplanev1.CAPTControlPlaneList, namespace string, options ...client.ListOption) error {
+	if r.noControlPlanes {
+		return nil
+	}
+	return r.Client.List(ctx, list, append(options, client.InNamespace(namespace))...)
 }
 
 // newScope returns the scope with an installation for each cluster that the
@@ -151,7 +160,7 @@ func newScope(addon *addonsv1.CAPTAddon, now time.Time, objects related) (*scope
 		}
 		in := of(cluster.Name)
 		in.cluster, in.selected = cluster, selected
-		if ref := cluster.Spec.ControlPlaneRef; ref.Kind == "CAPTControlPlane" && ref.APIGroup == controlplanev1.GroupVersion.Group {
+		if ref := cluster.Spec.ControlPlaneRef; controlplanev1.IsCAPTControlPlane(ref) {
 			in.controlPlane, in.ofCAPT = controlPlanes[ref.Name], true
 		}
 	}
@@ -190,13 +199,16 @@ func (in *installation) key(s *scope) client.ObjectKey {
 	return client.ObjectKey{Namespace: s.addon.Namespace, Name: in.name}
 }
 
-// initialized reports whether the control plane accepts requests.
+// initialized reports whether the control plane accepts requests. Of a cluster that names none,
+// nothing but a connection shows that.
 func (in *installation) initialized() bool {
-	return ptr.Deref(in.cluster.Status.Initialization.ControlPlaneInitialized, false)
+	return !in.cluster.Spec.ControlPlaneRef.IsDefined() || ptr.Deref(in.cluster.Status.Initialization.ControlPlaneInitialized, false)
 }
 
-// paused reports whether the Cluster is paused.
-func (in *installation) paused() bool { return ptr.Deref(in.cluster.Spec.Paused, false) }
+// paused reports whether the Cluster is paused, or was moved to another management cluster.
+func (in *installation) paused() bool {
+	return ptr.Deref(in.cluster.Spec.Paused, false) || reconcile.IsMoved(in.cluster)
+}
 
 // connected reports whether Cluster API is connected to the cluster.
 func (in *installation) connected() bool {

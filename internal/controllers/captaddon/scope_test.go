@@ -76,6 +76,16 @@ func TestNewScope_refusesAnInvalidSelector(t *testing.T) {
 	NewWithT(t).Expect(err).To(MatchError(HavePrefix("InvalidManifest: clusterSelector is invalid: ")))
 }
 
+func TestInitialized(t *testing.T) {
+	g := NewWithT(t)
+	in := selected("a")
+	g.Expect(in.initialized()).To(BeTrue())
+	in.cluster.Status.Initialization.ControlPlaneInitialized = nil
+	g.Expect(in.initialized()).To(BeFalse())
+	in.cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{}
+	g.Expect(in.initialized()).To(BeTrue(), "it has no control plane in the management cluster: only a connection shows whether it exists")
+}
+
 func TestRenderCluster_prefersTheVersionOfTheControlPlane(t *testing.T) {
 	g := NewWithT(t)
 	in := selected("a")

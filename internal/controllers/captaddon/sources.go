@@ -24,7 +24,8 @@ func (r *Reconciler) renderData(ctx context.Context, s *scope, in *installation,
 		if err != nil {
 			return nil, err
 		}
-		if input.Connection, err = sources.connection(ctx, name); err != nil {
+		input.Connection, err = sources.connection(ctx, name)
+		if err := in.tolerate(s.addon, err); err != nil {
 			return nil, err
 		}
 	}

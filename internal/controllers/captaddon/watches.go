@@ -52,7 +52,7 @@ func (r *Reconciler) addonsOfClusterNamed(ctx context.Context, cluster client.Ob
 // use one beside the add-on.
 func (r *Reconciler) addonsOfSource(ctx context.Context, obj client.Object) []ctrl.Request {
 	var controlPlanes controlplanev1.CAPTControlPlaneList
-	if err := r.Client.List(ctx, &controlPlanes, client.InNamespace(obj.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.listControlPlanes(ctx, &controlPlanes, obj.GetNamespace(), client.UnsafeDisableDeepCopy); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Listing control planes failed")
 		return nil
 	}

@@ -29,14 +29,15 @@ type fakeCloud struct {
 	vpc   aws.VPC
 	err   error
 	calls int
-	// role is that of the last call.
-	role string
+	// role and subnets are those of the last call.
+	role    string
+	subnets []string
 }
 
 func (c *fakeCloud) LookUpVPC(_ context.Context, _ *workspace.Credentials, region, role, vpcID, cluster string, subnets []string) (aws.VPC, error) {
 	c.calls++
-	c.role = role
-	if region != "eu-west-1" || vpcID != "vpc-1" || cluster != "production" || len(subnets) != 0 {
+	c.role, c.subnets = role, subnets
+	if region != "eu-west-1" || vpcID != "vpc-1" || cluster != "production" {
 		return aws.VPC{}, errors.New("unexpected arguments")
 	}
 	return c.vpc, c.err
@@ -126,6 +127,39 @@ func TestExistingVPC_isLookedUpOnce(t *testing.T) {
 		g.Expect(names(infra.Status.FailureDomains)).To(Equal([]string{"z1", "z2"}))
 	}
 	g.Expect(cloud.calls).To(Equal(1))
+}
+
+// A move or a restore keeps annotations, but no status. What the tags of subnets select may have
+// changed since the cluster was created.
+func TestExistingVPC_keepsItsSubnetsWithoutTheStatus(t *testing.T) {
+	g := NewWithT(t)
+	cloud := &fakeCloud{vpc: aws.VPC{ID: "vpc-1", Subnets: []aws.Subnet{{ID: "b", Zone: "z1"}, {ID: "a", Zone: "z2"}}}}
+	r := reconciler(t)
+	r.Cloud = cloud
+	infra := newInfra(func(i *infrav1.CAPTCluster) { i.Spec.Region, i.Spec.ExistingVPCID = "eu-west-1", "vpc-1" })
+	lookUp := func() {
+		t.Helper()
+		g.Expect(r.vpc(t.Context(), &scope{infra: infra, cluster: newCluster("OtherControlPlane")})).To(Succeed())
+	}
+	lookUp()
+	g.Expect(cloud.subnets).To(BeEmpty())
+	g.Expect(infra.Annotations).To(HaveKeyWithValue(infrav1.SubnetsAnnotation, "b,a"))
+
+	infra.Status = infrav1.CAPTClusterStatus{}
+	cloud.vpc.Subnets = []aws.Subnet{{ID: "a", Zone: "z2"}, {ID: "b", Zone: "z1"}}
+	lookUp()
+	g.Expect(cloud.subnets).To(Equal([]string{"b", "a"}))
+	g.Expect(infra.Status.SubnetIDs).To(Equal([]string{"b", "a"}), "in the order that the modules had")
+
+	delete(infra.Annotations, infrav1.SubnetsAnnotation)
+	lookUp()
+	g.Expect(infra.Annotations).To(HaveKeyWithValue(infrav1.SubnetsAnnotation, "b,a"), "the status is recorded again")
+
+	infra.Spec.ExistingSubnetIDs = []string{"c"}
+	cloud.vpc.Subnets = []aws.Subnet{{ID: "c", Zone: "z1"}}
+	lookUp()
+	g.Expect(cloud.subnets).To(Equal([]string{"c"}), "the spec decides")
+	g.Expect(infra.Annotations).To(HaveKeyWithValue(infrav1.SubnetsAnnotation, "c"))
 }
 
 func TestExistingVPC_isLookedUpInTheAccountOfTheControlPlane(t *testing.T) {

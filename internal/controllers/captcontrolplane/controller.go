@@ -129,6 +129,7 @@ func (r *Reconciler) frame() *reconcile.Frame[*controlplanev1.CAPTControlPlane, 
 			{Condition: controlplanev1.EndpointReadyCondition, Run: endpoint, Message: endpointMessage, ContinueIf: isInitialized},
 			{Condition: controlplanev1.KubeconfigReadyCondition, Run: r.kubeconfig, Message: kubeconfigMessage, RequeueAfter: renewsIn, ContinueIf: isInitialized},
 			{Condition: controlplanev1.AvailableCondition, Run: r.available},
+			{Run: recordRollout},
 			{Run: r.adoptDeployments},
 		},
 		// What needs nodes is deleted before Cluster API deletes them: machines and node

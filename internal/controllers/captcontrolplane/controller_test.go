@@ -23,6 +23,7 @@ func TestFrame_order(t *testing.T) {
 		HaveField("Condition", controlplanev1.KubeconfigReadyCondition),
 		HaveField("Condition", controlplanev1.AvailableCondition),
 		HaveField("Condition", BeEmpty()),
+		HaveField("Condition", BeEmpty()),
 	))
 	g.Expect(frame.Delete).To(HaveExactElements(
 		HaveField("Condition", BeEmpty()),

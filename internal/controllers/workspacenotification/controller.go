@@ -1,5 +1,5 @@
 // Package workspacenotification reconciles WorkspaceNotifications. It derives messages
-// from the status of workspaces and sends them. What was sent is in the status of the
+// from the status of workspaces and add-ons and sends them. What was sent is in the status of the
 // notification, so neither a restart nor an outage of the destination loses a message.
 package workspacenotification
 
@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -21,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/kubernetes/dial"
 	"github.com/appthrust/capt/internal/kubernetes/object"
@@ -30,6 +32,7 @@ import (
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspacenotifications,verbs=get;list;watch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspacenotifications/status,verbs=patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=workspacetemplateapplies,verbs=get;list;watch
+// +kubebuilder:rbac:groups=addons.cluster.x-k8s.io,resources=captaddons,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch
 
 // Reconciler reconciles WorkspaceNotifications.
@@ -48,6 +51,8 @@ type Reconciler struct {
 	// Now returns the time.
 	Now func() time.Time
 
+	// noAddons is set if the API server has no CAPTAddons.
+	noAddons bool
 	// sending are the namespaces for which messages are being sent: one at a time, so
 	// that slow destinations of one namespace do not occupy all workers.
 	sending sync.Map
@@ -58,8 +63,17 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	if err := index(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
+	// Another provider has the kind, and may not be installed.
+	_, err := mgr.GetRESTMapper().RESTMapping(addonsv1.GroupVersion.WithKind("CAPTAddon").GroupKind(), addonsv1.GroupVersion.Version)
+	if r.noAddons = meta.IsNoMatchError(err); err != nil && !r.noAddons {
+		return fmt.Errorf("looking up CAPTAddons: %w", err)
+	}
+	controllers := ctrl.NewControllerManagedBy(mgr)
+	if !r.noAddons {
+		controllers.Watches(&addonsv1.CAPTAddon{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace), builder.WithPredicates(mayNotifyAddon()))
+	}
 	secret := object.Metadata(corev1.SchemeGroupVersion.WithKind("Secret"))
-	err := ctrl.NewControllerManagedBy(mgr).
+	err = controllers.
 		For(&infrav1.WorkspaceNotification{}, builder.WithPredicates(reconcile.SpecOrMetadataChanged())).
 		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace), builder.WithPredicates(mayNotify())).
 		WatchesRawSource(source.Kind(r.Metadata, client.Object(secret), handler.EnqueueRequestsFromMapFunc(r.usersOfSecret))).

@@ -54,7 +54,7 @@ func (r *Reconciler) deliverOne(ctx context.Context, s *scope, m message) error 
 	now := metav1.NewTime(r.Now())
 	switch {
 	case err == nil:
-		status.LastDelivery = &infrav1.NotificationDelivery{At: now, Event: m.Event, Workspace: m.Workspace.Name}
+		status.LastDelivery = &infrav1.NotificationDelivery{At: now, Event: m.Event, Workspace: m.Workspace.Name, Addon: m.Addon.Name}
 		if status.LastFailure != nil {
 			status.LastFailure.Attempts = 0
 		}

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	texts "github.com/appthrust/capt/internal/message"
 )
@@ -23,13 +24,14 @@ const (
 	maxAddresses = 20
 )
 
-// message reports an event of a workspace. It has only what the status of the workspace
-// has, which is free of secrets.
+// message reports an event of a workspace or of an add-on. It has only what the status of the
+// object has, which is free of secrets.
 type message struct {
 	ID        string                    `json:"id"`
 	Event     infrav1.NotificationEvent `json:"event"`
 	Time      time.Time                 `json:"time"`
-	Workspace workspace                 `json:"workspace"`
+	Workspace workspace                 `json:"workspace,omitzero"`
+	Addon     addon                     `json:"addon,omitzero"`
 	// Text is a sentence for users.
 	Text string `json:"message"`
 	// Run is the run that ended, if one did.
@@ -91,15 +93,37 @@ func messagesOf(apply *infrav1.WorkspaceTemplateApply) []message {
 // newMessage returns a message about an event. The key identifies the event among those of
 // its kind.
 func newMessage(apply *infrav1.WorkspaceTemplateApply, event infrav1.NotificationEvent, key string, at time.Time, format string, args ...any) message {
-	sum := sha256.Sum256([]byte(strings.Join([]string{string(apply.UID), string(event), key}, "\n")))
+	m := newMessageAbout(string(apply.UID), event, key, at, format, args...)
+	m.Workspace = workspace{
+		Namespace: apply.Namespace, Name: apply.Name, UID: string(apply.UID),
+		Template: apply.Spec.TemplateRef.Name, Cluster: apply.Labels[clusterv1.ClusterNameLabel],
+	}
+	return m
+}
+
+// newMessageAbout returns a message about an event of the object with a UID.
+func newMessageAbout(uid string, event infrav1.NotificationEvent, key string, at time.Time, format string, args ...any) message {
+	sum := sha256.Sum256([]byte(strings.Join([]string{uid, string(event), key}, "\n")))
 	return message{
 		ID: hex.EncodeToString(sum[:8]), Event: event, Time: at.UTC().Truncate(time.Second),
-		Workspace: workspace{
-			Namespace: apply.Namespace, Name: apply.Name, UID: string(apply.UID),
-			Template: apply.Spec.TemplateRef.Name, Cluster: apply.Labels[clusterv1.ClusterNameLabel],
-		},
 		Text: texts.Truncate(fmt.Sprintf(format, args...), maxText),
 	}
+}
+
+// object returns the resource and the group that the message is about, its namespace and its name.
+func (m message) object() (group, resource, namespace, name string) {
+	if m.Addon.Name != "" {
+		return addonsv1.GroupVersion.String(), "captaddons", m.Addon.Namespace, m.Addon.Name
+	}
+	return infrav1.GroupVersion.String(), "workspacetemplateapplies", m.Workspace.Namespace, m.Workspace.Name
+}
+
+// title returns the first line of the message for users.
+func (m message) title() string {
+	if m.Addon.Name != "" {
+		return fmt.Sprintf("%s: add-on %s/%s in cluster %s", titles[m.Event], m.Addon.Namespace, m.Addon.Name, m.Addon.Cluster)
+	}
+	return fmt.Sprintf("%s: workspace %s/%s", titles[m.Event], m.Workspace.Namespace, m.Workspace.Name)
 }
 
 // runMessages returns the messages about runs in the history that changed resources, or
@@ -210,6 +234,7 @@ var eventTypes = map[infrav1.NotificationEvent]string{
 	infrav1.NotifyFailed:             "io.appthrust.capt.workspace.failed",
 	infrav1.NotifyDrift:              "io.appthrust.capt.workspace.drift",
 	infrav1.NotifyApplied:            "io.appthrust.capt.workspace.applied",
+	infrav1.NotifyAddonFailed:        "io.appthrust.capt.addon.failed",
 }
 
 // cloudEvent is an event of CloudEvents 1.0 in structured mode.
@@ -235,10 +260,11 @@ func encode(format infrav1.NotificationFormat, m message) (body []byte, contentT
 		content = m
 	default:
 		contentType = "application/cloudevents+json; charset=utf-8"
+		group, resource, namespace, name := m.object()
 		content = cloudEvent{
 			SpecVersion: "1.0", ID: m.ID, Type: eventTypes[m.Event], Time: m.Time, DataContentType: "application/json", Data: m,
-			Source:  fmt.Sprintf("/apis/%s/namespaces/%s/workspacetemplateapplies/%s", infrav1.GroupVersion, m.Workspace.Namespace, m.Workspace.Name),
-			Subject: m.Workspace.Namespace + "/" + m.Workspace.Name,
+			Source:  fmt.Sprintf("/apis/%s/namespaces/%s/%s/%s", group, namespace, resource, name),
+			Subject: namespace + "/" + name,
 		}
 	}
 	body, err = json.Marshal(content)
@@ -255,12 +281,13 @@ var titles = map[infrav1.NotificationEvent]string{
 	infrav1.NotifyFailed:             "Failed",
 	infrav1.NotifyDrift:              "Drift",
 	infrav1.NotifyApplied:            "Applied",
+	infrav1.NotifyAddonFailed:        "Add-on failed",
 }
 
 // slackText returns a message as text of Slack. Nothing in it is a link or mentions users,
 // also in systems that accept the format and in which a bare @all does.
 func slackText(m message) string {
-	lines := []string{fmt.Sprintf("%s: workspace %s/%s", titles[m.Event], m.Workspace.Namespace, m.Workspace.Name), m.Text}
+	lines := []string{m.title(), m.Text}
 	for _, v := range m.Violations {
 		lines = append(lines, fmt.Sprintf("• %s %s: %s", v.Action, v.Policy, v.Message))
 	}

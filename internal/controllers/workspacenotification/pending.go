@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
@@ -29,7 +30,7 @@ const (
 )
 
 // pending returns the messages that have to be sent, the oldest first: those of selected
-// workspaces since the notification was created, except those that are delivered or older
+// workspaces and add-ons since the notification was created, except those that are delivered or older
 // than a day.
 func (r *Reconciler) pending(ctx context.Context, notification *infrav1.WorkspaceNotification) ([]message, error) {
 	selector := labels.Everything()
@@ -43,14 +44,26 @@ func (r *Reconciler) pending(ctx context.Context, notification *infrav1.Workspac
 	if err := r.Client.List(ctx, &list, client.InNamespace(notification.Namespace), client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing workspaces: %w", err)
 	}
+	var addons addonsv1.CAPTAddonList
+	if !r.noAddons {
+		if err := r.Client.List(ctx, &addons, client.InNamespace(notification.Namespace), client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("listing add-ons: %w", err)
+		}
+	}
 	now := r.Now()
 	var pending []message
-	for i := range list.Items {
-		for _, m := range messagesOf(&list.Items[i]) {
+	add := func(messages []message) {
+		for _, m := range messages {
 			if isWanted(notification, m, now) && !isSettled(&notification.Status, m.mark()) {
 				pending = append(pending, m)
 			}
 		}
+	}
+	for i := range list.Items {
+		add(messagesOf(&list.Items[i]))
+	}
+	for i := range addons.Items {
+		add(addonMessages(&addons.Items[i]))
 	}
 	slices.SortFunc(pending, func(a, b message) int { return compare(a.mark(), b.mark()) })
 	return pending, nil
