@@ -203,7 +203,7 @@ func TestStateMove_isRefusedIfTheTargetHasAnotherState(t *testing.T) {
 	h.Expect(refused.code).To(Equal(1))
 	h.Expect(refused.err).To(ContainSubstring("a state of another lineage with 1 resources"))
 	h.Expect(refused.err).To(ContainSubstring("is still in backend kubernetes"))
-	h.Expect(refused.err).To(ContainSubstring(" state move hello --to-default"))
+	h.Expect(refused.err).To(ContainSubstring(" state migrate-backend hello --to-default"))
 	h.Expect(server.State("taken")).To(Equal(foreign))
 	h.Expect(h.get("hello").Status.State.Backend).To(Equal("kubernetes"))
 

@@ -166,7 +166,7 @@ type WorkspaceTemplateApplySpec struct {
 
 	// providerConfigRef names the WorkspaceProviderConfig with credentials,
 	// provider settings and backend. It overrides the template's. To change the
-	// backend of a workspace that has resources, use captctl state move.
+	// backend of a workspace that has resources, use captctl state migrate-backend.
 	// +optional
 	ProviderConfigRef *LocalReference `json:"providerConfigRef,omitempty"`
 

@@ -77,7 +77,7 @@ func (r *Reconciler) requestToken(ctx context.Context, s *scope, kubeconfigs [][
 		return workload.Token{}, fault.WaitFor(probeInterval, controlplanev1.APIServerUnreachableReason, "No token of ServiceAccount %s: %w", workload.ServiceAccount, failed)
 	}
 	return workload.Token{}, fault.WaitFor(bootstrapInterval, controlplanev1.BootstrapRejectedReason,
-		"The API server accepts neither a token of ServiceAccount %s nor the credential in output %s of WorkspaceTemplateApply %s: %w. Run the workspace again, so that it writes a new credential: captctl retry %s",
+		"The API server accepts neither a token of ServiceAccount %s nor the credential in output %s of WorkspaceTemplateApply %s: %w. Run the workspace again, so that it writes a new credential: captctl reconcile %s",
 		workload.ServiceAccount, s.desired().KubeconfigOutput(), s.apply.Name, failed, s.apply.Name)
 }
 

@@ -186,7 +186,7 @@ func TestServiceAccountKubeconfig_namesWhatToDoWithoutCredentials(t *testing.T) 
 	waiting, ok := fault.AsWaiting(err)
 	a.Expect(ok).To(BeTrue(), "%v", err)
 	a.Expect(waiting.Reason).To(Equal(controlplanev1.BootstrapRejectedReason))
-	a.Expect(waiting.Message()).To(And(ContainSubstring("captctl retry production"), ContainSubstring("output kubeconfig")))
+	a.Expect(waiting.Message()).To(And(ContainSubstring("captctl reconcile production"), ContainSubstring("output kubeconfig")))
 	a.Expect(tokenOf(s.kubeconfig)).To(Equal("token-1"), "the existing one remains")
 
 	// Another run of the module writes a new credential.
