@@ -57,7 +57,7 @@ func TestManagedBy_isIgnored(t *testing.T) {
 	h.settle()
 	infra = h.infra("demo")
 	h.Expect(infra.Finalizers).To(BeEmpty())
-	h.Expect(infra.Status).To(Equal(infrav1.CAPTClusterStatus{}))
+	h.Expect(infra.Status).To(Equal(infrav1.CAPTClusterStatus{ObservedGeneration: -1}), "the default of a new object")
 
 	// The other system provides the infrastructure; the control plane continues.
 	infra.Status.VPCID, infra.Status.SubnetIDs = "vpc-0123456789abcdef0", []string{"subnet-1", "subnet-2"}

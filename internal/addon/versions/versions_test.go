@@ -243,7 +243,8 @@ func TestDefault_fitsEveryKubernetesVersionOfEKS(t *testing.T) {
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	offered := 0
 	for minor := (kubeversion.Minor{Major: 1, Minor: 29}); !newest.Next().Less(minor); minor = minor.Next() {
-		if strings.HasPrefix(kubeversion.EKSWarning(minor.String(), time.Date(2026, time.November, 16, 0, 0, 0, 0, time.UTC)), "EKS ") {
+		warning := kubeversion.EKSWarning(minor.String(), time.Date(2026, time.November, 16, 0, 0, 0, 0, time.UTC))
+		if strings.HasPrefix(warning, "EKS no longer offers") || strings.HasPrefix(warning, "EKS ended its support") {
 			continue
 		}
 		offered++

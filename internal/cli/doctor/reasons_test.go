@@ -135,7 +135,7 @@ func TestAddonFixes_haveEveryFailure(t *testing.T) {
 // A command that can be copied names the workspace.
 func TestFailureFixes_nameTheWorkspaceInEveryCommand(t *testing.T) {
 	for reason, fix := range failureFixes {
-		for _, command := range regexp.MustCompile(`captctl (?:state )?[a-z]+`).FindAllString(fix, -1) {
+		for _, command := range regexp.MustCompile(`captctl (?:state |show )?[a-z-]+`).FindAllString(fix, -1) {
 			if command != "captctl validate" {
 				NewWithT(t).Expect(fix).To(ContainSubstring(command+" -n NS NAME"), reason)
 			}

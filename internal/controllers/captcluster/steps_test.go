@@ -139,7 +139,7 @@ func TestExistingVPC_keepsItsSubnetsWithoutTheStatus(t *testing.T) {
 	infra := newInfra(func(i *infrav1.CAPTCluster) { i.Spec.Region, i.Spec.ExistingVPCID = "eu-west-1", "vpc-1" })
 	lookUp := func() {
 		t.Helper()
-		g.Expect(r.vpc(t.Context(), &scope{infra: infra, cluster: newCluster("OtherControlPlane")})).To(Succeed())
+		g.Expect(r.infrastructure(t.Context(), &scope{infra: infra, cluster: newCluster("OtherControlPlane")})).To(Succeed())
 	}
 	lookUp()
 	g.Expect(cloud.subnets).To(BeEmpty())
