@@ -185,7 +185,7 @@ func TestCaptctl_checksForDriftOnRequest(t *testing.T) {
 
 	w.Expect(os.Remove(filepath.Join(w.dir, "f"))).To(Succeed())
 	a = w.captctl("drift", "hello", "--now")
-	w.Expect(a.code).To(Equal(1), a.err)
+	w.Expect(a.code).To(Equal(2), a.err)
 	w.Expect(a.out).To(ContainSubstring("  - local_file.f was deleted outside of Terraform\n"))
 	w.Expect(w.file("f")).To(BeEmpty(), "the check changes nothing")
 	w.Expect(objecttest.Condition(w.get("hello"), infrav1.NoDriftCondition).Reason).To(Equal(infrav1.DriftDetectedReason))
