@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -94,14 +95,7 @@ func (e *Environment) InstallRules(ctx context.Context) error {
 	if _, err := e.Install(ctx, objects); err != nil {
 		return err
 	}
-	// The audit log has the administrator as the user of this request.
-	config := rest.CopyConfig(e.Config)
-	config.Impersonate = rest.ImpersonationConfig{UserName: ManagerUser, Groups: ManagerGroups}
-	manager, err := client.New(config, client.Options{Scheme: e.Scheme})
-	if err != nil {
-		return fmt.Errorf("creating a client: %w", err)
-	}
-	return waitUntil(ctx, "the roles and policies of the manager", func() error {
+	err = waitUntil(ctx, "the roles of the manager", func() error {
 		for _, attributes := range []authorizationv1.ResourceAttributes{
 			{Verb: "list", Resource: "secrets"},
 			{Verb: "create", Group: "authentication.k8s.io", Resource: "tokenreviews"},
@@ -110,16 +104,49 @@ func (e *Environment) InstallRules(ctx context.Context) error {
 				return err
 			}
 		}
-		if e.rolesOnly {
-			return nil
-		}
-		// Its roles allow this account, and a policy does not.
-		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: managerNamespace, Name: "probe"}}
-		if err := manager.Create(ctx, account, client.DryRunAll); err == nil || !strings.Contains(err.Error(), policyDenial) {
-			return errors.Join(errors.New("no policy refuses a service account"), err)
+		return nil
+	})
+	if err != nil || e.rolesOnly {
+		return err
+	}
+	return e.waitForPolicies(ctx)
+}
+
+// waitForPolicies waits until all policies that exist are in force. The API server learns about
+// policies and bindings in the order of their changes: once it has a last one, it has all.
+func (e *Environment) waitForPolicies(ctx context.Context) error {
+	const marker = "capt-testenv-marker"
+	policy := &admissionv1.ValidatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: marker + "-"},
+		Spec: admissionv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{
+				RuleWithOperations: admissionv1.RuleWithOperations{
+					Operations: []admissionv1.OperationType{admissionv1.Create},
+					Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
+				},
+			}}},
+			MatchConditions: []admissionv1.MatchCondition{{Name: "marker", Expression: "object.metadata.name == '" + marker + "'"}},
+			Validations:     []admissionv1.Validation{{Expression: "false", Message: "policies are in force"}},
+		},
+	}
+	if err := e.Client.Create(ctx, policy); err != nil {
+		return fmt.Errorf("creating a policy: %w", err)
+	}
+	binding := &admissionv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: marker + "-"},
+		Spec:       admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: policy.Name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}},
+	}
+	if err := e.Client.Create(ctx, binding); err != nil {
+		return fmt.Errorf("creating a binding: %w", err)
+	}
+	err := waitUntil(ctx, "the admission policies", func() error {
+		probe := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: marker}}
+		if err := e.Client.Create(ctx, probe, client.DryRunAll); err == nil || !strings.Contains(err.Error(), policy.Name) {
+			return errors.Join(errors.New("no policy refuses the marker"), err)
 		}
 		return nil
 	})
+	return errors.Join(err, e.Client.Delete(ctx, binding), e.Client.Delete(ctx, policy))
 }
 
 // Allows returns an error if a user has no permission. The API server learns about a new role a
