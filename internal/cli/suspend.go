@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -48,7 +47,7 @@ func newPauseClusterCommand(o *Options, verb string, paused bool) *cobra.Command
 			}
 			before := cluster.DeepCopy()
 			if cluster.Spec.Paused = nil; paused {
-				cluster.Spec.Paused = ptr.To(true)
+				cluster.Spec.Paused = new(true)
 			}
 			return o.pause(cmd.Context(), c, cluster, before, "Cluster "+args[0], paused)
 		},

@@ -107,6 +107,7 @@ func createEverySeries(t *testing.T) {
 		}},
 		{unchecked, func() {
 			unchecked.Status.Drift = &infrav1.DriftStatus{FailedAt: now, Failure: "It failed.", Failures: 2}
+			unchecked.Status.Conditions = []metav1.Condition{{Type: infrav1.StateSavedCondition, Status: metav1.ConditionFalse, Reason: infrav1.StateNotMergedReason, LastTransitionTime: now}}
 		}},
 		{controlPlane, func() {
 			controlPlane.Status.Version = "v1.33.1"
