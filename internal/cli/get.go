@@ -40,6 +40,8 @@ type listing struct {
 	wide []string
 	// empty is the next step if there are none.
 	empty string
+	// kinds returns an object of each kind that read lists.
+	kinds func() []client.Object
 	read  func(ctx context.Context, c client.Reader, namespace string, now time.Time) ([]listed, error)
 }
 
@@ -75,12 +77,12 @@ func newListCommand(o *Options, kind listing) *cobra.Command {
 			if l.namespace = namespace; l.allNamespaces {
 				l.namespace = metav1.NamespaceAll
 			}
-			if watch {
-				return l.watch(cmd.Context())
-			}
 			lines, err := l.read(cmd.Context(), c, l.namespace, time.Now())
 			if err != nil {
 				return err
+			}
+			if watch {
+				return l.watch(cmd.Context())
 			}
 			return l.print(lines)
 		},
@@ -138,7 +140,7 @@ func (l *listCommand) watch(ctx context.Context) error {
 		return err
 	}
 	shown := map[client.ObjectKey]string{}
-	return describe.WatchAll(ctx, config, l.namespace, func(c client.Reader) error {
+	return describe.WatchAll(ctx, config, l.namespace, l.kinds(), func(c client.Reader) error {
 		// A new age alone is not a change.
 		still, err := l.read(ctx, c, l.namespace, time.Time{})
 		if err != nil {

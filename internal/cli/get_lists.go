@@ -51,6 +51,7 @@ waits for it. Those that need your action come first.`,
 	header: []string{"NAME", "VERSION", "NODES", "STATUS", "SINCE", "MESSAGE"},
 	wide:   []string{"AGE"},
 	empty:  "write one with captctl generate cluster",
+	kinds:  describe.Kinds,
 	read: func(ctx context.Context, c client.Reader, namespace string, now time.Time) ([]listed, error) {
 		all, err := describe.ReadAll(ctx, c, namespace)
 		if err != nil {
@@ -107,6 +108,7 @@ var workspaceListing = listing{
 	header: []string{"NAME", "CLUSTER", "RESOURCES", "STATUS", "SINCE", "MESSAGE"},
 	wide:   []string{"TEMPLATE", "DRIFT", "AGE"},
 	empty:  "create one with kubectl apply: see captctl validate --help",
+	kinds:  workspaceKind,
 	read: func(ctx context.Context, c client.Reader, namespace string, now time.Time) ([]listed, error) {
 		var list infrav1.WorkspaceTemplateApplyList
 		if err := c.List(ctx, &list, client.InNamespace(namespace)); err != nil {
@@ -142,6 +144,8 @@ func workspaceLine(apply *infrav1.WorkspaceTemplateApply, now time.Time) listed 
 	}
 }
 
+func workspaceKind() []client.Object { return []client.Object{&infrav1.WorkspaceTemplateApply{}} }
+
 // attentionFirst moves what needs a user before all others.
 func attentionFirst(lines []listed) []listed {
 	slices.SortStableFunc(lines, func(a, b listed) int {
@@ -156,6 +160,7 @@ var addonListing = listing{
 	header: []string{"NAME", "VERSION", "READY", "STATUS", "MESSAGE"},
 	wide:   []string{"SELECTOR", "DEPENDS ON"},
 	empty:  "install one with captctl addon install",
+	kinds:  func() []client.Object { return []client.Object{&addonsv1.CAPTAddon{}} },
 	read: func(ctx context.Context, c client.Reader, namespace string, _ time.Time) ([]listed, error) {
 		var list addonsv1.CAPTAddonList
 		if err := c.List(ctx, &list, client.InNamespace(namespace)); err != nil {
@@ -205,6 +210,7 @@ oldest at the top. With -o name, the names are those of their workspaces.`,
 	header: []string{"WORKSPACE", "PLAN", "ADD", "CHANGE", "DESTROY", "STATUS", "AGE"},
 	wide:   []string{"OPERATION"},
 	empty:  "a workspace has one after its first run",
+	kinds:  workspaceKind,
 	read: func(ctx context.Context, c client.Reader, namespace string, now time.Time) ([]listed, error) {
 		var list infrav1.WorkspaceTemplateApplyList
 		if err := c.List(ctx, &list, client.InNamespace(namespace)); err != nil {

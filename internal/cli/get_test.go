@@ -82,6 +82,16 @@ func TestGet_watchPrintsWhatChanges(t *testing.T) {
 	h.Eventually(running.code).Should(Receive(Equal(0)))
 }
 
+// A watch retries without an error what the user may not list.
+func TestGet_watchFailsWithoutPermission(t *testing.T) {
+	h := newHarness(t)
+	for _, noun := range []string{"clusters", "workspaces", "addons", "plans"} {
+		a := h.run("get", noun, "--watch", "--as", "stranger")
+		h.Expect(a.code).To(Equal(1), noun)
+		h.Expect(a.err).To(ContainSubstring("request that permission"), noun)
+	}
+}
+
 func TestGetKubeconfig_prefersTheOneOfUsers(t *testing.T) {
 	h := newHarness(t)
 	h.create(cluster("demo", nil))

@@ -77,16 +77,21 @@ func (w *Watcher) Watch(ctx context.Context, show func(*Objects) error) error {
 	}
 }
 
-// WatchAll calls show with a reader of all Clusters of a namespace, or of all namespaces if it is
-// empty, and of the objects that belong to them, and again after each change, until the context is
-// done or show fails.
-func WatchAll(ctx context.Context, config *rest.Config, namespace string, show func(client.Reader) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+// Kinds returns an object of each kind that ReadAll reads.
+func Kinds() []client.Object {
 	objects := []client.Object{&clusterv1.Cluster{}, &addonsv1.CAPTAddon{}}
 	for _, k := range kinds(false) {
 		objects = append(objects, k.object)
 	}
+	return objects
+}
+
+// WatchAll calls show with a reader of the kinds of objects in a namespace, or in all namespaces if
+// it is empty, and again after each change, until the context is done or show fails. It waits
+// without an error for what the user may not list.
+func WatchAll(ctx context.Context, config *rest.Config, namespace string, objects []client.Object, show func(client.Reader) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	changed := make(chan struct{}, 1)
 	store, err := startCache(ctx, config, cache.Options{DefaultNamespaces: map[string]cache.Config{namespace: {}}}, objects, notifier(func() {
 		select {
