@@ -329,12 +329,12 @@ run "nodes_of_karpenter" {
   }
 }
 
-run "nodes_that_follow_each_release" {
+run "releases_that_the_user_names" {
   command = plan
 
   variables {
     karpenter_node_class = { ami_alias = "al2023@latest" }
-    node_group           = { release_version = "latest" }
+    node_group           = { release_version = "1.33.0-20260901" }
   }
 
   assert {
