@@ -15,7 +15,7 @@ var permissions = map[string]string{
 	"Jobs: create, delete":                                         "jobs serviceaccounts serviceaccounts/token roles rolebindings leases networkpolicies secrets/capt: create delete update patch store, pods events jobs serviceaccounts roles rolebindings leases: get list watch",
 	"ConfigMaps: read":                                             "configmaps: get list watch",
 	"workspaces: create, change, delete":                           "workspacetemplateapplies: create patch delete, workspaceapprovals: create approve-own",
-	"templates, provider configs and CAPTClusters: change":         "workspacetemplates workspaceproviderconfigs captclusters: patch, workspaceoperations: create delete, workspaceapprovals: delete, workspaceplans workspaceruns: create, workspacetemplateapplies/host: update",
+	"templates, provider configs and CAPTClusters: change":         "workspacetemplates workspaceproviderconfigs captclusters: patch, controllerrevisions: get list create delete, workspaceoperations: create delete, workspaceapprovals: delete, workspaceplans workspaceruns: create, workspacetemplateapplies/host: update",
 	"control planes: change":                                       "captcontrolplanes: patch",
 	"machines and machine sets: change, delete":                    "captmachines captmachinesets: patch delete",
 	"machines and machine sets: create":                            "captmachines captmachinesets: create",

@@ -94,7 +94,7 @@ func commandGroups(o *Options) []commandGroup {
 		}},
 		{"Terraform workspaces:", []*cobra.Command{
 			newPlanCommand(o), newShowCommand(o), newApproveCommand(o), newRejectCommand(o), newReconcileCommand(o), newRunCommand(o), newCancelCommand(o),
-			newLogsCommand(o), newHistoryCommand(o), newDriftCommand(o), newStateCommand(o), newAdoptCommand(o), newShellCommand(o), newUnlockCommand(o),
+			newLogsCommand(o), newHistoryCommand(o), newDriftCommand(o), newStateCommand(o), newAdoptCommand(o), newShellCommand(o), newUnlockCommand(o), newRolloutCommand(o),
 		}},
 		{"Checks:", []*cobra.Command{newValidateCommand(o), newRenderCommand(o), newPolicyCommand(o), newDoctorCommand(o)}},
 	}

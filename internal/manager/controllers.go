@@ -112,7 +112,7 @@ func setupTemplates(ctx context.Context, mgr ctrl.Manager, o *Options, objects c
 	return errors.Join(
 		adding("WorkspaceTemplate", (&workspacetemplate.Reconciler{
 			Client: mgr.GetClient(), Usage: users,
-			WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-template"),
+			WatchFilter: o.WatchFilter, Recorder: mgr.GetEventRecorder("capt-template"), Now: time.Now,
 		}).SetupWithManager(mgr, options)),
 		adding("WorkspaceProviderConfig", (&workspaceproviderconfig.Reconciler{
 			Client: mgr.GetClient(), Reader: reader, Metadata: objects, Usage: users,

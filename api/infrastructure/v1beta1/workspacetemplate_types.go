@@ -83,6 +83,11 @@ type WorkspaceTemplateSpec struct {
 	// CAPTReferenceGrant lends it to them. Without it they may set all variables.
 	// +optional
 	Lending *TemplateLending `json:"lending,omitempty"`
+
+	// rollout specifies in which stages a changed module reaches the workspaces. Without it
+	// all of them plan it at once.
+	// +optional
+	Rollout *TemplateRollout `json:"rollout,omitempty"`
 }
 
 // TemplateLending limits what workspaces of other namespaces do with a template.
@@ -545,6 +550,11 @@ type WorkspaceTemplateStatus struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=512
 	Outputs []DeclaredOutput `json:"outputs,omitempty"`
+
+	// rollout is how far the current module has reached the workspaces, if the template has
+	// stages.
+	// +optional
+	Rollout *RolloutStatus `json:"rollout,omitempty"`
 }
 
 // DeclaredVariable is a variable that a module declares.
@@ -598,6 +608,7 @@ type DeclaredOutput struct {
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.spec.template.metadata.version`,description="Version of the template"
 // +kubebuilder:printcolumn:name="Source",type=string,JSONPath=`.spec.template.spec.forProvider.source`,description="Where the module comes from"
 // +kubebuilder:printcolumn:name="Valid",type=string,JSONPath=`.status.conditions[?(@.type=="ModuleValid")].status`,description="Whether the module parses"
+// +kubebuilder:printcolumn:name="Updated",type=integer,JSONPath=`.status.rollout.updated`,description="Workspaces with the current module, if the template has stages"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since creation"
 // +kubebuilder:printcolumn:name="Description",type=string,priority=1,JSONPath=`.spec.template.metadata.description`,description="What the template makes"
 type WorkspaceTemplate struct {

@@ -296,6 +296,13 @@ type WorkspaceTemplateApplyStatus struct {
 	// +kubebuilder:validation:MaxLength=128
 	AppliedInputs string `json:"appliedInputs,omitempty"`
 
+	// templateRevision is the revision of the template that was applied last, if the template
+	// has stages.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	TemplateRevision string `json:"templateRevision,omitempty"`
+
 	// appliedAt is when the inputs were applied last.
 	// +optional
 	AppliedAt metav1.Time `json:"appliedAt,omitempty,omitzero"`

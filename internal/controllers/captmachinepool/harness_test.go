@@ -42,7 +42,7 @@ func setup(mgr ctrl.Manager) error {
 		return err
 	}
 	if err := (&workspacetemplate.Reconciler{
-		Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder("capt-template"),
+		Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder("capt-template"), Now: time.Now,
 		Usage: usage.Finder{Cache: mgr.GetClient(), Live: mgr.GetAPIReader()},
 	}).SetupWithManager(mgr, controller.Options{}); err != nil {
 		return err

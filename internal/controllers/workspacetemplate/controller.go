@@ -1,12 +1,13 @@
 // Package workspacetemplate reconciles WorkspaceTemplates. It validates an inline
-// module, reports its declarations in the status, and blocks the deletion of a
-// template while workspaces use it.
+// module, reports its declarations in the status, gives a changed module to the workspaces in
+// stages, and blocks the deletion of a template while workspaces use it.
 package workspacetemplate
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/events"
@@ -38,6 +39,7 @@ type Reconciler struct {
 	// cluster.x-k8s.io/watch-filter.
 	WatchFilter string
 	Recorder    events.EventRecorder
+	Now         func() time.Time
 }
 
 // scope is the data of one reconcile.
@@ -51,6 +53,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, options controller.Optio
 	err := ctrl.NewControllerManagedBy(mgr).
 		For(&infrav1.WorkspaceTemplate{}, builder.WithPredicates(reconcile.SpecOrMetadataChanged())).
 		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.deletingTemplate), builder.WithPredicates(reconcile.StopsUsing(usage.StopsUsing))).
+		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.templateWithStages), builder.WithPredicates(changesGate)).
 		WithOptions(options).
 		Named("workspacetemplate").
 		Complete(r.frame())
@@ -72,6 +75,7 @@ func (r *Reconciler) frame() *reconcile.Frame[*infrav1.WorkspaceTemplate, scope]
 		},
 		Steps: []reconcile.Step[scope]{
 			{Condition: infrav1.ModuleValidCondition, Run: module, ReasonOf: moduleReason, Message: moduleMessage},
+			{Condition: infrav1.RolledOutCondition, Run: r.rollout, Skip: hasNoStages, Informational: true},
 		},
 		Delete: []reconcile.Step[scope]{
 			{Condition: infrav1.DeletableCondition, Run: r.unused},
@@ -105,6 +109,8 @@ var transitionEvents = reconcile.EventTable{
 	Rules: []reconcile.EventRule{
 		{Conditions: []string{infrav1.ModuleValidCondition}, When: reconcile.BecomesFalse, Type: corev1.EventTypeWarning, Action: "Inspect"},
 		{Conditions: []string{infrav1.ModuleValidCondition}, When: reconcile.Recovers, Action: "Inspect"},
+		{Conditions: []string{infrav1.RolledOutCondition}, When: reconcile.BecomesFalse, Type: corev1.EventTypeNormal, Action: "RollOut"},
+		{Conditions: []string{infrav1.RolledOutCondition}, When: reconcile.Recovers, Action: "RollOut"},
 		{Conditions: []string{infrav1.DeletableCondition}, When: reconcile.BecomesFalse, Type: corev1.EventTypeWarning, Action: "Delete"},
 	},
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"sync"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -33,7 +34,7 @@ func TestMain(m *testing.M) {
 			return err
 		}
 		return (&Reconciler{
-			Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder("capt-template"),
+			Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder("capt-template"), Now: time.Now,
 			Usage: usage.Finder{Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Granted: func(_ context.Context, namespace string, _ client.ObjectKey) (bool, error) {
 				_, granted := granted.Load(namespace)
 				return granted, nil

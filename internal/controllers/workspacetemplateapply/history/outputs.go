@@ -46,6 +46,9 @@ func (r *Publisher) Outputs(ctx context.Context, s *sources.Resolved) error {
 	}
 	s.Apply.Status.Outputs = StatusOutputs(result.Outputs)
 	s.Apply.Status.OutputsSource = SourceOf(s, run)
+	if s.Apply.Status.AppliedInputs == s.Inputs.Hash {
+		s.Apply.Status.TemplateRevision = s.Revision
+	}
 	data, invalid := SecretData(result.Outputs)
 	s.Apply.Status.ConnectionSecretName = s.Inputs.ConnectionSecret
 	if s.Inputs.ConnectionSecret != "" {

@@ -37,6 +37,9 @@ type Resolved struct {
 	sourceFault error
 	// DefaultAccount is the service account of pods whose provider config names none.
 	DefaultAccount string
+	// Revision is the revision of the template that the workspace uses, empty if the template
+	// has no stages.
+	Revision string
 	// MoveFrom are the inputs with the backend that has the state, if it has to move.
 	MoveFrom *template.Inputs
 }
@@ -72,6 +75,9 @@ func (r *Resolver) Dependencies(ctx context.Context, s *Resolved) error {
 		return InputsFault(err)
 	}
 	if err := r.ReadTemplate(ctx, s); err != nil {
+		return err
+	}
+	if err := r.useRevision(ctx, s); err != nil {
 		return err
 	}
 	if ref := s.sourceReference(); ref != nil {
