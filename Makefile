@@ -356,7 +356,7 @@ scale: parts-test build ## Create 200 clusters and 1,000 workspaces at once, cou
 	CAPT_FLEET=$(CLUSTERS) CAPT_FLEET_WORKSPACES=$(WORKSPACES) CAPT_LARGE_OBJECTS=500 CAPT_SCALE_OUT=$(CURDIR)/out/scale.json go test $(TEST_FLAGS) -count=1 -v -timeout 90m ./test/fleet
 
 .PHONY: bench
-bench: parts-test build ## Compare the engine with running the binary directly, with small modules and, if there is Python 3, with the AWS provider on an emulator, and measure a restart and the idle manager; numbers go to out/bench.json. As root with containerd, runc and the CNI plugins, a run as a Job too.
+bench: parts-test build ## Compare the engine with running the binary directly, with small modules and, if there is Python 3, with the AWS provider on an emulator; numbers go to out/bench.json. As root with containerd, runc and the CNI plugins, a run as a Job too.
 	@cd dev && go run ./parts -link ../$(PARTS) modules
 	@if $(HAS_NODE); then cd dev && go run ./parts -link ../$(PARTS) kube-scheduler kubelet; fi
 	go run ./test/bench -out out/bench.json

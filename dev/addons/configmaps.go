@@ -77,7 +77,7 @@ func (b *builder) writeAddons(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(b.out, 0o755); err != nil {
+	if err := errors.Join(os.RemoveAll(b.out), os.MkdirAll(b.out, 0o755)); err != nil {
 		return fmt.Errorf("creating the output directory: %w", err)
 	}
 	names, err := b.sources()
@@ -110,7 +110,7 @@ func (b *builder) writeAddons(ctx context.Context) error {
 		}
 		fmt.Fprintf(b.progress, "addons: wrote %s (%d KiB)\n", filepath.Join(b.out, name), len(text)>>10)
 	}
-	return b.prune(names)
+	return nil
 }
 
 // sources returns the file names of the add-ons.
@@ -129,22 +129,6 @@ func (b *builder) sources() ([]string, error) {
 		return nil, fmt.Errorf("no add-ons in %s", b.source)
 	}
 	return names, nil
-}
-
-// prune removes the files of add-ons that no longer exist.
-func (b *builder) prune(names []string) error {
-	paths, err := filepath.Glob(filepath.Join(b.out, "*.yaml"))
-	if err != nil {
-		return fmt.Errorf("listing the output: %w", err)
-	}
-	for _, path := range paths {
-		if !slices.Contains(names, filepath.Base(path)) {
-			if err := os.Remove(path); err != nil {
-				return fmt.Errorf("removing an old add-on: %w", err)
-			}
-		}
-	}
-	return nil
 }
 
 var configMapRef = regexp.MustCompile(`(?m)^ +configMapRef:\n +name: (\S+)$`)

@@ -44,21 +44,10 @@ type builder struct {
 }
 
 func (b *builder) run(ctx context.Context) error {
-	stamp, err := b.stamp()
-	if err != nil {
-		return err
-	}
-	if b.current(stamp) {
-		fmt.Fprintf(b.progress, "addons: %s and %s are current\n", b.out, b.charts)
-		return nil
-	}
 	if err := b.packCharts(ctx); err != nil {
 		return err
 	}
-	if err := b.writeAddons(ctx); err != nil {
-		return err
-	}
-	return b.writeStamp(stamp)
+	return b.writeAddons(ctx)
 }
 
 // program returns the absolute path of one of the parts.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"io"
 	"os"
 	"path/filepath"
@@ -62,29 +61,6 @@ func TestRun_writesEachAddonWithItsConfigMaps(t *testing.T) {
 	}
 	if want := "  manifests.yaml: |\n    kind: CustomResourceDefinition\n"; !strings.HasSuffix(string(text), want) {
 		t.Errorf("flux.yaml does not end with %q:\n%s", want, text)
-	}
-}
-
-func TestRun_skipsACurrentOutput(t *testing.T) {
-	b := workspace(t)
-	for i, want := range []string{"wrote", "are current"} {
-		var progress bytes.Buffer
-		b.progress = &progress
-		if err := b.run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if !strings.Contains(progress.String(), want) {
-			t.Errorf("run %d printed %q, want %q", i+1, progress.String(), want)
-		}
-	}
-	if err := os.Remove(filepath.Join(b.out, "plain.yaml")); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if !slices.Contains(files(t, b.out), "plain.yaml") {
-		t.Error("a removed file was not restored")
 	}
 }
 

@@ -223,27 +223,6 @@ func TestReference_hasEveryKindAndIsCurrent(t *testing.T) {
 	}
 }
 
-func TestCheckSite_findsBrokenLinks(t *testing.T) {
-	site := write(t, map[string]string{
-		"index.html":     `<a href="a/#there">a</a> <a href=a/#nowhere>b</a> <a href="b/">c</a> <a href="https://example.com/x">d</a> <img src="i.svg">`,
-		"a/index.html":   `<h1 id="there"></h1> <a href="..">home</a> <a href="#there">e</a> <script src="../assets/s.js"></script>`,
-		"assets/s.js":    "",
-		"x/y/index.html": `<a href="../..">home</a> <a href="../../c.html">f</a>`,
-	})
-	got, err := checkSite(site)
-	if err != nil {
-		t.Fatal(err)
-	}
-	slices.Sort(got)
-	want := []string{
-		"site/index.html: a/#nowhere: no such anchor", "site/index.html: b/ does not exist", "site/index.html: i.svg does not exist",
-		"site/x/y/index.html: ../../c.html does not exist",
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("findings:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
-}
-
 func TestClaimProblems_findsStatementsWithoutATest(t *testing.T) {
 	root := write(t, map[string]string{
 		"pkg/a_test.go": "package a\n\n// func TestComment(t *testing.T) {}\nfunc TestA(t *testing.T) {}\n\nfunc (x) TestMethod() {}\n",

@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"github.com/appthrust/capt/dev/python"
@@ -55,7 +54,7 @@ markdown_extensions:
 nav:
 %s`
 
-// build builds the site to out/site and checks its links.
+// build builds the site to out/site. With --strict, MkDocs checks its links and anchors.
 func build(ctx context.Context, root string) error {
 	absolute, err := filepath.Abs(root)
 	if err != nil {
@@ -76,13 +75,6 @@ func build(ctx context.Context, root string) error {
 	command.Env = append(os.Environ(), "NO_MKDOCS_2_WARNING=1")
 	if out, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("building the site: %w\n%s", err, out)
-	}
-	findings, err := checkSite(site)
-	if err != nil {
-		return err
-	}
-	if len(findings) > 0 {
-		return errors.New(strings.Join(findings, "\n"))
 	}
 	fmt.Println("wrote out/site/index.html")
 	return nil
@@ -196,62 +188,4 @@ func siteTarget(root, from, target string) string {
 		kind = "tree"
 	}
 	return repository + "/" + kind + "/main/" + name + fragment
-}
-
-var (
-	hrefs = regexp.MustCompile(`(?:href|src)="?([^"\s>]+)`)
-	ids   = regexp.MustCompile(`\bid="?([^"\s>]+)`)
-)
-
-// checkSite checks the links between the pages of the built site.
-func checkSite(site string) ([]string, error) {
-	found := map[string]map[string]bool{}
-	texts := map[string]string{}
-	err := fs.WalkDir(os.DirFS(site), ".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		found[name] = map[string]bool{}
-		if !strings.HasSuffix(name, ".html") {
-			return nil
-		}
-		text, err := os.ReadFile(filepath.Join(site, name))
-		if err != nil {
-			return err
-		}
-		texts[name] = string(text)
-		for _, id := range ids.FindAllStringSubmatch(string(text), -1) {
-			found[name][id[1]] = true
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("reading the site: %w", err)
-	}
-	var findings []string
-	for name, text := range texts {
-		if name == "404.html" {
-			continue
-		}
-		for _, match := range hrefs.FindAllStringSubmatch(text, -1) {
-			parsed, err := url.Parse(strings.ReplaceAll(match[1], "&amp;", "&"))
-			if err != nil || parsed.Scheme != "" || parsed.Host != "" || strings.HasPrefix(parsed.Path, "/") {
-				continue
-			}
-			target := name
-			if parsed.Path != "" {
-				target = path.Join(path.Dir(name), parsed.Path)
-				if found[target] == nil {
-					target = path.Join(target, "index.html")
-				}
-			}
-			switch {
-			case found[target] == nil:
-				findings = append(findings, fmt.Sprintf("site/%s: %s does not exist", name, match[1]))
-			case parsed.Fragment != "" && !found[target][parsed.Fragment]:
-				findings = append(findings, fmt.Sprintf("site/%s: %s: no such anchor", name, match[1]))
-			}
-		}
-	}
-	return findings, nil
 }

@@ -1,8 +1,7 @@
 // Command verify checks what compilers and linters do not: every go.mod pins the
-// versions of versions.mk, the built-in add-ons install them, the picture of the
-// architecture draws the imports between groups, tests clean up with a context that has not
-// ended, the workflows of GitHub Actions are valid, and the released programs link only
-// modules with known licences.
+// versions of versions.mk, the built-in add-ons install them, tests clean up with a context
+// that has not ended, the workflows of GitHub Actions are valid, and the released programs
+// link only modules with known licences.
 package main
 
 import (
@@ -54,7 +53,7 @@ var addons = []struct{ variable, file string }{
 func main() {
 	root := flag.String("root", ".", "root of the repository")
 	flag.Parse()
-	if err := errors.Join(verifyVersions(*root), verifyImports(*root), verifyCleanups(*root), verifyWorkflows(*root), verifyLicences(*root)); err != nil {
+	if err := errors.Join(verifyVersions(*root), verifyCleanups(*root), verifyWorkflows(*root), verifyLicences(*root)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

@@ -53,7 +53,7 @@ type Node struct {
 // kube-controller-manager. It fails if MissingForNode is not empty. A machine can have
 // only one such environment at a time; the next one waits.
 func WithNode() Option {
-	return func(o *options) { o.node, o.controllerManager, o.serviceAccounts = true, true, true }
+	return func(o *options) { o.node, o.controllerManager = true, true }
 }
 
 // MissingForNode returns why this machine cannot run pods, or an empty string if it

@@ -56,14 +56,12 @@ type Environment struct {
 type options struct {
 	controllerManager bool
 	clusterAPI        bool
-	serviceAccounts   bool
 	webhooks          bool
 	attacks           bool
 	rolesOnly         bool
 	node              bool
 	crds              *string
 	setup             []func(ctrl.Manager) error
-	managerOptions    func(*ctrl.Options)
 	started           []func(*Environment) error
 }
 
@@ -73,9 +71,6 @@ type Option func(*options)
 // WithControllerManager runs kube-controller-manager, for example for garbage
 // collection, namespaces and Jobs.
 func WithControllerManager() Option { return func(o *options) { o.controllerManager = true } }
-
-// WithServiceAccounts enables the admission plugin ServiceAccount.
-func WithServiceAccounts() Option { return func(o *options) { o.serviceAccounts = true } }
 
 // WithAttacks lets tests do as runs what policies deny. Otherwise Stop fails after that.
 func WithAttacks() Option { return func(o *options) { o.attacks = true } }
@@ -94,11 +89,6 @@ func WithClusterAPI() Option { return func(o *options) { o.clusterAPI = true } }
 // controllers to it.
 func WithManager(setup func(ctrl.Manager) error) Option {
 	return func(o *options) { o.setup = append(o.setup, setup) }
-}
-
-// WithManagerOptions changes the options of the manager.
-func WithManagerOptions(change func(*ctrl.Options)) Option {
-	return func(o *options) { o.managerOptions = change }
 }
 
 // WithStarted calls start when everything else is running, for example to start one of
@@ -263,10 +253,9 @@ func (e *Environment) configure(o *options, root, assets string) error {
 	if o.webhooks {
 		e.api.WebhookInstallOptions.Paths = []string{filepath.Join(root, "config", "webhook", "manifests.yaml")}
 	}
-	if o.serviceAccounts {
-		e.api.ControlPlane.GetAPIServer().Configure().Disable("disable-admission-plugins")
-	}
 	if o.node {
+		// A node needs the admission plugin ServiceAccount.
+		e.api.ControlPlane.GetAPIServer().Configure().Disable("disable-admission-plugins")
 		if err := e.prepareNode(root); err != nil {
 			return err
 		}
@@ -286,9 +275,6 @@ func (e *Environment) startManager(o *options) error {
 	if o.webhooks {
 		w := e.api.WebhookInstallOptions
 		mo.WebhookServer = webhook.NewServer(webhook.Options{Host: w.LocalServingHost, Port: w.LocalServingPort, CertDir: w.LocalServingCertDir})
-	}
-	if o.managerOptions != nil {
-		o.managerOptions(&mo)
 	}
 	account, err := e.ManagerAccount()
 	if err != nil {

@@ -64,7 +64,7 @@ func TestWaitReady_endsWithAFailedRun(t *testing.T) {
 	failed := &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: "bench", Name: "w0"}}
 	failed.Status.Failure = &infrav1.FailureStatus{Reason: "ApplyFailed", Message: "no image", Attempts: 1}
 	go events.Add(failed)
-	g.Expect(h.waitReady(t.Context(), "bench", 1, 1)).To(MatchError("a run of w0 failed: ApplyFailed: no image"))
+	g.Expect(h.waitReady(t.Context(), "bench", 1)).To(MatchError("a run of w0 failed: ApplyFailed: no image"))
 }
 
 func TestToolsByRun_separatesConcurrentRuns(t *testing.T) {

@@ -86,7 +86,7 @@ func measureEngine(ctx context.Context, w workload) (*engineReport, error) {
 		return nil, err
 	}
 	defer m.stop()
-	if _, err := m.waitSettled(ctx, 0); err != nil {
+	if err := m.waitSettled(ctx); err != nil {
 		return nil, err
 	}
 	r := &engineReport{workload: w, Applies: w.applies, Rounds: rounds, CAPTRequests: requestRates{}, BareRequests: requestRates{}}
@@ -205,7 +205,7 @@ func (r *engineReport) applyCAPT(ctx context.Context, h *harness, round int) (se
 	if err := h.createTemplate(ctx, namespace, r.module(round), r.env, nil); err != nil {
 		return 0, err
 	}
-	return h.apply(ctx, namespace, r.Applies, r.Applies)
+	return h.apply(ctx, namespace, r.Applies)
 }
 
 // applyBare returns the time of init and apply of the plain tool.

@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/terraform/record"
 	"github.com/appthrust/capt/internal/testenv"
 )
 
@@ -134,10 +133,10 @@ func (h *harness) createWorkspaces(ctx context.Context, namespace string, n int)
 }
 
 // apply creates n workspaces, and returns the time from then until all are ready.
-func (h *harness) apply(ctx context.Context, namespace string, n, each int) (seconds float64, err error) {
+func (h *harness) apply(ctx context.Context, namespace string, n int) (seconds float64, err error) {
 	started := time.Now()
 	ready := make(chan error, 1)
-	go func() { ready <- h.waitReady(ctx, namespace, n, each) }()
+	go func() { ready <- h.waitReady(ctx, namespace, n) }()
 	if err := h.createWorkspaces(ctx, namespace, n); err != nil {
 		return 0, err
 	}
@@ -145,9 +144,8 @@ func (h *harness) apply(ctx context.Context, namespace string, n, each int) (sec
 	return time.Since(started).Seconds(), err
 }
 
-// waitReady watches until n workspaces are ready, and logs the progress. A failed run is
-// an error, because retries distort the result.
-func (h *harness) waitReady(ctx context.Context, namespace string, n, each int) error {
+// waitReady watches until n workspaces are ready. A failed run is an error, because retries distort the result.
+func (h *harness) waitReady(ctx context.Context, namespace string, n int) error {
 	ready := map[string]bool{}
 	for len(ready) < n {
 		watch, err := h.client.Watch(ctx, &infrav1.WorkspaceTemplateApplyList{}, client.InNamespace(namespace))
@@ -164,9 +162,6 @@ func (h *harness) waitReady(ctx context.Context, namespace string, n, each int) 
 				continue
 			}
 			ready[apply.Name] = true
-			if len(ready)%each == 0 && each < n {
-				logf("restart: %d of %d workspaces are ready", len(ready), n)
-			}
 			if len(ready) == n {
 				break
 			}
@@ -175,27 +170,6 @@ func (h *harness) waitReady(ctx context.Context, namespace string, n, each int) 
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("waiting for workspaces: %w", err)
 		}
-	}
-	return nil
-}
-
-// countRuns returns the number of recorded runs.
-func (h *harness) countRuns(ctx context.Context, namespace string) (int, error) {
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
-	err := h.client.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{infrav1.ComponentLabel: record.ComponentRun})
-	if err != nil {
-		return 0, fmt.Errorf("counting runs: %w", err)
-	}
-	return len(list.Items), nil
-}
-
-// touch triggers a reconcile of a workspace without changing its inputs.
-func (h *harness) touch(ctx context.Context, namespace, name string) error {
-	apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-	patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"bench":"touched"}}}`))
-	if err := h.client.Patch(ctx, apply, patch); err != nil {
-		return fmt.Errorf("touching workspace %s: %w", name, err)
 	}
 	return nil
 }
@@ -217,17 +191,6 @@ func (h *harness) requests(ctx context.Context) (map[string]int, error) {
 		counts[strings.TrimSuffix(what, "/")] += int(s.Value)
 	}
 	return counts, err
-}
-
-// isWrite reports whether a request is a write. It ignores periodic Leases and events.
-func isWrite(what string) bool {
-	verb, resource, _ := strings.Cut(what, " ")
-	resource, _, _ = strings.Cut(resource, "/")
-	switch verb {
-	case "POST", "PUT", "PATCH", "APPLY", "DELETE", "DELETECOLLECTION":
-		return resource != "leases" && resource != "events"
-	}
-	return false
 }
 
 // difference returns the increase of each counter.

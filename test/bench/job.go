@@ -149,7 +149,7 @@ func measureJob(ctx context.Context) (*jobReport, error) {
 		return nil, err
 	}
 	defer m.stop()
-	if _, err := m.waitSettled(ctx, 0); err != nil {
+	if err := m.waitSettled(ctx); err != nil {
 		return nil, err
 	}
 	for round := range rounds {
@@ -275,7 +275,7 @@ func (b *jobBench) job(ctx context.Context, image string, results *[]float64) er
 	if err := b.createTemplate(ctx, namespace, b.provider.text(), nil, runner); err != nil {
 		return err
 	}
-	seconds, err := b.apply(ctx, namespace, 1, 1)
+	seconds, err := b.apply(ctx, namespace, 1)
 	if err != nil {
 		return err
 	}

@@ -1,8 +1,7 @@
-// Command bench measures the overhead of CAPT: the engine, with small modules and with
-// those of the AWS provider, and a run as a Job compared with the plain tool, and a
-// restart and the idle manager with many workspaces. It runs the real manager, OpenTofu,
-// API server and kubelet, prints a table of ratios and writes the numbers as JSON. It
-// asserts nothing.
+// Command bench compares CAPT with the plain tool: the engine, with small modules and with
+// those of the AWS provider, and a run as a Job. It runs the real manager, OpenTofu, API
+// server and kubelet, prints a table of ratios and writes the numbers as JSON. It asserts
+// nothing. test/fleet measures a restart and the idle manager.
 package main
 
 import (
@@ -12,12 +11,10 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"text/tabwriter"
@@ -29,22 +26,17 @@ import (
 
 // report is the JSON output.
 type report struct {
-	Engine    *engineReport  `json:"engine,omitempty"`
-	EngineAWS *engineReport  `json:"engineAWS,omitempty"`
-	Job       *jobReport     `json:"job,omitempty"`
-	Restart   *restartReport `json:"restart,omitempty"`
-	Noop      *noopReport    `json:"noop,omitempty"`
-	Rest      *restReport    `json:"rest,omitempty"`
+	Engine    *engineReport `json:"engine,omitempty"`
+	EngineAWS *engineReport `json:"engineAWS,omitempty"`
+	Job       *jobReport    `json:"job,omitempty"`
 	// Failed are the reasons why parts have no numbers.
 	Failed map[string]string `json:"failed,omitempty"`
 }
 
 // Targets of the table.
 const (
-	targetRatio  = 1.15
-	targetJob    = 1.30
-	targetMemory = 512.0
-	targetSettle = 10.0
+	targetRatio = 1.15
+	targetJob   = 1.30
 )
 
 func main() {
@@ -60,12 +52,8 @@ func main() {
 func run(ctx context.Context) error {
 	ctrl.SetLogger(klog.Background())
 	out := flag.String("out", filepath.Join("out", "bench.json"), "File that receives the numbers.")
-	part := flag.String("part", "all", "What to measure: engine, engineAWS, job, restart or all.")
+	part := flag.String("part", "all", "What to measure: engine, engineAWS, job or all.")
 	flag.Parse()
-	workspaces := 1000
-	if n, err := strconv.Atoi(os.Getenv("CAPT_BENCH_WORKSPACES")); err == nil && n > 0 {
-		workspaces = n
-	}
 	return measure(ctx, *out, *part, &report{}, []measurement{
 		{"engine", func(ctx context.Context, r *report) (err error) {
 			r.Engine, err = measureEngine(ctx, workload{name: "engine", applies: 40, module: small})
@@ -73,7 +61,6 @@ func run(ctx context.Context) error {
 		}},
 		{"engineAWS", func(ctx context.Context, r *report) (err error) { r.EngineAWS, err = measureAWS(ctx); return err }},
 		{"job", func(ctx context.Context, r *report) (err error) { r.Job, err = measureJob(ctx); return err }},
-		{"restart", func(ctx context.Context, r *report) error { return measureRestart(ctx, workspaces, r) }},
 	})
 }
 
@@ -139,24 +126,6 @@ func show(r *report) error {
 	}
 	if j := r.Job; j != nil {
 		j.show(&b)
-	}
-	if s := r.Restart; s != nil {
-		fmt.Fprintf(&b, "Restart with %d workspaces: runs started\t%d\tat most\t0\t\n", s.Workspaces, s.RunsStarted)
-		fmt.Fprintf(&b, "  until settled\t%.1fs\tat most\t%.0fs\t%.2f\n", s.SettleSeconds, targetSettle, s.SettleSeconds/targetSettle)
-		fmt.Fprintf(&b, "  memory (RSS)\t%.0f MiB\tbelow\t%.0f MiB\t%.2f\n", s.MemoryMiB, targetMemory, s.MemoryMiB/targetMemory)
-		fmt.Fprintf(&b, "  without the program's own pages\t%.0f MiB\t\t\t\n", s.AnonymousMiB)
-		fmt.Fprintf(&b, "  its peak\t%.0f MiB\tbelow\t%.0f MiB\t%.2f\n", s.PeakMiB, targetMemory, s.PeakMiB/targetMemory)
-		fmt.Fprintf(&b, "  before it, after %d runs\t%.0f MiB\tbelow\t%.0f MiB\t%.2f\n", s.Workspaces, s.WorkedMiB, targetMemory, s.WorkedMiB/targetMemory)
-	}
-	if n := r.Noop; n != nil {
-		fmt.Fprintf(&b, "Processes started by %d no-op reconciles\t%d\tat most\t0\t\n", n.Reconciles, n.Processes)
-	}
-	if s := r.Rest; s != nil {
-		fmt.Fprintf(&b, "API writes while idle in %.0fs\t%d\tat most\t0\t\n", s.Seconds, s.Writes)
-		for _, what := range slices.Sorted(maps.Keys(s.ByResource)) {
-			fmt.Fprintf(&b, "  %s\t%d\t\t\t\n", what, s.ByResource[what])
-		}
-		fmt.Fprintf(&b, "  CPU of the manager meanwhile\t%.2fs\t\t\t\n", s.CPUSeconds)
 	}
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	if _, err := io.WriteString(w, b.String()); err != nil {

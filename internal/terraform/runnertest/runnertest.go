@@ -33,7 +33,7 @@ type Harness struct {
 // RunBackends runs the part of the suite that depends on the backend, with each
 // backend. It calls harness once for each test.
 func RunBackends(t *testing.T, harness func(t *testing.T) Harness) {
-	for name, backend := range Backends() {
+	for name, backend := range backends() {
 		for _, test := range []struct {
 			name string
 			run  func(*fixture)

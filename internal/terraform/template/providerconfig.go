@@ -72,6 +72,10 @@ func (r *resolver) encryption(request *terraform.Request) error {
 	return nil
 }
 
+// iterations is what OWASP recommends for PBKDF2 with SHA-512. OpenTofu derives keys several times
+// in each command: its default, 600,000, takes seconds of CPU time in each of them.
+const iterations = 210_000
+
 // encryptionConfig returns a configuration with which OpenTofu encrypts states
 // and plans with a key derived from the passphrase, and rejects unencrypted ones.
 func encryptionConfig(passphrase string) string {
@@ -79,6 +83,7 @@ func encryptionConfig(passphrase string) string {
 	body := file.Body()
 	key := body.AppendNewBlock("key_provider", []string{"pbkdf2", "capt"}).Body()
 	key.SetAttributeValue("passphrase", cty.StringVal(passphrase))
+	key.SetAttributeValue("iterations", cty.NumberIntVal(iterations))
 	method := body.AppendNewBlock("method", []string{"aes_gcm", "capt"}).Body()
 	method.SetAttributeRaw("keys", hclwrite.TokensForIdentifier("key_provider.pbkdf2.capt"))
 	for _, target := range []string{"state", "plan"} {

@@ -127,15 +127,10 @@ func (s *Server) UserAgents() []string {
 }
 
 // Deny removes the permission for an action.
-func (s *Server) Deny(action string) { s.setDenied(action, true) }
-
-// Allow restores the permission for an action.
-func (s *Server) Allow(action string) { s.setDenied(action, false) }
-
-func (s *Server) setDenied(action string, denied bool) {
+func (s *Server) Deny(action string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.denied[action] = denied
+	s.denied[action] = true
 }
 
 // Fail makes the next calls of an action fail with an error of AWS.
