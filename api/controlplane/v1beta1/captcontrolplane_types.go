@@ -401,7 +401,7 @@ type KubeconfigStatus struct {
 	// +optional
 	RenewedAt metav1.Time `json:"renewedAt,omitempty,omitzero"`
 
-	// expiresAt is when its token expires.
+	// expiresAt is when its token or client certificate expires.
 	// +optional
 	ExpiresAt metav1.Time `json:"expiresAt,omitempty,omitzero"`
 }
