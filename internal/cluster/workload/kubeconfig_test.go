@@ -205,12 +205,12 @@ func TestCheckKubeconfig_returnsExpiryOfToken(t *testing.T) {
 		claims string
 		want   time.Time
 	}{
-		"a token that expires":      {`{"sub":"system:serviceaccount:a:b","exp":1893456000}`, time.Unix(1893456000, 0)},
-		"a fraction of a second":    {`{"exp":1893456000.5}`, time.Unix(1893456000, 0)},
-		"a token for ever":          {`{"sub":"x"}`, time.Time{}},
-		"no claims":                 {`s3cret`, time.Time{}},
-		"no time":                   {`{"exp":"tomorrow"}`, time.Time{}},
-		"a time that is impossible": {`{"exp":1e300}`, time.Time{}},
+		"a token that expires":       {`{"sub":"system:serviceaccount:a:b","exp":1893456000}`, time.Unix(1893456000, 0)},
+		"a fraction of a second":     {`{"exp":1893456000.5}`, time.Unix(1893456000, 0)},
+		"a token that never expires": {`{"sub":"x"}`, time.Time{}},
+		"no claims":                  {`s3cret`, time.Time{}},
+		"no time":                    {`{"exp":"tomorrow"}`, time.Time{}},
+		"a time that is impossible":  {`{"exp":1e300}`, time.Time{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
