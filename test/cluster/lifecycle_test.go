@@ -84,6 +84,31 @@ func TestCluster_passesFieldsToTheTemplates(t *testing.T) {
 	}))
 }
 
+func TestCluster_setsTheSettingsOfItsWorkspaces(t *testing.T) {
+	h := newHarness(t)
+	h.templates()
+	manual := &infrav1.WorkspaceSettings{Approval: infrav1.ApprovalManual, Drift: &infrav1.DriftPolicy{Action: infrav1.DriftReport}}
+	h.create(newCluster("demo"),
+		newInfra("demo", func(s *infrav1.CAPTClusterSpec) { s.Workspace = manual }), newControlPlane("demo"))
+	waitCondition(h, "demo-vpc", &infrav1.WorkspaceTemplateApply{}, infrav1.AppliedCondition, "False WaitingForApproval")
+	h.Expect(h.apply("demo-vpc").Spec.Drift).To(Equal(manual.Drift))
+
+	change(h, "demo", &infrav1.CAPTCluster{}, func(c *infrav1.CAPTCluster) { c.Spec.Workspace = nil })
+	cluster := h.waitReady("demo")
+	h.Expect(h.apply("demo-vpc").Spec.Approval).To(BeEmpty())
+	h.Expect(h.apply("demo-vpc").Spec.Drift).To(BeNil())
+
+	// The settings count even if the object is deleted at once.
+	change(h, "demo", &controlplanev1.CAPTControlPlane{}, func(c *controlplanev1.CAPTControlPlane) {
+		c.Spec.Workspace = &infrav1.WorkspaceSettings{DestroyApproval: infrav1.ApprovalManual, Retry: &infrav1.RetryPolicy{Limit: new(int32(2))}}
+	})
+	h.delete(cluster)
+	waitCondition(h, "demo", &infrav1.WorkspaceTemplateApply{}, infrav1.DestroyedCondition, "False WaitingForApproval")
+	h.Expect(h.apply("demo").Spec.Retry.Limit).To(HaveValue(Equal(int32(2))))
+	change(h, "demo", &infrav1.WorkspaceTemplateApply{}, func(a *infrav1.WorkspaceTemplateApply) { a.Spec.ApprovedPlan = a.Status.Plan.ID })
+	h.waitDeleted(cluster)
+}
+
 func TestCluster_reportsAFieldThatTheTemplateDoesNotDeclare(t *testing.T) {
 	h := newHarness(t)
 	h.templates()

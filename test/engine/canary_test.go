@@ -244,9 +244,9 @@ func (w *harness) carelessObjects(c *canary.Set) {
 
 	key := func(name string) infrav1.KeyReference { return infrav1.KeyReference{Name: "inputs", Key: name} }
 	credentials := []infrav1.ProviderCredential{
-		{Filename: "credentials.ini", Source: "Secret", SecretRef: key("file")},
-		{Filename: "token", Source: "Secret", SecretRef: key("tokenfile")},
-		{Env: "API_KEY", Source: "Secret", SecretRef: key("env")},
+		{Filename: "credentials.ini", SecretRef: key("file")},
+		{Filename: "token", SecretRef: key("tokenfile")},
+		{Env: "API_KEY", SecretRef: key("env")},
 	}
 	w.create(&infrav1.WorkspaceProviderConfig{ObjectMeta: w.meta("plain"), Spec: infrav1.WorkspaceProviderConfigSpec{Credentials: credentials}})
 	passphrase := key("passphrase")
@@ -254,7 +254,7 @@ func (w *harness) carelessObjects(c *canary.Set) {
 		Credentials: credentials, StateEncryption: &infrav1.StateEncryption{PassphraseSecretRef: &passphrase},
 	}})
 	w.create(&infrav1.WorkspaceProviderConfig{ObjectMeta: w.meta("stored"), Spec: infrav1.WorkspaceProviderConfigSpec{
-		Credentials: append(credentials, infrav1.ProviderCredential{Env: "TF_HTTP_PASSWORD", Source: "Secret", SecretRef: key("backend")}),
+		Credentials: append(credentials, infrav1.ProviderCredential{Env: "TF_HTTP_PASSWORD", SecretRef: key("backend")}),
 		Backend:     &infrav1.BackendConfig{Type: "http", Configuration: fmt.Sprintf("address = \"%s/state\"\nusername = \"capt\"\nretry_max = 0\nskip_cert_verification = true\n", server.URL)},
 	}})
 

@@ -42,8 +42,8 @@ func TestSecrets_stayInSecrets(t *testing.T) {
 	secrets := map[string]string{"token": "tok-4f9d8a7c6b5e", "key": "key-1a2b3c4d5e6f", "file": "ini-9z8y7x6w5v4u"}
 	w.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "credentials"}, StringData: secrets})
 	w.create(&infrav1.WorkspaceProviderConfig{ObjectMeta: w.meta("aws"), Spec: infrav1.WorkspaceProviderConfigSpec{Credentials: []infrav1.ProviderCredential{
-		{Filename: "credentials.ini", Source: "Secret", SecretRef: infrav1.KeyReference{Name: "credentials", Key: "file"}},
-		{Env: "API_KEY", Source: "Secret", SecretRef: infrav1.KeyReference{Name: "credentials", Key: "key"}},
+		{Filename: "credentials.ini", SecretRef: infrav1.KeyReference{Name: "credentials", Key: "file"}},
+		{Env: "API_KEY", SecretRef: infrav1.KeyReference{Name: "credentials", Key: "key"}},
 	}}})
 	w.template("secretive", secretive, func(s *infrav1.WorkspaceSpec) {
 		s.ProviderConfigRef = &infrav1.LocalReference{Name: "aws"}

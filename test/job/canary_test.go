@@ -163,8 +163,8 @@ func (h *harness) carelessObjects(c *canary.Set) {
 	} {
 		config := infrav1.WorkspaceProviderConfigSpec{
 			Credentials: []infrav1.ProviderCredential{
-				{Filename: "credentials.ini", Source: "Secret", SecretRef: key("file")},
-				{Env: "API_KEY", Source: "Secret", SecretRef: environment},
+				{Filename: "credentials.ini", SecretRef: key("file")},
+				{Env: "API_KEY", SecretRef: environment},
 			},
 			Runner: &infrav1.RunnerConfig{
 				Volumes:      []infrav1.RunnerVolume{{Name: "canary", Secret: &corev1.SecretVolumeSource{SecretName: "canary"}}},

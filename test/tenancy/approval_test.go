@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -159,6 +160,63 @@ func TestEditor_cannotSwitchApprovalOff(t *testing.T) {
 	g.Expect(patched(editor, open, func(a *infrav1.WorkspaceTemplateApply) {
 		a.Spec.Approval, a.Spec.Variables = infrav1.ApprovalManual, map[string]infrav1.Value{"x": infrav1.StringValue("y")}
 	})).To(Succeed())
+}
+
+// CAPT sets in a workspace what its owner requires, and not what it no longer requires.
+func TestEditor_cannotSwitchApprovalOffInAnOwner(t *testing.T) {
+	ns := env.Namespace(t)
+	editor, approver := editor(t, ns), approver(t, ns)
+	selfApprover := withRoles(t, ns, "self", "capt-viewer", "capt-editor", "capt-approver", "capt-self-approver")
+	template := map[string]any{"name": "vpc"}
+	machine := map[string]any{"clusterName": "a", "selector": map[string]any{"matchLabels": map[string]any{"a": "b"}}, "template": map[string]any{
+		"metadata": map[string]any{"labels": map[string]any{"a": "b"}}, "spec": map[string]any{"workspaceTemplateRef": template},
+	}}
+	infra, controlPlane := infrav1.GroupVersion, schema.GroupVersion{Group: "controlplane.cluster.x-k8s.io", Version: "v1beta1"}
+	for kind, c := range map[string]struct {
+		group schema.GroupVersion
+		spec  map[string]any
+		path  []string
+	}{
+		"CAPTCluster":           {infra, map[string]any{"vpcTemplateRef": template}, nil},
+		"CAPTControlPlane":      {controlPlane, map[string]any{"version": "v1.34.0", "workspaceTemplateRef": template}, nil},
+		"CAPTMachine":           {infra, map[string]any{"workspaceTemplateRef": template}, nil},
+		"CAPTMachinePool":       {infra, map[string]any{"workspaceTemplateRef": template}, nil},
+		"CAPTMachineSet":        {infra, machine, []string{"template", "spec"}},
+		"CAPTMachineDeployment": {infra, machine, []string{"template", "spec"}},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			g := NewWithT(t)
+			path := append(append([]string{"spec"}, c.path...), "workspace")
+			owner := &unstructured.Unstructured{Object: map[string]any{"spec": runtime.DeepCopyJSON(c.spec)}}
+			owner.SetGroupVersionKind(c.group.WithKind(kind))
+			owner.SetNamespace(ns)
+			owner.SetName("a")
+			strict := map[string]any{"approval": "Manual", "destroyApproval": "Manual", "protect": []any{"aws_vpc", "aws_eks_cluster"}}
+			g.Expect(unstructured.SetNestedMap(owner.Object, strict, path...)).To(Succeed())
+			allowed(t, "creating", func() error { return editor.Create(t.Context(), owner) })
+			require := func(field string, value any) func(*unstructured.Unstructured) {
+				return func(o *unstructured.Unstructured) {
+					_ = unstructured.SetNestedField(o.Object, value, append(slices.Clone(path), field)...)
+				}
+			}
+			for what, change := range map[string]func(*unstructured.Unstructured){
+				"nothing":              func(o *unstructured.Unstructured) { unstructured.RemoveNestedField(o.Object, path...) },
+				"no approval":          require("approval", "Auto"),
+				"no approved deletion": require("destroyApproval", "Auto"),
+				"less protection":      require("protect", []any{"aws_vpc"}),
+			} {
+				refused(t, what, patched(editor, owner, change))
+				refused(t, what+", by an approver", patched(approver, owner, change))
+			}
+			g.Expect(patched(editor, owner, require("protect", []any{"aws_eks_cluster", "aws_vpc", "aws_subnet"}))).To(Succeed(), "more protection")
+			g.Expect(patched(editor, owner, require("retry", map[string]any{"limit": int64(1)}))).To(Succeed(), "another setting")
+			allowed(t, "a self-approver", func() error { return patched(selfApprover, owner, require("approval", "Auto")) })
+			owned := func(o *unstructured.Unstructured) {
+				o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "x", UID: "x", Controller: new(true)}})
+			}
+			g.Expect(patched(editor, owner, owned)).To(Succeed(), "its owners do not decide about approval")
+		})
+	}
 }
 
 // Kubernetes deletes an object whose owners do not exist, and the deletion of a workspace

@@ -359,6 +359,10 @@ type CAPTControlPlaneSpec struct {
 	// +kubebuilder:validation:MaxProperties=256
 	Variables map[string]infrav1.Value `json:"variables,omitempty"`
 
+	// workspace has settings of the workspace that CAPT creates for the control plane.
+	// +optional
+	Workspace *infrav1.WorkspaceSettings `json:"workspace,omitempty"`
+
 	// kubeconfig specifies how the kubeconfig is created. Defaults to EKS.
 	// +optional
 	// +kubebuilder:default={source: EKS}
@@ -401,7 +405,7 @@ type KubeconfigStatus struct {
 	// +optional
 	RenewedAt metav1.Time `json:"renewedAt,omitempty,omitzero"`
 
-	// expiresAt is when its token expires.
+	// expiresAt is when its token or client certificate expires.
 	// +optional
 	ExpiresAt metav1.Time `json:"expiresAt,omitempty,omitzero"`
 }

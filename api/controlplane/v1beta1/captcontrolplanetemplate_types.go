@@ -48,6 +48,10 @@ type CAPTControlPlaneTemplateResourceSpec struct {
 	// +kubebuilder:validation:MaxProperties=256
 	Variables map[string]infrav1.Value `json:"variables,omitempty"`
 
+	// workspace has settings of the workspace that CAPT creates for the control plane.
+	// +optional
+	Workspace *infrav1.WorkspaceSettings `json:"workspace,omitempty"`
+
 	// kubeconfig specifies how the kubeconfig is created. Defaults to EKS.
 	// +optional
 	// +kubebuilder:default={source: EKS}

@@ -160,6 +160,11 @@ func (in *CAPTControlPlaneSpec) DeepCopyInto(out *CAPTControlPlaneSpec) {
 			(*out)[key] = *val.DeepCopy()
 		}
 	}
+	if in.Workspace != nil {
+		in, out := &in.Workspace, &out.Workspace
+		*out = new(infrastructurev1beta1.WorkspaceSettings)
+		(*in).DeepCopyInto(*out)
+	}
 	if in.Kubeconfig != nil {
 		in, out := &in.Kubeconfig, &out.Kubeconfig
 		*out = new(KubeconfigConfig)
@@ -323,6 +328,11 @@ func (in *CAPTControlPlaneTemplateResourceSpec) DeepCopyInto(out *CAPTControlPla
 		for key, val := range *in {
 			(*out)[key] = *val.DeepCopy()
 		}
+	}
+	if in.Workspace != nil {
+		in, out := &in.Workspace, &out.Workspace
+		*out = new(infrastructurev1beta1.WorkspaceSettings)
+		(*in).DeepCopyInto(*out)
 	}
 	if in.Kubeconfig != nil {
 		in, out := &in.Kubeconfig, &out.Kubeconfig

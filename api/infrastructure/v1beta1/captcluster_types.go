@@ -93,6 +93,7 @@ type VPCConfig struct {
 // +kubebuilder:validation:XValidation:rule="[has(self.vpcTemplateRef), has(self.existingVpcId), has(self.workspaceTemplateRef)].filter(set, set).size() < 2",message="set at most one of vpcTemplateRef (CAPT creates a VPC), existingVpcId (CAPT uses yours) and workspaceTemplateRef (CAPT creates other infrastructure)"
 // +kubebuilder:validation:XValidation:rule="has(self.vpcTemplateRef) || !has(self.vpcConfig)",fieldPath=".vpcConfig",message="vpcConfig configures a VPC that CAPT creates: remove it, or set vpcTemplateRef"
 // +kubebuilder:validation:XValidation:rule="!has(self.existingVpcId) || !has(self.retainVpcOnDelete) || !self.retainVpcOnDelete",fieldPath=".retainVpcOnDelete",message="an existing VPC is never deleted; remove retainVpcOnDelete"
+// +kubebuilder:validation:XValidation:rule="has(self.vpcTemplateRef) || has(self.workspaceTemplateRef) || !has(self.workspace)",fieldPath=".workspace",message="workspace configures the workspace of a template: remove it, or set vpcTemplateRef or workspaceTemplateRef"
 // +kubebuilder:validation:XValidation:rule="!has(self.existingSubnetIds) || has(self.existingVpcId)",fieldPath=".existingSubnetIds",message="existingSubnetIds require existingVpcId: remove them, or set existingVpcId"
 type CAPTClusterSpec struct {
 	// region is the cloud region of the cluster (variable region). Templates of clouds
@@ -142,6 +143,10 @@ type CAPTClusterSpec struct {
 	// retainVpcOnDelete keeps what the template created when the cluster is deleted.
 	// +optional
 	RetainVPCOnDelete bool `json:"retainVpcOnDelete,omitempty"`
+
+	// workspace has settings of the workspace that CAPT creates for the infrastructure.
+	// +optional
+	Workspace *WorkspaceSettings `json:"workspace,omitempty"`
 
 	// variables are further values for the template's variables.
 	// +optional

@@ -178,6 +178,10 @@ type CAPTMachineSpec struct {
 	// +kubebuilder:validation:MaxProperties=256
 	Variables map[string]Value `json:"variables,omitempty"`
 
+	// workspace has settings of the workspace that CAPT creates for the node. It can be changed.
+	// +optional
+	Workspace *WorkspaceSettings `json:"workspace,omitempty"`
+
 	// drain specifies how the node is drained if no Cluster API Machine drains it.
 	// +optional
 	Drain *DrainPolicy `json:"drain,omitempty"`
@@ -285,7 +289,7 @@ type CAPTMachine struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the desired node. Only labels, taints, tags and drain can be changed.
+	// spec is the desired node. Only labels, taints, tags, drain and workspace can be changed.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="self.workspaceTemplateRef == oldSelf.workspaceTemplateRef",fieldPath=".workspaceTemplateRef",message="workspaceTemplateRef cannot be changed: create another machine and delete this one, which drains its node"
 	// +kubebuilder:validation:XValidation:rule="has(self.instanceType) == has(oldSelf.instanceType) && (!has(self.instanceType) || self.instanceType == oldSelf.instanceType)",fieldPath=".instanceType",message="instanceType cannot be changed: create another machine and delete this one, which drains its node"

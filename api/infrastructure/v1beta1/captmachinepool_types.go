@@ -171,6 +171,10 @@ type CAPTMachinePoolSpec struct {
 	// +kubebuilder:validation:MaxProperties=256
 	Variables map[string]Value `json:"variables,omitempty"`
 
+	// workspace has settings of the workspace that CAPT creates for the node group.
+	// +optional
+	Workspace *WorkspaceSettings `json:"workspace,omitempty"`
+
 	// providerID identifies the node group, from the output provider_id.
 	// +optional
 	// +kubebuilder:validation:MinLength=1

@@ -1,6 +1,7 @@
 package v1beta1
 
 import (
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -85,4 +86,64 @@ type RetryPolicy struct {
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') && duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="maxBackoff must be between 1s and 24h, for example 10m"
 	MaxBackoff *metav1.Duration `json:"maxBackoff,omitempty"`
+}
+
+// WorkspaceSettings are settings of the workspace that CAPT creates for an object. They
+// reach a workspace that exists. A field that is not set leaves that of the workspace to
+// users, and one that is removed has the default again.
+// +kubebuilder:validation:MinProperties=1
+type WorkspaceSettings struct {
+	// approval specifies whether a plan is applied at once (Auto) or waits for approval
+	// (Manual). Auto does not override Manual of the template or of the workspace.
+	// Defaults to Auto.
+	// +optional
+	Approval ApprovalMode `json:"approval,omitempty"`
+
+	// destroyApproval specifies whether the deletion destroys the resources at once
+	// (Auto), or waits until a user approves the plan that destroys them (Manual). With
+	// Manual, protected resources also hold the deletion back. Auto does not override
+	// Manual of the template or of the workspace. Defaults to Auto.
+	// +optional
+	DestroyApproval ApprovalMode `json:"destroyApproval,omitempty"`
+
+	// protect lists further resources that no plan may destroy or replace unless a user
+	// names their address.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	Protect []ProtectPattern `json:"protect,omitempty"`
+
+	// drift specifies whether and how often resources are compared with the state.
+	// Defaults to the template's.
+	// +optional
+	Drift *DriftPolicy `json:"drift,omitempty"`
+
+	// retry limits how failed runs are retried. Defaults to the template's.
+	// +optional
+	Retry *RetryPolicy `json:"retry,omitempty"`
+}
+
+// ApplyTo adds the settings to the spec of a workspace. Auto is the default, and not set: it
+// does not switch off what a user requires in the workspace.
+func (s *WorkspaceSettings) ApplyTo(spec *WorkspaceTemplateApplySpec) {
+	if s == nil {
+		return
+	}
+	if s.Approval == ApprovalManual {
+		spec.Approval = ApprovalManual
+	}
+	if s.DestroyApproval == ApprovalManual {
+		spec.DestroyApproval = ApprovalManual
+	}
+	for _, pattern := range s.Protect {
+		if !slices.Contains(spec.Protect, pattern) {
+			spec.Protect = append(spec.Protect, pattern)
+		}
+	}
+	if s.Drift != nil {
+		spec.Drift = s.Drift.DeepCopy()
+	}
+	if s.Retry != nil {
+		spec.Retry = s.Retry.DeepCopy()
+	}
 }

@@ -125,12 +125,6 @@ type ProviderCredential struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z_][A-Za-z0-9_]*$') && !self.startsWith('TF_CLI_')",message="env must be the name of an environment variable such as AWS_ACCESS_KEY_ID"
 	Env string `json:"env,omitempty"`
 
-	// source is the source of the value. Only Secret is supported.
-	// +optional
-	// +kubebuilder:default=Secret
-	// +kubebuilder:validation:Enum=Secret
-	Source string `json:"source,omitempty"`
-
 	// secretRef names the key of the Secret that holds the value.
 	// +required
 	SecretRef KeyReference `json:"secretRef"`

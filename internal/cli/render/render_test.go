@@ -191,6 +191,39 @@ spec:
 	expectValid(t, r)
 }
 
+// The VPC of a cluster has a workspace only if CAPT creates it.
+func TestRender_classOfEKSSetsWhatWorkspacesRequire(t *testing.T) {
+	const cluster = `apiVersion: cluster.x-k8s.io/v1beta2
+kind: Cluster
+metadata: {name: demo}
+spec:
+  topology:
+    classRef: {name: eks}
+    version: v1.35.0
+    variables:
+    - {name: region, value: eu-west-1}
+    - {name: endpointPublicCIDRs, value: []}
+    - {name: workspace, value: {approval: Manual, protect: [aws_vpc], drift: {action: Report}}}
+`
+	manual := And(HaveField("Spec.Approval", infrav1.ApprovalManual), HaveField("Spec.Protect", HaveLen(1)), HaveField("Spec.Drift.Action", infrav1.DriftReport))
+	for name, c := range map[string]struct {
+		variable string
+		vpc      types.GomegaMatcher
+	}{
+		"a VPC of CAPT":   {"", manual},
+		"an existing VPC": {"    - {name: existingVpcId, value: vpc-0123456789abcdef0}\n", BeNil()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			r := rendered(t, given(t, "clusterclasses/eks.yaml", "templates/vpc.yaml", "templates/eks-controlplane-template-v2.yaml", cluster+c.variable), render.Options{})
+			g.Expect(r.Problems).To(BeEmpty())
+			g.Expect(workspaceNamed(r, "demo")).To(manual)
+			g.Expect(workspaceNamed(r, "demo-vpc")).To(c.vpc)
+			expectValid(t, r)
+		})
+	}
+}
+
 func asJSON(t *testing.T, r *render.Rendering) string {
 	t.Helper()
 	var out bytes.Buffer

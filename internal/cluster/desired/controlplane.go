@@ -58,7 +58,7 @@ func (c *ControlPlane) Workspace(template *infrav1.WorkspaceTemplate, version ku
 		return workspace.Desired{}, err
 	}
 	return workspace.Desired{
-		Name: c.Cluster.Name, Cluster: c.Cluster.Name,
+		Name: c.Cluster.Name, Cluster: c.Cluster.Name, Settings: c.ControlPlane.Spec.Workspace,
 		Connection: func(name string) string { return name + "-eks-connection" },
 		Spec: infrav1.WorkspaceTemplateApplySpec{
 			TemplateRef: c.ControlPlane.Spec.WorkspaceTemplateRef, Variables: variables,

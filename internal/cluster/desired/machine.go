@@ -39,7 +39,7 @@ func (m *Machine) Workspace(template *infrav1.WorkspaceTemplate) (workspace.Desi
 		return workspace.Desired{}, err
 	}
 	return workspace.Desired{
-		Name: m.Machine.Name, Cluster: m.Cluster.Name, Connection: connectionSecret,
+		Name: m.Machine.Name, Cluster: m.Cluster.Name, Connection: connectionSecret, Settings: m.Machine.Spec.Workspace,
 		Spec: infrav1.WorkspaceTemplateApplySpec{
 			TemplateRef: m.Machine.Spec.WorkspaceTemplateRef, Variables: variables, RequiredOutputs: []string{ProviderIDOutput},
 		},

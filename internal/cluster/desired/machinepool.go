@@ -39,7 +39,7 @@ func (p *MachinePool) Workspace(template *infrav1.WorkspaceTemplate) (workspace.
 		return workspace.Desired{}, err
 	}
 	return workspace.Desired{
-		Name: p.Pool.Name, Cluster: p.Cluster.Name, Connection: connectionSecret,
+		Name: p.Pool.Name, Cluster: p.Cluster.Name, Connection: connectionSecret, Settings: p.Pool.Spec.Workspace,
 		Spec: infrav1.WorkspaceTemplateApplySpec{
 			TemplateRef: p.Pool.Spec.WorkspaceTemplateRef, Variables: variables, RequiredOutputs: []string{ProviderIDListOutput},
 		},

@@ -32,7 +32,7 @@ func (n *Network) Workspace(template *infrav1.WorkspaceTemplate) (workspace.Desi
 		return workspace.Desired{}, err
 	}
 	return workspace.Desired{
-		Name: n.name(), Cluster: n.Cluster.Name, Connection: connectionSecret,
+		Name: n.name(), Cluster: n.Cluster.Name, Connection: connectionSecret, Settings: n.Infra.Spec.Workspace,
 		Spec: infrav1.WorkspaceTemplateApplySpec{
 			TemplateRef: *n.Infra.Spec.TemplateRef(), Variables: variables, RequiredOutputs: n.requiredOutputs(),
 			RetainWorkspaceOnDelete: n.Infra.Spec.RetainVPCOnDelete,

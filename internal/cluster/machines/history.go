@@ -125,7 +125,7 @@ func UpdateCurrentSet(d *infrav1.CAPTMachineDeployment, set *infrav1.CAPTMachine
 	to := &set.Spec.Template
 	to.ObjectMeta = clusterv1.ObjectMeta{Labels: labels, Annotations: template.ObjectMeta.Annotations}
 	to.Spec.Labels, to.Spec.Taints = template.Spec.Labels, template.Spec.Taints
-	to.Spec.Tags, to.Spec.Drain = template.Spec.Tags, template.Spec.Drain
+	to.Spec.Tags, to.Spec.Drain, to.Spec.Workspace = template.Spec.Tags, template.Spec.Drain, template.Spec.Workspace
 	set.Spec.MinReadySeconds = d.Spec.DeepCopy().MinReadySeconds
 
 	set.Labels = merged(set.Labels, labels)

@@ -62,7 +62,7 @@ func SetReference(set *infrav1.CAPTMachineSet) metav1.OwnerReference {
 func UpdateMachine(set *infrav1.CAPTMachineSet, m *infrav1.CAPTMachine) {
 	template := set.Spec.Template.DeepCopy()
 	m.Spec.Labels, m.Spec.Taints = template.Spec.Labels, template.Spec.Taints
-	m.Spec.Tags, m.Spec.Drain = template.Spec.Tags, template.Spec.Drain
+	m.Spec.Tags, m.Spec.Drain, m.Spec.Workspace = template.Spec.Tags, template.Spec.Drain, template.Spec.Workspace
 
 	var previous templateMetadata
 	if text, found := m.Annotations[infrav1.TemplateMetadataAnnotation]; found {

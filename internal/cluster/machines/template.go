@@ -21,7 +21,7 @@ import (
 // field of the API requires a new machine by default.
 func replacementSpec(spec *infrav1.CAPTMachineSpec) *infrav1.CAPTMachineSpec {
 	reduced := spec.DeepCopy()
-	reduced.Labels, reduced.Taints, reduced.Tags, reduced.Drain = nil, nil, nil, nil
+	reduced.Labels, reduced.Taints, reduced.Tags, reduced.Drain, reduced.Workspace = nil, nil, nil, nil, nil
 	if minor := kubeversion.MinorOf(spec.Version); minor != "" {
 		reduced.Version = minor
 	}

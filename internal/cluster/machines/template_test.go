@@ -46,6 +46,7 @@ var inPlace = map[string]struct {
 	"Labels":               {yes: true, change: func(s *infrav1.CAPTMachineSpec) { s.Labels["b"] = "2" }},
 	"Taints":               {yes: true, change: func(s *infrav1.CAPTMachineSpec) { s.Taints = nil }},
 	"Tags":                 {yes: true, change: func(s *infrav1.CAPTMachineSpec) { s.Tags = nil }},
+	"Workspace":            {yes: true, change: func(s *infrav1.CAPTMachineSpec) { s.Workspace = &infrav1.WorkspaceSettings{Approval: "Manual"} }},
 	"Drain":                {yes: true, change: func(s *infrav1.CAPTMachineSpec) { s.Drain.Mode = infrav1.DrainModeSkip }},
 }
 

@@ -3,6 +3,8 @@ package workload
 import (
 	"context"
 	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -22,20 +24,45 @@ import (
 
 // CheckKubeconfig returns an error if Cluster API cannot use a kubeconfig, or if it does
 // more than name an API server and credentials. It returns the expiry of the client
-// certificate, or the zero time. Its errors contain no secret of the kubeconfig.
+// certificate or of the token, or the zero time. Its errors contain no secret of the
+// kubeconfig.
 func CheckKubeconfig(content []byte) (expires time.Time, err error) {
 	config, err := parse(content)
 	if err != nil {
 		return expires, err
 	}
-	if block, _ := pem.Decode(config.AuthInfos[name].ClientCertificateData); block != nil {
+	user := config.AuthInfos[name]
+	if block, _ := pem.Decode(user.ClientCertificateData); block != nil {
 		certificate, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
 			return expires, fmt.Errorf("parsing the client certificate of the kubeconfig: %w", err)
 		}
 		expires = certificate.NotAfter
 	}
+	if token := tokenExpiry(user.Token); !token.IsZero() && (expires.IsZero() || token.Before(expires)) {
+		expires = token
+	}
 	return expires, nil
+}
+
+// lastExpiry is the last second that timestamps of Kubernetes can express.
+var lastExpiry = time.Date(9999, time.December, 31, 23, 59, 59, 0, time.UTC)
+
+// tokenExpiry returns when a JSON Web Token expires, such as that of a ServiceAccount, or the
+// zero time if a token does not say so.
+func tokenExpiry(token string) time.Time {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return time.Time{}
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	var claims struct {
+		Expiry float64 `json:"exp"`
+	}
+	if err != nil || json.Unmarshal(payload, &claims) != nil || claims.Expiry <= 0 || claims.Expiry > float64(lastExpiry.Unix()) {
+		return time.Time{}
+	}
+	return time.Unix(int64(claims.Expiry), 0)
 }
 
 // Clean returns a kubeconfig with only the API server and the credentials of the current

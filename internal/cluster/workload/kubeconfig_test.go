@@ -199,3 +199,25 @@ func TestReader_checksTheAddressOfTheServer(t *testing.T) {
 		g.Expect(err).To(MatchError(dial.ErrDenied), server)
 	}
 }
+
+func TestCheckKubeconfig_returnsExpiryOfToken(t *testing.T) {
+	for name, c := range map[string]struct {
+		claims string
+		want   time.Time
+	}{
+		"a token that expires":       {`{"sub":"system:serviceaccount:a:b","exp":1893456000}`, time.Unix(1893456000, 0)},
+		"a fraction of a second":     {`{"exp":1893456000.5}`, time.Unix(1893456000, 0)},
+		"a token that never expires": {`{"sub":"x"}`, time.Time{}},
+		"no claims":                  {`s3cret`, time.Time{}},
+		"no time":                    {`{"exp":"tomorrow"}`, time.Time{}},
+		"a time that is impossible":  {`{"exp":1e300}`, time.Time{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			token := "e30." + base64.RawURLEncoding.EncodeToString([]byte(c.claims)) + ".signature"
+			expires, err := CheckKubeconfig([]byte(strings.Replace(good, "s3cret", token, 1)))
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(expires).To(BeTemporally("==", c.want))
+		})
+	}
+}

@@ -84,10 +84,10 @@ func TestRemove_stallsWithoutTheOwnerReference(t *testing.T) {
 	apply := rendered(g)
 	apply.OwnerReferences = nil
 	k := indexed(apply)
-	stalled, ok := fault.AsStalled(k.Remove(t.Context(), recorded(apply.Name), false))
+	stalled, ok := fault.AsStalled(k.Remove(t.Context(), recorded(apply.Name), false, nil))
 	g.Expect(ok).To(BeTrue())
 	g.Expect(stalled.Message()).To(ContainSubstring("has lost its owner"))
 	g.Expect(k.Client.Get(t.Context(), client.ObjectKeyFromObject(apply), apply)).To(Succeed())
 	g.Expect(apply.DeletionTimestamp.IsZero()).To(BeTrue())
-	g.Expect(k.Remove(t.Context(), owner("1"), false)).To(Succeed(), "it is not known to be that of this owner")
+	g.Expect(k.Remove(t.Context(), owner("1"), false, nil)).To(Succeed(), "it is not known to be that of this owner")
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,9 +15,9 @@ import (
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
-// Remove deletes the workspace of an object and waits until it is deleted. With
-// retain, the resources of the workspace are not destroyed.
-func (k *Keeper) Remove(ctx context.Context, owner client.Object, retain bool) error {
+// Remove deletes the workspace of an object with settings and waits until it is deleted.
+// With retain, the resources of the workspace are not destroyed.
+func (k *Keeper) Remove(ctx context.Context, owner client.Object, retain bool, settings *infrav1.WorkspaceSettings) error {
 	apply, err := k.Find(ctx, owner)
 	if err != nil || apply == nil {
 		return err
@@ -24,7 +25,7 @@ func (k *Keeper) Remove(ctx context.Context, owner client.Object, retain bool) e
 	if apply.DeletionTimestamp.IsZero() && !metav1.IsControlledBy(apply, owner) {
 		return fault.Stall(infrav1.WorkspaceNameTakenReason, "WorkspaceTemplateApply %s, which has the resources of this object, has lost its owner: add the owner reference again to destroy them, or delete the workspace", apply.Name)
 	}
-	if changed, differs := released(apply, retain); differs {
+	if changed, differs := released(apply, retain, settings); differs {
 		patch := client.MergeFromWithOptions(apply, client.MergeFromWithOptimisticLock{})
 		if err := client.IgnoreNotFound(k.Client.Patch(ctx, changed, patch)); err != nil {
 			return fmt.Errorf("releasing workspace %s: %w", apply.Name, err)
@@ -39,13 +40,14 @@ func (k *Keeper) Remove(ctx context.Context, owner client.Object, retain bool) e
 }
 
 // released returns the workspace without the finalizer that holds it, and reports
-// whether that is a change. Retain is set in the same write, so that no run can
-// destroy resources between two.
-func released(apply *infrav1.WorkspaceTemplateApply, retain bool) (changed *infrav1.WorkspaceTemplateApply, differs bool) {
+// whether that is a change. Retain and settings are set in the same write, so that no run
+// can destroy resources between two.
+func released(apply *infrav1.WorkspaceTemplateApply, retain bool, settings *infrav1.WorkspaceSettings) (changed *infrav1.WorkspaceTemplateApply, differs bool) {
 	changed = apply.DeepCopy()
 	changed.Spec.RetainWorkspaceOnDelete = retain
+	settings.ApplyTo(&changed.Spec)
 	removed := controllerutil.RemoveFinalizer(changed, infrav1.WorkspaceHeldFinalizer)
-	return changed, removed || retain != apply.Spec.RetainWorkspaceOnDelete
+	return changed, removed || !equality.Semantic.DeepEqual(changed.Spec, apply.Spec)
 }
 
 // destruction returns a wait for the deletion of a workspace, or a stall if a user

@@ -30,13 +30,31 @@ func TestReleased_decidesAboutResourcesInTheSameWrite(t *testing.T) {
 			g := NewWithT(t)
 			apply := &infrav1.WorkspaceTemplateApply{ObjectMeta: metav1.ObjectMeta{Finalizers: c.finalizers}}
 			apply.Spec.RetainWorkspaceOnDelete = c.retained
-			changed, differs := released(apply, c.given)
+			changed, differs := released(apply, c.given, nil)
 			g.Expect(differs).To(Equal(c.differs))
 			g.Expect(changed.Spec.RetainWorkspaceOnDelete).To(Equal(c.given))
 			g.Expect(changed.Finalizers).To(ConsistOf("other"))
 			g.Expect(apply.Finalizers).To(Equal(c.finalizers), "the original is the base of the patch")
 		})
 	}
+}
+
+// A user can require the approval of the destruction, and then delete the object at once.
+func TestReleased_requiresWhatTheOwnerRequires(t *testing.T) {
+	g := NewWithT(t)
+	apply := &infrav1.WorkspaceTemplateApply{}
+	apply.Spec.Protect = []infrav1.ProtectPattern{"a"}
+	settings := &infrav1.WorkspaceSettings{DestroyApproval: infrav1.ApprovalManual, Protect: []infrav1.ProtectPattern{"a", "b"}}
+	changed, differs := released(apply, false, settings)
+	g.Expect(differs).To(BeTrue())
+	g.Expect(changed.Spec.DestroyApproval).To(Equal(infrav1.ApprovalManual))
+	g.Expect(changed.Spec.Protect).To(HaveExactElements(infrav1.ProtectPattern("a"), infrav1.ProtectPattern("b")))
+	g.Expect(apply.Spec.Protect).To(HaveLen(1), "the original is the base of the patch")
+
+	_, differs = released(changed, false, settings)
+	g.Expect(differs).To(BeFalse())
+	_, differs = released(changed, false, nil)
+	g.Expect(differs).To(BeFalse(), "what a user requires stays")
 }
 
 func TestDestruction(t *testing.T) {

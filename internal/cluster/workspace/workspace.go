@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -30,7 +31,7 @@ import (
 
 const (
 	// fieldManager owns the fields that CAPT sets and no others. Users can set
-	// approval, drift or approvedPlan of the same workspace.
+	// approvedPlan of the same workspace, and what the settings of its owner leave open.
 	fieldManager = "capt-owner"
 	// desiredAnnotation is the hash of the workspace that was last applied. A
 	// different hash reveals a field that is no longer desired and has to be
@@ -73,6 +74,8 @@ type Desired struct {
 	Cluster string
 	// Spec holds the fields that the owner sets. Empty fields are left to users.
 	Spec infrav1.WorkspaceTemplateApplySpec
+	// Settings are those of the owner, or nil.
+	Settings *infrav1.WorkspaceSettings
 	// Connection returns the name of the connection Secret of a workspace.
 	Connection func(workspace string) string
 }
@@ -205,6 +208,7 @@ func Render(scheme *runtime.Scheme, owner client.Object, name string, desired De
 		},
 		Spec: *desired.Spec.DeepCopy(),
 	}
+	desired.Settings.ApplyTo(&apply.Spec)
 	if filter, found := owner.GetLabels()[clusterv1.WatchLabel]; found {
 		apply.Labels[clusterv1.WatchLabel] = filter
 	}
@@ -234,7 +238,10 @@ func matchesDesired(found, desired *infrav1.WorkspaceTemplateApply) bool {
 	if err != nil {
 		return false
 	}
-	return found.Annotations[desiredAnnotation] == desired.Annotations[desiredAnnotation] &&
+	// Users can protect further resources.
+	unstructured.RemoveNestedField(want.Object, "spec", "protect")
+	return sets.New(found.Spec.Protect...).HasAll(desired.Spec.Protect...) &&
+		found.Annotations[desiredAnnotation] == desired.Annotations[desiredAnnotation] &&
 		contains(have.Object["spec"], want.Object["spec"]) && hasController(found, desired) &&
 		labels.SelectorFromSet(desired.Labels).Matches(labels.Set(found.Labels)) &&
 		controllerutil.ContainsFinalizer(found, infrav1.WorkspaceHeldFinalizer)

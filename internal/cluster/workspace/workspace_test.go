@@ -65,20 +65,25 @@ func TestRender(t *testing.T) {
 
 func TestAsWanted(t *testing.T) {
 	g := NewWithT(t)
-	want := rendered(g)
+	want := rendered(g, func(w *Desired) {
+		w.Settings = &infrav1.WorkspaceSettings{Protect: []infrav1.ProtectPattern{"a"}, Drift: &infrav1.DriftPolicy{Action: infrav1.DriftReport}}
+	})
 	for name, c := range map[string]struct {
 		change func(*infrav1.WorkspaceTemplateApply)
 		want   bool
 	}{
-		"unchanged":           {func(*infrav1.WorkspaceTemplateApply) {}, true},
-		"a field of the user": {func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Approval = infrav1.ApprovalManual }, true},
-		"a label of the user": {func(a *infrav1.WorkspaceTemplateApply) { a.Labels["team"] = "blue" }, true},
-		"a status":            {func(a *infrav1.WorkspaceTemplateApply) { a.Status.ObservedGeneration = 3 }, true},
-		"a changed variable":  {func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables["cidr"] = infrav1.StringValue("x") }, false},
-		"a missing variable":  {func(a *infrav1.WorkspaceTemplateApply) { delete(a.Spec.Variables, "cidr") }, false},
-		"another template":    {func(a *infrav1.WorkspaceTemplateApply) { a.Spec.TemplateRef.Name = "other" }, false},
-		"a missing label":     {func(a *infrav1.WorkspaceTemplateApply) { a.Labels = nil }, false},
-		"a missing finalizer": {func(a *infrav1.WorkspaceTemplateApply) { a.Finalizers = nil }, false},
+		"unchanged":                  {func(*infrav1.WorkspaceTemplateApply) {}, true},
+		"a field of the user":        {func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Approval = infrav1.ApprovalManual }, true},
+		"a label of the user":        {func(a *infrav1.WorkspaceTemplateApply) { a.Labels["team"] = "blue" }, true},
+		"a status":                   {func(a *infrav1.WorkspaceTemplateApply) { a.Status.ObservedGeneration = 3 }, true},
+		"a changed variable":         {func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Variables["cidr"] = infrav1.StringValue("x") }, false},
+		"a missing variable":         {func(a *infrav1.WorkspaceTemplateApply) { delete(a.Spec.Variables, "cidr") }, false},
+		"another template":           {func(a *infrav1.WorkspaceTemplateApply) { a.Spec.TemplateRef.Name = "other" }, false},
+		"another protected resource": {func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Protect = []infrav1.ProtectPattern{"b", "a"} }, true},
+		"an unprotected resource":    {func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Protect = []infrav1.ProtectPattern{"b"} }, false},
+		"another setting":            {func(a *infrav1.WorkspaceTemplateApply) { a.Spec.Drift.Action = infrav1.DriftOff }, false},
+		"a missing label":            {func(a *infrav1.WorkspaceTemplateApply) { a.Labels = nil }, false},
+		"a missing finalizer":        {func(a *infrav1.WorkspaceTemplateApply) { a.Finalizers = nil }, false},
 		"an owner of the user": {func(a *infrav1.WorkspaceTemplateApply) {
 			a.OwnerReferences = append(a.OwnerReferences, metav1.OwnerReference{Name: "x", UID: "2"})
 		}, true},
@@ -112,6 +117,23 @@ func TestRender_hashChangesWithEveryWantedField(t *testing.T) {
 	} {
 		g.Expect(rendered(g, change).Annotations[desiredAnnotation]).NotTo(Equal(hash), name)
 	}
+}
+
+// Auto is the default. Setting it would end what a user requires in the workspace.
+func TestRender_doesNotSetAuto(t *testing.T) {
+	g := NewWithT(t)
+	settings := func(mode infrav1.ApprovalMode) func(*Desired) {
+		return func(w *Desired) {
+			w.Settings = &infrav1.WorkspaceSettings{Approval: mode, DestroyApproval: mode, Retry: &infrav1.RetryPolicy{Limit: new(int32(3))}}
+		}
+	}
+	auto := rendered(g, settings(infrav1.ApprovalAuto)).Spec
+	g.Expect(auto.Approval).To(BeEmpty())
+	g.Expect(auto.DestroyApproval).To(BeEmpty())
+	g.Expect(auto.Retry.Limit).To(HaveValue(Equal(int32(3))))
+	manual := rendered(g, settings(infrav1.ApprovalManual)).Spec
+	g.Expect(manual.Approval).To(Equal(infrav1.ApprovalManual))
+	g.Expect(manual.DestroyApproval).To(Equal(infrav1.ApprovalManual))
 }
 
 func TestFreeName_avoidsWorkspacesOfOtherOwners(t *testing.T) {

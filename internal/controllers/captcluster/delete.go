@@ -57,7 +57,7 @@ const (
 // destroy deletes the workspace, and with it the VPC or other infrastructure unless it is
 // retained.
 func (r *Reconciler) destroy(ctx context.Context, s *scope) error {
-	err := r.Workspaces.Remove(ctx, s.infra, s.infra.Spec.RetainVPCOnDelete)
+	err := r.Workspaces.Remove(ctx, s.infra, s.infra.Spec.RetainVPCOnDelete, s.infra.Spec.Workspace)
 	if !fault.Is(err) || s.infra.Spec.RetainVPCOnDelete {
 		return err
 	}

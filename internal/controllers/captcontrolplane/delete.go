@@ -181,7 +181,7 @@ const destroyTimeouts = 4
 // its destruction.
 func (r *Reconciler) destroy(ctx context.Context, s *scope) error {
 	retain := slices.Contains(s.skippedSteps(), skipDestroy)
-	err := r.Workspaces.Remove(ctx, s.controlPlane, retain)
+	err := r.Workspaces.Remove(ctx, s.controlPlane, retain, s.controlPlane.Spec.Workspace)
 	switch {
 	case retain && err == nil:
 		s.notes[infrav1.DestroyedCondition] = s.skippedNote(skipDestroy, infrav1.DestroyedCondition)

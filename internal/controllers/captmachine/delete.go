@@ -183,7 +183,7 @@ func (r *Reconciler) destroy(ctx context.Context, s *scope) error {
 	if err := nodes.WaitForTeardown(ctx, r.Client, s.cluster); err != nil {
 		return err
 	}
-	return r.Workspaces.Remove(ctx, s.machine, false)
+	return r.Workspaces.Remove(ctx, s.machine, false, s.machine.Spec.Workspace)
 }
 
 // removeNode deletes the Node of a destroyed instance. After a timeout it leaves

@@ -103,5 +103,5 @@ func (r *Reconciler) destroy(ctx context.Context, s *scope) error {
 	if err := nodes.WaitForTeardown(ctx, r.Client, s.cluster); err != nil {
 		return err
 	}
-	return r.Workspaces.Remove(ctx, s.pool, false)
+	return r.Workspaces.Remove(ctx, s.pool, false, s.pool.Spec.Workspace)
 }

@@ -54,6 +54,28 @@ func TestMachinePool_ownsPool(t *testing.T) {
 	h.WaitUntilGone(owner, "nothing should block the deletion")
 }
 
+func TestPool_setsTheSettingsOfItsWorkspace(t *testing.T) {
+	h := newHarness(t)
+	_, infra := h.pool(0)
+	h.WaitFor(h.workspace(), "the workspace should be created", func(Gomega) {})
+	h.Update(infra, func() {
+		infra.Spec.Workspace = &infrav1.WorkspaceSettings{Approval: infrav1.ApprovalManual, Drift: &infrav1.DriftPolicy{Action: infrav1.DriftRepair}}
+	})
+	apply := h.workspace()
+	h.WaitFor(apply, "the settings should reach the workspace", func(g Gomega) {
+		g.Expect(apply.Spec.Approval).To(Equal(infrav1.ApprovalManual))
+		g.Expect(apply.Spec.Drift).To(HaveField("Action", infrav1.DriftRepair))
+	})
+	h.Update(infra, func() { infra.Spec.Workspace = nil })
+	h.Eventually(func(g Gomega) {
+		// Decoding into another object would keep the fields that were removed.
+		apply := h.workspace()
+		h.Get(apply)
+		g.Expect(apply.Spec.Approval).To(BeEmpty(), "the default")
+		g.Expect(apply.Spec.Drift).To(BeNil(), "the default")
+	}).Should(Succeed())
+}
+
 // expectVariables waits until the workspace has variables.
 func (h *harness) expectVariables(want map[string]string) {
 	h.T.Helper()
