@@ -353,12 +353,16 @@ func (s *Workspace) Unprotected(inputs string) []string {
 	return nil
 }
 
-// Fulfils returns the operations that the next run executes: the one that requests it, and all
+// maxSame limits how many operations of a type one run executes. The others request another run.
+// Each is read again before the run starts, and its UID is in the Secret of the run.
+const maxSame = 100
+
+// Fulfils returns the operations that the next run executes: those that request it, and those
 // that allow it something.
 func (s *Workspace) Fulfils(next terraform.Operation, oneShot bool) []*infrav1.WorkspaceOperation {
 	var list []*infrav1.WorkspaceOperation
 	add := func(operations ...*infrav1.WorkspaceOperation) {
-		for _, o := range operations {
+		for _, o := range operations[:min(len(operations), maxSame)] {
 			if o != nil {
 				list = append(list, o)
 			}
