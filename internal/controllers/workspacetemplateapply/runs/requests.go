@@ -55,14 +55,16 @@ func RequestedOf(obj client.Object) []string {
 	}
 }
 
-// ReadRequests reads the requests for the workspace, and those of the borrower for which it runs.
+// ReadRequests reads the requests for the workspace, the borrower for which it runs, and the
+// requests of that one.
 func (r *Store) ReadRequests(ctx context.Context, s *Workspace) error {
 	s.Requests = Requests{}
 	if err := r.addRequests(ctx, s, identity{s.Name(), s.Apply.UID}, func(*infrav1.WorkspaceOperation) bool { return true }); err != nil {
 		return err
 	}
-	key, sealed := s.BorrowerKey()
-	if !sealed {
+	s.Borrower = nil
+	key, found := s.BorrowerKey()
+	if !found {
 		return nil
 	}
 	borrower := &infrav1.WorkspaceTemplateApply{}
@@ -72,6 +74,10 @@ func (r *Store) ReadRequests(ctx context.Context, s *Workspace) error {
 		}
 		return fmt.Errorf("reading workspace %s: %w", key, err)
 	}
+	if !s.IsLentTo(borrower) {
+		return nil
+	}
+	s.Borrower = borrower
 	return r.addRequests(ctx, s, identity{key, borrower.UID}, MayBorrow)
 }
 
