@@ -53,12 +53,19 @@ func cacheOptions(o *Options) cache.Options {
 	return options
 }
 
-// strip removes the metadata that no controller reads, and that repeats the object. Controllers
-// patch what they cache, so it stays in the API server.
+// strip removes the metadata that no controller reads, and that repeats the object. Users create
+// hundreds of requests, whose annotations may be larger than the rest. Controllers patch what they
+// cache, so it stays in the API server.
 func strip(in any) (any, error) {
-	if obj, ok := in.(client.Object); ok {
-		obj.SetManagedFields(nil)
-		delete(obj.GetAnnotations(), corev1.LastAppliedConfigAnnotation)
+	obj, ok := in.(client.Object)
+	if !ok {
+		return in, nil
+	}
+	obj.SetManagedFields(nil)
+	delete(obj.GetAnnotations(), corev1.LastAppliedConfigAnnotation)
+	switch in.(type) {
+	case *infrav1.WorkspaceApproval, *infrav1.WorkspaceOperation:
+		obj.SetAnnotations(nil)
 	}
 	return in, nil
 }

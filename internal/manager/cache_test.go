@@ -166,4 +166,11 @@ func TestStrip_removesWhatRepeatsTheObject(t *testing.T) {
 	kept, err := strip(template)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(kept).To(HaveField("ObjectMeta", Equal(metav1.ObjectMeta{Annotations: map[string]string{"mine": "kept"}})))
+
+	for _, request := range []client.Object{&infrav1.WorkspaceApproval{}, &infrav1.WorkspaceOperation{}} {
+		request.SetAnnotations(map[string]string{"mine": "large"})
+		kept, err := strip(request)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(kept).To(HaveField("ObjectMeta", Equal(metav1.ObjectMeta{})))
+	}
 }

@@ -105,6 +105,28 @@ func TestApprover_cannotApproveHisOwnChange(t *testing.T) {
 	allowed(t, "with permission", func() error { return patched(approver, hosted, approve) })
 }
 
+func TestApprover_cannotApproveTheChangeOfAnUnknownUser(t *testing.T) {
+	g := NewWithT(t)
+	ns := env.Namespace(t)
+	editor, approver := editor(t, ns), approver(t, ns)
+	exempt(t, ns)
+	var apply *infrav1.WorkspaceTemplateApply
+	g.Eventually(func() map[string]string {
+		apply = &infrav1.WorkspaceTemplateApply{
+			ObjectMeta: metav1.ObjectMeta{Namespace: ns, GenerateName: "a-"},
+			Spec:       infrav1.WorkspaceTemplateApplySpec{TemplateRef: infrav1.TemplateReference{Name: "vpc"}},
+		}
+		g.Expect(editor.Create(t.Context(), apply)).To(Succeed())
+		return apply.Annotations
+	}).ShouldNot(HaveKey(infrav1.ChangedByAnnotation), "the webhooks are not called")
+	showPlan(t, apply, nil)
+	approve := func(a *infrav1.WorkspaceTemplateApply) { a.Spec.ApprovedPlan = plan }
+
+	refused(t, "the change of an unknown user", patched(approver, apply, approve))
+	withRoles(t, ns, "approver", "capt-self-approver")
+	allowed(t, "with permission", func() error { return patched(approver, apply, approve) })
+}
+
 func TestApprover_cannotApproveHisOwnOneShotOperation(t *testing.T) {
 	g := NewWithT(t)
 	ns := env.Namespace(t)

@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/terraform/record"
 )
 
 // Cluster API copies the spec of a template to the namespace of a Cluster.
@@ -113,7 +112,7 @@ func TestEditor_cannotMoveAWorkspaceToAnotherHost(t *testing.T) {
 		return patched(approver, apply, func(a *infrav1.WorkspaceTemplateApply) { a.Labels = map[string]string{"a": "b"} })
 	})
 	for name, value := range map[string]string{
-		infrav1.HostedInAnnotation: "platform", infrav1.HostedForAnnotation: "victim/a", record.SealAnnotation: "v1:x",
+		infrav1.HostedInAnnotation: "platform", infrav1.HostedForAnnotation: "victim/a",
 		"capt.appthrust.io/changed-by-guest": "mallory", "capt.appthrust.io/required-by-guest": "{}",
 	} {
 		created := apply.DeepCopy()

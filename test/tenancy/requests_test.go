@@ -121,7 +121,7 @@ func TestRequests_recordUserAndWorkspace(t *testing.T) {
 	}
 }
 
-// withoutWebhooks labels a namespace for which CAPT's webhooks of requests are not called.
+// withoutWebhooks labels a namespace for which CAPT's webhooks of users are not called.
 const withoutWebhooks = "without-webhooks"
 
 // Where CAPT's webhooks are missing, a user can at most tell the truth.
@@ -157,7 +157,7 @@ func TestRequests_cannotBeForgedWithoutWebhooks(t *testing.T) {
 	}
 }
 
-// exempt exempts a namespace from CAPT's webhooks of requests.
+// exempt exempts a namespace from CAPT's webhooks that record users.
 func exempt(t *testing.T, ns string) {
 	t.Helper()
 	g := NewWithT(t)
@@ -172,14 +172,14 @@ func exempt(t *testing.T, ns string) {
 		before := config.DeepCopy()
 		for j := range config.Webhooks {
 			hook := &config.Webhooks[j]
-			if strings.HasPrefix(hook.Name, "default.workspaceapproval.") || strings.HasPrefix(hook.Name, "default.workspaceoperation.") {
+			if kind := strings.Split(hook.Name, ".")[1]; kind == "workspaceapproval" || kind == "workspaceoperation" || kind == "workspacetemplateapply" {
 				exempted++
 				hook.NamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: withoutWebhooks, Operator: metav1.LabelSelectorOpDoesNotExist}}}
 			}
 		}
 		g.Expect(env.Client.Patch(t.Context(), config, client.MergeFrom(before))).To(Succeed())
 	}
-	g.Expect(exempted).To(Equal(2))
+	g.Expect(exempted).To(Equal(3))
 }
 
 func TestApprover_cannotDecideAboutHisOwnChange(t *testing.T) {

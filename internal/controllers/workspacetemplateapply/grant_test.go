@@ -282,10 +282,20 @@ func TestGrant_foreignTemplateUsesNoProviderConfigHere(t *testing.T) {
 // A user who may write a workspace must not run it under the name of another one.
 func TestGrant_hostingIsNotForged(t *testing.T) {
 	c := newTestController(t, append(values(), newApply(func(a *infrav1.WorkspaceTemplateApply) {
-		a.Annotations = map[string]string{infrav1.HostedForAnnotation: "victim/hello", record.SealAnnotation: "v1:x"}
+		a.Annotations = map[string]string{infrav1.HostedForAnnotation: "victim/hello"}
 	}))...)
 	c.reconcile()
 	c.expect(infrav1.DependenciesReadyCondition, "False NotAllowed")
+	c.Expect(c.started).To(BeEmpty())
+
+	t.Log("nor with the name that CAPT would give it")
+	forged, victim := newApply(), newApply()
+	forged.Name, forged.UID, forged.Annotations = "victim.hello", "forged", map[string]string{infrav1.HostedForAnnotation: "victim/hello"}
+	victim.Namespace, victim.UID = "victim", "victim"
+	c = newTestController(t, append(values(), forged, victim)...)
+	c.reconcileKey(client.ObjectKeyFromObject(forged))
+	c.Expect(c.server.Get(t.Context(), client.ObjectKeyFromObject(forged), forged)).To(Succeed())
+	c.Expect(meta.FindStatusCondition(forged.Status.Conditions, infrav1.DependenciesReadyCondition)).To(HaveValue(HaveField("Reason", infrav1.NotAllowedReason)))
 	c.Expect(c.started).To(BeEmpty())
 
 	t.Log("nor a workspace of another namespace that exists already")

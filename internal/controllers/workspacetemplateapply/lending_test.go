@@ -18,7 +18,6 @@ import (
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/history"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/runs"
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/sources"
-	"github.com/appthrust/capt/internal/seal"
 	"github.com/appthrust/capt/internal/terraform"
 	"github.com/appthrust/capt/internal/terraform/record"
 	"github.com/appthrust/capt/internal/terraform/template"
@@ -254,53 +253,34 @@ func TestGuest_isNotDestroyedByAHostThatItDidNotDelete(t *testing.T) {
 	}
 }
 
-// Without the key of the seals and without the guest, the resources of a host can still be
-// destroyed: by a guest that is created again.
-func TestHost_withoutItsSealIsDeletedByItsGuest(t *testing.T) {
-	c := newGrantController(t, both...)
-	c.applyHosted()
-	c.forceDelete(c.get())
-	lost, err := seal.New(seal.Generate(), noon)
-	c.Expect(err).NotTo(HaveOccurred())
-	c.reconciler.SealKey = keyed(lost)
-	c.Expect(c.server.Delete(t.Context(), c.hosted())).To(Succeed())
-	for range 3 { // Its runs are sealed first.
-		c.reconcileKey(hostKey)
-	}
-	c.Expect(c.hostCondition(infrav1.DestroyedCondition)).To(Equal("False NotAllowed"))
-	c.Expect(meta.FindStatusCondition(c.hosted().Status.Conditions, infrav1.DestroyedCondition).Message).To(ContainSubstring("create WorkspaceTemplateApply n/hello again"))
-	c.Expect(c.started).To(ConsistOf("n.hello-r1"))
-
-	c.Expect(c.server.Create(t.Context(), newApply(func(a *infrav1.WorkspaceTemplateApply) { a.Spec.TemplateRef.Namespace = "platform" }))).To(Succeed())
-	c.reconcile()
-	c.expect(infrav1.DependenciesReadyCondition, "False Deleting")
-	c.Expect(c.server.Delete(t.Context(), c.get())).To(Succeed())
-	c.host()
-	c.Expect(c.started).To(ConsistOf("n.hello-r1", "n.hello-r2"), "the resources are destroyed")
-	c.Expect(c.get().Status.Host).NotTo(BeNil())
-	c.finishHosted("n.hello-r2", terraform.Result{Outcome: terraform.OutcomeSucceeded})
-	c.reconcileKey(hostKey)
-	c.reconcileKey(hostKey)
-	c.reconcile()
-	c.Expect(c.deleted()).To(BeTrue())
-}
-
-// A user must not use up the slots of another namespace.
-func TestGroup_chargesTheNamespaceThatTheManagerRecorded(t *testing.T) {
-	g := NewWithT(t)
-	c := newGrantController(t, both...)
-	c.host()
-	key, err := c.reconciler.SealKey(t.Context())
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(execution.NewScope(&runs.Workspace{Apply: c.hosted(), Key: key}).Group().Namespace).To(Equal("n"))
-	for name, change := range map[string]func(*infrav1.WorkspaceTemplateApply){
-		"another guest": func(a *infrav1.WorkspaceTemplateApply) { a.Annotations[infrav1.HostedForAnnotation] = "victim/hello" },
-		"no seal":       func(a *infrav1.WorkspaceTemplateApply) { delete(a.Annotations, record.SealAnnotation) },
-		"another host":  func(a *infrav1.WorkspaceTemplateApply) { a.Namespace = "team" },
+// A user must not use up the slots of another namespace, nor act on its requests.
+func TestGroup_chargesTheNamespaceOfTheGuest(t *testing.T) {
+	for name, tt := range map[string]struct {
+		forge func(host, guest *infrav1.WorkspaceTemplateApply)
+		want  string
+	}{
+		"the guest": {func(_, _ *infrav1.WorkspaceTemplateApply) {}, "n"},
+		"another guest": {func(host, _ *infrav1.WorkspaceTemplateApply) {
+			host.Annotations[infrav1.HostedForAnnotation] = "victim/hello"
+		}, ""},
+		"another name":                 {func(host, _ *infrav1.WorkspaceTemplateApply) { host.Name = "forged" }, ""},
+		"another namespace":            {func(host, _ *infrav1.WorkspaceTemplateApply) { host.Namespace = "team" }, ""},
+		"a guest that runs elsewhere":  {func(_, guest *infrav1.WorkspaceTemplateApply) { guest.Status.Host.Namespace = "elsewhere" }, ""},
+		"a guest that runs for itself": {func(_, guest *infrav1.WorkspaceTemplateApply) { guest.Status.Runs = 1 }, ""},
+		"a guest that names no host":   {func(_, guest *infrav1.WorkspaceTemplateApply) { guest.Status.Host = nil }, ""},
 	} {
-		forged := c.hosted()
-		change(forged)
-		g.Expect(execution.NewScope(&runs.Workspace{Apply: forged, Key: key}).Group().Namespace).To(BeEmpty(), name)
+		t.Run(name, func(t *testing.T) {
+			c := newGrantController(t, both...)
+			c.host()
+			host, guest := c.hosted(), c.get()
+			delete(guest.Annotations, infrav1.HostedInAnnotation)
+			c.Expect(c.server.Update(t.Context(), guest)).To(Succeed())
+			tt.forge(host, guest)
+			c.Expect(c.server.Status().Update(t.Context(), guest)).To(Succeed())
+			w := &runs.Workspace{Apply: host}
+			c.Expect(c.reconciler.store.ReadRequests(t.Context(), w)).To(Succeed())
+			c.Expect(execution.NewScope(w).Group().Namespace).To(Equal(tt.want))
+		})
 	}
 }
 

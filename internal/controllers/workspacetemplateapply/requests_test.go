@@ -1,6 +1,7 @@
 package workspacetemplateapply
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -117,6 +118,25 @@ func appliedController(t *testing.T, changes ...func(*infrav1.WorkspaceTemplateA
 	c.reconcile()
 	c.expect(infrav1.AppliedCondition, "True Applied")
 	return c
+}
+
+// A user may request any number of runs at once.
+func TestRunOperation_isOneOfMany(t *testing.T) {
+	c := appliedController(t)
+	for i := range 101 {
+		c.request(newRunOperation(fmt.Sprintf("again-%03d", i)))
+	}
+	for _, id := range []string{"hello-r2", "hello-r3"} {
+		c.reconcile()
+		c.finish(id, success)
+		c.reconcile()
+	}
+	c.expectPhase("again-099", infrav1.OperationSucceeded)
+	c.Expect(c.requested("again-099").Status.Run).To(Equal("hello-r2"))
+	c.Expect(c.requested("again-100").Status.Run).To(Equal("hello-r3"))
+	c.Expect(c.runSecret("hello-r3").Annotations).To(HaveKeyWithValue(record.OperationsAnnotation, "uid-again-100"))
+	c.reconcile()
+	c.Expect(c.started).To(HaveLen(3))
 }
 
 func TestRunOperation_isExecutedOnce(t *testing.T) {

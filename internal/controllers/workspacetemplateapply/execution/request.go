@@ -215,9 +215,9 @@ func (s *Scope) InputsOf(next decision.Decision) string {
 // config. It has no limit if the inputs are unknown.
 func (s *Scope) Group() queue.Group {
 	namespace := ""
-	if borrower, sealed := s.BorrowerKey(); sealed {
+	if s.Borrower != nil {
 		// A forged annotation would charge the slot to another namespace.
-		namespace = borrower.Namespace
+		namespace = s.Borrower.Namespace
 	}
 	if s.Inputs == nil || s.Sources.ProviderConfig == nil || s.Inputs.Policy.MaxConcurrent == 0 {
 		return queue.Group{Namespace: namespace}

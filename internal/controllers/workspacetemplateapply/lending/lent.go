@@ -17,17 +17,12 @@ import (
 	"github.com/appthrust/capt/internal/controllers/workspacetemplateapply/sources"
 	"github.com/appthrust/capt/internal/kubernetes/object"
 	"github.com/appthrust/capt/internal/reconcile/fault"
-	"github.com/appthrust/capt/internal/terraform/record"
 	"github.com/appthrust/capt/internal/terraform/template"
 )
 
-const (
-	// fieldManager is the field manager of the workspaces that run for others. Fields that
-	// the borrower does not set are left to the users of the lender.
-	fieldManager = "capt-host"
-	// maxLentName is the limit for the name of a workspace.
-	maxLentName = 200
-)
+// fieldManager is the field manager of the workspaces that run for others. Fields that the
+// borrower does not set are left to the users of the lender.
+const fieldManager = "capt-host"
 
 // passedApproval is the annotation of a workspace that runs for a borrower with the plan that
 // the users of the borrower have approved. It distinguishes their approval, which they may
@@ -37,10 +32,9 @@ const passedApproval = "capt.appthrust.io/approved-by-guest" //nolint:gosec // T
 // passedAnnotations are the annotations that follow the borrower.
 var passedAnnotations = []string{clusterv1.PausedAnnotation, passedApproval, infrav1.ChangedByGuestAnnotation, template.GuestRequirementsAnnotation}
 
-// lentKey returns the key of the workspace that runs for a borrower in a namespace. The
-// name of a namespace has no dot.
+// lentKey returns the key of the workspace that runs for a borrower in a namespace.
 func lentKey(borrower *infrav1.WorkspaceTemplateApply, namespace string) client.ObjectKey {
-	return client.ObjectKey{Namespace: namespace, Name: record.Shorten(borrower.Namespace+"."+borrower.Name, maxLentName)}
+	return client.ObjectKey{Namespace: namespace, Name: runs.LentName(client.ObjectKeyFromObject(borrower))}
 }
 
 // readLent reads the workspace that runs for a borrower. It returns a fault if a user has
@@ -68,10 +62,7 @@ func (r *Reconciler) ensureLent(ctx context.Context, borrower *infrav1.Workspace
 	case err == nil && !found.DeletionTimestamp.IsZero() && borrower.DeletionTimestamp.IsZero():
 		return nil, fault.Wait(clusterv1.DeletingReason, "Workspace %s, which runs for this one, is being deleted", client.ObjectKeyFromObject(found))
 	}
-	desired, sealErr := r.desiredLent(ctx, borrower, namespace, paused)
-	if sealErr != nil {
-		return nil, sealErr
-	}
+	desired := desiredLent(borrower, namespace, paused)
 	switch {
 	case err == nil && !found.DeletionTimestamp.IsZero():
 		found, err = r.updateDeleted(ctx, found, desired)
@@ -92,7 +83,7 @@ func (r *Reconciler) ensureLent(ctx context.Context, borrower *infrav1.Workspace
 
 // desiredLent returns the workspace that runs for a borrower. Nothing in it refers to an
 // object by a name that the borrower chooses.
-func (r *Reconciler) desiredLent(ctx context.Context, borrower *infrav1.WorkspaceTemplateApply, namespace string, paused bool) (*infrav1.WorkspaceTemplateApply, error) {
+func desiredLent(borrower *infrav1.WorkspaceTemplateApply, namespace string, paused bool) *infrav1.WorkspaceTemplateApply {
 	key := lentKey(borrower, namespace)
 	desired := &infrav1.WorkspaceTemplateApply{
 		TypeMeta: metav1.TypeMeta{APIVersion: infrav1.GroupVersion.String(), Kind: "WorkspaceTemplateApply"},
@@ -123,12 +114,7 @@ func (r *Reconciler) desiredLent(ctx context.Context, borrower *infrav1.Workspac
 	if filter := borrower.Labels[clusterv1.WatchLabel]; filter != "" {
 		desired.Labels = map[string]string{clusterv1.WatchLabel: filter}
 	}
-	seal, err := r.SealKey(ctx)
-	if err != nil {
-		return nil, err
-	}
-	desired.Annotations[record.SealAnnotation] = seal.Sign(runs.SealPurpose, runs.SealedContent(desired))
-	return desired, nil
+	return desired
 }
 
 // authorOf returns who is responsible for the next plan of a borrower: the user who deleted it, or

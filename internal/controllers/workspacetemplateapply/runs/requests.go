@@ -55,14 +55,16 @@ func RequestedOf(obj client.Object) []string {
 	}
 }
 
-// ReadRequests reads the requests for the workspace, and those of the borrower for which it runs.
+// ReadRequests reads the requests for the workspace, the borrower for which it runs, and the
+// requests of that one.
 func (r *Store) ReadRequests(ctx context.Context, s *Workspace) error {
 	s.Requests = Requests{}
 	if err := r.addRequests(ctx, s, identity{s.Name(), s.Apply.UID}, func(*infrav1.WorkspaceOperation) bool { return true }); err != nil {
 		return err
 	}
-	key, sealed := s.BorrowerKey()
-	if !sealed {
+	s.Borrower = nil
+	key, found := s.BorrowerKey()
+	if !found {
 		return nil
 	}
 	borrower := &infrav1.WorkspaceTemplateApply{}
@@ -72,6 +74,10 @@ func (r *Store) ReadRequests(ctx context.Context, s *Workspace) error {
 		}
 		return fmt.Errorf("reading workspace %s: %w", key, err)
 	}
+	if !s.IsLentTo(borrower) {
+		return nil
+	}
+	s.Borrower = borrower
 	return r.addRequests(ctx, s, identity{key, borrower.UID}, MayBorrow)
 }
 
@@ -353,12 +359,16 @@ func (s *Workspace) Unprotected(inputs string) []string {
 	return nil
 }
 
-// Fulfils returns the operations that the next run executes: the one that requests it, and all
+// maxSame limits how many operations of a type one run executes. The others request another run.
+// Each is read again before the run starts, and its UID is in the Secret of the run.
+const maxSame = 100
+
+// Fulfils returns the operations that the next run executes: those that request it, and those
 // that allow it something.
 func (s *Workspace) Fulfils(next terraform.Operation, oneShot bool) []*infrav1.WorkspaceOperation {
 	var list []*infrav1.WorkspaceOperation
 	add := func(operations ...*infrav1.WorkspaceOperation) {
-		for _, o := range operations {
+		for _, o := range operations[:min(len(operations), maxSame)] {
 			if o != nil {
 				list = append(list, o)
 			}

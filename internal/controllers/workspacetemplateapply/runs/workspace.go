@@ -61,20 +61,27 @@ func (s *Workspace) Outcome(run *Run, result *terraform.Result) terraform.Outcom
 	return outcomeOf(result, s.IsCanceled(run.ID))
 }
 
-// SealPurpose is the purpose of the seal of a workspace that runs for another one.
-const SealPurpose = "capt.appthrust.io/host"
+// maxLentName is the limit for the name of a workspace.
+const maxLentName = 200
 
-// SealedContent is what the seal of a workspace that runs for another one covers.
-func SealedContent(apply *infrav1.WorkspaceTemplateApply) []byte {
-	return MustJSON([]string{apply.Namespace, apply.Name, apply.Annotations[infrav1.HostedForAnnotation]})
+// LentName returns the name of the workspace that runs for a borrower. The name of a namespace has
+// no dot.
+func LentName(borrower client.ObjectKey) string {
+	return record.Shorten(borrower.Namespace+"."+borrower.Name, maxLentName)
 }
 
 // BorrowerKey returns the key of the workspace of another namespace for which this one runs. It
-// returns false if there is none, or if the manager did not set it.
+// returns false if there is none, or if a workspace of another name would run for it.
 func (s *Workspace) BorrowerKey() (client.ObjectKey, bool) {
 	namespace, name := s.Apply.HostedFor()
-	sealed := s.Key != nil && s.Key.Verify(SealPurpose, SealedContent(s.Apply), s.Apply.Annotations[record.SealAnnotation])
-	return client.ObjectKey{Namespace: namespace, Name: name}, namespace != "" && sealed
+	key := client.ObjectKey{Namespace: namespace, Name: name}
+	return key, namespace != "" && s.Apply.Name == LentName(key)
+}
+
+// IsLentTo reports whether a workspace that has the key of a borrower runs for it: the borrower
+// must say so too.
+func (s *Workspace) IsLentTo(borrower *infrav1.WorkspaceTemplateApply) bool {
+	return borrower.Status.Runs == 0 && RecordedLender(borrower) == s.Apply.Namespace
 }
 
 // Ref returns the reference to the workspace in its runs.
@@ -165,6 +172,8 @@ type Workspace struct {
 	Runs []*Run
 	// Requests are what users have requested.
 	Requests Requests
+	// Borrower is the workspace of another namespace for which this one runs, or nil.
+	Borrower *infrav1.WorkspaceTemplateApply
 	// Unused is the last number that was taken if no run has it, or 0.
 	Unused int64
 	// Terminating is set if the workspace and its namespace are being deleted. The API server

@@ -63,7 +63,7 @@ type Resolver struct {
 // ends each wait: the tracker gets the reference to an object before it is read.
 func (r *Resolver) Dependencies(ctx context.Context, s *Resolved) error {
 	refs := WithGrants(s.Apply.Namespace, References(s.Apply))
-	if borrower, sealed := s.BorrowerKey(); sealed {
+	if borrower, found := s.BorrowerKey(); found {
 		refs = append(refs, Reference{grantKind, client.ObjectKey{Namespace: s.Apply.Namespace}}, Reference{"WorkspaceTemplateApply", borrower})
 	}
 	if s.Apply.Spec.TemplateRef.Key(s.Apply.Namespace).Namespace != s.Apply.Namespace {
