@@ -40,7 +40,7 @@ var scenarios = []scenario{
 	},
 	{
 		name:  "workspace",
-		pages: []string{"docs/engine.md", "docs/pull-requests.md"},
+		pages: []string{"docs/runs.md", "docs/state.md", "docs/pull-requests.md"},
 		before: `
 mkdir -p modules/network
 cat > modules/network/main.tf <<'EOF'
