@@ -295,12 +295,12 @@ func TestBlocks_areUnindented(t *testing.T) {
 func environment(t *testing.T, captctl, base, name string) string {
 	t.Helper()
 	t.Cleanup(func() {
-		out, err := exec.CommandContext(context.Background(), captctl, "down", name, "--dir", base, "--yes").CombinedOutput()
+		out, err := exec.CommandContext(context.Background(), captctl, "local", "down", name, "--dir", base, "--yes").CombinedOutput()
 		if err != nil {
 			t.Errorf("stopping %s: %v: %s", name, err, out)
 		}
 	})
-	out, err := exec.CommandContext(t.Context(), captctl, "up", name, "--dir", base, "--timeout", testTimeout.String()).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), captctl, "local", "up", name, "--dir", base, "--timeout", testTimeout.String()).CombinedOutput()
 	NewWithT(t).Expect(err).NotTo(HaveOccurred(), string(out))
 	return filepath.Join(base, name)
 }
