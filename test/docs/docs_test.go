@@ -34,6 +34,11 @@ var scenarios = []scenario{
 	{name: "engine", pages: []string{"README.md", "README.ja.md"}},
 	{name: "own-module", pages: []string{"docs/own-module.md"}},
 	{
+		name:  "upgrade",
+		pages: []string{"docs/upgrade-tutorial.md"},
+		after: `test -z "$(kubectl get workspacetemplateapplies -o name)"`,
+	},
+	{
 		name:  "gitops",
 		pages: []string{"docs/gitops.md"},
 		after: `test -z "$(kubectl get clusters staging --ignore-not-found -o name)"`,
