@@ -149,7 +149,7 @@ kubectl delete workspacetemplate demo-vpc demo-controlplane
 	{
 		// It continues from-terraform: blue exists.
 		name:  "backup",
-		pages: []string{"docs/backup.md"},
+		pages: []string{"docs/disaster-recovery.md", "docs/backup.md"},
 		// Policies and grants come back with the workspaces, and select namespaces by label.
 		before: `
 id=$(captctl state pull blue | jq -r '.resources[0].instances[0].attributes.id'); ln -s "$NEW_KUBECONFIG" new.kubeconfig
