@@ -39,6 +39,17 @@ var scenarios = []scenario{
 		after: `test -z "$(kubectl get workspacetemplateapplies -o name)"`,
 	},
 	{
+		name:   "disaster-recovery",
+		pages:  []string{"docs/disaster-recovery.md"},
+		before: `ln -s "$NEW_KUBECONFIG" new.kubeconfig; old=$KUBECONFIG`,
+		// The first management cluster was not lost.
+		after: `
+export KUBECONFIG=$old
+kubectl delete workspacetemplateapply precious
+kubectl delete workspacetemplate precious
+`,
+	},
+	{
 		name:  "gitops",
 		pages: []string{"docs/gitops.md"},
 		after: `test -z "$(kubectl get clusters staging --ignore-not-found -o name)"`,
@@ -149,7 +160,7 @@ kubectl delete workspacetemplate demo-vpc demo-controlplane
 	{
 		// It continues from-terraform: blue exists.
 		name:  "backup",
-		pages: []string{"docs/disaster-recovery.md", "docs/backup.md"},
+		pages: []string{"docs/backup.md"},
 		// Policies and grants come back with the workspaces, and select namespaces by label.
 		before: `
 id=$(captctl state pull blue | jq -r '.resources[0].instances[0].attributes.id'); ln -s "$NEW_KUBECONFIG" new.kubeconfig
