@@ -114,7 +114,7 @@ func useEnvironment(cmd *cobra.Command, env *environment.Environment) string {
 	if path, err := os.Executable(); err == nil {
 		self = invocation(path)
 	}
-	return fmt.Sprintf(`eval "$(%s env%s)"`, shellWord(self), environmentArguments(cmd, env))
+	return fmt.Sprintf(`eval "$(%s local env%s)"`, shellWord(self), environmentArguments(cmd, env))
 }
 
 // environmentArguments returns the arguments that select an environment, each after a

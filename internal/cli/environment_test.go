@@ -70,6 +70,12 @@ func TestEnv_quotesPaths(t *testing.T) {
 	g.Expect(out).To(MatchJSON(fmt.Sprintf(`{"kubeconfig": %q, "bin": %q}`, dir+"/demo/kubeconfig", dir+"/demo/bin")))
 }
 
+func TestUp_namesTheCommandThatSetsTheShell(t *testing.T) {
+	t.Parallel()
+	printed := useEnvironment(newUpCommand(&Options{}), &environment.Environment{Name: "second"})
+	NewWithT(t).Expect(printed).To(HaveSuffix(` local env second)"`))
+}
+
 func TestDown_asksFirst(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

@@ -34,13 +34,29 @@ var scenarios = []scenario{
 	{name: "engine", pages: []string{"README.md", "README.ja.md"}},
 	{name: "own-module", pages: []string{"docs/own-module.md"}},
 	{
+		name:  "upgrade",
+		pages: []string{"docs/upgrade-tutorial.md"},
+		after: `test -z "$(kubectl get workspacetemplateapplies -o name)"`,
+	},
+	{
+		name:   "disaster-recovery",
+		pages:  []string{"docs/disaster-recovery.md"},
+		before: `ln -s "$NEW_KUBECONFIG" new.kubeconfig; old=$KUBECONFIG`,
+		// The first management cluster was not lost.
+		after: `
+export KUBECONFIG=$old
+kubectl delete workspacetemplateapply precious
+kubectl delete workspacetemplate precious
+`,
+	},
+	{
 		name:  "gitops",
 		pages: []string{"docs/gitops.md"},
 		after: `test -z "$(kubectl get clusters staging --ignore-not-found -o name)"`,
 	},
 	{
 		name:  "workspace",
-		pages: []string{"docs/engine.md", "docs/pull-requests.md"},
+		pages: []string{"docs/runs.md", "docs/state.md", "docs/pull-requests.md"},
 		before: `
 mkdir -p modules/network
 cat > modules/network/main.tf <<'EOF'
@@ -295,12 +311,12 @@ func TestBlocks_areUnindented(t *testing.T) {
 func environment(t *testing.T, captctl, base, name string) string {
 	t.Helper()
 	t.Cleanup(func() {
-		out, err := exec.CommandContext(context.Background(), captctl, "down", name, "--dir", base, "--yes").CombinedOutput()
+		out, err := exec.CommandContext(context.Background(), captctl, "local", "down", name, "--dir", base, "--yes").CombinedOutput()
 		if err != nil {
 			t.Errorf("stopping %s: %v: %s", name, err, out)
 		}
 	})
-	out, err := exec.CommandContext(t.Context(), captctl, "up", name, "--dir", base, "--timeout", testTimeout.String()).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), captctl, "local", "up", name, "--dir", base, "--timeout", testTimeout.String()).CombinedOutput()
 	NewWithT(t).Expect(err).NotTo(HaveOccurred(), string(out))
 	return filepath.Join(base, name)
 }

@@ -99,7 +99,7 @@ func (h *harness) waitForPod(job *batchv1.Job) {
 // documented returns the objects of the YAML in the documentation that contains a text.
 func (h *harness) documented(text string) []client.Object {
 	h.t.Helper()
-	page, err := os.ReadFile(filepath.Join(h.found(testenv.Root()), "docs", "engine.md"))
+	page, err := os.ReadFile(filepath.Join(h.found(testenv.Root()), "docs", "runners.md"))
 	h.Expect(err).NotTo(HaveOccurred())
 	for _, block := range strings.Split(string(page), "```yaml\n")[1:] {
 		block, _, _ = strings.Cut(block, "```")
@@ -107,7 +107,7 @@ func (h *harness) documented(text string) []client.Object {
 			return h.decode(block)
 		}
 	}
-	h.t.Fatalf("docs/engine.md has no YAML with %q", text)
+	h.t.Fatalf("docs/runners.md has no YAML with %q", text)
 	return nil
 }
 
