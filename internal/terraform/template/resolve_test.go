@@ -380,7 +380,7 @@ func TestResolve_encryption(t *testing.T) {
 	g.Expect(resolve(g).Request.Encryption).To(BeEmpty())
 	text := resolve(g, encryptedWith(`correct "horse" ${battery} %{ if }`+"\n")...).Request.Encryption
 	g.Expect(text).To(ContainSubstring(`passphrase = "correct \"horse\" $${battery} %%{ if }\n"`), "the passphrase is escaped")
-	g.Expect(text).To(ContainSubstring("keys = key_provider.pbkdf2.capt"))
+	g.Expect(text).To(And(ContainSubstring("keys = key_provider.pbkdf2.capt"), MatchRegexp(`iterations += 210000\n`)))
 	g.Expect(strings.Count(text, "enforced = true")).To(Equal(2), "for states and plans")
 
 	configured := resolve(g, secret("key", "c", "the whole configuration"), config(func(c *infrav1.WorkspaceProviderConfigSpec) {
