@@ -12,10 +12,8 @@ import (
 
 	"github.com/appthrust/capt/internal/client/operate"
 	"github.com/appthrust/capt/internal/client/text"
+	"github.com/appthrust/capt/internal/cluster/workload"
 )
-
-// userKubeconfig is the purpose of the Secret with the kubeconfig for users.
-const userKubeconfig secret.Purpose = "user-kubeconfig"
 
 func newGetKubeconfigCommand(o *Options) *cobra.Command {
 	return &cobra.Command{
@@ -36,7 +34,7 @@ credentials. You need the permission to read Secrets.`,
 			if err := operate.Get(cmd.Context(), c, "cluster", key, &clusterv1.Cluster{}, &clusterv1.ClusterList{}); err != nil {
 				return err
 			}
-			for _, purpose := range []secret.Purpose{userKubeconfig, secret.Kubeconfig} {
+			for _, purpose := range []secret.Purpose{workload.UserKubeconfig, secret.Kubeconfig} {
 				stored := &corev1.Secret{}
 				err := c.Get(cmd.Context(), client.ObjectKey{Namespace: namespace, Name: secret.Name(args[0], purpose)}, stored)
 				if apierrors.IsNotFound(err) {
