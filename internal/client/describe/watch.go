@@ -175,7 +175,7 @@ func startCache(ctx context.Context, config *rest.Config, options cache.Options,
 	options.Scheme = scheme.New()
 	store, err := cache.New(config, options)
 	if err != nil {
-		return nil, fmt.Errorf("watching the management cluster: %w", err)
+		return nil, fmt.Errorf("watching %s: %w", config.Host, err)
 	}
 	go func() { _ = store.Start(ctx) }()
 	for _, obj := range objects {
@@ -261,17 +261,5 @@ func watchNodes(ctx context.Context, w *Watcher) (cache.Cache, error) {
 	if err != nil {
 		return nil, err
 	}
-	store, err := cache.New(config, cache.Options{Scheme: scheme.New()})
-	if err != nil {
-		return nil, fmt.Errorf("watching nodes: %w", err)
-	}
-	go func() { _ = store.Start(ctx) }()
-	informer, err := store.GetInformer(ctx, &corev1.Node{})
-	if err != nil {
-		return nil, fmt.Errorf("watching nodes: %w", err)
-	}
-	if _, err := informer.AddEventHandler(notifier(w.changed)); err != nil {
-		return nil, fmt.Errorf("watching nodes: %w", err)
-	}
-	return store, nil
+	return startCache(ctx, config, cache.Options{}, []client.Object{&corev1.Node{}}, w.changed)
 }
