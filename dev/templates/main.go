@@ -1,8 +1,8 @@
-// Command templates writes the WorkspaceTemplates of templates/ from those of
-// templates/source: it replaces the path of a module's directory with the text of the
-// module, and adds the modules that it calls, and files of templates/source that are named
-// after it, with what only a root module can have. So a template and the manager are always of
-// the same version, and a run downloads no module.
+// Command templates writes the WorkspaceTemplates of templates/ from the files *.yaml.in of
+// templates/source, which no tool takes for manifests: it replaces the path of a module's
+// directory with the text of the module, and adds the modules that it calls, and files of
+// templates/source that are named after it, with what only a root module can have. So a template
+// and the manager are always of the same version, and a run downloads no module.
 package main
 
 import (
@@ -30,7 +30,7 @@ func main() {
 
 // run writes every template and removes those that no longer have a source.
 func run(root string) error {
-	sources, err := filepath.Glob(filepath.Join(root, "templates", "source", "*.yaml"))
+	sources, err := filepath.Glob(filepath.Join(root, "templates", "source", "*.yaml.in"))
 	if err != nil {
 		return fmt.Errorf("finding templates: %w", err)
 	}
@@ -44,7 +44,7 @@ func run(root string) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", source, err)
 		}
-		target := filepath.Join(root, "templates", filepath.Base(source))
+		target := filepath.Join(root, "templates", strings.TrimSuffix(filepath.Base(source), ".in"))
 		if err := os.WriteFile(target, []byte(rendered), 0o644); err != nil {
 			return fmt.Errorf("writing a template: %w", err)
 		}

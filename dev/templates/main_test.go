@@ -24,7 +24,7 @@ func TestRun_inlinesTheModule(t *testing.T) {
 	write("modules/a/variables.tf", "variable \"v\" {}\n")
 	write("modules/a/iam.tf", "# iam\n")
 	write("modules/a/versions.tf", "terraform {}\n")
-	write("templates/source/a.yaml", "spec:\n  module: modules/a\n  after: 1\n")
+	write("templates/source/a.yaml.in", "spec:\n  module: modules/a\n  after: 1\n")
 	write("templates/old.yaml", "gone: soon\n")
 
 	if err := run(root); err != nil {
@@ -43,7 +43,7 @@ func TestRun_inlinesTheModule(t *testing.T) {
 		t.Error("a template without a source is kept")
 	}
 	write("templates/source/root.tf", "import {}\n")
-	write("templates/source/a.yaml", "spec:\n  module: modules/a + root.tf\n  after: 1\n")
+	write("templates/source/a.yaml.in", "spec:\n  module: modules/a + root.tf\n  after: 1\n")
 	if err := run(root); err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestRun_inlinesTheModule(t *testing.T) {
 		t.Errorf("a file of the root module: got\n%s\n%v", text, err)
 	}
 	write("templates/source/other.tf", "provider {}\n")
-	write("templates/source/a.yaml", "spec:\n  module: modules/a + root.tf + other.tf\n  after: 1\n")
+	write("templates/source/a.yaml.in", "spec:\n  module: modules/a + root.tf + other.tf\n  after: 1\n")
 	if err := run(root); err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestRun_inlinesTheModule(t *testing.T) {
 	if err := run(root); err == nil {
 		t.Error("a module that does not exist is accepted")
 	}
-	write("templates/source/a.yaml", "spec: {}\n")
+	write("templates/source/a.yaml.in", "spec: {}\n")
 	if err := run(root); err == nil || !strings.Contains(err.Error(), "names the module") {
 		t.Errorf("a source without a module: %v", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
@@ -63,56 +64,58 @@ func summaryOf(addon *addonsv1.CAPTAddon) addonSummary {
 	return s
 }
 
-// addon returns an add-on by name.
-func (o *Options) addon(ctx context.Context, name string) (client.WithWatch, *addonsv1.CAPTAddon, error) {
-	c, namespace, err := o.connect()
-	if err != nil {
-		return nil, nil, err
-	}
-	addon := &addonsv1.CAPTAddon{}
-	err = operate.Get(ctx, c, "add-on", client.ObjectKey{Namespace: namespace, Name: name}, addon, &addonsv1.CAPTAddonList{})
-	return c, addon, err
+// addonCall is a call of a command for one add-on.
+type addonCall struct {
+	*Options
+	client client.WithWatch
+	addon  *addonsv1.CAPTAddon
+	// cluster is the name of the only cluster that the user wants, or empty.
+	cluster string
 }
 
-// statusIn returns the status of an add-on in all clusters, or in the given one.
-func statusIn(addon *addonsv1.CAPTAddon, cluster string) ([]addonsv1.ClusterAddonStatus, error) {
-	if cluster == "" {
-		return text.NonNil(addon.Status.Clusters), nil
+// addonCommand adds the arguments, the completion and the flag --cluster to a command for one
+// add-on. The flag replaces that of kubectl, which selects a cluster of the kubeconfig.
+func (o *Options) addonCommand(cmd *cobra.Command, clusterHelp string, run func(context.Context, *addonCall) error) *cobra.Command {
+	a := &addonCall{Options: o, addon: &addonsv1.CAPTAddon{}}
+	namedCommand(o, cmd, "add-on", a.addon, &addonsv1.CAPTAddonList{}, func(ctx context.Context, c client.WithWatch) error {
+		a.client = c
+		return run(ctx, a)
+	})
+	cmd.Flags().StringVar(&a.cluster, "cluster", "", clusterHelp)
+	_ = cmd.RegisterFlagCompletionFunc("cluster", o.completeFlag(operate.Names(&clusterv1.ClusterList{})))
+	return cmd
+}
+
+// statuses returns the status of the add-on in all clusters, or in the one that the user wants.
+func (a *addonCall) statuses() ([]addonsv1.ClusterAddonStatus, error) {
+	if a.cluster == "" {
+		return text.NonNil(a.addon.Status.Clusters), nil
 	}
-	if status := addon.StatusIn(cluster); status != nil {
+	if status := a.addon.StatusIn(a.cluster); status != nil {
 		return []addonsv1.ClusterAddonStatus{*status}, nil
 	}
-	return nil, fmt.Errorf("add-on %s does not select cluster %q: it selects clusters with the labels %s", addon.Name, cluster, metav1.FormatLabelSelector(&addon.Spec.ClusterSelector))
+	return nil, fmt.Errorf("add-on %s does not select cluster %q: it selects clusters with the labels %s", a.addon.Name, a.cluster, metav1.FormatLabelSelector(&a.addon.Spec.ClusterSelector))
 }
 
 func newAddonStatusCommand(o *Options) *cobra.Command {
 	var output text.Output
-	var cluster string
-	cmd := &cobra.Command{
-		Use:               "status NAME",
-		Short:             "Show the status of an add-on in each cluster",
-		Example:           "  captctl addon status karpenter\n  captctl addon status karpenter --cluster demo -o json",
-		Args:              oneName("add-on"),
-		ValidArgsFunction: o.complete(operate.Names(&addonsv1.CAPTAddonList{}), false),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			_, addon, err := o.addon(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			clusters, err := statusIn(addon, cluster)
-			if err != nil {
-				return err
-			}
-			if output.Structured() {
-				return output.Print(o.Out, struct {
-					addonSummary
-					Clusters []addonsv1.ClusterAddonStatus `json:"clusters"`
-				}{summaryOf(addon), clusters})
-			}
-			return o.printAddon(addon, clusters)
-		},
-	}
-	o.addClusterFlag(cmd, &cluster, "Show only this cluster.")
+	cmd := o.addonCommand(&cobra.Command{
+		Use:     "status NAME",
+		Short:   "Show the status of an add-on in each cluster",
+		Example: "  captctl addon status karpenter\n  captctl addon status karpenter --cluster demo -o json",
+	}, "Show only this cluster.", func(_ context.Context, a *addonCall) error {
+		clusters, err := a.statuses()
+		if err != nil {
+			return err
+		}
+		if output.Structured() {
+			return output.Print(a.Out, struct {
+				addonSummary
+				Clusters []addonsv1.ClusterAddonStatus `json:"clusters"`
+			}{summaryOf(a.addon), clusters})
+		}
+		return a.print(clusters)
+	})
 	addOutput(cmd, &output)
 	return cmd
 }
@@ -130,11 +133,11 @@ func (o *Options) labelHint(selector *metav1.LabelSelector) string {
 	return ": label one with " + o.hints(strings.Join(command, " "))
 }
 
-func (o *Options) printAddon(addon *addonsv1.CAPTAddon, clusters []addonsv1.ClusterAddonStatus) error {
-	s := summaryOf(addon)
-	fmt.Fprintf(o.Out, "%s %s, selector %s: ready in %d of %d clusters\n", s.Name, s.Version, s.Selector, s.Ready, s.Matched)
+func (a *addonCall) print(clusters []addonsv1.ClusterAddonStatus) error {
+	s := summaryOf(a.addon)
+	fmt.Fprintf(a.Out, "%s %s, selector %s: ready in %d of %d clusters\n", s.Name, s.Version, s.Selector, s.Ready, s.Matched)
 	if len(clusters) == 0 {
-		fmt.Fprintf(o.Err, "No cluster is selected%s\n", o.labelHint(&addon.Spec.ClusterSelector))
+		fmt.Fprintf(a.Err, "No cluster is selected%s\n", a.labelHint(&a.addon.Spec.ClusterSelector))
 		return nil
 	}
 	now := time.Now()
@@ -149,5 +152,5 @@ func (o *Options) printAddon(addon *addonsv1.CAPTAddon, clusters []addonsv1.Clus
 		}
 		table.Add(text.Cell{Text: c.Name}, text.Cell{Text: c.Reason, Colour: colour}, text.Cell{Text: text.Age(now, c.Since.Time)}, text.Cell{Text: failed}, text.Cell{Text: message.OneLine(c.Message)})
 	}
-	return table.Print(o.Out, o.style())
+	return table.Print(a.Out, a.style())
 }

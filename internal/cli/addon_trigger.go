@@ -8,8 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/utils/ptr"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	addonsv1 "github.com/appthrust/capt/api/addons/v1beta1"
 	"github.com/appthrust/capt/internal/client/describe"
@@ -18,77 +16,58 @@ import (
 )
 
 func newAddonTriggerCommand(o *Options) *cobra.Command {
-	var cluster string
 	var wait bool
-	cmd := &cobra.Command{
+	cmd := o.addonCommand(&cobra.Command{
 		Use:   "trigger NAME",
 		Short: "Apply an add-on again now",
 		Long: `Apply an add-on again now in every selected cluster, and wait until it is ready.
 With --cluster, wait only for that cluster. The exit code is 1 if the add-on
 fails.`,
-		Example:           "  captctl addon trigger karpenter\n  captctl addon trigger karpenter --cluster demo --wait=false",
-		Args:              oneName("add-on"),
-		ValidArgsFunction: o.complete(operate.Names(&addonsv1.CAPTAddonList{}), false),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx := cmd.Context()
-			c, addon, err := o.addon(ctx, args[0])
-			if err != nil {
-				return err
-			}
-			if cluster != "" {
-				if _, err := statusIn(addon, cluster); err != nil {
-					return err
-				}
-			}
-			trigger, err := operate.Trigger(ctx, c, addon)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(o.Out, "Triggered %s\n", addon.Name)
-			if !wait {
-				return nil
-			}
-			return o.waitForAddon(ctx, c, addon, trigger, cluster)
-		},
-	}
-	o.addClusterFlag(cmd, &cluster, "Wait only for this cluster.")
+		Example: "  captctl addon trigger karpenter\n  captctl addon trigger karpenter --cluster demo --wait=false",
+	}, "Wait only for this cluster.", func(ctx context.Context, a *addonCall) error {
+		if _, err := a.statuses(); err != nil {
+			return err
+		}
+		trigger, err := operate.Trigger(ctx, a.client, a.addon)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(a.Out, "Triggered %s\n", a.addon.Name)
+		if !wait {
+			return nil
+		}
+		return a.wait(ctx, trigger)
+	})
 	cmd.Flags().BoolVar(&wait, "wait", true, "Wait until the add-on is ready.")
 	addTimeout(cmd, &wait)
 	return cmd
 }
 
-// addClusterFlag adds the --cluster flag to a command. It replaces kubectl's flag
-// of the same name, which selects a cluster of the kubeconfig.
-func (o *Options) addClusterFlag(cmd *cobra.Command, cluster *string, usage string) {
-	cmd.Flags().StringVar(cluster, "cluster", "", usage)
-	_ = cmd.RegisterFlagCompletionFunc("cluster", o.completeFlag(operate.Names(&clusterv1.ClusterList{})))
-}
-
-// waitForAddon shows the progress of an add-on until the trigger is handled and the
+// wait shows the progress of an add-on until the trigger is handled and the
 // add-on is ready, or has failed. It returns an error if it has failed.
-func (o *Options) waitForAddon(ctx context.Context, c client.WithWatch, addon *addonsv1.CAPTAddon, trigger, cluster string) error {
-	p := o.progress()
+func (a *addonCall) wait(ctx context.Context, trigger string) error {
+	p := a.progress()
 	var last *addonsv1.CAPTAddon
-	err := operate.Watch(ctx, c, &addonsv1.CAPTAddonList{}, addon, p.outage, func(a *addonsv1.CAPTAddon) (bool, error) {
-		last = a
+	err := operate.Watch(ctx, a.client, &addonsv1.CAPTAddonList{}, a.addon, p.outage, func(addon *addonsv1.CAPTAddon) (bool, error) {
+		last = addon
 		// Before that, the status is from before the trigger.
-		handled := a.Status.HandledTrigger == trigger
-		done := handled && settled(a, cluster)
+		handled := addon.Status.HandledTrigger == trigger
+		done := handled && settled(addon, a.cluster)
 		if handled && !done {
-			p.show(addonProgress(a, cluster))
+			p.show(addonProgress(addon, a.cluster))
 		}
 		return done, nil
 	})
 	p.end()
 	if err != nil {
-		return o.stillRequested(err, "the add-on is triggered and may still be updated")
+		return a.stillRequested(err, "the add-on is triggered and may still be updated")
 	}
 	for _, c := range last.Status.Clusters {
-		if isSelected(c, cluster) && describe.StateFor(c.Reason) == describe.StateFailed {
+		if isSelected(c, a.cluster) && describe.StateFor(c.Reason) == describe.StateFailed {
 			return fmt.Errorf("%s failed in cluster %s: %s: %s", last.Name, c.Name, c.Reason, c.Message)
 		}
 	}
-	fmt.Fprintf(o.Out, "%s\n", addonProgress(last, cluster))
+	fmt.Fprintf(a.Out, "%s\n", addonProgress(last, a.cluster))
 	return nil
 }
 

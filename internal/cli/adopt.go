@@ -33,35 +33,35 @@ imports, moves, changes, creates, and what it would replace or destroy, which an
 refuses. Where a resource probably has only another address in the module, the moved block
 for it is printed.`,
 		Example: "  captctl adopt status network-a\n  captctl adopt status cluster/demo -o json",
-	}, func(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, _ []string) error {
-		report, err := adoptionReport(ctx, c, apply)
+	}, func(ctx context.Context, w *workspaceCall) error {
+		report, err := w.adoptionReport(ctx)
 		if err != nil {
 			return err
 		}
 		if output.Structured() {
-			return output.Print(o.Out, report)
+			return output.Print(w.Out, report)
 		}
-		return report.Print(o.Out)
+		return report.Print(w.Out)
 	})
 	addOutput(cmd, &output)
 	return cmd
 }
 
 // adoptionReport describes the latest plan of a workspace.
-func adoptionReport(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply) (*adopt.Report, error) {
-	stage, err := adoptionStage(ctx, c, apply)
+func (w *workspaceCall) adoptionReport(ctx context.Context) (*adopt.Report, error) {
+	stage, err := w.adoptionStage(ctx)
 	if err != nil {
 		return nil, err
 	}
-	report := &adopt.Report{Workspace: apply.Name, Stage: stage}
-	if meta.IsStatusConditionTrue(apply.Status.Conditions, infrav1.AppliedCondition) {
+	report := &adopt.Report{Workspace: w.apply.Name, Stage: stage}
+	if meta.IsStatusConditionTrue(w.apply.Status.Conditions, infrav1.AppliedCondition) {
 		report.Applied = true
 		return report, nil
 	}
-	if apply.Status.Plan == nil {
+	if w.apply.Status.Plan == nil {
 		return report, nil
 	}
-	plan, err := operate.PlanOf(ctx, c, apply)
+	plan, err := operate.PlanOf(ctx, w.client, w.apply)
 	if err != nil {
 		return nil, err
 	}
@@ -71,12 +71,12 @@ func adoptionReport(ctx context.Context, c client.Reader, apply *infrav1.Workspa
 }
 
 // adoptionStage returns the stage of a workspace and its template.
-func adoptionStage(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply) (infrav1.AdoptionStage, error) {
+func (w *workspaceCall) adoptionStage(ctx context.Context) (infrav1.AdoptionStage, error) {
 	t := &infrav1.WorkspaceTemplate{}
-	if err := c.Get(ctx, apply.Spec.TemplateRef.Key(apply.Namespace), t); client.IgnoreNotFound(err) != nil {
+	if err := w.client.Get(ctx, w.apply.Spec.TemplateRef.Key(w.apply.Namespace), t); client.IgnoreNotFound(err) != nil {
 		return "", fmt.Errorf("reading the template: %w", err)
 	}
-	return template.AdoptionOf(t, apply), nil
+	return template.AdoptionOf(t, w.apply), nil
 }
 
 func newAdoptCommitCommand(o *Options) *cobra.Command {
@@ -88,20 +88,20 @@ func newAdoptCommitCommand(o *Options) *cobra.Command {
 approved, imports and changes them. Plans that destroy or replace a resource stay refused
 until the adoption is complete. The command fails while the latest plan is one of those.`,
 		Example: "  captctl adopt commit network-a\n  captctl approve network-a",
-	}, func(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, _ []string) error {
-		report, err := adoptionReport(ctx, c, apply)
+	}, func(ctx context.Context, w *workspaceCall) error {
+		report, err := w.adoptionReport(ctx)
 		switch {
 		case err != nil:
 			return err
 		case !report.Keeps():
-			return fmt.Errorf("the plan of %s would destroy or replace resources: see captctl adopt status %s", apply.Name, apply.Name)
+			return fmt.Errorf("the plan of %s would destroy or replace resources: see captctl adopt status %s", w.apply.Name, w.apply.Name)
 		case report.Plan == "" && !report.Applied:
-			return fmt.Errorf("%s has no plan yet: see captctl adopt status %s", apply.Name, apply.Name)
+			return fmt.Errorf("%s has no plan yet: see captctl adopt status %s", w.apply.Name, w.apply.Name)
 		}
-		if err := o.confirm(ctx, yes, fmt.Sprintf("Let the plan of %s be approved?", apply.Name)); err != nil {
+		if err := w.confirm(ctx, yes, fmt.Sprintf("Let the plan of %s be approved?", w.apply.Name)); err != nil {
 			return err
 		}
-		return o.setStage(ctx, c, apply, infrav1.AdoptionCommit, "captctl approve "+apply.Name+" takes over, unless the plan has no changes")
+		return w.setStage(ctx, infrav1.AdoptionCommit, "captctl approve "+w.apply.Name+" takes over, unless the plan has no changes")
 	})
 	addYes(cmd, &yes)
 	return cmd
@@ -115,38 +115,38 @@ func newAdoptCompleteCommand(o *Options) *cobra.Command {
 		Long: `End an adoption: plans are applied as approval, protect and policies specify, also those
 that replace or destroy resources. The command fails unless everything is applied.`,
 		Example: "  captctl adopt complete network-a",
-	}, func(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, _ []string) error {
-		if !meta.IsStatusConditionTrue(apply.Status.Conditions, infrav1.AppliedCondition) {
-			return fmt.Errorf("%s is not applied yet: see captctl adopt status %s", apply.Name, apply.Name)
+	}, func(ctx context.Context, w *workspaceCall) error {
+		if !meta.IsStatusConditionTrue(w.apply.Status.Conditions, infrav1.AppliedCondition) {
+			return fmt.Errorf("%s is not applied yet: see captctl adopt status %s", w.apply.Name, w.apply.Name)
 		}
-		if err := o.confirm(ctx, yes, fmt.Sprintf("End the adoption of %s, so that plans may replace and destroy its resources?", apply.Name)); err != nil {
+		if err := w.confirm(ctx, yes, fmt.Sprintf("End the adoption of %s, so that plans may replace and destroy its resources?", w.apply.Name)); err != nil {
 			return err
 		}
 		next := "its manifest no longer needs adoption"
-		if apply.Spec.RetainWorkspaceOnDelete {
+		if w.apply.Spec.RetainWorkspaceOnDelete {
 			next = "its deletion still destroys nothing, because of spec.retainWorkspaceOnDelete"
 		}
-		return o.setStage(ctx, c, apply, "", next)
+		return w.setStage(ctx, "", next)
 	})
 	addYes(cmd, &yes)
 	return cmd
 }
 
 // setStage sets the stage of a workspace. It fails if its template has an earlier one.
-func (o *Options) setStage(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, stage infrav1.AdoptionStage, next string) error {
-	before := apply.DeepCopy()
-	apply.Spec.Adoption = stage
-	if err := c.Patch(ctx, apply, client.MergeFrom(before)); err != nil {
-		return fmt.Errorf("updating workspace %s: %w", apply.Name, err)
+func (w *workspaceCall) setStage(ctx context.Context, stage infrav1.AdoptionStage, next string) error {
+	before := w.apply.DeepCopy()
+	w.apply.Spec.Adoption = stage
+	if err := w.client.Patch(ctx, w.apply, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("updating workspace %s: %w", w.apply.Name, err)
 	}
-	effective, err := adoptionStage(ctx, c, apply)
+	effective, err := w.adoptionStage(ctx)
 	if err != nil {
 		return err
 	}
 	if effective != stage {
-		return fmt.Errorf("WorkspaceTemplate %s still has adoption: %s: change spec.template.spec.adoption there", apply.Spec.TemplateRef.Name, effective)
+		return fmt.Errorf("WorkspaceTemplate %s still has adoption: %s: change spec.template.spec.adoption there", w.apply.Spec.TemplateRef.Name, effective)
 	}
-	fmt.Fprintf(o.Out, "Changed %s: %s\n", apply.Name, next)
+	fmt.Fprintf(w.Out, "Changed %s: %s\n", w.apply.Name, next)
 	return nil
 }
 
@@ -159,23 +159,23 @@ func newAdoptReleaseCommand(o *Options) *cobra.Command {
 workspace of the same name takes the state over again. The workspaces of a Cluster are
 released with it: see docs/adopting.md.`,
 		Example: "  captctl state pull network-a --out network-a.tfstate\n  captctl adopt release network-a",
-	}, func(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, _ []string) error {
-		if owner := metav1.GetControllerOf(apply); owner != nil {
-			return fmt.Errorf("%s belongs to %s %s, which would create it again: set spec.retainWorkspaceOnDelete, and delete its Cluster", apply.Name, owner.Kind, owner.Name)
+	}, func(ctx context.Context, w *workspaceCall) error {
+		if owner := metav1.GetControllerOf(w.apply); owner != nil {
+			return fmt.Errorf("%s belongs to %s %s, which would create it again: set spec.retainWorkspaceOnDelete, and delete its Cluster", w.apply.Name, owner.Kind, owner.Name)
 		}
-		if err := o.confirm(ctx, yes, fmt.Sprintf("Delete %s and keep its resources?", apply.Name)); err != nil {
+		if err := w.confirm(ctx, yes, fmt.Sprintf("Delete %s and keep its resources?", w.apply.Name)); err != nil {
 			return err
 		}
-		before := apply.DeepCopy()
-		apply.Spec.RetainWorkspaceOnDelete = true
-		if err := c.Patch(ctx, apply, client.MergeFrom(before)); err != nil {
-			return fmt.Errorf("updating workspace %s: %w", apply.Name, err)
+		before := w.apply.DeepCopy()
+		w.apply.Spec.RetainWorkspaceOnDelete = true
+		if err := w.client.Patch(ctx, w.apply, client.MergeFrom(before)); err != nil {
+			return fmt.Errorf("updating workspace %s: %w", w.apply.Name, err)
 		}
 		// Nobody may have taken the field back.
-		if err := c.Delete(ctx, apply, client.Preconditions{UID: &apply.UID, ResourceVersion: &apply.ResourceVersion}); err != nil {
-			return fmt.Errorf("deleting workspace %s: %w", apply.Name, err)
+		if err := w.client.Delete(ctx, w.apply, client.Preconditions{UID: &w.apply.UID, ResourceVersion: &w.apply.ResourceVersion}); err != nil {
+			return fmt.Errorf("deleting workspace %s: %w", w.apply.Name, err)
 		}
-		fmt.Fprintf(o.Out, "Released %s: its resources, state and connection Secret stay\n", apply.Name)
+		fmt.Fprintf(w.Out, "Released %s: its resources, state and connection Secret stay\n", w.apply.Name)
 		return nil
 	})
 	addYes(cmd, &yes)

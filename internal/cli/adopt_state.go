@@ -20,14 +20,29 @@ import (
 	"github.com/appthrust/capt/internal/terraform"
 )
 
-type adoptStateFlags struct {
-	module                                   generateTemplateFlags
-	state, variables, providerConfig, secret string
-	dryRun, yes                              bool
+// adoptCall is a call of a command that takes over a state, with the flags of all of them.
+type adoptCall struct {
+	*Options
+	state, providerConfig, secret string
+	dryRun, yes                   bool
+}
+
+func (a *adoptCall) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&a.providerConfig, "provider-config", "", "Name of the WorkspaceProviderConfig with credentials and providers.")
+	cmd.Flags().StringVar(&a.secret, "connection-secret", "", "Secret that gets the outputs. The default is NAME-connection.")
+	cmd.Flags().BoolVar(&a.dryRun, "dry-run", false, "Print the objects and change nothing.")
+	addYes(cmd, &a.yes)
+}
+
+// adoptStateCall is a call of captctl adopt state.
+type adoptStateCall struct {
+	adoptCall
+	module    moduleFlags
+	variables string
 }
 
 func newAdoptStateCommand(o *Options) *cobra.Command {
-	var flags adoptStateFlags
+	a := &adoptStateCall{adoptCall: adoptCall{Options: o}, module: moduleFlags{Options: o}}
 	cmd := &cobra.Command{
 		Use:   "state NAME",
 		Short: "Take over the state of a Terraform module",
@@ -48,123 +63,120 @@ in a WorkspaceProviderConfig and use captctl state adopt instead.`,
   # Print the objects, to commit them.
   captctl adopt state network-a --module ./network --dry-run > network-a.yaml`,
 		Args: oneName("workspace"),
-		RunE: func(cmd *cobra.Command, args []string) error { return o.adoptState(cmd.Context(), args[0], &flags) },
+		RunE: func(cmd *cobra.Command, args []string) error { return a.run(cmd.Context(), args[0]) },
 	}
-	cmd.Flags().StringVar(&flags.state, "from", "", "File with the state, or - for stdin.")
-	cmd.Flags().StringVar(&flags.module.from, "module", "", "The module: a directory, or an address as in a module block of Terraform.")
-	cmd.Flags().StringVar(&flags.module.options.Parameters.Version, "module-version", "", "Version constraint of a module in a registry.")
-	cmd.Flags().StringVar(&flags.variables, "variables", "", "JSON or YAML file with the values of the module's variables, such as a .tfvars.json file.")
-	cmd.Flags().StringVar(&flags.providerConfig, "provider-config", "", "Name of the WorkspaceProviderConfig with credentials and providers.")
-	cmd.Flags().StringVar(&flags.secret, "connection-secret", "", "Secret that gets the outputs. The default is NAME-connection.")
-	cmd.Flags().StringVar(&flags.module.binary, "terraform-binary", "", "Path of the OpenTofu or Terraform that fetches the module. "+toolDefault)
-	cmd.Flags().BoolVar(&flags.dryRun, "dry-run", false, "Print the objects and change nothing.")
-	addYes(cmd, &flags.yes)
+	cmd.Flags().StringVar(&a.state, "from", "", "File with the state, or - for stdin.")
+	cmd.Flags().StringVar(&a.module.from, "module", "", "The module: a directory, or an address as in a module block of Terraform.")
+	cmd.Flags().StringVar(&a.module.options.Parameters.Version, "module-version", "", "Version constraint of a module in a registry.")
+	cmd.Flags().StringVar(&a.variables, "variables", "", "JSON or YAML file with the values of the module's variables, such as a .tfvars.json file.")
+	a.module.addBinary(cmd)
+	a.add(cmd)
 	// The only error is a flag that does not exist.
 	_ = cmd.MarkFlagRequired("module")
 	cmd.MarkFlagsOneRequired("from", "dry-run")
 	return cmd
 }
 
-func (o *Options) adoptState(ctx context.Context, name string, flags *adoptStateFlags) error {
-	objects, err := o.adoptionObjects(ctx, name, flags)
+func (a *adoptStateCall) run(ctx context.Context, name string) error {
+	objects, err := a.objects(ctx, name)
 	if err != nil {
 		return &Exit{Code: 2, Err: err}
 	}
-	if flags.dryRun {
-		return (&render.Rendering{Objects: objects}).WriteYAML(text.Raw(o.Out))
+	if a.dryRun {
+		return (&render.Rendering{Objects: objects}).WriteYAML(text.Raw(a.Out))
 	}
-	content, err := o.readFile(flags.state)
+	content, err := a.readFile(a.state)
 	if err != nil {
 		return &Exit{Code: 2, Err: err}
 	}
 	given, err := parseState(content)
 	if err != nil {
-		return &Exit{Code: 2, Err: fmt.Errorf("%s: %w", flags.state, err)}
+		return &Exit{Code: 2, Err: fmt.Errorf("%s: %w", a.state, err)}
 	}
-	c, namespace, err := o.connect()
+	c, namespace, err := a.connect()
 	if err != nil {
 		return err
 	}
-	if err := o.confirm(ctx, flags.yes, fmt.Sprintf("Create workspace %s, which observes %s?", name, text.Count(len(given.Resources), "resource"))); err != nil {
+	if err := a.confirm(ctx, a.yes, fmt.Sprintf("Create workspace %s, which observes %s?", name, text.Count(len(given.Resources), "resource"))); err != nil {
 		return err
 	}
-	return o.observe(ctx, c, namespace, objects, given, content)
+	return a.observe(ctx, c, namespace, objects, given, content)
 }
 
 // observe creates a template and the workspace that observes the resources of a state, unless
 // they exist, pushes the state, and prints what the first plan with it would do.
-func (o *Options) observe(ctx context.Context, c client.WithWatch, namespace string, objects []client.Object, given *givenState, content []byte) error {
+func (a *adoptCall) observe(ctx context.Context, c client.WithWatch, namespace string, objects []client.Object, given *givenState, content []byte) error {
 	for _, obj := range objects {
 		obj.SetNamespace(namespace)
 		if err := c.Create(ctx, obj); err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("creating %s: %w", obj.GetName(), err)
 		}
 	}
-	apply := &infrav1.WorkspaceTemplateApply{}
-	if err := c.Get(ctx, client.ObjectKeyFromObject(objects[len(objects)-1]), apply); err != nil {
+	w := &workspaceCall{Options: a.Options, client: c, apply: &infrav1.WorkspaceTemplateApply{}}
+	if err := c.Get(ctx, client.ObjectKeyFromObject(objects[len(objects)-1]), w.apply); err != nil {
 		return fmt.Errorf("reading the workspace: %w", err)
 	}
-	if err := o.pushAdopted(ctx, c, apply, given, content); err != nil {
+	if err := w.pushAdopted(ctx, given, content); err != nil {
 		return err
 	}
-	report, err := adoptionReport(ctx, c, apply)
+	report, err := w.adoptionReport(ctx)
 	if err != nil {
 		return err
 	}
-	return report.Print(o.Out)
+	return report.Print(a.Out)
 }
 
-// adoptionObjects returns the template and the workspace that observes.
-func (o *Options) adoptionObjects(ctx context.Context, name string, flags *adoptStateFlags) ([]client.Object, error) {
-	parameters := flags.module.options.Parameters
-	module, err := o.moduleOf(ctx, &flags.module, &parameters)
+// objects returns the template and the workspace that observes.
+func (a *adoptStateCall) objects(ctx context.Context, name string) ([]client.Object, error) {
+	parameters := a.module.options.Parameters
+	module, err := a.module.read(ctx, &parameters)
 	if err != nil {
 		return nil, err
 	}
 	if errs := module.Diagnostics.Errors(); len(errs) > 0 {
 		return nil, fmt.Errorf("the module is invalid: %s", errs.Short())
 	}
-	variables, err := o.readVariables(flags.variables)
+	variables, err := a.readVariables()
 	if err != nil {
 		return nil, err
 	}
-	return observingObjects(name, parameters, variables, flags.providerConfig, flags.secret), nil
+	return a.observingObjects(name, parameters, variables), nil
 }
 
 // observingObjects returns a template with a module, and a workspace that only observes and that
 // destroys nothing when it is deleted.
-func observingObjects(name string, parameters infrav1.ModuleParameters, variables map[string]infrav1.Value, providerConfig, secret string) []client.Object {
+func (a *adoptCall) observingObjects(name string, parameters infrav1.ModuleParameters, variables map[string]infrav1.Value) []client.Object {
 	t := &infrav1.WorkspaceTemplate{
 		TypeMeta:   metav1.TypeMeta{APIVersion: infrav1.GroupVersion.String(), Kind: "WorkspaceTemplate"},
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 	}
 	t.Spec.Template.Spec.ForProvider = parameters
-	if providerConfig != "" {
-		t.Spec.Template.Spec.ProviderConfigRef = &infrav1.LocalReference{Name: providerConfig}
+	if a.providerConfig != "" {
+		t.Spec.Template.Spec.ProviderConfigRef = &infrav1.LocalReference{Name: a.providerConfig}
 	}
 	apply := &infrav1.WorkspaceTemplateApply{
 		TypeMeta:   metav1.TypeMeta{APIVersion: infrav1.GroupVersion.String(), Kind: "WorkspaceTemplateApply"},
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: infrav1.WorkspaceTemplateApplySpec{
 			TemplateRef: infrav1.TemplateReference{Name: name}, Variables: variables, Adoption: infrav1.AdoptionObserve, RetainWorkspaceOnDelete: true,
-			WriteConnectionSecretToRef: &infrav1.ObjectReference{Name: cmp.Or(secret, name+"-connection")},
+			WriteConnectionSecretToRef: &infrav1.ObjectReference{Name: cmp.Or(a.secret, name+"-connection")},
 		},
 	}
 	return []client.Object{t, apply}
 }
 
 // readVariables reads the values of variables from a file in JSON or YAML.
-func (o *Options) readVariables(path string) (map[string]infrav1.Value, error) {
-	if path == "" {
+func (a *adoptStateCall) readVariables() (map[string]infrav1.Value, error) {
+	if a.variables == "" {
 		return nil, nil
 	}
-	content, err := o.readFile(path)
+	content, err := a.readFile(a.variables)
 	if err != nil {
 		return nil, err
 	}
 	variables := map[string]infrav1.Value{}
 	if err := yaml.Unmarshal(content, &variables); err != nil {
-		return nil, fmt.Errorf("reading variables: %s must be an object in JSON or YAML: %w", path, err)
+		return nil, fmt.Errorf("reading variables: %s must be an object in JSON or YAML: %w", a.variables, err)
 	}
 	return variables, nil
 }
@@ -192,29 +204,29 @@ func parseState(content []byte) (*givenState, error) {
 
 // pushAdopted pushes a state into a workspace that observes, unless an earlier command has done
 // that, and waits for the plan.
-func (o *Options) pushAdopted(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, given *givenState, content []byte) error {
-	stage, err := adoptionStage(ctx, c, apply)
+func (w *workspaceCall) pushAdopted(ctx context.Context, given *givenState, content []byte) error {
+	stage, err := w.adoptionStage(ctx)
 	if err != nil {
 		return err
 	}
 	if stage != infrav1.AdoptionObserve {
-		return fmt.Errorf("%s exists and does not observe: choose another name, or set spec.adoption to Observe", apply.Name)
+		return fmt.Errorf("%s exists and does not observe: choose another name, or set spec.adoption to Observe", w.apply.Name)
 	}
-	last, err := o.waitUntil(ctx, c, apply, nil, o.starting(), (*observed).planned)
+	last, err := w.waitUntil(ctx, nil, w.starting(), (*observed).planned)
 	if err != nil {
 		return err
 	}
-	last.apply.DeepCopyInto(apply)
-	if state := apply.Status.State; state == nil || state.Lineage != given.Lineage {
-		result, err := o.execute(ctx, c, apply, &terraform.StateCommand{Command: terraform.StatePush}, content, false)
+	w.apply = last.apply
+	if state := w.apply.Status.State; state == nil || state.Lineage != given.Lineage {
+		result, err := w.execute(ctx, &terraform.StateCommand{Command: terraform.StatePush}, content, false)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(o.Out, "Pushed the state into %s. %s\n\n", apply.Name, snapshotNote(result))
-		if last, err = o.waitUntil(ctx, c, apply, nil, o.starting(), plannedAfter(apply.Status.Plan)); err != nil {
-			return o.stillRequested(err, planFollows)
+		fmt.Fprintf(w.Out, "Pushed the state into %s. %s\n\n", w.apply.Name, snapshotNote(result))
+		if last, err = w.waitUntil(ctx, nil, w.starting(), plannedAfter(w.apply.Status.Plan)); err != nil {
+			return w.stillRequested(err, planFollows)
 		}
-		last.apply.DeepCopyInto(apply)
+		w.apply = last.apply
 	}
 	return nil
 }

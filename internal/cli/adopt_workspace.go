@@ -20,13 +20,14 @@ import (
 	"github.com/appthrust/capt/internal/terraform/record"
 )
 
-type adoptWorkspaceFlags struct {
-	name, version, state, providerConfig, secret string
-	dryRun, yes                                  bool
+// adoptWorkspaceCall is a call of captctl adopt workspace.
+type adoptWorkspaceCall struct {
+	adoptCall
+	name, version string
 }
 
 func newAdoptWorkspaceCommand(o *Options) *cobra.Command {
-	var flags adoptWorkspaceFlags
+	a := &adoptWorkspaceCall{adoptCall: adoptCall{Options: o}}
 	cmd := &cobra.Command{
 		Use:   "workspace NAME",
 		Short: "Take over a Workspace of Crossplane's Terraform provider",
@@ -43,28 +44,25 @@ namespaces, is printed.`,
   # Print the objects, to commit them.
   captctl adopt workspace demo-vpc --dry-run > demo-vpc.yaml`,
 		Args: oneName("Workspace"),
-		RunE: func(cmd *cobra.Command, args []string) error { return o.adoptWorkspace(cmd.Context(), args[0], &flags) },
+		RunE: func(cmd *cobra.Command, args []string) error { return a.run(cmd.Context(), args[0]) },
 	}
-	cmd.Flags().StringVar(&flags.name, "name", "", "Name of the new objects. The default is that of the Workspace.")
-	cmd.Flags().StringVar(&flags.version, "api-version", "tf.upbound.io/v1beta1", "API version of the Workspace. That of namespaced ones is tf.m.upbound.io/v1beta1.")
-	cmd.Flags().StringVar(&flags.state, "from", "", "File with the state, if the backend is not Kubernetes.")
-	cmd.Flags().StringVar(&flags.providerConfig, "provider-config", "", "Name of the WorkspaceProviderConfig with credentials and providers.")
-	cmd.Flags().StringVar(&flags.secret, "connection-secret", "", "Secret that gets the outputs. The default is NAME-connection.")
-	cmd.Flags().BoolVar(&flags.dryRun, "dry-run", false, "Print the objects and change nothing.")
-	addYes(cmd, &flags.yes)
+	cmd.Flags().StringVar(&a.name, "name", "", "Name of the new objects. The default is that of the Workspace.")
+	cmd.Flags().StringVar(&a.version, "api-version", "tf.upbound.io/v1beta1", "API version of the Workspace. That of namespaced ones is tf.m.upbound.io/v1beta1.")
+	cmd.Flags().StringVar(&a.state, "from", "", "File with the state, if the backend is not Kubernetes.")
+	a.add(cmd)
 	return cmd
 }
 
-func (o *Options) adoptWorkspace(ctx context.Context, name string, flags *adoptWorkspaceFlags) error {
-	c, namespace, err := o.connect()
+func (a *adoptWorkspaceCall) run(ctx context.Context, name string) error {
+	c, namespace, err := a.connect()
 	if err != nil {
 		return err
 	}
 	obj := &unstructured.Unstructured{}
-	obj.SetAPIVersion(flags.version)
+	obj.SetAPIVersion(a.version)
 	obj.SetKind("Workspace")
 	key := client.ObjectKey{Name: name}
-	if strings.HasPrefix(flags.version, "tf.m.") {
+	if strings.HasPrefix(a.version, "tf.m.") {
 		key.Namespace = namespace
 	}
 	if err := c.Get(ctx, key, obj); err != nil {
@@ -75,13 +73,13 @@ func (o *Options) adoptWorkspace(ctx context.Context, name string, flags *adoptW
 		return err
 	}
 	if len(found.Notes) > 0 {
-		fmt.Fprintf(o.Err, "To do:\n- %s\n", strings.Join(found.Notes, "\n- "))
+		fmt.Fprintf(a.Err, "To do:\n- %s\n", strings.Join(found.Notes, "\n- "))
 	}
-	objects := observingObjects(cmp.Or(flags.name, name), found.Parameters, nil, flags.providerConfig, flags.secret)
-	if flags.dryRun {
-		return (&render.Rendering{Objects: objects}).WriteYAML(text.Raw(o.Out))
+	objects := a.observingObjects(cmp.Or(a.name, name), found.Parameters, nil)
+	if a.dryRun {
+		return (&render.Rendering{Objects: objects}).WriteYAML(text.Raw(a.Out))
 	}
-	if err := o.confirm(ctx, flags.yes, fmt.Sprintf("Pause Workspace %s and create workspace %s, which observes its resources?", name, objects[0].GetName())); err != nil {
+	if err := a.confirm(ctx, a.yes, fmt.Sprintf("Pause Workspace %s and create workspace %s, which observes its resources?", name, objects[0].GetName())); err != nil {
 		return err
 	}
 	// The state is read when Crossplane does not change it any more.
@@ -95,7 +93,7 @@ func (o *Options) adoptWorkspace(ctx context.Context, name string, flags *adoptW
 	if err := c.Patch(ctx, obj, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("pausing Workspace %s: %w", name, err)
 	}
-	content, err := o.crossplaneState(ctx, c, found.TerraformWorkspace, flags.state)
+	content, err := a.readState(ctx, c, found.TerraformWorkspace)
 	if err != nil {
 		return err
 	}
@@ -103,14 +101,14 @@ func (o *Options) adoptWorkspace(ctx context.Context, name string, flags *adoptW
 	if err != nil {
 		return err
 	}
-	return o.observe(ctx, c, namespace, objects, given, content)
+	return a.observe(ctx, c, namespace, objects, given, content)
 }
 
-// crossplaneState returns the state of a file, or of the Secret that the Kubernetes backend labels
+// readState returns the state of a file, or of the Secret that the Kubernetes backend labels
 // with the workspace of Terraform.
-func (o *Options) crossplaneState(ctx context.Context, c client.Reader, workspace, file string) ([]byte, error) {
-	if file != "" {
-		return o.readFile(file)
+func (a *adoptWorkspaceCall) readState(ctx context.Context, c client.Reader, workspace string) ([]byte, error) {
+	if a.state != "" {
+		return a.readFile(a.state)
 	}
 	var secrets corev1.SecretList
 	labels := client.MatchingLabels{"tfstate": "true", "tfstateWorkspace": workspace}

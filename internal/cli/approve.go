@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/client/operate"
@@ -32,8 +31,8 @@ set.`,
 		Example: `  captctl approve cluster/demo
   captctl approve network-a --plan plan-0123456789abcdef --wait
   captctl approve network-a --allow-destroy module.vpc.aws_vpc.this --comment "Agreed with the network team"`,
-	}, func(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, args []string) error {
-		plan, err := operate.WaitingPlan(apply, planID)
+	}, func(ctx context.Context, w *workspaceCall) error {
+		plan, err := operate.WaitingPlan(w.apply, planID)
 		if err != nil {
 			return err
 		}
@@ -42,40 +41,40 @@ set.`,
 			return err
 		}
 		if planID == "" && !yes {
-			whole, err := operate.PlanOf(ctx, c, apply)
+			whole, err := operate.PlanOf(ctx, w.client, w.apply)
 			if err != nil {
 				return err
 			}
-			if err := printPlan(o.Out, whole, changesOf(ctx, c, apply, whole), o.style(), time.Now()); err != nil {
+			if err := printPlan(w.Out, whole, changesOf(ctx, w.client, w.apply, whole), w.style(), time.Now()); err != nil {
 				return err
 			}
 		}
-		if err := o.confirm(ctx, yes || planID != "", question(apply, plan)); err != nil {
+		if err := w.confirm(ctx, yes || planID != "", question(w.apply, plan)); err != nil {
 			return err
 		}
-		if err := operate.Approve(ctx, c, apply, plan, addresses, comment); err != nil {
+		if err := operate.Approve(ctx, w.client, w.apply, plan, addresses, comment); err != nil {
 			return err
 		}
-		fmt.Fprintf(o.Out, "Approved plan %s of %s\n", plan.ID, apply.Name)
+		fmt.Fprintf(w.Out, "Approved plan %s of %s\n", plan.ID, w.apply.Name)
 		if !wait {
 			return nil
 		}
 		line := "Waiting until plan " + plan.ID + " is applied"
 		if plan.Request == nil {
-			return o.waitForResult(ctx, c, apply, nil, line, planApproved, func(s *observed) bool { return decided(s.apply, plan.ID) })
+			return w.waitForResult(ctx, nil, line, planApproved, func(s *observed) bool { return decided(s.apply, plan.ID) })
 		}
-		operation, err := operate.OneShotOf(ctx, c, apply, plan)
+		operation, err := operate.OneShotOf(ctx, w.client, w.apply, plan)
 		if err != nil {
 			return err
 		}
-		result, err := o.waitForOneShot(ctx, c, apply, operation, line, planApproved, func(s *observed) bool {
+		result, err := w.waitForOneShot(ctx, operation, line, planApproved, func(s *observed) bool {
 			// If the plan was outdated, another one waits.
 			return s.ended() || s.waits() && s.apply.Status.Plan != nil && s.apply.Status.Plan.ID != plan.ID
 		})
 		if err != nil {
 			return err
 		}
-		return o.printOneShot(ctx, c, apply, result, "")
+		return w.printOneShot(ctx, result, "")
 	})
 	cmd.Flags().StringVar(&planID, "plan", "", "ID of the plan to approve. The command fails if another plan is waiting, and does not ask for confirmation.")
 	// A string slice would parse the quotes of an address as CSV.
@@ -116,15 +115,15 @@ func newRejectCommand(o *Options) *cobra.Command {
 or a new plan is requested with captctl reconcile. If the workspace is being deleted, its
 resources stay until then.`,
 		Example: `  captctl reject network-a --plan plan-0123456789abcdef --comment "Wait for the maintenance window"`,
-	}, func(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, args []string) error {
-		plan, err := operate.WaitingPlan(apply, planID)
+	}, func(ctx context.Context, w *workspaceCall) error {
+		plan, err := operate.WaitingPlan(w.apply, planID)
 		if err != nil {
 			return err
 		}
-		if err := operate.Reject(ctx, c, apply, plan, comment); err != nil {
+		if err := operate.Reject(ctx, w.client, w.apply, plan, comment); err != nil {
 			return err
 		}
-		fmt.Fprintf(o.Out, "Rejected plan %s of %s: change the inputs, or request a new plan with %s\n", plan.ID, apply.Name, o.hints("captctl reconcile "+args[0]))
+		fmt.Fprintf(w.Out, "Rejected plan %s of %s: change the inputs, or request a new plan with %s\n", plan.ID, w.apply.Name, w.hints("captctl reconcile "+w.args[0]))
 		return nil
 	})
 	cmd.Flags().StringVar(&planID, "plan", "", "ID of the plan to reject. The command fails if another plan is waiting.")

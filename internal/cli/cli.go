@@ -72,7 +72,7 @@ A workspace is one application of a Terraform module: a WorkspaceTemplateApply.`
 		}
 	}
 	root.AddCommand(newVersionCommand(o), newReferenceCommand(o))
-	root.AddCommand(o.formerCommands()...)
+	root.AddCommand(formerCommands(o)...)
 	o.completeFlags(root)
 	o.wrapErrors(root)
 	return root
@@ -101,7 +101,7 @@ func commandGroups(o *Options) []commandGroup {
 }
 
 // formerCommands returns the commands that have another name now.
-func (o *Options) formerCommands() []*cobra.Command {
+func formerCommands(o *Options) []*cobra.Command {
 	return []*cobra.Command{
 		o.former("captctl local up", "up", newUpCommand(o)), o.former("captctl local down", "down", newDownCommand(o)),
 		o.former("captctl local status", "status", newStatusCommand(o)), o.former("captctl local env", "env", newEnvCommand(o)),

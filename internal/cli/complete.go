@@ -86,8 +86,8 @@ func (o *Options) completeFlag(names namesOf) cobra.CompletionFunc {
 	}
 }
 
-// complete completes the name of a local environment.
-func (f *environmentFlags) complete(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+// completeName completes the name of a local environment.
+func (f *localCall) completeName(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

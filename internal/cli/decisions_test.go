@@ -3,6 +3,7 @@ package cli
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -118,39 +119,31 @@ func TestSettled_andAddonProgress(t *testing.T) {
 	}
 }
 
-func TestMigrateFlags_check(t *testing.T) {
-	for name, tc := range map[string]struct {
-		flags migrateFlags
-		err   string
-	}{
-		"one cluster":         {migrateFlags{cluster: "demo"}, ""},
-		"selector":            {migrateFlags{selector: "a=b", apply: true}, ""},
-		"all, rollback":       {migrateFlags{all: true, rollback: true, dryRun: true}, ""},
-		"no clusters":         {migrateFlags{}, "expected one of --cluster NAME, --selector LABELS and --all"},
-		"two selections":      {migrateFlags{cluster: "demo", all: true}, "expected one of --cluster NAME, --selector LABELS and --all"},
-		"apply and roll back": {migrateFlags{all: true, apply: true, rollback: true}, "--apply and --rollback are mutually exclusive"},
-		"apply in a dry run":  {migrateFlags{all: true, apply: true, dryRun: true}, "--apply and --dry-run are mutually exclusive"},
+func TestMigrate_refusesFlagsThatExcludeEachOther(t *testing.T) {
+	for args, want := range map[string]string{
+		"":                               "at least one of the flags in the group [cluster selector all] is required",
+		"--cluster demo --all":           "[all cluster] were all set",
+		"--all --apply --rollback":       "[apply rollback] were all set",
+		"--all --apply --dry-run":        "[apply dry-run] were all set",
+		"--selector a=b --all --dry-run": "[all selector] were all set",
 	} {
-		t.Run(name, func(t *testing.T) {
-			g := NewWithT(t)
-			if err := tc.flags.check(); tc.err == "" {
-				g.Expect(err).NotTo(HaveOccurred())
-			} else {
-				g.Expect(err).To(MatchError(tc.err))
-			}
-		})
+		root := New(Streams{})
+		root.SetArgs(append([]string{"migrate", "karpenter"}, strings.Fields(args)...))
+		err := root.ExecuteContext(t.Context())
+		NewWithT(t).Expect(err).To(MatchError(ContainSubstring(want)), args)
+		NewWithT(t).Expect(Code(err)).To(Equal(2), args)
 	}
 }
 
 func TestMigrateFlags_changesAndQuestion(t *testing.T) {
 	g := NewWithT(t)
-	g.Expect((&migrateFlags{}).changes()).To(BeFalse())
-	g.Expect((&migrateFlags{apply: true}).changes()).To(BeTrue())
-	g.Expect((&migrateFlags{rollback: true}).changes()).To(BeTrue())
-	g.Expect((&migrateFlags{rollback: true, dryRun: true}).changes()).To(BeFalse())
+	g.Expect((&migrateCall{}).changes()).To(BeFalse())
+	g.Expect((&migrateCall{apply: true}).changes()).To(BeTrue())
+	g.Expect((&migrateCall{rollback: true}).changes()).To(BeTrue())
+	g.Expect((&migrateCall{rollback: true, dryRun: true}).changes()).To(BeFalse())
 	keys := []client.ObjectKey{{Namespace: "n", Name: "a"}, {Namespace: "n", Name: "b"}}
-	g.Expect((&migrateFlags{}).question(keys)).To(Equal("Move Karpenter to Flux in a, b?"))
-	g.Expect((&migrateFlags{rollback: true}).question(keys)).To(Equal("Move Karpenter back to Terraform in a, b?"))
+	g.Expect((&migrateCall{}).question(keys)).To(Equal("Move Karpenter to Flux in a, b?"))
+	g.Expect((&migrateCall{rollback: true}).question(keys)).To(Equal("Move Karpenter back to Terraform in a, b?"))
 }
 
 func TestPartState(t *testing.T) {

@@ -23,9 +23,9 @@ import (
 
 // runDemo starts the environment, creates the demo cluster and shows its progress
 // until it is ready.
-func (o *Options) runDemo(cmd *cobra.Command, env *environment.Environment, addons bool) error {
+func (f *localCall) runDemo(cmd *cobra.Command, env *environment.Environment, addons bool) error {
 	ctx, started := cmd.Context(), time.Now()
-	status, err := o.startEnvironment(ctx, env)
+	status, err := f.start(ctx, env)
 	if err != nil {
 		return err
 	}
@@ -33,22 +33,22 @@ func (o *Options) runDemo(cmd *cobra.Command, env *environment.Environment, addo
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(o.Out, "Cluster %s\n", demo.Name())
-	show := &stepLine{out: o.Out, live: text.IsTerminal(o.Out)}
+	fmt.Fprintf(f.Out, "Cluster %s\n", demo.Name())
+	show := &stepLine{out: f.Out, live: text.IsTerminal(f.Out)}
 	if err := demo.Run(ctx, show.report); err != nil {
 		show.clear()
 		return fmt.Errorf("cluster %s is not ready: %w", demo.Name(), err)
 	}
-	fmt.Fprintln(o.Out)
-	if err := o.showTree(ctx, env, demo.Name()); err != nil {
+	fmt.Fprintln(f.Out)
+	if err := f.showTree(ctx, env, demo.Name()); err != nil {
 		return err
 	}
-	fmt.Fprintf(o.Out, "\nEverything is ready after %.1f s.\n\n", time.Since(started).Seconds())
-	return o.showNext(cmd, env, demo.Name(), addons)
+	fmt.Fprintf(f.Out, "\nEverything is ready after %.1f s.\n\n", time.Since(started).Seconds())
+	return f.showNext(cmd, env, demo.Name(), addons)
 }
 
 // showTree prints the cluster as captctl describe does.
-func (o *Options) showTree(ctx context.Context, env *environment.Environment, name string) error {
+func (f *localCall) showTree(ctx context.Context, env *environment.Environment, name string) error {
 	c, err := env.Client()
 	if err != nil {
 		return err
@@ -59,7 +59,7 @@ func (o *Options) showTree(ctx context.Context, env *environment.Environment, na
 		return err
 	}
 	objects.Nodes = describe.ReadNodes(ctx, c, workload.Connector{}, key)
-	return describe.Render(o.Out, describe.Build(objects, false), o.style(), time.Now())
+	return describe.Render(f.Out, describe.Build(objects, false), f.style(), time.Now())
 }
 
 // section is a title with commands.
@@ -69,7 +69,7 @@ type section struct {
 }
 
 // showNext prints commands to try next. The titles are not comments: interactive zsh has none.
-func (o *Options) showNext(cmd *cobra.Command, env *environment.Environment, cluster string, addons bool) error {
+func (f *localCall) showNext(cmd *cobra.Command, env *environment.Environment, cluster string, addons bool) error {
 	status, err := env.Status(cmd.Context())
 	if err != nil {
 		return err
@@ -101,9 +101,9 @@ func (o *Options) showNext(cmd *cobra.Command, env *environment.Environment, clu
 	sections = append(sections, section{"To delete the cluster with everything that belongs to it, and the environment", []string{
 		"kubectl delete cluster " + cluster, "captctl local down" + environmentArguments(cmd, env),
 	}})
-	fmt.Fprintln(o.Out, "Try next:")
+	fmt.Fprintln(f.Out, "Try next:")
 	for _, s := range sections {
-		fmt.Fprintf(o.Out, "\n  %s:\n    %s\n", s.title, strings.Join(s.commands, "\n    "))
+		fmt.Fprintf(f.Out, "\n  %s:\n    %s\n", s.title, strings.Join(s.commands, "\n    "))
 	}
 	return nil
 }

@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/appthrust/capt/internal/client/describe"
-	"github.com/appthrust/capt/internal/client/operate"
 	"github.com/appthrust/capt/internal/client/text"
 	"github.com/appthrust/capt/internal/cluster/workload"
 )
@@ -35,7 +34,7 @@ type describeOptions struct {
 
 func newDescribeClusterCommand(o *Options) *cobra.Command {
 	d := &describeOptions{Options: o}
-	cmd := &cobra.Command{
+	cmd := o.clusterCommand(&cobra.Command{
 		Use:   "cluster NAME",
 		Short: "Show a cluster as a tree",
 		Long: `Show a cluster as a tree: the objects of Cluster API and CAPT, Terraform runs with
@@ -45,25 +44,15 @@ their progress, add-ons, and the nodes of the workload cluster.
 		Example: `  captctl describe cluster demo
   captctl describe cluster demo --watch
   captctl describe cluster demo -o json | jq .state`,
-		Args:              oneName("cluster"),
-		ValidArgsFunction: o.complete(operate.Names(&clusterv1.ClusterList{}), false),
-		RunE:              func(cmd *cobra.Command, args []string) error { return d.run(cmd.Context(), args[0]) },
-	}
+	}, d.run)
 	cmd.Flags().BoolVarP(&d.watch, "watch", "w", false, "Show each change until Ctrl-C.")
 	cmd.Flags().BoolVar(&d.all, "show-all", false, "Include conditions, finished runs, ClusterResourceSets and bootstrap configurations.")
 	addOutput(cmd, &d.output)
 	return cmd
 }
 
-func (d *describeOptions) run(ctx context.Context, name string) error {
-	c, namespace, err := d.connect()
-	if err != nil {
-		return err
-	}
-	key := client.ObjectKey{Namespace: namespace, Name: name}
-	if err := operate.Get(ctx, c, "cluster", key, &clusterv1.Cluster{}, &clusterv1.ClusterList{}); err != nil {
-		return err
-	}
+func (d *describeOptions) run(ctx context.Context, c client.WithWatch, cluster *clusterv1.Cluster) error {
+	key := client.ObjectKeyFromObject(cluster)
 	if d.watch {
 		return d.watchCluster(ctx, c, key)
 	}

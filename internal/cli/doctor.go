@@ -31,13 +31,13 @@ The exit code is 1 if a check fails.`,
   # List failed checks in a script.
   captctl doctor -o json | jq '.results[] | select(.status == "fail")'`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return o.doctor(cmd.Context(), output) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return examine(cmd.Context(), o, output) },
 	}
 	addFormat(cmd, &output, "text", "json")
 	return cmd
 }
 
-func (o *Options) doctor(ctx context.Context, output text.Output) error {
+func examine(ctx context.Context, o *Options, output text.Output) error {
 	config, err := o.Config()
 	if err != nil {
 		return err

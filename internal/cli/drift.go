@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cli/changes"
@@ -56,33 +55,33 @@ changes nothing unless drift.action is Repair.
 The exit code is 0 without drift, 2 if there is drift, and 1 if the command fails.`,
 		Example: `  captctl drift cluster/demo
   captctl drift cluster/demo --now`,
-	}, func(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, _ []string) error {
+	}, func(ctx context.Context, w *workspaceCall) error {
 		if checkNow {
-			last, err := o.waitUntil(ctx, c, apply, nil, "", func(s *observed) bool { return s.apply.Status.Run == nil })
+			last, err := w.waitUntil(ctx, nil, "", func(s *observed) bool { return s.apply.Status.Run == nil })
 			if err != nil {
 				return err
 			}
-			operation, err := operate.CheckDrift(ctx, c, last.apply)
+			operation, err := operate.CheckDrift(ctx, w.client, last.apply)
 			if err != nil {
 				return err
 			}
-			if last, err = o.waitUntil(ctx, c, apply, operation, o.starting(), (*observed).ended); err != nil {
-				return o.stillRequested(err, checkRequested)
+			if last, err = w.waitUntil(ctx, operation, w.starting(), (*observed).ended); err != nil {
+				return w.stillRequested(err, checkRequested)
 			}
 			if last.operation.Status.Phase != infrav1.OperationSucceeded {
 				return fmt.Errorf("checking drift: %s", message.OneLine(last.operation.Status.Message))
 			}
-			apply = last.apply
+			w.apply = last.apply
 		}
-		policy, err := operate.Policy(ctx, c, apply)
+		policy, err := operate.Policy(ctx, w.client, w.apply)
 		if err != nil {
 			return err
 		}
-		d := driftOf(apply, policy)
+		d := driftOf(w.apply, policy)
 		if output.Structured() {
-			err = output.Print(o.Out, d)
+			err = output.Print(w.Out, d)
 		} else {
-			err = printDrift(o.Out, d, o.style(), time.Now())
+			err = printDrift(w.Out, d, w.style(), time.Now())
 		}
 		if err == nil && len(d.Resources) > 0 {
 			err = &Exit{Code: exitDrift}

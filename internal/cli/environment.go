@@ -19,20 +19,23 @@ const environmentHelp = `
 
 NAME is the name of the environment. The default name is "` + environment.DefaultName + `".`
 
-// environmentFlags select a local environment.
-type environmentFlags struct{ dir, parts string }
+// localCall is a call of a command for a local environment, which the flags select.
+type localCall struct {
+	*Options
+	dir, parts string
+}
 
-func (f *environmentFlags) add(cmd *cobra.Command) {
-	cmd.ValidArgsFunction = f.complete
+func (f *localCall) add(cmd *cobra.Command) {
+	cmd.ValidArgsFunction = f.completeName
 	cmd.Flags().StringVar(&f.dir, "dir", "", "Directory of the local environments. (default $XDG_STATE_HOME/capt or ~/.local/state/capt)")
 }
 
-func (f *environmentFlags) addParts(cmd *cobra.Command) {
+func (f *localCall) addParts(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.parts, "parts", "", "Directory with the programs of Kubernetes, Cluster API and OpenTofu. (default bin/parts of the repository)")
 }
 
 // environment returns the environment that the arguments name.
-func (f *environmentFlags) environment(args []string) (*environment.Environment, error) {
+func (f *localCall) environment(args []string) (*environment.Environment, error) {
 	name := environment.DefaultName
 	if len(args) > 0 {
 		name = args[0]
@@ -46,7 +49,7 @@ func (f *environmentFlags) environment(args []string) (*environment.Environment,
 }
 
 // status returns the environment that the arguments name, and its status.
-func (f *environmentFlags) status(ctx context.Context, args []string) (*environment.Environment, *environment.Status, error) {
+func (f *localCall) status(ctx context.Context, args []string) (*environment.Environment, *environment.Status, error) {
 	env, err := f.environment(args)
 	if err != nil {
 		return nil, nil, err
@@ -63,7 +66,7 @@ func newLocalCommand(o *Options) *cobra.Command {
 }
 
 func newUpCommand(o *Options) *cobra.Command {
-	var flags environmentFlags
+	flags := &localCall{Options: o}
 	var demo, addons bool
 	var timeout time.Duration
 	cmd := &cobra.Command{
@@ -87,9 +90,9 @@ until a pending pod has a node.` + environmentHelp,
 			}
 			defer setTimeout(cmd, timeout)()
 			if demo {
-				return o.runDemo(cmd, env, addons)
+				return flags.runDemo(cmd, env, addons)
 			}
-			if _, err = o.startEnvironment(cmd.Context(), env); err != nil {
+			if _, err = flags.start(cmd.Context(), env); err != nil {
 				return err
 			}
 			fmt.Fprintf(o.Out, "  %s\n", useEnvironment(cmd, env))
@@ -107,19 +110,19 @@ until a pending pod has a node.` + environmentHelp,
 	return cmd
 }
 
-// startEnvironment starts an environment and prints its steps.
-func (o *Options) startEnvironment(ctx context.Context, env *environment.Environment) (*environment.Status, error) {
+// start starts an environment and prints its steps.
+func (f *localCall) start(ctx context.Context, env *environment.Environment) (*environment.Status, error) {
 	started := time.Now()
-	status, err := env.Up(ctx, o.showStep)
+	status, err := env.Up(ctx, f.showStep)
 	if err != nil {
 		return nil, fmt.Errorf("starting %s: %w", env.Name, err)
 	}
-	fmt.Fprintf(o.Out, "Environment %s is ready after %.1f s.\n\n", env.Name, time.Since(started).Seconds())
+	fmt.Fprintf(f.Out, "Environment %s is ready after %.1f s.\n\n", env.Name, time.Since(started).Seconds())
 	return status, nil
 }
 
 // showStep prints a step that is done.
-func (o *Options) showStep(step environment.Step) {
+func (f *localCall) showStep(step environment.Step) {
 	if !step.Done {
 		return
 	}
@@ -127,11 +130,11 @@ func (o *Options) showStep(step environment.Step) {
 	if step.Note != "" {
 		line += ": " + step.Note
 	}
-	fmt.Fprintln(o.Out, line)
+	fmt.Fprintln(f.Out, line)
 }
 
 func newDownCommand(o *Options) *cobra.Command {
-	var flags environmentFlags
+	flags := &localCall{Options: o}
 	var yes bool
 	cmd := &cobra.Command{
 		Use:   "down [NAME]",
@@ -154,7 +157,7 @@ deleted: delete the clusters that own them first.` + environmentHelp,
 			if err := o.confirm(cmd.Context(), yes, fmt.Sprintf("Remove environment %s with %s and the states of its workspaces?", env.Name, text.Count(len(status.Clusters), "local cluster"))); err != nil {
 				return err
 			}
-			if err := env.Down(cmd.Context(), o.showStep); err != nil {
+			if err := env.Down(cmd.Context(), flags.showStep); err != nil {
 				return fmt.Errorf("stopping %s: %w", env.Name, err)
 			}
 			fmt.Fprintf(o.Out, "Removed environment %s\n", env.Name)
@@ -171,7 +174,7 @@ deleted: delete the clusters that own them first.` + environmentHelp,
 }
 
 func newStatusCommand(o *Options) *cobra.Command {
-	var flags environmentFlags
+	flags := &localCall{Options: o}
 	var output text.Output
 	cmd := &cobra.Command{
 		Use:   "status [NAME]",
@@ -189,7 +192,7 @@ created. The exit code is 0 only if the management cluster is ready.` + environm
 			if output == "json" {
 				err = text.PrintJSON(o.Out, status)
 			} else {
-				err = o.showStatus(status, environmentArguments(cmd, env))
+				err = flags.showStatus(status, environmentArguments(cmd, env))
 			}
 			if err == nil && !status.Ready {
 				err = &Exit{Code: 1}
@@ -203,12 +206,12 @@ created. The exit code is 0 only if the management cluster is ready.` + environm
 }
 
 // showStatus prints the status of an environment, which the arguments select.
-func (o *Options) showStatus(status *environment.Status, arguments string) error {
+func (f *localCall) showStatus(status *environment.Status, arguments string) error {
 	if !status.Exists {
-		fmt.Fprintf(o.Out, "%s does not exist in %s: create it with captctl local up%s\n", status.Name, status.Directory, arguments)
+		fmt.Fprintf(f.Out, "%s does not exist in %s: create it with captctl local up%s\n", status.Name, status.Directory, arguments)
 		return nil
 	}
-	fmt.Fprintf(o.Out, "%s, Kubernetes %s, %s: %s\n", status.Name, status.KubernetesVersion, status.Endpoint, readiness(status.Ready))
+	fmt.Fprintf(f.Out, "%s, Kubernetes %s, %s: %s\n", status.Name, status.KubernetesVersion, status.Endpoint, readiness(status.Ready))
 	table := text.NewTable("CLUSTER", "PART", "PID", "STATE", "RESTARTS", "LOG")
 	addRows := func(cluster string, parts []environment.Part) {
 		for _, part := range parts {
@@ -219,7 +222,7 @@ func (o *Options) showStatus(status *environment.Status, arguments string) error
 	for _, cluster := range status.Clusters {
 		addRows(cluster.Name, cluster.Parts)
 	}
-	return table.Print(o.Out, text.Style{})
+	return table.Print(f.Out, text.Style{})
 }
 
 func readiness(ready bool) string {
@@ -244,7 +247,7 @@ func partState(part environment.Part) string {
 }
 
 func newEnvCommand(o *Options) *cobra.Command {
-	var flags environmentFlags
+	flags := &localCall{Options: o}
 	var output text.Output
 	cmd := &cobra.Command{
 		Use:   "env [NAME]",

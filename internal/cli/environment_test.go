@@ -128,7 +128,7 @@ func TestShowStatus_listsEachPart(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	var out bytes.Buffer
-	o := &Options{Streams: Streams{Out: &out}}
+	o := &localCall{Options: &Options{Streams: Streams{Out: &out}}}
 	part := func(name string, change func(*controlplane.PartStatus)) environment.Part {
 		p := environment.Part{PartStatus: controlplane.PartStatus{Name: name}, Log: "/logs/" + name}
 		change(&p.PartStatus)

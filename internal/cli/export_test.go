@@ -20,6 +20,7 @@ func HintsOf(text string) string {
 // WaitUntil waits for a workspace, and prints the progress to err.
 func WaitUntil(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, err io.Writer, done func(*infrav1.WorkspaceTemplateApply) bool) error {
 	o := &Options{Streams: Streams{Err: err}, Kube: genericclioptions.NewConfigFlags(true)}
-	_, failed := o.waitUntil(ctx, c, apply, nil, "", func(s *observed) bool { return done(s.apply) })
+	w := &workspaceCall{Options: o, client: c, apply: apply}
+	_, failed := w.waitUntil(ctx, nil, "", func(s *observed) bool { return done(s.apply) })
 	return failed
 }

@@ -16,7 +16,9 @@ import (
 	"github.com/appthrust/capt/internal/kubernetes/kubeversion"
 )
 
-type generateFlags struct {
+// generateCall is a call of captctl generate cluster.
+type generateCall struct {
+	*Options
 	flavor, from, kubernetesVersion string
 	set                             []string
 	listVariables, listFlavors      bool
@@ -28,7 +30,7 @@ func newGenerateCommand(o *Options) *cobra.Command {
 }
 
 func newGenerateClusterCommand(o *Options) *cobra.Command {
-	var flags generateFlags
+	g := &generateCall{Options: o}
 	c := &cobra.Command{
 		Use:   "cluster NAME",
 		Short: "Generate the manifests of a cluster",
@@ -49,44 +51,44 @@ environment variable NAMESPACE, else of the kubeconfig's context, if there is a 
 			}
 			return nil
 		},
-		RunE: func(_ *cobra.Command, args []string) error { return o.generateCluster(args, &flags) },
+		RunE: func(_ *cobra.Command, args []string) error { return g.run(args) },
 	}
-	c.Flags().StringVarP(&flags.flavor, "flavor", "f", flavor.Default, "Flavor of the cluster. --list-flavors lists them.")
-	c.Flags().StringVar(&flags.from, "from", "", "Your own template: a file, or - for stdin.")
-	c.Flags().StringVar(&flags.kubernetesVersion, "kubernetes-version", "", "Kubernetes version, such as "+kubeversion.EKSDefault+".")
-	c.Flags().StringArrayVar(&flags.set, "set", nil, "Value of a variable as NAME=VALUE. Can be repeated.")
-	c.Flags().BoolVar(&flags.listVariables, "list-variables", false, "List the variables of the template.")
-	c.Flags().BoolVar(&flags.listFlavors, "list-flavors", false, "List the flavors.")
-	addOutput(c, &flags.output)
+	c.Flags().StringVarP(&g.flavor, "flavor", "f", flavor.Default, "Flavor of the cluster. --list-flavors lists them.")
+	c.Flags().StringVar(&g.from, "from", "", "Your own template: a file, or - for stdin.")
+	c.Flags().StringVar(&g.kubernetesVersion, "kubernetes-version", "", "Kubernetes version, such as "+kubeversion.EKSDefault+".")
+	c.Flags().StringArrayVar(&g.set, "set", nil, "Value of a variable as NAME=VALUE. Can be repeated.")
+	c.Flags().BoolVar(&g.listVariables, "list-variables", false, "List the variables of the template.")
+	c.Flags().BoolVar(&g.listFlavors, "list-flavors", false, "List the flavors.")
+	addOutput(c, &g.output)
 	if names, err := flavor.Names(); err == nil {
 		completeWords(c, "flavor", names)
 	}
 	return c
 }
 
-func (o *Options) generateCluster(args []string, flags *generateFlags) error {
-	if flags.listFlavors {
+func (g *generateCall) run(args []string) error {
+	if g.listFlavors {
 		names, err := flavor.Names()
 		if err != nil {
 			return err
 		}
-		if flags.output.Structured() {
-			return flags.output.Print(o.Out, names)
+		if g.output.Structured() {
+			return g.output.Print(g.Out, names)
 		}
-		fmt.Fprintln(o.Out, strings.Join(names, "\n"))
+		fmt.Fprintln(g.Out, strings.Join(names, "\n"))
 		return nil
 	}
-	template, err := o.template(flags)
+	template, err := g.template()
 	if err != nil {
 		return &Exit{Code: 2, Err: err}
 	}
-	if flags.listVariables {
-		return o.listVariables(template, flags)
+	if g.listVariables {
+		return g.printVariables(template)
 	}
 	if len(args) != 1 {
 		return usageError("expected the name of the cluster, or --list-variables")
 	}
-	given, err := o.givenValues(args[0], flags)
+	given, err := g.values(args[0])
 	if err != nil {
 		return err
 	}
@@ -97,24 +99,24 @@ func (o *Options) generateCluster(args []string, flags *generateFlags) error {
 	if err != nil {
 		return &Exit{Code: 2, Err: err}
 	}
-	if _, err := text.Raw(o.Out).Write(filled); err != nil {
+	if _, err := text.Raw(g.Out).Write(filled); err != nil {
 		return fmt.Errorf("writing the manifests: %w", err)
 	}
 	return nil
 }
 
-// givenValues returns the values of variables that the flags, the arguments and the
+// values returns the values of variables that the flags, the arguments and the
 // kubeconfig have.
-func (o *Options) givenValues(name string, flags *generateFlags) (map[string]string, error) {
+func (g *generateCall) values(name string) (map[string]string, error) {
 	given := map[string]string{flavor.ClusterName: name}
-	if flags.kubernetesVersion != "" {
-		given[flavor.KubernetesVersion] = flags.kubernetesVersion
+	if g.kubernetesVersion != "" {
+		given[flavor.KubernetesVersion] = g.kubernetesVersion
 	}
-	set, err := assignments(flags.set)
+	set, err := assignments(g.set)
 	if err != nil {
 		return nil, err
 	}
-	namespace, _, err := o.namespaceOf(set)
+	namespace, _, err := g.namespaceOf(set)
 	if err != nil {
 		return nil, err
 	}
@@ -126,27 +128,27 @@ func (o *Options) givenValues(name string, flags *generateFlags) (map[string]str
 }
 
 // namespaceOf returns the namespace of the manifests, if there is one, and where it is from.
-func (o *Options) namespaceOf(set map[string]string) (namespace, source string, err error) {
+func (g *generateCall) namespaceOf(set map[string]string) (namespace, source string, err error) {
 	switch {
 	case set[flavor.Namespace] != "":
 		return set[flavor.Namespace], "--set", nil
-	case *o.Kube.Namespace != "":
-		return *o.Kube.Namespace, "-n", nil
+	case *g.Kube.Namespace != "":
+		return *g.Kube.Namespace, "-n", nil
 	case os.Getenv(flavor.Namespace) != "":
 		return os.Getenv(flavor.Namespace), "the environment", nil
 	}
-	namespace, err = o.contextNamespace()
+	namespace, err = g.contextNamespace()
 	return namespace, "the context", err
 }
 
 // contextNamespace returns the namespace of the kubeconfig's context. It is empty if no context
 // is selected, because manifests can be generated without a kubeconfig.
-func (o *Options) contextNamespace() (string, error) {
-	config, err := o.Kube.ToRawKubeConfigLoader().RawConfig()
+func (g *generateCall) contextNamespace() (string, error) {
+	config, err := g.Kube.ToRawKubeConfigLoader().RawConfig()
 	if err != nil {
 		return "", usageError("loading the kubeconfig: %w", err)
 	}
-	name := cmp.Or(*o.Kube.Context, config.CurrentContext)
+	name := cmp.Or(*g.Kube.Context, config.CurrentContext)
 	selected, found := config.Contexts[name]
 	switch {
 	case found:
@@ -209,23 +211,23 @@ func assignments(flags []string) (map[string]string, error) {
 }
 
 // template returns the template that the flags select.
-func (o *Options) template(flags *generateFlags) ([]byte, error) {
-	if flags.from == "" {
-		return flavor.Template(flags.flavor)
+func (g *generateCall) template() ([]byte, error) {
+	if g.from == "" {
+		return flavor.Template(g.flavor)
 	}
-	return o.readFile(flags.from)
+	return g.readFile(g.from)
 }
 
-func (o *Options) listVariables(template []byte, flags *generateFlags) error {
+func (g *generateCall) printVariables(template []byte) error {
 	variables, err := flavor.Variables(template)
 	if err != nil {
 		return &Exit{Code: 2, Err: err}
 	}
-	set, err := assignments(flags.set)
+	set, err := assignments(g.set)
 	if err != nil {
 		return err
 	}
-	namespace, source, err := o.namespaceOf(set)
+	namespace, source, err := g.namespaceOf(set)
 	if err != nil {
 		return err
 	}
@@ -240,5 +242,5 @@ func (o *Options) listVariables(template []byte, flags *generateFlags) error {
 		}
 		table.Add(text.Cells(v.Name, value)...)
 	}
-	return table.Print(o.Out, text.Style{})
+	return table.Print(g.Out, text.Style{})
 }

@@ -18,13 +18,20 @@ import (
 	"github.com/appthrust/capt/internal/terraform/speculate"
 )
 
-type generateTemplateFlags struct {
+// moduleFlags select a Terraform module, and what is generated for it.
+type moduleFlags struct {
+	*Options
 	from, binary string
 	options      generate.Options
 }
 
+// addBinary adds the flag for the tool that fetches the module.
+func (f *moduleFlags) addBinary(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.binary, "terraform-binary", "", "Path of the OpenTofu or Terraform that fetches the module. "+toolDefault)
+}
+
 func newGenerateTemplateCommand(o *Options) *cobra.Command {
-	var flags generateTemplateFlags
+	flags := &moduleFlags{Options: o}
 	c := &cobra.Command{
 		Use:   "template [NAME]",
 		Short: "Generate a WorkspaceTemplate and a ClusterClass for a Terraform module",
@@ -52,31 +59,31 @@ stderr.`,
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return o.generateTemplate(cmd.Context(), args, &flags) },
+		RunE: func(cmd *cobra.Command, args []string) error { return flags.generate(cmd.Context(), args) },
 	}
 	c.Flags().StringVar(&flags.from, "from", "", "The module: a directory, or an address as in a module block of Terraform.")
 	c.Flags().StringVar(&flags.options.Parameters.Version, "module-version", "", "Version constraint of a module in a registry.")
 	c.Flags().StringSliceVar(&flags.options.Variables, "variables", nil, "The optional variables that the class gets, separated by commas. The default are all. Required variables are always there.")
 	c.Flags().StringVar(&flags.options.ProviderConfig, "provider-config", "", "Name of the WorkspaceProviderConfig with credentials and providers.")
 	c.Flags().StringVar(&flags.options.Network, "network", "", "Name of the WorkspaceTemplate that creates the network of the clusters.")
-	c.Flags().StringVar(&flags.binary, "terraform-binary", "", "Path of the OpenTofu or Terraform that fetches the module. "+toolDefault)
+	flags.addBinary(c)
 	// The only error is a flag that does not exist.
 	_ = c.MarkFlagRequired("from")
 	return c
 }
 
-func (o *Options) generateTemplate(ctx context.Context, args []string, flags *generateTemplateFlags) error {
-	options := flags.options
-	module, err := o.moduleOf(ctx, flags, &options.Parameters)
+func (f *moduleFlags) generate(ctx context.Context, args []string) error {
+	options := f.options
+	module, err := f.read(ctx, &options.Parameters)
 	if err != nil {
 		return &Exit{Code: 2, Err: err}
 	}
 	if errs := module.Diagnostics.Errors(); len(errs) > 0 {
 		return fmt.Errorf("the module is invalid: %s", errs.Short())
 	}
-	options.Name = generate.NameOf(flags.from)
+	options.Name = generate.NameOf(f.from)
 	if options.Parameters.Source == infrav1.ModuleSourceInline {
-		if dir, err := filepath.Abs(flags.from); err == nil {
+		if dir, err := filepath.Abs(f.from); err == nil {
 			options.Name = generate.NameOf(filepath.Base(dir))
 		}
 	}
@@ -91,50 +98,50 @@ func (o *Options) generateTemplate(ctx context.Context, args []string, flags *ge
 		return &Exit{Code: 2, Err: err}
 	}
 	rendering := render.Rendering{Objects: result.Objects}
-	if err := rendering.WriteYAML(text.Raw(o.Out)); err != nil {
+	if err := rendering.WriteYAML(text.Raw(f.Out)); err != nil {
 		return err
 	}
 	if len(result.Missing) > 0 {
-		fmt.Fprintf(o.Err, "Missing:\n- %s\n", strings.Join(result.Missing, "\n- "))
+		fmt.Fprintf(f.Err, "Missing:\n- %s\n", strings.Join(result.Missing, "\n- "))
 	}
 	return nil
 }
 
-// moduleOf reads the module of the flags, and sets the parameters to its source.
-func (o *Options) moduleOf(ctx context.Context, flags *generateTemplateFlags, parameters *infrav1.ModuleParameters) (*inspect.Module, error) {
-	info, err := os.Stat(flags.from)
+// read reads the module of the flags, and sets the parameters to its source.
+func (f *moduleFlags) read(ctx context.Context, parameters *infrav1.ModuleParameters) (*inspect.Module, error) {
+	info, err := os.Stat(f.from)
 	if err == nil && info.IsDir() {
 		if parameters.Version != "" {
-			return nil, fmt.Errorf("--module-version needs the address of a registry: %s is a directory", flags.from)
+			return nil, fmt.Errorf("--module-version needs the address of a registry: %s is a directory", f.from)
 		}
-		return o.inlineModule(flags.from, parameters)
+		return f.inline(parameters)
 	}
-	if strings.HasPrefix(flags.from, "./") || strings.HasPrefix(flags.from, "../") || strings.HasPrefix(flags.from, "/") {
-		return nil, fmt.Errorf("directory %s does not exist: pass the directory or the address of a module", flags.from)
+	if strings.HasPrefix(f.from, "./") || strings.HasPrefix(f.from, "../") || strings.HasPrefix(f.from, "/") {
+		return nil, fmt.Errorf("directory %s does not exist: pass the directory or the address of a module", f.from)
 	}
-	parameters.Source, parameters.Module = infrav1.ModuleSourceRemote, flags.from
-	files, err := o.fetchModule(ctx, parameters, flags.binary)
+	parameters.Source, parameters.Module = infrav1.ModuleSourceRemote, f.from
+	files, err := f.fetchModule(ctx, parameters, f.binary)
 	if err != nil {
-		return nil, fmt.Errorf("fetching %s: %w", flags.from, err)
+		return nil, fmt.Errorf("fetching %s: %w", f.from, err)
 	}
 	return files.Inspect(), nil
 }
 
-func (o *Options) inlineModule(dir string, parameters *infrav1.ModuleParameters) (*inspect.Module, error) {
-	_, root, err := speculate.Locate(dir)
+func (f *moduleFlags) inline(parameters *infrav1.ModuleParameters) (*inspect.Module, error) {
+	_, root, err := speculate.Locate(f.from)
 	if err != nil {
 		return nil, err
 	}
 	if root != "." {
-		return nil, fmt.Errorf("the module in %s uses modules outside of this directory, which an inline module cannot: pass its address in Git", dir)
+		return nil, fmt.Errorf("the module in %s uses modules outside of this directory, which an inline module cannot: pass its address in Git", f.from)
 	}
-	inline, left, err := generate.Inline(dir)
+	inline, left, err := generate.Inline(f.from)
 	if err != nil {
 		return nil, err
 	}
 	*parameters = inline
 	if len(left) > 0 {
-		fmt.Fprintf(o.Err, "Left out, because they are values or no text: %s\n", strings.Join(left, ", "))
+		fmt.Fprintf(f.Err, "Left out, because they are values or no text: %s\n", strings.Join(left, ", "))
 	}
-	return inspect.Dir(dir)
+	return inspect.Dir(f.from)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -139,26 +140,21 @@ func (l *listCommand) watch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	shown := map[client.ObjectKey]string{}
+	shown := map[client.ObjectKey]any{}
 	return describe.WatchAll(ctx, config, l.namespace, l.kinds(), func(c client.Reader) error {
-		// A new age alone is not a change.
-		still, err := l.read(ctx, c, l.namespace, time.Time{})
-		if err != nil {
-			return err
-		}
 		lines, err := l.read(ctx, c, l.namespace, time.Now())
 		if err != nil {
 			return err
 		}
 		first := len(shown) == 0
 		var changed []listed
-		for i, line := range lines {
+		for _, line := range lines {
 			key := client.ObjectKey{Namespace: line.namespace, Name: line.name}
-			content := fmt.Sprint(still[i].cells, still[i].wide)
-			if shown[key] != content {
+			// A new age alone is not a change, and is not part of the value.
+			if !equality.Semantic.DeepEqual(shown[key], line.value) {
 				changed = append(changed, line)
 			}
-			shown[key] = content
+			shown[key] = line.value
 		}
 		if len(changed) == 0 && !first {
 			return nil

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -10,47 +11,33 @@ import (
 	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/appthrust/capt/internal/client/operate"
 	"github.com/appthrust/capt/internal/client/text"
+	"github.com/appthrust/capt/internal/cluster/workload"
 )
 
-// userKubeconfig is the purpose of the Secret with the kubeconfig for users.
-const userKubeconfig secret.Purpose = "user-kubeconfig"
-
 func newGetKubeconfigCommand(o *Options) *cobra.Command {
-	return &cobra.Command{
+	return o.clusterCommand(&cobra.Command{
 		Use:   "kubeconfig NAME",
 		Short: "Print the kubeconfig of a cluster",
 		Long: `Print the kubeconfig of a cluster: the one for users if the cluster has one (on EKS,
 where each user signs in with the AWS CLI), else that of Cluster API, which contains
 credentials. You need the permission to read Secrets.`,
-		Example:           "  captctl get kubeconfig demo > demo.kubeconfig\n  KUBECONFIG=demo.kubeconfig kubectl get nodes",
-		Args:              oneName("cluster"),
-		ValidArgsFunction: o.complete(operate.Names(&clusterv1.ClusterList{}), false),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, namespace, err := o.connect()
+		Example: "  captctl get kubeconfig demo > demo.kubeconfig\n  KUBECONFIG=demo.kubeconfig kubectl get nodes",
+	}, func(ctx context.Context, c client.WithWatch, cluster *clusterv1.Cluster) error {
+		for _, purpose := range []secret.Purpose{workload.UserKubeconfig, secret.Kubeconfig} {
+			stored := &corev1.Secret{}
+			err := c.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: secret.Name(cluster.Name, purpose)}, stored)
+			if apierrors.IsNotFound(err) {
+				continue
+			}
 			if err != nil {
-				return err
+				return fmt.Errorf("reading the kubeconfig of %s: %w", cluster.Name, err)
 			}
-			key := client.ObjectKey{Namespace: namespace, Name: args[0]}
-			if err := operate.Get(cmd.Context(), c, "cluster", key, &clusterv1.Cluster{}, &clusterv1.ClusterList{}); err != nil {
-				return err
+			if _, err := text.Raw(o.Out).Write(stored.Data[secret.KubeconfigDataName]); err != nil {
+				return fmt.Errorf("writing the kubeconfig: %w", err)
 			}
-			for _, purpose := range []secret.Purpose{userKubeconfig, secret.Kubeconfig} {
-				stored := &corev1.Secret{}
-				err := c.Get(cmd.Context(), client.ObjectKey{Namespace: namespace, Name: secret.Name(args[0], purpose)}, stored)
-				if apierrors.IsNotFound(err) {
-					continue
-				}
-				if err != nil {
-					return fmt.Errorf("reading the kubeconfig of %s: %w", args[0], err)
-				}
-				if _, err := text.Raw(o.Out).Write(stored.Data[secret.KubeconfigDataName]); err != nil {
-					return fmt.Errorf("writing the kubeconfig: %w", err)
-				}
-				return nil
-			}
-			return fmt.Errorf("cluster %s has no kubeconfig yet: see %s", args[0], o.hints("captctl describe cluster "+args[0]))
-		},
-	}
+			return nil
+		}
+		return fmt.Errorf("cluster %s has no kubeconfig yet: see %s", cluster.Name, o.hints("captctl describe cluster "+cluster.Name))
+	})
 }

@@ -69,12 +69,7 @@ func clusterLine(objects *describe.Objects, now time.Time) listed {
 	cluster := objects.Cluster
 	tree := describe.Build(objects, false)
 	worst := describe.Worst(tree)
-	line := listedCluster{Namespace: cluster.Namespace, Name: cluster.Name, Version: objects.Version()}
-	if worst.State == describe.StateReady {
-		line.listedStatus = statusOf(worst, "")
-	} else {
-		line.listedStatus = statusOf(worst, worst.Summary())
-	}
+	line := listedCluster{Namespace: cluster.Namespace, Name: cluster.Name, Version: objects.Version(), listedStatus: statusOf(worst, worst.Summary())}
 	if workers := cluster.Status.Workers; workers != nil {
 		line.ReadyNodes, line.Nodes = ptr.Deref(workers.ReadyReplicas, 0), ptr.Deref(workers.DesiredReplicas, 0)
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/client/operate"
 )
 
@@ -59,11 +58,11 @@ func flagWords(flags ...string) string {
 	return words.String()
 }
 
-// followHint returns the command that follows the run of a workspace, which the user called
-// by a name. The logs of a workspace that runs in another namespace are there.
-func (o *Options) followHint(apply *infrav1.WorkspaceTemplateApply, name string) string {
-	if namespace, hosted := operate.HostOf(apply); namespace != "" {
-		return o.hintsIn(namespace, "captctl logs -f "+hosted) + ", if you may"
+// followHint returns the command that follows the run of a workspace. The logs of a workspace
+// that runs in another namespace are there.
+func (w *workspaceCall) followHint() string {
+	if namespace, hosted := operate.HostOf(w.apply); namespace != "" {
+		return w.hintsIn(namespace, "captctl logs -f "+hosted) + ", if you may"
 	}
-	return o.hints("captctl logs -f " + name)
+	return w.hints("captctl logs -f " + w.args[0])
 }

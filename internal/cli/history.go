@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/client/describe"
@@ -23,11 +22,11 @@ func newHistoryCommand(o *Options) *cobra.Command {
 		Short: "List the runs and the shells of a workspace",
 		Example: `  captctl history cluster/demo
   captctl history network-a -o json`,
-	}, func(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, args []string) error {
+	}, func(ctx context.Context, w *workspaceCall) error {
 		if output.Structured() {
-			return output.Print(o.Out, history{Workspace: apply.Name, Current: apply.Status.Run, Finished: text.NonNil(apply.Status.History), Shells: shellsOf(apply)})
+			return output.Print(w.Out, history{Workspace: w.apply.Name, Current: w.apply.Status.Run, Finished: text.NonNil(w.apply.Status.History), Shells: shellsOf(w.apply)})
 		}
-		return o.printHistory(apply)
+		return w.printHistory()
 	})
 	addOutput(cmd, &output)
 	return cmd
@@ -42,10 +41,10 @@ type history struct {
 	Shells []infrav1.ShellStatus `json:"shells,omitempty"`
 }
 
-func (o *Options) printHistory(apply *infrav1.WorkspaceTemplateApply) error {
+func (w *workspaceCall) printHistory() error {
 	now := time.Now()
 	table := text.NewTable("RUN", "OPERATION", "OUTCOME", "AGE", "DURATION", "SUMMARY")
-	if run := apply.Status.Run; run != nil {
+	if run := w.apply.Status.Run; run != nil {
 		summary := ""
 		if p := run.Progress; p != nil {
 			summary = strings.TrimSpace(fmt.Sprintf("%s %d/%d", p.Phase, p.Done, p.Total))
@@ -53,8 +52,8 @@ func (o *Options) printHistory(apply *infrav1.WorkspaceTemplateApply) error {
 		table.Add(text.Cell{Text: run.ID}, text.Cell{Text: string(run.Operation)}, text.Cell{Text: "Running", Colour: text.Cyan},
 			text.Cell{Text: text.Age(now, run.StartedAt.Time)}, text.Cell{}, text.Cell{Text: summary})
 	}
-	shells := shellsOf(apply)
-	for _, run := range apply.Status.History {
+	shells := shellsOf(w.apply)
+	for _, run := range w.apply.Status.History {
 		for len(shells) > 0 && shells[0].OpenedAt.After(run.StartedAt.Time) {
 			addShell(table, &shells[0], now)
 			shells = shells[1:]
@@ -65,11 +64,11 @@ func (o *Options) printHistory(apply *infrav1.WorkspaceTemplateApply) error {
 	for i := range shells {
 		addShell(table, &shells[i], now)
 	}
-	if apply.Status.Run == nil && len(apply.Status.History) == 0 && apply.Status.Shell == nil {
-		fmt.Fprintf(o.Err, "%s has no runs yet: see %s\n", apply.Name, o.hints("kubectl describe wsta "+apply.Name))
+	if w.apply.Status.Run == nil && len(w.apply.Status.History) == 0 && w.apply.Status.Shell == nil {
+		fmt.Fprintf(w.Err, "%s has no runs yet: see %s\n", w.apply.Name, w.hints("kubectl describe wsta "+w.apply.Name))
 		return nil
 	}
-	return table.Print(o.Out, o.style())
+	return table.Print(w.Out, w.style())
 }
 
 // shellsOf returns the recorded shells, the newest first.

@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/client/operate"
 	"github.com/appthrust/capt/internal/terraform/record"
 )
@@ -23,12 +22,12 @@ func newLogsCommand(o *Options) *cobra.Command {
 the command keeps printing until the run ends.`,
 		Example: `  captctl logs -f cluster/demo
   captctl logs network-a --run network-a-r7`,
-	}, func(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, args []string) error {
-		secret, err := operate.RunSecret(ctx, c, apply, runID)
+	}, func(ctx context.Context, w *workspaceCall) error {
+		secret, err := operate.RunSecret(ctx, w.client, w.apply, runID)
 		if err != nil {
 			return err
 		}
-		return o.printLog(ctx, c, secret, follow)
+		return w.printLog(ctx, secret, follow)
 	})
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "Keep printing until the run ends.")
 	cmd.Flags().StringVar(&runID, "run", "", "ID of the run, as captctl history lists it.")
@@ -51,14 +50,14 @@ func (o *Options) completeRuns(cmd *cobra.Command, args []string, typed string) 
 }
 
 // printLog prints the log of a run; with follow, until the run ends.
-func (o *Options) printLog(ctx context.Context, c client.WithWatch, secret *corev1.Secret, follow bool) error {
+func (w *workspaceCall) printLog(ctx context.Context, secret *corev1.Secret, follow bool) error {
 	var printed []byte
 	show := func(secret *corev1.Secret) (bool, error) {
 		log, err := record.Log(secret)
 		if err != nil {
 			return false, fmt.Errorf("reading the log: %w", err)
 		}
-		if _, err := o.Out.Write(operate.NewLog(printed, log)); err != nil {
+		if _, err := w.Out.Write(operate.NewLog(printed, log)); err != nil {
 			return false, fmt.Errorf("writing the log: %w", err)
 		}
 		if len(log) > 0 {
@@ -69,12 +68,12 @@ func (o *Options) printLog(ctx context.Context, c client.WithWatch, secret *core
 	if !follow {
 		_, err := show(secret)
 		if err == nil && len(printed) == 0 {
-			fmt.Fprintf(o.Err, "Run %s has not written a log yet: follow it with -f\n", record.RunID(secret))
+			fmt.Fprintf(w.Err, "Run %s has not written a log yet: follow it with -f\n", record.RunID(secret))
 		}
 		return err
 	}
-	p := o.progress()
-	return operate.Watch(ctx, c, &corev1.SecretList{}, secret, p.outage, func(secret *corev1.Secret) (bool, error) {
+	p := w.progress()
+	return operate.Watch(ctx, w.client, &corev1.SecretList{}, secret, p.outage, func(secret *corev1.Secret) (bool, error) {
 		p.end()
 		return show(secret)
 	})

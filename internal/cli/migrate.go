@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -31,8 +30,9 @@ func newMigrateCommand(o *Options) *cobra.Command {
 	}, newMigrateKarpenterCommand(o))
 }
 
-// migrateFlags are the flags of captctl migrate karpenter.
-type migrateFlags struct {
+// migrateCall is a call of captctl migrate karpenter.
+type migrateCall struct {
+	*Options
 	cluster, selector, addons                string
 	output                                   text.Output
 	all, dryRun, apply, rollback, yes, allow bool
@@ -41,7 +41,7 @@ type migrateFlags struct {
 }
 
 func newMigrateKarpenterCommand(o *Options) *cobra.Command {
-	f := &migrateFlags{}
+	f := &migrateCall{Options: o}
 	cmd := &cobra.Command{
 		Use:   "karpenter (--cluster NAME | --selector LABELS | --all)",
 		Short: "Move Karpenter's Helm release from Terraform to Flux, or back",
@@ -57,12 +57,7 @@ interrupted migration.`,
   captctl migrate karpenter --selector stage=test --apply --yes
   captctl migrate karpenter --cluster demo --rollback`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := f.check(); err != nil {
-				return &Exit{Code: 2, Err: err}
-			}
-			return o.runMigrate(cmd.Context(), f)
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context()) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.cluster, "cluster", "", "Name of the cluster.")
@@ -80,37 +75,22 @@ interrupted migration.`,
 	flags.StringVar(&f.addons, "addons", "", "Directory with the manifests of the two add-ons, which are created if they do not exist.")
 	addFormat(cmd, &f.output, "json")
 	flags.DurationVar(&f.timeout, "timeout", 30*time.Minute, "Time limit for each cluster.")
+	cmd.MarkFlagsOneRequired("cluster", "selector", "all")
+	cmd.MarkFlagsMutuallyExclusive("cluster", "selector", "all")
+	cmd.MarkFlagsMutuallyExclusive("apply", "rollback")
+	cmd.MarkFlagsMutuallyExclusive("apply", "dry-run")
 	return cmd
 }
 
-// check returns an error for flags that exclude each other.
-func (f *migrateFlags) check() error {
-	selections := 0
-	for _, set := range []bool{f.cluster != "", f.selector != "", f.all} {
-		if set {
-			selections++
-		}
-	}
-	switch {
-	case selections != 1:
-		return errors.New("expected one of --cluster NAME, --selector LABELS and --all")
-	case f.apply && f.rollback:
-		return errors.New("--apply and --rollback are mutually exclusive")
-	case f.apply && f.dryRun:
-		return errors.New("--apply and --dry-run are mutually exclusive")
-	}
-	return nil
-}
-
 // changes reports whether the command changes anything.
-func (f *migrateFlags) changes() bool { return (f.apply || f.rollback) && !f.dryRun }
+func (f *migrateCall) changes() bool { return (f.apply || f.rollback) && !f.dryRun }
 
-func (o *Options) runMigrate(ctx context.Context, f *migrateFlags) error {
-	c, namespace, err := o.connect()
+func (f *migrateCall) run(ctx context.Context) error {
+	c, namespace, err := f.connect()
 	if err != nil {
 		return err
 	}
-	m, err := o.migration(c, f)
+	m, err := f.build(c)
 	if err != nil {
 		return err
 	}
@@ -119,23 +99,23 @@ func (o *Options) runMigrate(ctx context.Context, f *migrateFlags) error {
 		return err
 	}
 	if !f.changes() {
-		return o.previewAll(ctx, m, f, keys)
+		return f.previewAll(ctx, m, keys)
 	}
-	if err := o.confirm(ctx, f.yes, f.question(keys)); err != nil {
+	if err := f.confirm(ctx, f.yes, f.question(keys)); err != nil {
 		return err
 	}
-	return o.migrateAll(ctx, m, f, keys)
+	return f.migrateAll(ctx, m, keys)
 }
 
-// migration returns the migration that the flags describe.
-func (o *Options) migration(c client.Client, f *migrateFlags) (*migrate.Migration, error) {
+// build returns the migration that the flags describe.
+func (f *migrateCall) build(c client.Client) (*migrate.Migration, error) {
 	matrix, err := versions.Default()
 	if err != nil {
 		return nil, err
 	}
 	m := &migrate.Migration{
 		Client: c, WorkloadClient: workload.Connector{Scheme: scheme.New()}.Client, Versions: matrix,
-		From: f.from, To: f.to, Flux: f.flux, Addon: f.addon, AllowUpgrade: f.allow, Now: time.Now, Progress: o.showStage,
+		From: f.from, To: f.to, Flux: f.flux, Addon: f.addon, AllowUpgrade: f.allow, Now: time.Now, Progress: f.showStage,
 	}
 	if f.addons == "" {
 		return m, nil
@@ -161,7 +141,7 @@ func checkAddonFiles(objects []*unstructured.Unstructured) error {
 }
 
 // clusters returns the clusters that the flags select.
-func (f *migrateFlags) clusters(ctx context.Context, c client.Client, namespace string) ([]client.ObjectKey, error) {
+func (f *migrateCall) clusters(ctx context.Context, c client.Client, namespace string) ([]client.ObjectKey, error) {
 	if f.cluster != "" {
 		return []client.ObjectKey{{Namespace: namespace, Name: f.cluster}}, nil
 	}
@@ -187,7 +167,7 @@ func (f *migrateFlags) clusters(ctx context.Context, c client.Client, namespace 
 }
 
 // question returns the question to ask before anything changes.
-func (f *migrateFlags) question(keys []client.ObjectKey) string {
+func (f *migrateCall) question(keys []client.ObjectKey) string {
 	action := "Move Karpenter to Flux"
 	if f.rollback {
 		action = "Move Karpenter back to Terraform"
@@ -205,7 +185,7 @@ func joinNames(keys []client.ObjectKey) string {
 }
 
 // previewAll shows what would happen. The exit code is 1 if a migration is blocked.
-func (o *Options) previewAll(ctx context.Context, m *migrate.Migration, f *migrateFlags, keys []client.ObjectKey) error {
+func (f *migrateCall) previewAll(ctx context.Context, m *migrate.Migration, keys []client.ObjectKey) error {
 	preview := m.Preview
 	if f.rollback {
 		preview = m.PreviewRollback
@@ -218,7 +198,7 @@ func (o *Options) previewAll(ctx context.Context, m *migrate.Migration, f *migra
 		}
 		reports = append(reports, report)
 	}
-	if err := o.showReports(f, reports); err != nil {
+	if err := f.showReports(reports); err != nil {
 		return err
 	}
 	if slices.ContainsFunc(reports, func(r *migrate.Report) bool { return len(r.Blockers) > 0 }) {
@@ -229,7 +209,7 @@ func (o *Options) previewAll(ctx context.Context, m *migrate.Migration, f *migra
 
 // migrateAll migrates the clusters one after the other, and stops at the first
 // failure.
-func (o *Options) migrateAll(ctx context.Context, m *migrate.Migration, f *migrateFlags, keys []client.ObjectKey) error {
+func (f *migrateCall) migrateAll(ctx context.Context, m *migrate.Migration, keys []client.ObjectKey) error {
 	migrateCluster := m.Apply
 	if f.rollback {
 		migrateCluster = m.Rollback
@@ -248,66 +228,66 @@ func (o *Options) migrateAll(ctx context.Context, m *migrate.Migration, f *migra
 		reports = append(reports, report)
 	}
 	if f.output == "json" {
-		return o.showReports(f, reports)
+		return f.showReports(reports)
 	}
 	return nil
 }
 
 // showStage prints the start and the end of a stage to stderr: stdout is for the
 // reports.
-func (o *Options) showStage(e migrate.Event) {
+func (f *migrateCall) showStage(e migrate.Event) {
 	state := "…"
 	if e.Done {
 		state = "✓"
 	}
-	fmt.Fprintf(o.Err, "%s  %s %s: %s\n", e.Cluster, state, e.Stage, e.Message)
+	fmt.Fprintf(f.Err, "%s  %s %s: %s\n", e.Cluster, state, e.Stage, e.Message)
 }
 
 // showReports prints the reports of all clusters.
-func (o *Options) showReports(f *migrateFlags, reports []*migrate.Report) error {
+func (f *migrateCall) showReports(reports []*migrate.Report) error {
 	if f.output == "json" {
-		return text.PrintJSON(o.Out, reports)
+		return text.PrintJSON(f.Out, reports)
 	}
 	for i, r := range reports {
 		if i > 0 {
-			fmt.Fprintln(o.Out)
+			fmt.Fprintln(f.Out)
 		}
-		o.showReport(r)
+		f.showReport(r)
 	}
 	return nil
 }
 
 // showReport prints the report of a cluster as text.
-func (o *Options) showReport(r *migrate.Report) {
-	fmt.Fprintf(o.Out, "Cluster %s/%s", r.Namespace, r.Cluster)
+func (f *migrateCall) showReport(r *migrate.Report) {
+	fmt.Fprintf(f.Out, "Cluster %s/%s", r.Namespace, r.Cluster)
 	if r.Template != "" {
-		fmt.Fprintf(o.Out, ", template %s", r.Template)
+		fmt.Fprintf(f.Out, ", template %s", r.Template)
 	}
-	fmt.Fprintln(o.Out)
+	fmt.Fprintln(f.Out)
 	if r.Release != nil {
 		manager := "not managed by Flux"
 		if r.Release.ManagedByFlux {
 			manager = "managed by Flux"
 		}
-		fmt.Fprintf(o.Out, "  release    %s/%s, chart %s %s, revision %d, %s, %s\n",
+		fmt.Fprintf(f.Out, "  release    %s/%s, chart %s %s, revision %d, %s, %s\n",
 			r.Release.Namespace, r.Release.Name, r.Release.Chart, r.Release.Version, r.Release.Revision, text.Count(r.Release.Pods, "pod"), manager)
 	}
 	for _, s := range r.Stages {
 		if s.Done {
-			fmt.Fprintf(o.Out, "  ✓ %-8s done\n", s.Name)
+			fmt.Fprintf(f.Out, "  ✓ %-8s done\n", s.Name)
 		} else {
-			fmt.Fprintf(o.Out, "  → %-8s %s\n", s.Name, s.Text)
+			fmt.Fprintf(f.Out, "  → %-8s %s\n", s.Name, s.Text)
 		}
 	}
 	if len(r.DifferingValues) > 0 {
-		fmt.Fprintf(o.Out, "  values     different from the running release: %s\n", strings.Join(r.DifferingValues, ", "))
+		fmt.Fprintf(f.Out, "  values     different from the running release: %s\n", strings.Join(r.DifferingValues, ", "))
 	}
-	fmt.Fprintf(o.Out, "  restarts   %s\n", restartText(r.Restarts))
+	fmt.Fprintf(f.Out, "  restarts   %s\n", restartText(r.Restarts))
 	for _, note := range r.Notes {
-		fmt.Fprintf(o.Out, "  note       %s\n", note)
+		fmt.Fprintf(f.Out, "  note       %s\n", note)
 	}
 	for _, blocker := range r.Blockers {
-		fmt.Fprintf(o.Out, "  ✗ blocked  %s\n", blocker)
+		fmt.Fprintf(f.Out, "  ✗ blocked  %s\n", blocker)
 	}
 }
 

@@ -52,10 +52,8 @@ fails, or a policy or protected resources would refuse it; 2 for wrong usage; an
 --detailed-exitcode, 3 if there are changes.`
 
 func newPlanCommand(o *Options) *cobra.Command {
-	var output text.Output
-	var short bool
+	s := &speculateCall{Options: o}
 	wait := true
-	var speculation speculateFlags
 	cmd := o.workspaceCommand(&cobra.Command{
 		Use:   "plan NAME",
 		Short: "Plan a workspace, or the module of a directory",
@@ -66,24 +64,22 @@ func newPlanCommand(o *Options) *cobra.Command {
   # Plan the module of a pull request for one workspace, or for all that use a template.
   captctl plan network-a --dir modules/network
   captctl plan --dir modules/network --template network -o markdown > comment.md`,
-		Args: func(cmd *cobra.Command, args []string) error { return speculation.check(cmd, args) },
+		Args: func(cmd *cobra.Command, args []string) error { return s.check(cmd, args) },
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if speculation.dir != "" {
-				return o.speculate(cmd.Context(), args, &speculation, output, short)
+			if s.dir != "" {
+				return s.run(cmd.Context(), args)
 			}
-			if output == markdown || short {
+			if s.output == markdown || s.short {
 				return usageError("-o markdown and --short need --dir, or captctl show plan")
 			}
-			c, apply, err := o.workspace(cmd, args[0])
+			w, err := o.workspace(cmd.Context(), args)
 			if err != nil {
 				return err
 			}
-			return o.runOnce(cmd.Context(), c, apply, &terraform.OneShot{PlanOnly: true}, output)
+			return w.runOnce(cmd.Context(), &terraform.OneShot{PlanOnly: true}, s.output)
 		},
 	}, nil)
-	addFormat(cmd, &output, text.JSON, text.YAML, markdown)
-	cmd.Flags().BoolVar(&short, "short", false, "With --dir: list the changed resources without values.")
-	speculation.add(cmd)
+	s.add(cmd)
 	addTimeout(cmd, &wait)
 	return cmd
 }
@@ -104,27 +100,27 @@ func newShowPlanCommand(o *Options) *cobra.Command {
   captctl show plan cluster/demo --short
   captctl show plan network-a --run network-a-r7
   captctl show plan cluster/demo/vpc -o markdown > comment.md`,
-	}, func(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, _ []string) error {
-		plan, err := operate.PlanOfRun(ctx, c, apply, run)
+	}, func(ctx context.Context, w *workspaceCall) error {
+		plan, err := operate.PlanOfRun(ctx, w.client, w.apply, run)
 		if err != nil {
 			return err
 		}
-		read := changesOf(ctx, c, apply, plan)
+		read := changesOf(ctx, w.client, w.apply, plan)
 		if short {
 			read = func(func(change.Entry) error) (bool, error) { return false, nil }
 		}
 		switch output {
 		case markdown:
-			return printMarkdown(o.Out, plan, read, commentLimit)
+			return printMarkdown(w.Out, plan, read, commentLimit)
 		case "":
-			return printPlan(o.Out, plan, read, o.style(), time.Now())
+			return printPlan(w.Out, plan, read, w.style(), time.Now())
 		}
 		if !short {
-			if err := plan.ReadDetails(ctx, c, apply); err != nil {
+			if err := plan.ReadDetails(ctx, w.client, w.apply); err != nil {
 				return err
 			}
 		}
-		return output.Print(o.Out, plan)
+		return output.Print(w.Out, plan)
 	})
 	addFormat(cmd, &output, text.JSON, text.YAML, markdown)
 	cmd.Flags().StringVar(&run, "run", "", "Show the plan of this run instead of the latest plan. captctl history lists the runs.")

@@ -28,7 +28,9 @@ denies plans, requires their approval, or warns about them.`,
 	}, newPolicyTestCommand(o))
 }
 
-type policyTestFlags struct {
+// policyCall is a call of captctl policy test.
+type policyCall struct {
+	*Options
 	output  text.Output
 	plan    string
 	destroy bool
@@ -39,7 +41,7 @@ type policyTestFlags struct {
 }
 
 func newPolicyTestCommand(o *Options) *cobra.Command {
-	flags := &policyTestFlags{output: "text"}
+	t := &policyCall{Options: o, output: "text"}
 	c := &cobra.Command{
 		Use:   "test FILE|DIRECTORY|-... --plan FILE",
 		Short: "Evaluate policies for a plan, without a cluster",
@@ -59,42 +61,42 @@ cannot be read.`,
 			switch {
 			case len(args) == 0:
 				return errors.New("expected files or directories with policies, or - for stdin")
-			case flags.plan == "":
+			case t.plan == "":
 				return errors.New("expected --plan FILE, the output of tofu show -json")
-			case flags.plan == "-" && slices.Contains(args, "-"):
+			case t.plan == "-" && slices.Contains(args, "-"):
 				return errors.New("stdin can be the plan or the policies, not both")
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return o.testPolicies(cmd.Context(), args, flags) },
+		RunE: func(cmd *cobra.Command, args []string) error { return t.run(cmd.Context(), args) },
 	}
-	addFormat(c, &flags.output, "text", text.JSON, text.YAML, markdown)
-	c.Flags().StringVar(&flags.plan, "plan", "", "Output of tofu show -json PLAN, or - for stdin.")
-	c.Flags().BoolVar(&flags.destroy, "destroy", false, "The plan destroys the workspace: plan.destroy is true.")
-	c.Flags().BoolVar(&flags.refreshOnly, "refresh-only", false, "The plan is that of tofu plan -refresh-only: plan.refreshOnly is true, and rules see what drifted.")
-	c.Flags().StringVar(&flags.workspace.Name, "workspace", "test", "Name of the workspace that rules see.")
-	c.Flags().StringVar(&flags.workspace.ClusterName, "cluster", "", "Name of the cluster of the workspace.")
-	c.Flags().StringToStringVar(&flags.workspace.Labels, "labels", nil, "Labels of the workspace: KEY=VALUE,...")
-	c.Flags().StringVar(&flags.template.Name, "template", "test", "Name of the template that rules see.")
+	addFormat(c, &t.output, "text", text.JSON, text.YAML, markdown)
+	c.Flags().StringVar(&t.plan, "plan", "", "Output of tofu show -json PLAN, or - for stdin.")
+	c.Flags().BoolVar(&t.destroy, "destroy", false, "The plan destroys the workspace: plan.destroy is true.")
+	c.Flags().BoolVar(&t.refreshOnly, "refresh-only", false, "The plan is that of tofu plan -refresh-only: plan.refreshOnly is true, and rules see what drifted.")
+	c.Flags().StringVar(&t.workspace.Name, "workspace", "test", "Name of the workspace that rules see.")
+	c.Flags().StringVar(&t.workspace.ClusterName, "cluster", "", "Name of the cluster of the workspace.")
+	c.Flags().StringToStringVar(&t.workspace.Labels, "labels", nil, "Labels of the workspace: KEY=VALUE,...")
+	c.Flags().StringVar(&t.template.Name, "template", "test", "Name of the template that rules see.")
 	return c
 }
 
-func (o *Options) testPolicies(ctx context.Context, paths []string, flags *policyTestFlags) error {
-	policies, err := o.readPolicies(ctx, paths)
+func (t *policyCall) run(ctx context.Context, paths []string) error {
+	policies, err := t.readPolicies(ctx, paths)
 	if err != nil {
 		return err
 	}
-	policies.Workspace, policies.Template = flags.workspace, flags.template
-	policies.Workspace.Namespace = *o.Kube.Namespace
+	policies.Workspace, policies.Template = t.workspace, t.template
+	policies.Workspace.Namespace = *t.Kube.Namespace
 	if policies.Workspace.Namespace == "" {
 		policies.Workspace.Namespace = "default"
 	}
 	policies.Template.Namespace = policies.Workspace.Namespace
-	violations, err := o.evaluatePlan(ctx, policies, flags)
+	violations, err := t.evaluate(ctx, policies)
 	if err != nil {
 		return &Exit{Code: 2, Err: err}
 	}
-	if err := o.printViolations(violations, flags.output); err != nil {
+	if err := t.print(violations); err != nil {
 		return err
 	}
 	if terraform.Strictest(violations) == terraform.PolicyDeny {
@@ -104,8 +106,8 @@ func (o *Options) testPolicies(ctx context.Context, paths []string, flags *polic
 }
 
 // readPolicies returns the policies of manifests. Other objects are ignored.
-func (o *Options) readPolicies(ctx context.Context, paths []string) (*terraform.Policies, error) {
-	read, findings, err := validate.Read(paths, o.In)
+func (t *policyCall) readPolicies(ctx context.Context, paths []string) (*terraform.Policies, error) {
+	read, findings, err := validate.Read(paths, t.In)
 	if err != nil {
 		return nil, &Exit{Code: 2, Err: err}
 	}
@@ -113,12 +115,12 @@ func (o *Options) readPolicies(ctx context.Context, paths []string) (*terraform.
 		kind := object.GetKind()
 		return object.GroupVersionKind().Group != infrav1.GroupVersion.Group || kind != "WorkspacePolicy" && kind != "ClusterWorkspacePolicy"
 	})
-	objects, found, err := validate.Decode(ctx, read, validate.Options{Namespace: *o.Kube.Namespace})
+	objects, found, err := validate.Decode(ctx, read, validate.Options{Namespace: *t.Kube.Namespace})
 	if err != nil {
 		return nil, &Exit{Code: 2, Err: err}
 	}
 	if findings = append(findings, found...); validate.Failed(findings) {
-		if err := validate.Write(o.Err, "text", findings); err != nil {
+		if err := validate.Write(t.Err, "text", findings); err != nil {
 			return nil, err
 		}
 		return nil, &Exit{Code: 2, Err: errors.New("the policies are invalid")}
@@ -144,19 +146,19 @@ func planPolicy(object client.Object) terraform.Policy {
 	return p
 }
 
-// evaluatePlan returns the violations of policies by the plan of the flags. The plan is
+// evaluate returns the violations of policies by the plan of the flags. The plan is
 // read three times: for its summary, for the values to mask, and for its changes.
-func (o *Options) evaluatePlan(ctx context.Context, policies *terraform.Policies, flags *policyTestFlags) ([]terraform.PolicyViolation, error) {
-	plan, err := o.readFile(flags.plan)
+func (t *policyCall) evaluate(ctx context.Context, policies *terraform.Policies) ([]terraform.PolicyViolation, error) {
+	plan, err := t.readFile(t.plan)
 	if err != nil {
 		return nil, err
 	}
 	secrets, err := change.ReadSecrets(bytes.NewReader(plan))
 	if err != nil {
-		return nil, fmt.Errorf("%s is not the output of tofu show -json PLAN: %w", flags.plan, err)
+		return nil, fmt.Errorf("%s is not the output of tofu show -json PLAN: %w", t.plan, err)
 	}
-	summary := policy.Plan{Destroy: flags.destroy, RefreshOnly: flags.refreshOnly}
-	if err := change.ReadPlanned(bytes.NewReader(plan), flags.refreshOnly, func(planned change.Planned) error {
+	summary := policy.Plan{Destroy: t.destroy, RefreshOnly: t.refreshOnly}
+	if err := change.ReadPlanned(bytes.NewReader(plan), t.refreshOnly, func(planned change.Planned) error {
 		if planned.Resource != nil {
 			count(&summary, planned.Resource.Actions)
 		}
@@ -165,7 +167,7 @@ func (o *Options) evaluatePlan(ctx context.Context, policies *terraform.Policies
 		return nil, err
 	}
 	evaluation := policy.New(policies, summary)
-	if err := change.ReadPlanned(bytes.NewReader(plan), flags.refreshOnly, func(planned change.Planned) error { return evaluation.Add(ctx, planned) }); err != nil {
+	if err := change.ReadPlanned(bytes.NewReader(plan), t.refreshOnly, func(planned change.Planned) error { return evaluation.Add(ctx, planned) }); err != nil {
 		return nil, err
 	}
 	return evaluation.Finish(ctx, secrets.Mask)
@@ -184,18 +186,18 @@ func count(plan *policy.Plan, actions []string) {
 	}
 }
 
-func (o *Options) printViolations(violations []terraform.PolicyViolation, output text.Output) error {
+func (t *policyCall) print(violations []terraform.PolicyViolation) error {
 	shown := apiViolations(violations)
 	switch {
-	case output.Structured():
-		return output.Print(o.Out, text.NonNil(shown))
-	case output == markdown:
-		fmt.Fprint(o.Out, markdownViolations(shown))
+	case t.output.Structured():
+		return t.output.Print(t.Out, text.NonNil(shown))
+	case t.output == markdown:
+		fmt.Fprint(t.Out, markdownViolations(shown))
 	default:
-		fmt.Fprint(o.Out, listViolations(shown, o.style()))
+		fmt.Fprint(t.Out, listViolations(shown, t.style()))
 	}
 	if len(shown) == 0 {
-		fmt.Fprintln(o.Out, "No rule is violated.")
+		fmt.Fprintln(t.Out, "No rule is violated.")
 	}
 	return nil
 }

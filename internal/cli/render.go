@@ -14,14 +14,16 @@ import (
 	"github.com/appthrust/capt/internal/client/text"
 )
 
-type renderFlags struct {
+// renderCall is a call of captctl render.
+type renderCall struct {
+	*Options
 	output           text.Output
 	cluster, outputs string
 	runs             bool
 }
 
 func newRenderCommand(o *Options) *cobra.Command {
-	flags := renderFlags{output: "yaml"}
+	r := &renderCall{Options: o, output: "yaml"}
 	c := &cobra.Command{
 		Use:   "render FILE|DIRECTORY|-...",
 		Short: "Show the objects that CAPT would create, without a cluster",
@@ -41,22 +43,22 @@ known only after an apply, and values from Secrets, are shown in parentheses.`,
   # Render an add-on for one cluster.
   tofu output -json > outputs.json
   captctl render addon.yaml --cluster demo --outputs outputs.json`,
-		RunE: func(cmd *cobra.Command, args []string) error { return o.render(cmd.Context(), args, &flags) },
+		RunE: func(cmd *cobra.Command, args []string) error { return r.run(cmd.Context(), args) },
 	}
-	addFormat(c, &flags.output, "yaml", "json")
-	c.Flags().BoolVar(&flags.runs, "runs", false, "Include the input of Terraform for the rendered workspaces.")
-	c.Flags().StringVar(&flags.cluster, "cluster", "", "Name of the cluster to render add-ons for.")
-	c.Flags().StringVar(&flags.outputs, "outputs", "", "File with the Terraform outputs of that cluster: a connection Secret, or the output of terraform output -json.")
+	addFormat(c, &r.output, "yaml", "json")
+	c.Flags().BoolVar(&r.runs, "runs", false, "Include the input of Terraform for the rendered workspaces.")
+	c.Flags().StringVar(&r.cluster, "cluster", "", "Name of the cluster to render add-ons for.")
+	c.Flags().StringVar(&r.outputs, "outputs", "", "File with the Terraform outputs of that cluster: a connection Secret, or the output of terraform output -json.")
 	return c
 }
 
-func (o *Options) render(ctx context.Context, paths []string, flags *renderFlags) error {
+func (r *renderCall) run(ctx context.Context, paths []string) error {
 	if len(paths) == 0 {
 		return usageError("expected files or directories to render, or - for stdin")
 	}
-	options := render.Options{Runs: flags.runs, Cluster: flags.cluster}
-	if flags.outputs != "" {
-		content, err := os.ReadFile(flags.outputs)
+	options := render.Options{Runs: r.runs, Cluster: r.cluster}
+	if r.outputs != "" {
+		content, err := os.ReadFile(r.outputs)
 		if err != nil {
 			return usageError("reading the outputs: %w", err)
 		}
@@ -64,39 +66,39 @@ func (o *Options) render(ctx context.Context, paths []string, flags *renderFlags
 			return &Exit{Code: 2, Err: err}
 		}
 	}
-	read, findings, err := validate.Read(paths, o.In)
+	read, findings, err := validate.Read(paths, r.In)
 	if err != nil {
 		return &Exit{Code: 2, Err: err}
 	}
-	objects, found, err := validate.Decode(ctx, read, validate.Options{Namespace: *o.Kube.Namespace})
+	objects, found, err := validate.Decode(ctx, read, validate.Options{Namespace: *r.Kube.Namespace})
 	if err != nil {
 		return err
 	}
 	if findings = append(findings, found...); validate.Failed(findings) {
 		findings = slices.DeleteFunc(findings, func(f validate.Finding) bool { return f.Severity != validate.Error })
-		if err := validate.Write(o.Err, "text", findings); err != nil {
+		if err := validate.Write(r.Err, "text", findings); err != nil {
 			return err
 		}
 		return &Exit{Code: 1, Err: errors.New("the manifests are invalid")}
 	}
-	rendering, err := render.Render(ctx, objects, options)
+	rendered, err := render.Render(ctx, objects, options)
 	if err != nil {
 		return err
 	}
-	for _, note := range rendering.Notes {
-		fmt.Fprintln(o.Err, "note:", note)
+	for _, note := range rendered.Notes {
+		fmt.Fprintln(r.Err, "note:", note)
 	}
-	write := rendering.WriteYAML
-	if flags.output == "json" {
-		write = rendering.WriteJSON
+	write := rendered.WriteYAML
+	if r.output == "json" {
+		write = rendered.WriteJSON
 	}
-	if err := write(text.Raw(o.Out)); err != nil {
+	if err := write(text.Raw(r.Out)); err != nil {
 		return err
 	}
-	for _, p := range rendering.Problems {
-		fmt.Fprintf(o.Err, "error: %s %s: %s\n", p.Object.GetObjectKind().GroupVersionKind().Kind, p.Object.GetName(), p.Message)
+	for _, p := range rendered.Problems {
+		fmt.Fprintf(r.Err, "error: %s %s: %s\n", p.Object.GetObjectKind().GroupVersionKind().Kind, p.Object.GetName(), p.Message)
 	}
-	if len(rendering.Problems) > 0 {
+	if len(rendered.Problems) > 0 {
 		return &Exit{Code: 1, Err: errors.New("some objects could not be rendered")}
 	}
 	return nil

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/client/operate"
@@ -52,24 +51,24 @@ To import, you need the permission of an approver where approval is enforced.`,
 			if err := checkOperation(once); err != nil {
 				return err
 			}
-			c, apply, err := o.workspace(cmd, args[0])
+			w, err := o.workspace(ctx, args)
 			if err != nil {
 				return err
 			}
-			if err := operate.CheckOneShot(ctx, c, apply, &once); err != nil {
+			if err := operate.CheckOneShot(ctx, w.client, w.apply, &once); err != nil {
 				return err
 			}
-			if err := o.confirmOneShot(ctx, c, apply, &once, yes); err != nil {
+			if err := w.confirmOneShot(ctx, &once, yes); err != nil {
 				return err
 			}
 			if wait {
-				return o.runOnce(ctx, c, apply, &once, output)
+				return w.runOnce(ctx, &once, output)
 			}
-			operation, err := operate.RunOnce(ctx, c, apply, &once)
+			operation, err := operate.RunOnce(ctx, w.client, w.apply, &once)
 			if err != nil {
 				return err
 			}
-			return o.printRequest(apply, operation, args[0], output)
+			return w.printRequest(operation, output)
 		},
 	}, nil)
 	// String slices would parse the quotes of an address as CSV.
@@ -87,16 +86,16 @@ To import, you need the permission of an approver where approval is enforced.`,
 }
 
 // runOnce executes a one-shot operation, and prints what became of it.
-func (o *Options) runOnce(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, once *terraform.OneShot, output text.Output) error {
-	operation, err := operate.RunOnce(ctx, c, apply, once)
+func (w *workspaceCall) runOnce(ctx context.Context, once *terraform.OneShot, output text.Output) error {
+	operation, err := operate.RunOnce(ctx, w.client, w.apply, once)
 	if err != nil {
 		return err
 	}
-	result, err := o.waitForOneShot(ctx, c, apply, operation, o.starting(), runRequested, func(s *observed) bool { return s.ended() || s.waits() })
+	result, err := w.waitForOneShot(ctx, operation, w.starting(), runRequested, func(s *observed) bool { return s.ended() || s.waits() })
 	if err != nil {
 		return err
 	}
-	return o.printOneShot(ctx, c, apply, result, output)
+	return w.printOneShot(ctx, result, output)
 }
 
 // checkOperation returns a usage error for flags that do not fit. The ID is set later.
@@ -118,50 +117,50 @@ func checkOperation(operation terraform.OneShot) error {
 }
 
 // confirmOneShot asks the user unless the plan is not applied without approval.
-func (o *Options) confirmOneShot(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply, operation *terraform.OneShot, yes bool) error {
+func (w *workspaceCall) confirmOneShot(ctx context.Context, operation *terraform.OneShot, yes bool) error {
 	if operation.PlanOnly || operation.Hold {
 		return nil
 	}
-	policy, err := operate.Policy(ctx, c, apply)
+	policy, err := operate.Policy(ctx, w.client, w.apply)
 	if err != nil || policy.Approval == infrav1.ApprovalManual {
 		return err
 	}
-	return o.confirm(ctx, yes, fmt.Sprintf("The plan will be applied at once; use --hold or --plan-only to review it first. Run %s with %s?", apply.Name, operation.Arguments()))
+	return w.confirm(ctx, yes, fmt.Sprintf("The plan will be applied at once; use --hold or --plan-only to review it first. Run %s with %s?", w.apply.Name, operation.Arguments()))
 }
 
-func (o *Options) printRequest(apply *infrav1.WorkspaceTemplateApply, requested *infrav1.WorkspaceOperation, name string, output text.Output) error {
+func (w *workspaceCall) printRequest(requested *infrav1.WorkspaceOperation, output text.Output) error {
 	arguments := operation.OneShot(requested).Arguments()
 	if output.Structured() {
-		return output.Print(o.Out, operate.OneShotResult{Workspace: apply.Name, Request: infrav1.RunRequest{ID: string(requested.UID), Arguments: arguments}})
+		return output.Print(w.Out, operate.OneShotResult{Workspace: w.apply.Name, Request: infrav1.RunRequest{ID: string(requested.UID), Arguments: arguments}})
 	}
-	fmt.Fprintf(o.Out, "Requested a run of %s with %s: follow it with %s\n", apply.Name, arguments, o.followHint(apply, name))
+	fmt.Fprintf(w.Out, "Requested a run of %s with %s: follow it with %s\n", w.apply.Name, arguments, w.followHint())
 	return nil
 }
 
 // waitForOneShot waits until a run with options has ended or its plan waits for approval. If
 // the wait ends early, its error says what remains.
-func (o *Options) waitForOneShot(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, operation *infrav1.WorkspaceOperation, line, remains string, done func(*observed) bool) (*operate.OneShotResult, error) {
-	last, err := o.waitUntil(ctx, c, apply, operation, line, done)
+func (w *workspaceCall) waitForOneShot(ctx context.Context, operation *infrav1.WorkspaceOperation, line, remains string, done func(*observed) bool) (*operate.OneShotResult, error) {
+	last, err := w.waitUntil(ctx, operation, line, done)
 	if err != nil {
-		return nil, o.stillRequested(err, remains)
+		return nil, w.stillRequested(err, remains)
 	}
-	return operate.ResultOf(ctx, c, last.apply, last.operation)
+	return operate.ResultOf(ctx, w.client, last.apply, last.operation)
 }
 
 // printOneShot prints what became of a one-shot operation. It returns an error if it failed
 // or its plan was refused.
-func (o *Options) printOneShot(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply, result *operate.OneShotResult, output text.Output) error {
+func (w *workspaceCall) printOneShot(ctx context.Context, result *operate.OneShotResult, output text.Output) error {
 	if output.Structured() {
 		if result.Plan != nil {
-			if err := result.Plan.ReadDetails(ctx, c, apply); err != nil {
+			if err := result.Plan.ReadDetails(ctx, w.client, w.apply); err != nil {
 				return err
 			}
 		}
-		return errors.Join(output.Print(o.Out, result), oneShotFailure(result))
+		return errors.Join(output.Print(w.Out, result), oneShotFailure(result))
 	}
 	// A plan that was applied at once is not stored with its values.
 	if result.Plan != nil && (result.Run == nil || result.Run.Outcome != infrav1.RunOutcome(terraform.OutcomeSucceeded)) {
-		if err := printPlan(o.Out, result.Plan, changesOf(ctx, c, apply, result.Plan), o.style(), time.Now()); err != nil {
+		if err := printPlan(w.Out, result.Plan, changesOf(ctx, w.client, w.apply, result.Plan), w.style(), time.Now()); err != nil {
 			return err
 		}
 	}
@@ -169,10 +168,10 @@ func (o *Options) printOneShot(ctx context.Context, c client.Reader, apply *infr
 		return err
 	}
 	if result.Waiting {
-		fmt.Fprintf(o.Out, "%s is waiting for approval: %s\n", apply.Name, o.hints("apply the plan with captctl approve "+apply.Name+", or discard it with captctl reject "+apply.Name))
+		fmt.Fprintf(w.Out, "%s is waiting for approval: %s\n", w.apply.Name, w.hints("apply the plan with captctl approve "+w.apply.Name+", or discard it with captctl reject "+w.apply.Name))
 		return nil
 	}
-	fmt.Fprintf(o.Out, "Run %s of %s: %s: %s\n", result.Run.ID, apply.Name, result.Run.Outcome, message.OneLine(result.Run.Summary))
+	fmt.Fprintf(w.Out, "Run %s of %s: %s: %s\n", result.Run.ID, w.apply.Name, result.Run.Outcome, message.OneLine(result.Run.Summary))
 	return nil
 }
 
@@ -206,16 +205,16 @@ approval: Auto the new plan is applied, with approval: Manual it waits for
 approval.`,
 		Example: `  captctl reconcile cluster/demo
   captctl reconcile network-a --wait`,
-	}, func(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, args []string) error {
-		operation, err := operate.Retry(ctx, c, apply)
+	}, func(ctx context.Context, w *workspaceCall) error {
+		operation, err := operate.Retry(ctx, w.client, w.apply)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(o.Out, "Requested a run of %s: follow it with %s\n", apply.Name, o.followHint(apply, args[0]))
+		fmt.Fprintf(w.Out, "Requested a run of %s: follow it with %s\n", w.apply.Name, w.followHint())
 		if !wait {
 			return nil
 		}
-		return o.waitForResult(ctx, c, apply, operation, o.starting(), runRequested, (*observed).ended)
+		return w.waitForResult(ctx, operation, w.starting(), runRequested, (*observed).ended)
 	})
 	addWait(cmd, &wait)
 	return cmd
@@ -231,26 +230,26 @@ func newCancelCommand(o *Options) *cobra.Command {
 current operations and saves the state. The workspace has no new run until its
 inputs change or a run is requested with captctl reconcile.`,
 		Example: "  captctl cancel cluster/demo --wait",
-	}, func(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, args []string) error {
-		run, err := operate.CurrentRun(apply, runID)
+	}, func(ctx context.Context, w *workspaceCall) error {
+		run, err := operate.CurrentRun(w.apply, runID)
 		if err != nil {
 			return err
 		}
-		if err := o.confirm(ctx, yes, fmt.Sprintf("Cancel run %s (%s)?", run.ID, run.Operation)); err != nil {
+		if err := w.confirm(ctx, yes, fmt.Sprintf("Cancel run %s (%s)?", run.ID, run.Operation)); err != nil {
 			return err
 		}
-		if err := operate.Cancel(ctx, c, apply, run); err != nil {
+		if err := operate.Cancel(ctx, w.client, w.apply, run); err != nil {
 			return err
 		}
-		fmt.Fprintf(o.Out, "Requested cancellation of run %s\n", run.ID)
+		fmt.Fprintf(w.Out, "Requested cancellation of run %s\n", run.ID)
 		if !wait {
 			return nil
 		}
-		_, err = o.waitUntil(ctx, c, apply, nil, "", func(s *observed) bool {
+		_, err = w.waitUntil(ctx, nil, "", func(s *observed) bool {
 			return s.apply.Status.Run == nil || s.apply.Status.Run.ID != run.ID
 		})
 		if err != nil {
-			return o.stillRequested(err, cancelRequested)
+			return w.stillRequested(err, cancelRequested)
 		}
 		return nil
 	})

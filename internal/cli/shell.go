@@ -20,8 +20,9 @@ import (
 	"github.com/appthrust/capt/internal/terraform/speculate"
 )
 
-// shellFlags are the flags of captctl shell.
-type shellFlags struct {
+// shellCall is a call of captctl shell.
+type shellCall struct {
+	*workspaceCall
 	binary, reason string
 	noWait         bool
 	// recordTimeout is how long the manager has to record the shell.
@@ -29,7 +30,7 @@ type shellFlags struct {
 }
 
 func newShellCommand(o *Options) *cobra.Command {
-	var flags shellFlags
+	var s shellCall
 	cmd := o.workspaceCommand(&cobra.Command{
 		Use:   "shell NAME [-- COMMAND [ARGUMENT...]]",
 		Short: "Work with OpenTofu or Terraform on the state of a workspace by hand",
@@ -54,35 +55,36 @@ files with the state are kept.`,
 			}
 			return nil
 		},
-	}, func(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, args []string) error {
-		return o.openShell(ctx, c, apply, args[1:], &flags)
+	}, func(ctx context.Context, w *workspaceCall) error {
+		s.workspaceCall = w
+		return s.open(ctx)
 	})
-	cmd.Flags().StringVar(&flags.reason, "reason", "", "Why the shell is needed. It is recorded.")
-	cmd.Flags().StringVar(&flags.binary, "terraform-binary", "", "Path of OpenTofu or Terraform. "+toolHelp)
-	cmd.Flags().BoolVar(&flags.noWait, "no-wait", false, "Do not wait until the manager has recorded the shell, for example because it does not run.")
-	cmd.Flags().DurationVar(&flags.recordTimeout, "record-timeout", time.Minute, "How long to wait until the manager has recorded the shell.")
+	cmd.Flags().StringVar(&s.reason, "reason", "", "Why the shell is needed. It is recorded.")
+	cmd.Flags().StringVar(&s.binary, "terraform-binary", "", "Path of OpenTofu or Terraform. "+toolHelp)
+	cmd.Flags().BoolVar(&s.noWait, "no-wait", false, "Do not wait until the manager has recorded the shell, for example because it does not run.")
+	cmd.Flags().DurationVar(&s.recordTimeout, "record-timeout", time.Minute, "How long to wait until the manager has recorded the shell.")
 	return cmd
 }
 
-// openShell opens a shell and closes it when its command has ended.
-func (o *Options) openShell(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, args []string, flags *shellFlags) (err error) {
+// open opens a shell and closes it when its command has ended.
+func (s *shellCall) open(ctx context.Context) (err error) {
 	ctx, stop := untilHangup(ctx)
 	defer stop()
-	if err := operate.CheckShell(ctx, c, apply); err != nil {
+	if err := operate.CheckShell(ctx, s.client, s.apply); err != nil {
 		return err
 	}
 	// A workspace that cannot have a shell is refused before one is recorded.
-	request, err := operate.ShellRequest(ctx, c, apply, nil)
+	request, err := operate.ShellRequest(ctx, s.client, s.apply, nil)
 	if err != nil {
 		return err
 	}
-	if _, err := selectTool(ctx, c, apply, request, flags.binary); err != nil {
+	if _, err := selectTool(ctx, s.client, s.apply, request, s.binary); err != nil {
 		return err
 	}
-	if err := operate.CheckNotPaused(apply); err != nil && !flags.noWait {
-		return fmt.Errorf("%s is paused, so the manager does not record the shell: resume it, or pass --no-wait to work without the record", apply.Name)
+	if err := operate.CheckNotPaused(s.apply); err != nil && !s.noWait {
+		return fmt.Errorf("%s is paused, so the manager does not record the shell: resume it, or pass --no-wait to work without the record", s.apply.Name)
 	}
-	operation, err := operate.OpenShell(ctx, c, apply, localUser(), flags.reason)
+	operation, err := operate.OpenShell(ctx, s.client, s.apply, localUser(), s.reason)
 	if err != nil {
 		return err
 	}
@@ -94,53 +96,53 @@ func (o *Options) openShell(ctx context.Context, c client.WithWatch, apply *infr
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 		defer cancel()
-		if closeErr := c.Delete(ctx, operation); client.IgnoreNotFound(closeErr) != nil {
-			err = errors.Join(err, &shellError{error: fmt.Errorf("runs wait for shell %s until you run captctl unlock %s: %w", id, apply.Name, closeErr)})
+		if closeErr := s.client.Delete(ctx, operation); client.IgnoreNotFound(closeErr) != nil {
+			err = errors.Join(err, &shellError{error: fmt.Errorf("runs wait for shell %s until you run captctl unlock %s: %w", id, s.apply.Name, closeErr)})
 		}
 	}()
-	if !flags.noWait {
-		if err := o.awaitShell(ctx, c, apply, operation, flags.recordTimeout); err != nil {
+	if !s.noWait {
+		if err := s.await(ctx, operation); err != nil {
 			return err
 		}
 	}
 	// A run may have changed the state and the module since.
-	request, err = currentShellRequest(ctx, c, apply)
+	request, err = s.currentRequest(ctx)
 	if err != nil {
 		return err
 	}
-	binary, err := setTool(ctx, c, apply, request, flags.binary)
+	binary, err := setTool(ctx, s.client, s.apply, request, s.binary)
 	if err != nil {
 		return err
 	}
-	return o.runShell(ctx, id, request, args, binary)
+	return s.run(ctx, id, request, binary)
 }
 
-// currentShellRequest reads the workspace again and returns the request for its shell.
-func currentShellRequest(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply) (*terraform.Request, error) {
+// currentRequest reads the workspace again and returns the request for its shell.
+func (s *shellCall) currentRequest(ctx context.Context) (*terraform.Request, error) {
 	var current infrav1.WorkspaceTemplateApply
-	if err := c.Get(ctx, client.ObjectKeyFromObject(apply), &current); err != nil {
-		return nil, fmt.Errorf("reading workspace %s: %w", apply.Name, err)
+	if err := s.client.Get(ctx, client.ObjectKeyFromObject(s.apply), &current); err != nil {
+		return nil, fmt.Errorf("reading workspace %s: %w", s.apply.Name, err)
 	}
-	if current.UID != apply.UID {
-		return nil, fmt.Errorf("workspace %s was replaced by another one: open the shell again", apply.Name)
+	if current.UID != s.apply.UID {
+		return nil, fmt.Errorf("workspace %s was replaced by another one: open the shell again", s.apply.Name)
 	}
-	gone, err := operate.ShellLock(ctx, c, &current)
+	gone, err := operate.ShellLock(ctx, s.client, &current)
 	if err != nil {
 		return nil, err
 	}
-	return operate.ShellRequest(ctx, c, &current, gone)
+	return operate.ShellRequest(ctx, s.client, &current, gone)
 }
 
 // errNotRecorded is why a shell is not opened without --no-wait.
 var errNotRecorded = errors.New("the manager has not recorded the shell")
 
-// awaitShell waits until the manager has recorded the shell, for a limited time, and then
+// await waits until the manager has recorded the shell, for a limited time, and then
 // until no run is active.
-func (o *Options) awaitShell(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, operation *infrav1.WorkspaceOperation, timeout time.Duration) error {
-	p := o.progress()
-	limited, cancel := context.WithTimeoutCause(ctx, timeout, errNotRecorded)
+func (s *shellCall) await(ctx context.Context, operation *infrav1.WorkspaceOperation) error {
+	p := s.progress()
+	limited, cancel := context.WithTimeoutCause(ctx, s.recordTimeout, errNotRecorded)
 	defer cancel()
-	err := operate.Watch(limited, c, &infrav1.WorkspaceOperationList{}, operation, p.outage, func(current *infrav1.WorkspaceOperation) (bool, error) {
+	err := operate.Watch(limited, s.client, &infrav1.WorkspaceOperationList{}, operation, p.outage, func(current *infrav1.WorkspaceOperation) (bool, error) {
 		p.show("Waiting until the manager has recorded the shell")
 		if current.Ended() {
 			return false, fmt.Errorf("the shell was not opened: %s", current.Status.Message)
@@ -149,12 +151,12 @@ func (o *Options) awaitShell(ctx context.Context, c client.WithWatch, apply *inf
 	})
 	p.end()
 	if err != nil && errors.Is(context.Cause(limited), errNotRecorded) {
-		return fmt.Errorf("%w within %s: it is not running, busy, or older than captctl (see captctl doctor). Pass --no-wait to work without the record; a manager that does not know shells may start runs meanwhile, which the lock stops", errNotRecorded, timeout)
+		return fmt.Errorf("%w within %s: it is not running, busy, or older than captctl (see captctl doctor). Pass --no-wait to work without the record; a manager that does not know shells may start runs meanwhile, which the lock stops", errNotRecorded, s.recordTimeout)
 	}
 	if err != nil {
 		return err
 	}
-	_, err = o.waitUntil(ctx, c, apply, nil, "", func(s *observed) bool { return s.apply.Status.Run == nil })
+	_, err = s.waitUntil(ctx, nil, "", func(seen *observed) bool { return seen.apply.Status.Run == nil })
 	return err
 }
 
@@ -180,9 +182,9 @@ type shellError struct {
 
 func (e *shellError) Unwrap() error { return e.error }
 
-// runShell locks the state and runs a command with it.
-func (o *Options) runShell(ctx context.Context, id string, request *terraform.Request, args []string, binary string) error {
-	config, err := o.Config()
+// run locks the state and runs a command with it.
+func (s *shellCall) run(ctx context.Context, id string, request *terraform.Request, binary string) error {
+	config, err := s.Config()
 	if err != nil {
 		return err
 	}
@@ -190,13 +192,13 @@ func (o *Options) runShell(ctx context.Context, id string, request *terraform.Re
 	if err != nil {
 		return err
 	}
-	p := o.progress()
+	p := s.progress()
 	p.show(fmt.Sprintf("Locking the state of %s and preparing its module", request.Workspace.Name))
 	// The preparation can be cancelled. What follows the shell saves the state.
 	prepare, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	keep := context.AfterFunc(ctx, cancel)
-	wait := newShellWait(o, p, scratch)
+	wait := newShellWait(s.Options, p, scratch)
 	defer wait.end()
 	var stateFile string
 	var failure error
@@ -210,7 +212,7 @@ func (o *Options) runShell(ctx context.Context, id string, request *terraform.Re
 			}
 			stateFile = session.StateFile()
 			p.end()
-			failure = o.execShell(ctx, session, request, id, args)
+			failure = s.exec(ctx, session, request, id)
 			p.show("Saving the state of " + request.Workspace.Name)
 			return nil
 		},
@@ -225,7 +227,7 @@ func (o *Options) runShell(ctx context.Context, id string, request *terraform.Re
 	} else if err != nil {
 		return errors.Join(err, remove())
 	}
-	fmt.Fprintf(o.Err, "Shell %s ended. %s\n", id, snapshotNote(result))
+	fmt.Fprintf(s.Err, "Shell %s ended. %s\n", id, snapshotNote(result))
 	return errors.Join(failure, remove())
 }
 

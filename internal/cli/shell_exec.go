@@ -32,25 +32,25 @@ func withoutOther(names []string, env map[string]string) []string {
 	})
 }
 
-// execShell runs a command, or the user's shell if there is none, and returns its exit code
-// as an error. A signal that ends captctl ends the command, whose state is saved then.
-func (o *Options) execShell(ctx context.Context, session *command.Session, request *terraform.Request, id string, args []string) error {
-	stop := syscall.SIGTERM
+// exec runs the command of the arguments, or the user's shell if there is none, and returns its
+// exit code as an error. A signal that ends captctl ends the command, whose state is saved then.
+func (s *shellCall) exec(ctx context.Context, session *command.Session, request *terraform.Request, id string) error {
+	args, stop := s.args[1:], syscall.SIGTERM
 	if len(args) == 0 {
 		args, stop = []string{cmp.Or(os.Getenv("SHELL"), "/bin/sh")}, syscall.SIGHUP
-		fmt.Fprintf(o.Err, "The state of %s is locked by %s, and runs wait until you exit.\n", request.Workspace.Name, id)
+		fmt.Fprintf(s.Err, "The state of %s is locked by %s, and runs wait until you exit.\n", request.Workspace.Name, id)
 	}
 	env, tool, err := session.ShellEnvironment(ctx)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(o.Err, "%s is %s (%s)\n", tool.Program(), tool, session.ToolPath())
+	fmt.Fprintf(s.Err, "%s is %s (%s)\n", tool.Program(), tool, session.ToolPath())
 	env = append(env, "CAPT_SHELL="+id, "CAPT_WORKSPACE="+request.Workspace.Namespace+"/"+request.Workspace.Name)
 	path, err := lookPath(args[0], env)
 	if err != nil {
 		return &Exit{Code: 127, Err: err}
 	}
-	child := &exec.Cmd{Path: path, Args: args, Dir: session.Root, Env: env, Stdin: o.In, Stdout: text.Raw(o.Out), Stderr: text.Raw(o.Err)}
+	child := &exec.Cmd{Path: path, Args: args, Dir: session.Root, Env: env, Stdin: s.In, Stdout: text.Raw(s.Out), Stderr: text.Raw(s.Err)}
 	// The terminal sends an interrupt to the command as well.
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGTERM, syscall.SIGHUP)
@@ -61,7 +61,7 @@ func (o *Options) execShell(ctx context.Context, session *command.Session, reque
 	ended := make(chan struct{})
 	go func() {
 		done := ctx.Done()
-		if text.IsTerminal(o.In) {
+		if text.IsTerminal(s.In) {
 			done = nil
 		}
 		select {

@@ -28,27 +28,31 @@ import (
 // 2 for it, which is the code for wrong usage here.
 const exitChanges = 3
 
-// speculateFlags are the flags of a plan of a directory.
-type speculateFlags struct {
+// speculateCall is a call of captctl plan for a directory.
+type speculateCall struct {
+	*Options
 	dir, template, binary string
-	detailed              bool
+	detailed, short       bool
+	output                text.Output
 }
 
-func (f *speculateFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.dir, "dir", "", "Plan the root module in this directory against the state of the workspace, without locking or writing anything.")
-	cmd.Flags().StringVar(&f.template, "template", "", "With --dir: plan all workspaces of the namespace that use this WorkspaceTemplate, instead of one.")
-	cmd.Flags().StringVar(&f.binary, "terraform-binary", "", "With --dir: path of OpenTofu or Terraform. "+toolHelp)
-	cmd.Flags().BoolVar(&f.detailed, "detailed-exitcode", false, "With --dir: exit with code 3 if a plan has changes.")
+func (s *speculateCall) add(cmd *cobra.Command) {
+	addFormat(cmd, &s.output, text.JSON, text.YAML, markdown)
+	cmd.Flags().BoolVar(&s.short, "short", false, "With --dir: list the changed resources without values.")
+	cmd.Flags().StringVar(&s.dir, "dir", "", "Plan the root module in this directory against the state of the workspace, without locking or writing anything.")
+	cmd.Flags().StringVar(&s.template, "template", "", "With --dir: plan all workspaces of the namespace that use this WorkspaceTemplate, instead of one.")
+	cmd.Flags().StringVar(&s.binary, "terraform-binary", "", "With --dir: path of OpenTofu or Terraform. "+toolHelp)
+	cmd.Flags().BoolVar(&s.detailed, "detailed-exitcode", false, "With --dir: exit with code 3 if a plan has changes.")
 }
 
 // check returns a usage error for flags and arguments that do not fit.
-func (f *speculateFlags) check(cmd *cobra.Command, args []string) error {
+func (s *speculateCall) check(cmd *cobra.Command, args []string) error {
 	switch {
-	case f.dir == "" && (f.template != "" || f.binary != "" || f.detailed):
+	case s.dir == "" && (s.template != "" || s.binary != "" || s.detailed):
 		return errors.New("--template, --terraform-binary and --detailed-exitcode need --dir: pass the directory of a module")
-	case f.template != "" && len(args) > 0:
+	case s.template != "" && len(args) > 0:
 		return errors.New("a workspace and --template exclude each other: pass one of both")
-	case f.template != "":
+	case s.template != "":
 		return nil
 	default:
 		return oneName("workspace")(cmd, args)
@@ -64,22 +68,22 @@ type speculative struct {
 	changes    changeReader
 }
 
-// speculate plans the module of a directory for one workspace, or for all that use a
+// run plans the module of a directory for one workspace, or for all that use a
 // template, and prints the plans.
-func (o *Options) speculate(ctx context.Context, args []string, flags *speculateFlags, output text.Output, short bool) (err error) {
+func (s *speculateCall) run(ctx context.Context, args []string) (err error) {
 	ctx, stop := untilHangup(ctx)
 	defer stop()
-	top, root, err := speculate.Locate(flags.dir)
+	top, root, err := speculate.Locate(s.dir)
 	if err != nil {
-		return usageError("--dir %s: %w", flags.dir, err)
+		return usageError("--dir %s: %w", s.dir, err)
 	}
-	c, namespace, err := o.connect()
+	c, namespace, err := s.connect()
 	if err != nil {
 		return err
 	}
 	var workspaces []*infrav1.WorkspaceTemplateApply
-	if flags.template != "" {
-		workspaces, err = operate.WithTemplate(ctx, c, namespace, flags.template)
+	if s.template != "" {
+		workspaces, err = operate.WithTemplate(ctx, c, namespace, s.template)
 	} else {
 		workspaces = make([]*infrav1.WorkspaceTemplateApply, 1)
 		workspaces[0], err = operate.Find(ctx, c, namespace, args[0])
@@ -93,36 +97,36 @@ func (o *Options) speculate(ctx context.Context, args []string, flags *speculate
 	}
 	defer func() { err = errors.Join(err, remove()) }()
 	planner := &speculator{
-		client: c, module: top, root: root, directory: flags.dir,
+		client: c, module: top, root: root, directory: s.dir,
 		options: speculate.Options{
-			Binary: flags.binary, Plugins: cmp.Or(os.Getenv("TF_PLUGIN_CACHE_DIR"), filepath.Join(scratch, "plugins")), Inherit: ownEnvironment(),
+			Binary: s.binary, Plugins: cmp.Or(os.Getenv("TF_PLUGIN_CACHE_DIR"), filepath.Join(scratch, "plugins")), Inherit: ownEnvironment(),
 		},
 	}
 	var plans []*speculative
 	page := &comment{left: commentLimit, plans: len(workspaces)}
 	for i, apply := range workspaces {
-		plan := planner.plan(ctx, o, apply, filepath.Join(scratch, fmt.Sprint(i)))
+		plan := planner.plan(ctx, s.Options, apply, filepath.Join(scratch, fmt.Sprint(i)))
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		plans = append(plans, plan)
-		if err := o.printSpeculative(plan, output, short, page); err != nil {
+		if err := s.print(plan, page); err != nil {
 			return err
 		}
 	}
-	if err := page.end(o.Out); err != nil {
+	if err := page.end(s.Out); err != nil {
 		return err
 	}
-	if output.Structured() {
+	if s.output.Structured() {
 		var shown any = plans
-		if flags.template == "" {
+		if s.template == "" {
 			shown = plans[0]
 		}
-		if err := output.Print(o.Out, shown); err != nil {
+		if err := s.output.Print(s.Out, shown); err != nil {
 			return err
 		}
 	}
-	return speculativeExit(plans, flags.detailed)
+	return speculativeExit(plans, s.detailed)
 }
 
 // untilHangup returns a context that also ends when the terminal is closed, so that the
@@ -190,26 +194,26 @@ func (s *speculator) run(ctx context.Context, apply *infrav1.WorkspaceTemplateAp
 	return speculate.New(ctx, request, state, options)
 }
 
-// printSpeculative prints a plan, or collects its changes for a structured output.
-func (o *Options) printSpeculative(plan *speculative, output text.Output, short bool, page *comment) error {
+// print prints a plan, or collects its changes for a structured output.
+func (s *speculateCall) print(plan *speculative, page *comment) error {
 	read := plan.changes
-	if short || read == nil {
+	if s.short || read == nil {
 		read = func(func(change.Entry) error) (bool, error) { return false, nil }
 	}
 	switch {
-	case output.Structured():
+	case s.output.Structured():
 		_, err := read(func(entry change.Entry) error {
 			plan.Details = append(plan.Details, entry)
 			return nil
 		})
 		return err
-	case output == markdown:
-		return page.add(o.Out, plan, read)
+	case s.output == markdown:
+		return page.add(s.Out, plan, read)
 	case plan.Error != "":
 		return nil
 	default:
-		err := printPlan(o.Out, &plan.Plan, read, o.style(), time.Now())
-		fmt.Fprintln(o.Out)
+		err := printPlan(s.Out, &plan.Plan, read, s.style(), time.Now())
+		fmt.Fprintln(s.Out)
 		return err
 	}
 }

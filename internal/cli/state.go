@@ -7,9 +7,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/client/operate"
 	"github.com/appthrust/capt/internal/client/text"
 )
@@ -30,16 +28,16 @@ func newSnapshotsCommand(o *Options) *cobra.Command {
 		Long: `List the state snapshots of a workspace: the states from before each run that made
 changes, and the states that a run could not save.`,
 		Example: "  captctl state snapshots cluster/demo",
-	}, func(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, args []string) error {
-		snapshots, err := operate.Snapshots(ctx, c, apply)
+	}, func(ctx context.Context, w *workspaceCall) error {
+		snapshots, err := operate.Snapshots(ctx, w.client, w.apply)
 		if err != nil {
 			return err
 		}
 		if output.Structured() {
-			return output.Print(o.Out, text.NonNil(snapshots))
+			return output.Print(w.Out, text.NonNil(snapshots))
 		}
 		if len(snapshots) == 0 {
-			fmt.Fprintf(o.Err, "%s has no snapshots: a snapshot is taken before each run that changes the state\n", apply.Name)
+			fmt.Fprintf(w.Err, "%s has no snapshots: a snapshot is taken before each run that changes the state\n", w.apply.Name)
 			return nil
 		}
 		now := time.Now()
@@ -54,14 +52,14 @@ changes, and the states that a run could not save.`,
 			}
 			table.Add(text.Cells(s.Name, s.Run, text.Age(now, s.Taken.Time), serial, resources, note)...)
 		}
-		return table.Print(o.Out, o.style())
+		return table.Print(w.Out, w.style())
 	})
 	addOutput(cmd, &output)
 	return cmd
 }
 
 func newRestoreCommand(o *Options) *cobra.Command {
-	var yes, wait, hold bool
+	var flags stateFlags
 	cmd := o.workspaceCommand(&cobra.Command{
 		Use:   "restore NAME SNAPSHOT",
 		Short: "Restore a state snapshot of a workspace",
@@ -79,26 +77,24 @@ let it wait for approval.`,
 			}
 			return nil
 		},
-	}, func(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, args []string) error {
-		snapshot, err := operate.FindSnapshot(ctx, c, apply, args[1])
+	}, func(ctx context.Context, w *workspaceCall) error {
+		snapshot, err := operate.FindSnapshot(ctx, w.client, w.apply, w.args[1])
 		if err != nil {
 			return err
 		}
-		if err := o.confirmStateChange(ctx, c, apply, yes, hold, fmt.Sprintf("Restore the state of %s to %s?", apply.Name, snapshot.Name)); err != nil {
+		if err := flags.confirm(ctx, w, fmt.Sprintf("Restore the state of %s to %s?", w.apply.Name, snapshot.Name)); err != nil {
 			return err
 		}
-		operation, err := operate.Restore(ctx, c, apply, snapshot, hold)
+		operation, err := operate.Restore(ctx, w.client, w.apply, snapshot, flags.hold)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(o.Out, "Requested to restore the state of %s to %s\n", apply.Name, snapshot.Name)
-		if !wait {
+		fmt.Fprintf(w.Out, "Requested to restore the state of %s to %s\n", w.apply.Name, snapshot.Name)
+		if !flags.wait {
 			return nil
 		}
-		return o.waitForResult(ctx, c, apply, operation, o.starting(), restoreRequested, func(s *observed) bool { return s.tried() && s.planned() })
+		return w.waitForResult(ctx, operation, w.starting(), restoreRequested, func(s *observed) bool { return s.tried() && s.planned() })
 	})
-	addHold(cmd, &hold)
-	addYes(cmd, &yes)
-	addWait(cmd, &wait)
+	flags.add(cmd)
 	return cmd
 }

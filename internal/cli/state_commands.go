@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/client/operate"
@@ -29,25 +28,37 @@ config, whatever its backend.`
 const writeHelp = `CAPT takes a snapshot of the current state first. Afterwards it creates a plan. With
 approval: Auto that plan is applied at once; use --hold to let it wait for approval.`
 
-// addHold adds the --hold flag to a command.
-func addHold(cmd *cobra.Command, hold *bool) {
-	cmd.Flags().BoolVar(hold, "hold", false, "Let the plan that follows wait for approval, even with approval: Auto.")
+// stateFlags are the flags of the commands that change the state.
+type stateFlags struct{ yes, hold, wait bool }
+
+func (f *stateFlags) add(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&f.hold, "hold", false, "Let the plan that follows wait for approval, even with approval: Auto.")
+	addYes(cmd, &f.yes)
+	addWait(cmd, &f.wait)
 }
 
-// confirmStateChange asks the user a question about a change of the state. It warns if
-// the plan that follows is applied without approval.
-func (o *Options) confirmStateChange(ctx context.Context, c client.Reader, apply *infrav1.WorkspaceTemplateApply, yes, hold bool, question string) error {
-	if !apply.DeletionTimestamp.IsZero() {
-		return o.confirm(ctx, yes, fmt.Sprintf("%s is being deleted: the resources in its state will be destroyed afterwards. %s", apply.Name, question))
+// waitForPlan waits for the plan that follows a change of the state, if the user wants that.
+func (f *stateFlags) waitForPlan(ctx context.Context, w *workspaceCall) error {
+	if !f.wait {
+		return nil
 	}
-	policy, err := operate.Policy(ctx, c, apply)
+	return w.waitForResult(ctx, nil, w.starting(), planFollows, (*observed).planned)
+}
+
+// confirm asks the user a question about a change of the state. It warns if
+// the plan that follows is applied without approval.
+func (f *stateFlags) confirm(ctx context.Context, w *workspaceCall, question string) error {
+	if !w.apply.DeletionTimestamp.IsZero() {
+		return w.confirm(ctx, f.yes, fmt.Sprintf("%s is being deleted: the resources in its state will be destroyed afterwards. %s", w.apply.Name, question))
+	}
+	policy, err := operate.Policy(ctx, w.client, w.apply)
 	if err != nil {
 		return err
 	}
-	if policy.Approval != infrav1.ApprovalManual && !hold {
+	if policy.Approval != infrav1.ApprovalManual && !f.hold {
 		question = "The next plan will be applied at once; use --hold to review it first. " + question
 	}
-	return o.confirm(ctx, yes, question)
+	return w.confirm(ctx, f.yes, question)
 }
 
 // addressArgs requires a workspace and a number of addresses.
@@ -68,18 +79,17 @@ func newStateListCommand(o *Options) *cobra.Command {
 		Long:    "List the addresses of the resources in the state of a workspace.\n\n" + runHelp,
 		Example: "  captctl state list cluster/demo\n  captctl state list cluster/demo module.vpc -o json",
 		Args:    addressArgs(0, -1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			addresses, err := o.readState(cmd, args[0], &terraform.StateCommand{Command: terraform.StateList, Args: args[1:]})
-			if err != nil {
-				return err
-			}
-			if output.Structured() {
-				return output.Print(o.Out, text.NonNil(strings.FieldsFunc(string(addresses), func(r rune) bool { return r == '\n' })))
-			}
-			_, err = o.Out.Write(addresses)
+	}, func(ctx context.Context, w *workspaceCall) error {
+		addresses, err := w.readState(ctx, &terraform.StateCommand{Command: terraform.StateList, Args: w.args[1:]})
+		if err != nil {
 			return err
-		},
-	}, nil)
+		}
+		if output.Structured() {
+			return output.Print(w.Out, text.NonNil(strings.FieldsFunc(string(addresses), func(r rune) bool { return r == '\n' })))
+		}
+		_, err = w.Out.Write(addresses)
+		return err
+	})
 	addOutput(cmd, &output)
 	return cmd
 }
@@ -97,18 +107,17 @@ unless --show-sensitive is set.
 ` + runHelp,
 		Example: "  captctl state show cluster/demo 'module.vpc.aws_vpc.this[0]'\n  captctl state show cluster/demo aws_vpc.main -o json",
 		Args:    addressArgs(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			shown, err := o.readState(cmd, args[0], &terraform.StateCommand{Command: terraform.StateShow, Args: args[1:], JSON: output.Structured(), Sensitive: sensitive})
-			if err != nil {
-				return err
-			}
-			if output.Structured() {
-				return output.Print(o.Out, json.RawMessage(shown))
-			}
-			_, err = o.Out.Write(shown)
+	}, func(ctx context.Context, w *workspaceCall) error {
+		shown, err := w.readState(ctx, &terraform.StateCommand{Command: terraform.StateShow, Args: w.args[1:], JSON: output.Structured(), Sensitive: sensitive})
+		if err != nil {
 			return err
-		},
-	}, nil)
+		}
+		if output.Structured() {
+			return output.Print(w.Out, json.RawMessage(shown))
+		}
+		_, err = w.Out.Write(shown)
+		return err
+	})
 	cmd.Flags().BoolVar(&sensitive, "show-sensitive", false, "Show sensitive values.")
 	addOutput(cmd, &output)
 	return cmd
@@ -124,21 +133,20 @@ encrypted state is decrypted. The state may contain secrets.
 
 ` + runHelp,
 		Example: "  captctl state pull cluster/demo --out demo.tfstate",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			state, err := o.readState(cmd, args[0], &terraform.StateCommand{Command: terraform.StatePull})
-			if err != nil {
-				return err
-			}
-			if len(state) == 0 {
-				return fmt.Errorf("%s has no state", args[0])
-			}
-			if file != "" && file != "-" {
-				return writePrivate(file, state)
-			}
-			_, err = text.Raw(o.Out).Write(append(state, '\n'))
+	}, func(ctx context.Context, w *workspaceCall) error {
+		state, err := w.readState(ctx, &terraform.StateCommand{Command: terraform.StatePull})
+		if err != nil {
 			return err
-		},
-	}, nil)
+		}
+		if len(state) == 0 {
+			return fmt.Errorf("%s has no state", w.args[0])
+		}
+		if file != "" && file != "-" {
+			return writePrivate(file, state)
+		}
+		_, err = text.Raw(w.Out).Write(append(state, '\n'))
+		return err
+	})
 	cmd.Flags().StringVar(&file, "out", "", "Write the state to this file, with mode 0600.")
 	return cmd
 }
@@ -162,7 +170,7 @@ func writePrivate(path string, content []byte) error {
 
 func newStatePushCommand(o *Options) *cobra.Command {
 	var force bool
-	return o.writeCommand(&cobra.Command{
+	cmd := o.writeCommand(&cobra.Command{
 		Use:   "push NAME FILE",
 		Short: "Replace the state of a workspace",
 		Long: `Replace the state of a workspace by the state in FILE, or by that of stdin if FILE
@@ -172,16 +180,15 @@ an older serial, is refused unless --force is set.
 ` + runHelp + "\n\n" + writeHelp,
 		Example: "  captctl state push cluster/demo demo.tfstate --hold",
 		Args:    addressArgs(1, 1),
-	}, func(cmd *cobra.Command) {
-		cmd.Flags().BoolVar(&force, "force", false, "Accept another lineage and an older serial.")
-	},
-		func(args []string) (*terraform.StateCommand, []byte, string, error) {
-			content, err := o.readFile(args[1])
-			if err == nil && len(bytes.TrimSpace(content)) == 0 {
-				err = fmt.Errorf("reading the state: %s is empty", args[1])
-			}
-			return &terraform.StateCommand{Command: terraform.StatePush, Force: force}, content, "Replace the state of %s?", err
-		})
+	}, func(w *workspaceCall) (*terraform.StateCommand, []byte, string, error) {
+		content, err := w.readFile(w.args[1])
+		if err == nil && len(bytes.TrimSpace(content)) == 0 {
+			err = fmt.Errorf("reading the state: %s is empty", w.args[1])
+		}
+		return &terraform.StateCommand{Command: terraform.StatePush, Force: force}, content, "Replace the state of " + w.apply.Name + "?", err
+	})
+	cmd.Flags().BoolVar(&force, "force", false, "Accept another lineage and an older serial.")
+	return cmd
 }
 
 func newStateMvCommand(o *Options) *cobra.Command {
@@ -191,8 +198,8 @@ func newStateMvCommand(o *Options) *cobra.Command {
 		Long:    "Change the address of a resource or a module in the state of a workspace.\n\n" + runHelp + "\n\n" + writeHelp,
 		Example: "  captctl state mv cluster/demo aws_vpc.old aws_vpc.new --hold",
 		Args:    addressArgs(2, 2),
-	}, func(*cobra.Command) {}, func(args []string) (*terraform.StateCommand, []byte, string, error) {
-		return &terraform.StateCommand{Command: terraform.StateMv, Args: args[1:]}, nil, "Change the state of %s?", nil
+	}, func(w *workspaceCall) (*terraform.StateCommand, []byte, string, error) {
+		return &terraform.StateCommand{Command: terraform.StateMv, Args: w.args[1:]}, nil, "Change the state of " + w.apply.Name + "?", nil
 	})
 }
 
@@ -207,114 +214,102 @@ has them.
 ` + runHelp + "\n\n" + writeHelp,
 		Example: "  captctl state rm cluster/demo aws_vpc.old --hold",
 		Args:    addressArgs(1, -1),
-	}, func(*cobra.Command) {}, func(args []string) (*terraform.StateCommand, []byte, string, error) {
-		return &terraform.StateCommand{Command: terraform.StateRm, Args: args[1:]}, nil, "Remove " + strings.ReplaceAll(strings.Join(args[1:], ", "), "%", "%%") + " from the state of %s?", nil
+	}, func(w *workspaceCall) (*terraform.StateCommand, []byte, string, error) {
+		return &terraform.StateCommand{Command: terraform.StateRm, Args: w.args[1:]}, nil, "Remove " + strings.Join(w.args[1:], ", ") + " from the state of " + w.apply.Name + "?", nil
 	})
 }
 
 // writeCommand completes a command that changes the state. The function request
-// returns the state command, the state to push, and the question with a verb for the
-// name of the workspace.
-func (o *Options) writeCommand(cmd *cobra.Command, addFlags func(*cobra.Command), request func(args []string) (*terraform.StateCommand, []byte, string, error)) *cobra.Command {
-	var yes, hold, wait bool
-	o.workspaceCommand(cmd, func(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, args []string) error {
-		command, input, question, err := request(args)
+// returns the state command, the state to push, and the question to the user.
+func (o *Options) writeCommand(cmd *cobra.Command, request func(*workspaceCall) (*terraform.StateCommand, []byte, string, error)) *cobra.Command {
+	var flags stateFlags
+	o.workspaceCommand(cmd, func(ctx context.Context, w *workspaceCall) error {
+		command, input, question, err := request(w)
 		if err != nil {
 			return err
 		}
-		if err := o.confirmStateChange(ctx, c, apply, yes, hold, fmt.Sprintf(question, apply.Name)); err != nil {
+		if err := flags.confirm(ctx, w, question); err != nil {
 			return err
 		}
-		result, err := o.execute(ctx, c, apply, command, input, hold)
+		result, err := w.execute(ctx, command, input, flags.hold)
 		if err != nil {
 			return err
 		}
-		if _, err := io.WriteString(o.Out, result.CommandOutput); err != nil {
+		if _, err := io.WriteString(w.Out, result.CommandOutput); err != nil {
 			return err
 		}
-		fmt.Fprintf(o.Out, "Changed the state of %s. %s\n", apply.Name, snapshotNote(result))
-		if !wait {
-			return nil
-		}
-		return o.waitForResult(ctx, c, apply, nil, o.starting(), planFollows, (*observed).planned)
+		fmt.Fprintf(w.Out, "Changed the state of %s. %s\n", w.apply.Name, snapshotNote(result))
+		return flags.waitForPlan(ctx, w)
 	})
-	addFlags(cmd)
-	addHold(cmd, &hold)
-	addYes(cmd, &yes)
-	addWait(cmd, &wait)
+	flags.add(cmd)
 	return cmd
 }
 
 // readState executes a command that only reads the state, and returns its output.
-func (o *Options) readState(cmd *cobra.Command, name string, command *terraform.StateCommand) ([]byte, error) {
-	ctx := cmd.Context()
-	c, apply, err := o.workspace(cmd, name)
-	if err != nil {
-		return nil, err
-	}
+func (w *workspaceCall) readState(ctx context.Context, command *terraform.StateCommand) ([]byte, error) {
 	key, err := record.NewKey()
 	if err != nil {
 		return nil, err
 	}
 	command.PublicKey = key.Public()
-	result, err := o.execute(ctx, c, apply, command, nil, false)
+	result, err := w.execute(ctx, command, nil, false)
 	if err != nil {
 		return nil, err
 	}
-	text, err := operate.Output(ctx, c, apply, command, result, key)
-	return text, errors.Join(err, deleteTransfer(ctx, c, apply, record.OutputName(command.ID)))
+	text, err := operate.Output(ctx, w.client, w.apply, command, result, key)
+	return text, errors.Join(err, w.deleteTransfer(ctx, record.OutputName(command.ID)))
 }
 
 // cleanupTimeout is how long captctl tries to delete what a command stored.
 const cleanupTimeout = 30 * time.Second
 
 // deleteTransfer deletes what a command stored, even if the user interrupts it.
-func deleteTransfer(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, name string) error {
+func (w *workspaceCall) deleteTransfer(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
-	return operate.DeleteTransfer(ctx, c, apply, name)
+	return operate.DeleteTransfer(ctx, w.client, w.apply, name)
 }
 
 // execute requests a state command and waits for its result.
-func (o *Options) execute(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, command *terraform.StateCommand, input []byte, hold bool) (*terraform.Result, error) {
-	operation, err := operate.RequestCommand(ctx, c, apply, command, input, hold)
+func (w *workspaceCall) execute(ctx context.Context, command *terraform.StateCommand, input []byte, hold bool) (*terraform.Result, error) {
+	operation, err := operate.RequestCommand(ctx, w.client, w.apply, command, input, hold)
 	if err != nil {
 		return nil, err
 	}
-	last, err := o.waitUntil(ctx, c, apply, operation, o.starting(), (*observed).ended)
+	last, err := w.waitUntil(ctx, operation, w.starting(), (*observed).ended)
 	if err != nil {
-		return nil, o.withdraw(ctx, c, operation, err)
+		return nil, w.withdraw(ctx, operation, err)
 	}
-	result, err := operate.CommandResult(ctx, c, last.operation)
+	result, err := operate.CommandResult(ctx, w.client, last.operation)
 	if command.Input != "" {
-		err = errors.Join(err, deleteTransfer(ctx, c, apply, command.Input))
+		err = errors.Join(err, w.deleteTransfer(ctx, command.Input))
 	}
 	if err != nil {
 		return nil, err
 	}
 	if result.Outcome != terraform.OutcomeSucceeded {
 		// The tool names its own command.
-		list := "captctl state list " + apply.Name
+		list := "captctl state list " + w.apply.Name
 		problem := strings.NewReplacer(`"tofu state list"`, list, `"terraform state list"`, list).Replace(result.Diagnostics.Short())
-		return nil, fmt.Errorf("state %s of %s: %s: %s", command.Command, apply.Name, result.Outcome, problem)
+		return nil, fmt.Errorf("state %s of %s: %s: %s", command.Command, w.apply.Name, result.Outcome, problem)
 	}
 	return result, nil
 }
 
 // withdraw handles a wait for a state command that ended early. A command that only reads is
 // withdrawn if no run executes it: nothing could use its result.
-func (o *Options) withdraw(ctx context.Context, c client.Client, operation *infrav1.WorkspaceOperation, waitErr error) error {
+func (w *workspaceCall) withdraw(ctx context.Context, operation *infrav1.WorkspaceOperation, waitErr error) error {
 	if (&terraform.StateCommand{Command: operation.Spec.State.Command}).Writes() || errors.Is(waitErr, operate.ErrDeleted) || errors.Is(waitErr, errWithdrawn) {
-		return o.stillRequested(waitErr, commandRequested)
+		return w.stillRequested(waitErr, commandRequested)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
 	// An unreachable management cluster is the likely cause of both errors.
-	if withdrawn, err := operate.Withdraw(ctx, c, operation, false); err != nil || !withdrawn {
-		return o.stillRequested(waitErr, commandRequested)
+	if withdrawn, err := operate.Withdraw(ctx, w.client, operation, false); err != nil || !withdrawn {
+		return w.stillRequested(waitErr, commandRequested)
 	}
 	if errors.Is(waitErr, context.Canceled) {
-		fmt.Fprintln(o.Err, "Interrupted: the command is withdrawn")
+		fmt.Fprintln(w.Err, "Interrupted: the command is withdrawn")
 	}
 	return waitErr
 }

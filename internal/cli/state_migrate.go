@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/client/operate"
@@ -15,7 +14,8 @@ import (
 
 func newStateMigrateCommand(o *Options) *cobra.Command {
 	var to string
-	var toDefault, yes, hold, wait bool
+	var toDefault bool
+	var flags stateFlags
 	cmd := o.workspaceCommand(&cobra.Command{
 		Use:   "migrate-backend NAME --to CONFIG",
 		Short: "Move the state of a workspace to another backend",
@@ -38,7 +38,7 @@ once; use --hold to let it wait for approval.`,
 			if (to == "") != toDefault {
 				return usageError("pass --to with the name of a WorkspaceProviderConfig, or --to-default for the config of the template, without which the state is in a Secret")
 			}
-			c, apply, err := o.workspace(cmd, args[0])
+			w, err := o.workspace(ctx, args)
 			if err != nil {
 				return err
 			}
@@ -46,56 +46,54 @@ once; use --hold to let it wait for approval.`,
 			if toDefault {
 				target = "the config of its template"
 			}
-			if err := o.confirmStateChange(ctx, c, apply, yes, hold, fmt.Sprintf("Move the state of %s to the backend of %s?", apply.Name, target)); err != nil {
+			if err := flags.confirm(ctx, w, fmt.Sprintf("Move the state of %s to the backend of %s?", w.apply.Name, target)); err != nil {
 				return err
 			}
-			from := apply.Status.State.DeepCopy()
-			move, err := operate.RequestMove(ctx, c, apply, to, hold)
+			from := w.apply.Status.State.DeepCopy()
+			move, err := operate.RequestMove(ctx, w.client, w.apply, to, flags.hold)
 			if err != nil {
 				return err
 			}
-			ran, err := o.waitForMove(ctx, c, apply, move, from)
-			if err != nil || !wait || !ran {
+			ran, err := w.waitForMove(ctx, move, from)
+			if err != nil || !ran {
 				return err
 			}
-			return o.waitForResult(ctx, c, apply, nil, o.starting(), planFollows, (*observed).planned)
+			return flags.waitForPlan(ctx, w)
 		},
 	}, nil)
 	cmd.Flags().StringVar(&to, "to", "", "WorkspaceProviderConfig with the new backend.")
 	cmd.Flags().BoolVar(&toDefault, "to-default", false, "Move the state to the backend of the template's config, or to the default backend.")
 	_ = cmd.RegisterFlagCompletionFunc("to", o.completeFlag(operate.Names(&infrav1.WorkspaceProviderConfigList{})))
-	addHold(cmd, &hold)
-	addYes(cmd, &yes)
-	addWait(cmd, &wait)
+	flags.add(cmd)
 	return cmd
 }
 
 // waitForMove waits until the state is moved, and prints from where to where. It reports whether a
 // run has moved it, which a plan follows.
-func (o *Options) waitForMove(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, operation *infrav1.WorkspaceOperation, from *infrav1.StateStatus) (ran bool, err error) {
+func (w *workspaceCall) waitForMove(ctx context.Context, operation *infrav1.WorkspaceOperation, from *infrav1.StateStatus) (ran bool, err error) {
 	var failed error
-	seen, err := o.waitUntil(ctx, c, apply, operation, o.starting(), func(s *observed) bool {
+	seen, err := w.waitUntil(ctx, operation, w.starting(), func(s *observed) bool {
 		var moved bool
 		moved, failed = operate.Moved(s.apply, s.operation)
 		return moved && s.tried() || failed != nil
 	})
 	if err != nil {
-		return false, o.stillRequested(err, moveRequested)
+		return false, w.stillRequested(err, moveRequested)
 	}
 	if failed != nil {
 		return false, failed
 	}
 	last := seen.apply
-	result, err := operate.CommandResult(ctx, c, seen.operation)
+	result, err := operate.CommandResult(ctx, w.client, seen.operation)
 	if err != nil || from == nil || last.Status.State == nil {
-		fmt.Fprintf(o.Out, "There was nothing to move: %s uses its new config from now on\n", last.Name)
+		fmt.Fprintf(w.Out, "There was nothing to move: %s uses its new config from now on\n", last.Name)
 		return seen.operation.Status.Run != "", nil
 	}
 	to := last.Status.State
-	fmt.Fprintf(o.Out, "Moved the state of %s from backend %s to backend %s: lineage %s, serial %d, %s\n", last.Name, from.Backend, to.Backend, to.Lineage, to.Serial, text.Count(to.Resources, "resource"))
-	fmt.Fprintln(o.Out, snapshotNote(result))
+	fmt.Fprintf(w.Out, "Moved the state of %s from backend %s to backend %s: lineage %s, serial %d, %s\n", last.Name, from.Backend, to.Backend, to.Lineage, to.Serial, text.Count(to.Resources, "resource"))
+	fmt.Fprintln(w.Out, snapshotNote(result))
 	if from.Backend != terraform.BackendKubernetes {
-		fmt.Fprintf(o.Out, "The state in backend %s is not used any more. Delete it when you do not need it\n", from.Backend)
+		fmt.Fprintf(w.Out, "The state in backend %s is not used any more. Delete it when you do not need it\n", from.Backend)
 	}
 	return true, nil
 }

@@ -7,9 +7,6 @@ import (
 	"github.com/spf13/cobra"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
-	"github.com/appthrust/capt/internal/client/operate"
 )
 
 func newSuspendCommand(o *Options) *cobra.Command {
@@ -29,29 +26,17 @@ func newResumeCommand(o *Options) *cobra.Command {
 }
 
 func newPauseClusterCommand(o *Options, verb string, paused bool) *cobra.Command {
-	return &cobra.Command{
+	return o.clusterCommand(&cobra.Command{
 		Use: "cluster NAME", Short: pauseTitle(paused) + " a cluster, with all that belongs to it",
-		Long:              pauseTitle(paused) + " a cluster, with all that belongs to it: set spec.paused of the Cluster.",
-		Example:           fmt.Sprintf("  captctl %s cluster demo", verb),
-		Args:              oneName("cluster"),
-		ValidArgsFunction: o.complete(operate.Names(&clusterv1.ClusterList{}), false),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, namespace, err := o.connect()
-			if err != nil {
-				return err
-			}
-			cluster := &clusterv1.Cluster{}
-			key := client.ObjectKey{Namespace: namespace, Name: args[0]}
-			if err := operate.Get(cmd.Context(), c, "cluster", key, cluster, &clusterv1.ClusterList{}); err != nil {
-				return err
-			}
-			before := cluster.DeepCopy()
-			if cluster.Spec.Paused = nil; paused {
-				cluster.Spec.Paused = new(true)
-			}
-			return o.pause(cmd.Context(), c, cluster, before, "Cluster "+args[0], paused)
-		},
-	}
+		Long:    pauseTitle(paused) + " a cluster, with all that belongs to it: set spec.paused of the Cluster.",
+		Example: fmt.Sprintf("  captctl %s cluster demo", verb),
+	}, func(ctx context.Context, c client.WithWatch, cluster *clusterv1.Cluster) error {
+		before := cluster.DeepCopy()
+		if cluster.Spec.Paused = nil; paused {
+			cluster.Spec.Paused = new(true)
+		}
+		return o.pause(ctx, c, cluster, before, "Cluster "+cluster.Name, paused)
+	})
 }
 
 func newPauseWorkspaceCommand(o *Options, verb string, paused bool) *cobra.Command {
@@ -59,15 +44,15 @@ func newPauseWorkspaceCommand(o *Options, verb string, paused bool) *cobra.Comma
 		Use: "workspace NAME", Short: pauseTitle(paused) + " one workspace",
 		Long:    pauseTitle(paused) + " one workspace: set or remove its annotation " + clusterv1.PausedAnnotation + ".",
 		Example: fmt.Sprintf("  captctl %[1]s workspace network-a\n  captctl %[1]s workspace cluster/demo/vpc", verb),
-	}, func(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, _ []string) error {
-		before := apply.DeepCopy()
-		if delete(apply.Annotations, clusterv1.PausedAnnotation); paused {
-			if apply.Annotations == nil {
-				apply.Annotations = map[string]string{}
+	}, func(ctx context.Context, w *workspaceCall) error {
+		before := w.apply.DeepCopy()
+		if delete(w.apply.Annotations, clusterv1.PausedAnnotation); paused {
+			if w.apply.Annotations == nil {
+				w.apply.Annotations = map[string]string{}
 			}
-			apply.Annotations[clusterv1.PausedAnnotation] = ""
+			w.apply.Annotations[clusterv1.PausedAnnotation] = ""
 		}
-		return o.pause(ctx, c, apply, before, "Workspace "+apply.Name, paused)
+		return w.pause(ctx, w.client, w.apply, before, "Workspace "+w.apply.Name, paused)
 	})
 }
 

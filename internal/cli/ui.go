@@ -46,7 +46,7 @@ kubeconfig. A link opens it once; press Enter for another one.`,
   captctl ui --port 8082 --no-browser`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.serveUI(cmd.Context(), port, !noBrowser, linkFile)
+			return serveUI(cmd.Context(), o, port, !noBrowser, linkFile)
 		},
 	}
 	cmd.Flags().Uint16Var(&port, "port", 0, "Port on the loopback interface. 0 chooses a free one.")
@@ -55,7 +55,7 @@ kubeconfig. A link opens it once; press Enter for another one.`,
 	return cmd
 }
 
-func (o *Options) serveUI(ctx context.Context, port uint16, open bool, linkFile string) error {
+func serveUI(ctx context.Context, o *Options, port uint16, open bool, linkFile string) error {
 	config, err := o.Config()
 	if err != nil {
 		return err

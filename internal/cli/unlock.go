@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/client/operate"
@@ -23,30 +22,30 @@ func newUnlockCommand(o *Options) *cobra.Command {
 a run that takes the lock. The command refuses to break the lock of a run that is
 still active. It also ends the wait for a shell (captctl shell) that was killed.`,
 		Example: "  captctl unlock cluster/demo",
-	}, func(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, args []string) error {
-		lock, err := operate.FindLock(ctx, c, apply)
+	}, func(ctx context.Context, w *workspaceCall) error {
+		lock, err := operate.FindLock(ctx, w.client, w.apply)
 		if err != nil {
 			return err
 		}
 		if lock == nil {
-			return o.closeShells(ctx, c, apply, yes)
+			return w.closeShells(ctx, yes)
 		}
-		question, err := unlockQuestion(lock, args[0])
+		question, err := unlockQuestion(lock, w.args[0])
 		if err != nil {
 			return err
 		}
-		if err := o.confirm(ctx, yes, question); err != nil {
+		if err := w.confirm(ctx, yes, question); err != nil {
 			return err
 		}
-		operation, err := operate.Unlock(ctx, c, apply, lock)
+		operation, err := operate.Unlock(ctx, w.client, w.apply, lock)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(o.Out, "Requested a run that breaks lock %s\n", lock.ID)
+		fmt.Fprintf(w.Out, "Requested a run that breaks lock %s\n", lock.ID)
 		if !wait {
 			return nil
 		}
-		return o.waitForUnlock(ctx, c, apply, operation)
+		return w.waitForUnlock(ctx, operation)
 	})
 	addYes(cmd, &yes)
 	cmd.Flags().BoolVar(&wait, "wait", true, "Wait for the run that takes the lock.")
@@ -56,19 +55,19 @@ still active. It also ends the wait for a shell (captctl shell) that was killed.
 
 // waitForUnlock waits for the run that takes over a lock. The permission to break the lock is
 // for that run only: it is withdrawn also if the user interrupts the wait.
-func (o *Options) waitForUnlock(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, operation *infrav1.WorkspaceOperation) error {
-	err := o.waitForResult(ctx, c, apply, operation, o.starting(), runRequested, (*observed).tried)
+func (w *workspaceCall) waitForUnlock(ctx context.Context, operation *infrav1.WorkspaceOperation) error {
+	err := w.waitForResult(ctx, operation, w.starting(), runRequested, (*observed).tried)
 	cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
 	id := operation.Spec.Unlock.Lock
-	if _, withdrawErr := operate.Withdraw(cleanup, c, operation, true); withdrawErr != nil {
+	if _, withdrawErr := operate.Withdraw(cleanup, w.client, operation, true); withdrawErr != nil {
 		if err == nil || errors.Is(err, context.Canceled) {
 			err = withdrawErr
 		}
 		return &requestedError{err, fmt.Sprintf("the next run may still break lock %s: withdraw that with kubectl delete wso %s", id, operation.Name)}
 	}
 	if errors.Is(err, context.Canceled) {
-		fmt.Fprintf(o.Err, "Lock %s is not broken any more, unless the run has started\n", id)
+		fmt.Fprintf(w.Err, "Lock %s is not broken any more, unless the run has started\n", id)
 	}
 	return err
 }
@@ -90,22 +89,22 @@ func unlockQuestion(lock *operate.Lock, name string) (string, error) {
 }
 
 // closeShells ends the wait for shells that do not hold the lock.
-func (o *Options) closeShells(ctx context.Context, c client.Client, apply *infrav1.WorkspaceTemplateApply, yes bool) error {
-	shells, err := operate.OpenShells(ctx, c, apply)
+func (w *workspaceCall) closeShells(ctx context.Context, yes bool) error {
+	shells, err := operate.OpenShells(ctx, w.client, w.apply)
 	if err != nil {
 		return err
 	}
 	if len(shells) == 0 {
-		fmt.Fprintf(o.Out, "The state of %s is not locked\n", apply.Name)
+		fmt.Fprintf(w.Out, "The state of %s is not locked\n", w.apply.Name)
 		return nil
 	}
 	shell := shells[0].Spec.Shell
-	if err := o.confirm(ctx, yes, fmt.Sprintf("Let runs of %s start although shell %s on %s was not closed", apply.Name, shell.ID, cmp.Or(shell.Host, "an unknown machine"))); err != nil {
+	if err := w.confirm(ctx, yes, fmt.Sprintf("Let runs of %s start although shell %s on %s was not closed", w.apply.Name, shell.ID, cmp.Or(shell.Host, "an unknown machine"))); err != nil {
 		return err
 	}
-	if err := operate.CloseShells(ctx, c, apply); err != nil {
+	if err := operate.CloseShells(ctx, w.client, w.apply); err != nil {
 		return err
 	}
-	fmt.Fprintf(o.Out, "The state of %s is not locked. Runs do not wait for a shell any more\n", apply.Name)
+	fmt.Fprintf(w.Out, "The state of %s is not locked. Runs do not wait for a shell any more\n", w.apply.Name)
 	return nil
 }

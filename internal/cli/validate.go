@@ -17,7 +17,9 @@ import (
 	"github.com/appthrust/capt/internal/client/text"
 )
 
-type validateFlags struct {
+// validateCall is a call of captctl validate.
+type validateCall struct {
+	*Options
 	output      text.Output
 	strict      bool
 	charts      []string
@@ -29,7 +31,7 @@ type validateFlags struct {
 }
 
 func newValidateCommand(o *Options) *cobra.Command {
-	flags := validateFlags{output: "text"}
+	v := &validateCall{Options: o, output: "text"}
 	c := &cobra.Command{
 		Use:   "validate FILE|DIRECTORY|-...",
 		Short: "Validate manifests without a cluster",
@@ -53,15 +55,15 @@ manifests, is a warning.`,
   # Check the variables of modules that runs fetch, or of one with a copy of it.
   captctl validate --fetch-modules clusters/
   captctl validate --module 'git::https://example.com/eks.git?ref=v1=./eks' clusters/`,
-		RunE: func(cmd *cobra.Command, args []string) error { return o.validate(cmd.Context(), args, &flags) },
+		RunE: func(cmd *cobra.Command, args []string) error { return v.run(cmd.Context(), args) },
 	}
-	addFormat(c, &flags.output, validate.Formats...)
-	c.Flags().BoolVar(&flags.strict, "strict", false, "Report references to objects that are not among the manifests as errors.")
-	c.Flags().StringArrayVar(&flags.modules, "module", nil, "ADDRESS=DIRECTORY: a copy of the remote module with this address, or of the root module in this Flux source, such as GitRepository/infrastructure, to check its variables. Can be repeated.")
-	c.Flags().BoolVar(&flags.fetchModules, "fetch-modules", false, "Fetch the remote modules of templates with your own credentials, to check their variables.")
-	c.Flags().StringVar(&flags.binary, "terraform-binary", "", "With --fetch-modules: path of the OpenTofu or Terraform that fetches them. "+toolDefault)
-	c.Flags().StringArrayVar(&flags.charts, "chart", nil, "Directory or .tgz file of a chart that add-ons use. Can be repeated.")
-	c.Flags().BoolVar(&flags.fetchCharts, "fetch-charts", false, "Download the charts that add-ons use.")
+	addFormat(c, &v.output, validate.Formats...)
+	c.Flags().BoolVar(&v.strict, "strict", false, "Report references to objects that are not among the manifests as errors.")
+	c.Flags().StringArrayVar(&v.modules, "module", nil, "ADDRESS=DIRECTORY: a copy of the remote module with this address, or of the root module in this Flux source, such as GitRepository/infrastructure, to check its variables. Can be repeated.")
+	c.Flags().BoolVar(&v.fetchModules, "fetch-modules", false, "Fetch the remote modules of templates with your own credentials, to check their variables.")
+	c.Flags().StringVar(&v.binary, "terraform-binary", "", "With --fetch-modules: path of the OpenTofu or Terraform that fetches them. "+toolDefault)
+	c.Flags().StringArrayVar(&v.charts, "chart", nil, "Directory or .tgz file of a chart that add-ons use. Can be repeated.")
+	c.Flags().BoolVar(&v.fetchCharts, "fetch-charts", false, "Download the charts that add-ons use.")
 	return c
 }
 
@@ -82,7 +84,7 @@ func readModules(given []string) (map[string]validate.LocalModule, error) {
 	return modules, nil
 }
 
-func (o *Options) validate(ctx context.Context, paths []string, flags *validateFlags) error {
+func (v *validateCall) run(ctx context.Context, paths []string) error {
 	if len(paths) == 0 {
 		return usageError("expected files or directories to validate, or - for stdin")
 	}
@@ -90,26 +92,26 @@ func (o *Options) validate(ctx context.Context, paths []string, flags *validateF
 	if err != nil {
 		return err
 	}
-	options := validate.Options{Strict: flags.strict, Namespace: *o.Kube.Namespace, Given: map[string]*chart.Chart{}, Versions: matrix, Now: time.Now()}
-	if options.Modules, err = readModules(flags.modules); err != nil {
+	options := validate.Options{Strict: v.strict, Namespace: *v.Kube.Namespace, Given: map[string]*chart.Chart{}, Versions: matrix, Now: time.Now()}
+	if options.Modules, err = readModules(v.modules); err != nil {
 		return err
 	}
-	if flags.fetchModules {
+	if v.fetchModules {
 		options.Fetch = func(ctx context.Context, parameters *infrav1.ModuleParameters) (validate.LocalModule, error) {
-			return o.fetchModule(ctx, parameters, flags.binary)
+			return v.fetchModule(ctx, parameters, v.binary)
 		}
 	}
-	for _, path := range flags.charts {
+	for _, path := range v.charts {
 		c, err := chart.Load(path)
 		if err != nil {
 			return &Exit{Code: 2, Err: err}
 		}
 		options.Given[c.Name] = c
 	}
-	if flags.fetchCharts {
+	if v.fetchCharts {
 		options.Charts = chart.NewCache(chart.Fetcher{}, clock.RealClock{})
 	}
-	objects, findings, err := validate.Read(paths, o.In)
+	objects, findings, err := validate.Read(paths, v.In)
 	if err != nil {
 		return &Exit{Code: 2, Err: err}
 	}
@@ -118,15 +120,15 @@ func (o *Options) validate(ctx context.Context, paths []string, flags *validateF
 		return &Exit{Code: 2, Err: err}
 	}
 	findings = append(findings, found...)
-	if err := validate.Write(o.Out, flags.output, findings); err != nil {
+	if err := validate.Write(v.Out, v.output, findings); err != nil {
 		return err
 	}
-	return o.summarize(flags.output, len(objects), findings)
+	return v.summarize(len(objects), findings)
 }
 
 // summarize prints the number of findings in the text format, and returns an error
 // if there are errors among them.
-func (o *Options) summarize(output text.Output, objects int, findings []validate.Finding) error {
+func (v *validateCall) summarize(objects int, findings []validate.Finding) error {
 	failures := 0
 	for _, f := range findings {
 		if f.Severity == validate.Error {
@@ -137,8 +139,8 @@ func (o *Options) summarize(output text.Output, objects int, findings []validate
 	if failures > 0 {
 		return &Exit{Code: 1, Err: errors.New(summary)}
 	}
-	if output == "text" {
-		fmt.Fprintln(o.Out, summary)
+	if v.output == "text" {
+		fmt.Fprintln(v.Out, summary)
 	}
 	return nil
 }

@@ -53,15 +53,16 @@ func TestValidate_exitCodeAndFindings(t *testing.T) {
 		code  int
 		want  string
 	}{
-		"valid":                {args: []string{good}, code: 0, want: "1 object: 0 errors, 0 warnings"},
-		"a directory":          {args: []string{filepath.Dir(good)}, code: 0, want: "1 object: 0 errors"},
-		"standard input":       {stdin: strings.Replace(goodAddon, "helm:", "hlem:", 1), args: []string{"-"}, code: 1, want: `<stdin>:6: error: CAPTAddon karpenter: spec.hlem: unknown field "spec.hlem": did you mean helm? (unknown-field)`},
-		"a chart":              {args: []string{"--chart", filepath.Join(directory, "chart"), good}, code: 1, want: "did you mean settings.clusterName? (target-path)"},
-		"file does not exist":  {args: []string{"missing.yaml"}, code: 2, want: "missing.yaml does not exist: pass a file, a directory or - for standard input"},
-		"chart does not exist": {args: []string{"--chart", "missing", good}, code: 2, want: "reading a chart"},
-		"no arguments":         {code: 2, want: "expected files or directories to validate"},
-		"unknown output":       {args: []string{"-o", "xml", good}, code: 2, want: `unknown output format "xml": use text, json, sarif or github`},
-		"annotations":          {stdin: "a: b", args: []string{"-o", "github", "-"}, code: 1, want: "::error file=<stdin>,line=1,col=1,title=captctl no-object::"},
+		"valid":                        {args: []string{good}, code: 0, want: "1 object: 0 errors, 0 warnings"},
+		"a directory":                  {args: []string{filepath.Dir(good)}, code: 0, want: "1 object: 0 errors"},
+		"the templates of the sources": {args: []string{"../../templates"}, code: 0, want: ": 0 errors, "},
+		"standard input":               {stdin: strings.Replace(goodAddon, "helm:", "hlem:", 1), args: []string{"-"}, code: 1, want: `<stdin>:6: error: CAPTAddon karpenter: spec.hlem: unknown field "spec.hlem": did you mean helm? (unknown-field)`},
+		"a chart":                      {args: []string{"--chart", filepath.Join(directory, "chart"), good}, code: 1, want: "did you mean settings.clusterName? (target-path)"},
+		"file does not exist":          {args: []string{"missing.yaml"}, code: 2, want: "missing.yaml does not exist: pass a file, a directory or - for standard input"},
+		"chart does not exist":         {args: []string{"--chart", "missing", good}, code: 2, want: "reading a chart"},
+		"no arguments":                 {code: 2, want: "expected files or directories to validate"},
+		"unknown output":               {args: []string{"-o", "xml", good}, code: 2, want: `unknown output format "xml": use text, json, sarif or github`},
+		"annotations":                  {stdin: "a: b", args: []string{"-o", "github", "-"}, code: 1, want: "::error file=<stdin>,line=1,col=1,title=captctl no-object::"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -36,7 +36,7 @@ outside of the cluster is not known.`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			info := version.Get()
-			managers, known := o.managerImages(cmd.Context())
+			managers, known := managerImages(cmd.Context(), o)
 			if output.Structured() {
 				return output.Print(o.Out, struct {
 					version.Info
@@ -59,7 +59,7 @@ outside of the cluster is not known.`,
 
 // managerImages returns the images of the managers, and false if they cannot be read: the
 // version of captctl needs no management cluster.
-func (o *Options) managerImages(ctx context.Context) (images []managerImage, known bool) {
+func managerImages(ctx context.Context, o *Options) (images []managerImage, known bool) {
 	config, err := o.Config()
 	if err != nil {
 		return nil, false

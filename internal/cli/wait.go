@@ -38,16 +38,16 @@ func (o *Options) starting() string {
 
 // waitForResult waits until a workspace is done and prints the result. The request is what may
 // still happen if the wait ends early. The operation may be nil.
-func (o *Options) waitForResult(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, operation *infrav1.WorkspaceOperation, line, request string, done func(*observed) bool) error {
-	last, err := o.waitUntil(ctx, c, apply, operation, line, done)
+func (w *workspaceCall) waitForResult(ctx context.Context, operation *infrav1.WorkspaceOperation, line, request string, done func(*observed) bool) error {
+	last, err := w.waitUntil(ctx, operation, line, done)
 	if a := last.apply; errors.Is(err, operate.ErrDeleted) && a != nil && !a.DeletionTimestamp.IsZero() {
-		fmt.Fprintf(o.Out, "%s is deleted\n", a.Name)
+		fmt.Fprintf(w.Out, "%s is deleted\n", a.Name)
 		return nil
 	}
 	if err != nil {
-		return o.stillRequested(err, request)
+		return w.stillRequested(err, request)
 	}
-	return last.print(o)
+	return last.print(w.Options)
 }
 
 // observed is the latest state of a workspace, and of the operation that is waited for, which may
@@ -120,8 +120,8 @@ var errWithdrawn = errors.New("the operation was deleted")
 // waitUntil shows the progress of a workspace until it or the operation is done, and returns what
 // it observed last. It fails if the workspace cannot start a run before a user changes something.
 // The line is shown while nothing else is known.
-func (o *Options) waitUntil(ctx context.Context, c client.WithWatch, apply *infrav1.WorkspaceTemplateApply, operation *infrav1.WorkspaceOperation, line string, done func(*observed) bool) (*observed, error) {
-	p := o.progress()
+func (w *workspaceCall) waitUntil(ctx context.Context, operation *infrav1.WorkspaceOperation, line string, done func(*observed) bool) (*observed, error) {
+	p := w.progress()
 	defer p.end()
 	watched, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -152,7 +152,7 @@ func (o *Options) waitUntil(ctx context.Context, c client.WithWatch, apply *infr
 			blocked.observe(nil, "")
 			p.outage(since, err)
 		}
-		return operate.Watch(watched, c, &infrav1.WorkspaceTemplateApplyList{}, apply, report, func(a *infrav1.WorkspaceTemplateApply) (bool, error) {
+		return operate.Watch(watched, w.client, &infrav1.WorkspaceTemplateApplyList{}, w.apply, report, func(a *infrav1.WorkspaceTemplateApply) (bool, error) {
 			if err := operate.CheckNotPaused(a); err != nil {
 				return false, err
 			}
@@ -162,11 +162,11 @@ func (o *Options) waitUntil(ctx context.Context, c client.WithWatch, apply *infr
 	})
 	if operation != nil {
 		watches.Go(func() error {
-			err := operate.Watch(watched, c, &infrav1.WorkspaceOperationList{}, operation, nil, func(current *infrav1.WorkspaceOperation) (bool, error) {
+			err := operate.Watch(watched, w.client, &infrav1.WorkspaceOperationList{}, operation, nil, func(current *infrav1.WorkspaceOperation) (bool, error) {
 				return change(func() { last.operation = current }), nil
 			})
 			// It is deleted with its workspace.
-			if errors.Is(err, operate.ErrDeleted) && c.Get(watched, client.ObjectKeyFromObject(apply), apply.DeepCopy()) == nil {
+			if errors.Is(err, operate.ErrDeleted) && w.client.Get(watched, client.ObjectKeyFromObject(w.apply), w.apply.DeepCopy()) == nil {
 				err = errWithdrawn
 			}
 			return err

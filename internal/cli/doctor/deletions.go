@@ -46,18 +46,9 @@ var kinds = []struct {
 
 // deletions reports deletions that take too long.
 func (d *Doctor) deletions(ctx context.Context) ([]Result, error) {
-	var problems []Result
-	for _, kind := range kinds {
-		err := d.each(ctx, kind.list(), func(obj client.Object) {
-			if problem := deletionProblem(obj, kind.resource, d.Now()); problem != nil {
-				problems = append(problems, *problem)
-			}
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	return orOK(problems, "no deletion takes longer than %s", duration.HumanDuration(maxDeletion)), nil
+	return d.examineKinds(ctx, "no deletion takes longer than "+duration.HumanDuration(maxDeletion), func(obj client.Object, resource string) *Result {
+		return deletionProblem(obj, resource, d.Now())
+	})
 }
 
 // deletionProblem returns a result for an object whose deletion takes too long,

@@ -168,17 +168,28 @@ func (d *Doctor) list(ctx context.Context, into client.ObjectList, options ...cl
 	return nil
 }
 
-// each calls visit for the objects of a kind, of which list is an empty list.
-func (d *Doctor) each(ctx context.Context, list client.ObjectList, visit func(obj client.Object)) error {
-	if err := d.list(ctx, list); err != nil {
-		return err
-	}
-	return meta.EachListItem(list, func(item runtime.Object) error {
-		if obj, ok := item.(client.Object); ok {
-			visit(obj)
+// examineKinds returns the problems of the objects of all kinds, or that it is ok. The function gets
+// an object and the name of its resource, and returns its problem or nil.
+func (d *Doctor) examineKinds(ctx context.Context, ok string, problem func(client.Object, string) *Result) ([]Result, error) {
+	var problems []Result
+	for _, kind := range kinds {
+		list := kind.list()
+		if err := d.list(ctx, list); err != nil {
+			return nil, err
 		}
-		return nil
-	})
+		err := meta.EachListItem(list, func(item runtime.Object) error {
+			if obj, isObject := item.(client.Object); isObject {
+				if found := problem(obj, kind.resource); found != nil {
+					problems = append(problems, *found)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return orOK(problems, "%s", ok), nil
 }
 
 // workspaces returns the workspaces of the namespace.

@@ -15,18 +15,7 @@ import (
 
 // grants reports references to other namespaces that no CAPTReferenceGrant covers.
 func (d *Doctor) grants(ctx context.Context) ([]Result, error) {
-	var problems []Result
-	for _, kind := range kinds {
-		err := d.each(ctx, kind.list(), func(obj client.Object) {
-			if problem := grantProblem(obj); problem != nil {
-				problems = append(problems, *problem)
-			}
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	return orOK(problems, "all references to other namespaces are granted"), nil
+	return d.examineKinds(ctx, "all references to other namespaces are granted", func(obj client.Object, _ string) *Result { return grantProblem(obj) })
 }
 
 // grantProblem returns a result for an object that waits for a grant, else nil. The conditions

@@ -21,28 +21,28 @@ import (
 
 // installAddons creates the objects of Install that do not exist. It changes no
 // existing object.
-func (m *Migration) installAddons(ctx context.Context, s *clusterState) (string, error) {
-	for _, obj := range m.Install {
+func (w *work) installAddons(ctx context.Context) (string, error) {
+	for _, obj := range w.Install {
 		created := obj.DeepCopy()
-		created.SetNamespace(s.key.Namespace)
-		if err := m.Client.Create(ctx, created); err != nil && !apierrors.IsAlreadyExists(err) {
+		created.SetNamespace(w.key.Namespace)
+		if err := w.Client.Create(ctx, created); err != nil && !apierrors.IsAlreadyExists(err) {
 			return "", fmt.Errorf("creating %s %s: %w", obj.GetKind(), obj.GetName(), err)
 		}
 	}
-	return fmt.Sprintf("add-ons %s and %s exist", m.Flux, m.Addon), nil
+	return fmt.Sprintf("add-ons %s and %s exist", w.Flux, w.Addon), nil
 }
 
 // startFlux labels the cluster and waits for Flux.
-func (m *Migration) startFlux(ctx context.Context, s *clusterState) (string, error) {
-	if err := m.labelCluster(ctx, s, s.flux); err != nil {
+func (w *work) startFlux(ctx context.Context) (string, error) {
+	if err := w.labelCluster(ctx, w.flux); err != nil {
 		return "", err
 	}
-	return "Flux is running in the cluster", m.waitForAddon(ctx, s, m.Flux)
+	return "Flux is running in the cluster", w.waitForAddon(ctx, w.Flux)
 }
 
 // labelCluster sets the labels by which an add-on selects the cluster.
-func (m *Migration) labelCluster(ctx context.Context, s *clusterState, addon *addonsv1.CAPTAddon) error {
-	return edit(ctx, m.Client, s.key, func(cluster *clusterv1.Cluster) {
+func (w *work) labelCluster(ctx context.Context, addon *addonsv1.CAPTAddon) error {
+	return edit(ctx, w.Client, w.key, func(cluster *clusterv1.Cluster) {
 		if cluster.Labels == nil {
 			cluster.Labels = map[string]string{}
 		}
@@ -51,37 +51,37 @@ func (m *Migration) labelCluster(ctx context.Context, s *clusterState, addon *ad
 }
 
 // waitForAddon waits until an add-on is ready in the cluster.
-func (m *Migration) waitForAddon(ctx context.Context, s *clusterState, name string) error {
+func (w *work) waitForAddon(ctx context.Context, name string) error {
 	return poll(ctx, func() (string, error) {
 		addon := &addonsv1.CAPTAddon{}
-		if err := m.Client.Get(ctx, client.ObjectKey{Namespace: s.key.Namespace, Name: name}, addon); err != nil {
+		if err := w.Client.Get(ctx, client.ObjectKey{Namespace: w.key.Namespace, Name: name}, addon); err != nil {
 			return "", fmt.Errorf("reading add-on %s: %w", name, err)
 		}
-		if err := m.Client.Get(ctx, s.key, s.cluster); err != nil {
-			return "", fmt.Errorf("reading Cluster %s: %w", s.key.Name, err)
+		if err := w.Client.Get(ctx, w.key, w.cluster); err != nil {
+			return "", fmt.Errorf("reading Cluster %s: %w", w.key.Name, err)
 		}
-		return s.addonPending(addon), nil
+		return w.addonPending(addon), nil
 	})
 }
 
 // forgetRelease makes Terraform forget the release. It applies no plan that does
 // anything else, and restores the old template then.
-func (m *Migration) forgetRelease(ctx context.Context, s *clusterState) (string, error) {
-	previous := s.controlPlane.DeepCopy()
-	oldTemplate := m.oldTemplateName(s)
-	plan, err := m.applyChange(ctx, s, change{
-		template: m.To,
-		edit:     func(cp *controlplanev1.CAPTControlPlane) { m.dropVariables(cp, s, oldTemplate) },
-		reached:  func(ws *infrav1.WorkspaceTemplateApply) bool { return ws.Spec.TemplateRef.Name == m.To },
+func (w *work) forgetRelease(ctx context.Context) (string, error) {
+	previous := w.controlPlane.DeepCopy()
+	oldTemplate := w.oldTemplateName(w.clusterState)
+	plan, err := w.applyChange(ctx, change{
+		template: w.To,
+		edit:     func(cp *controlplanev1.CAPTControlPlane) { w.dropVariables(cp, oldTemplate) },
+		reached:  func(ws *infrav1.WorkspaceTemplateApply) bool { return ws.Spec.TemplateRef.Name == w.To },
 		check:    checkForget,
 	})
 	if errors.Is(err, errNotApplied) {
-		return "", errors.Join(fmt.Errorf("%w; template %s was restored", err, oldTemplate), m.restoreOldTemplate(ctx, s, previous, oldTemplate))
+		return "", errors.Join(fmt.Errorf("%w; template %s was restored", err, oldTemplate), w.restoreOldTemplate(ctx, previous, oldTemplate))
 	}
 	if err != nil {
 		return "", err
 	}
-	if err := m.waitAndRestoreApproval(ctx, s, m.To); err != nil {
+	if err := w.waitAndRestoreApproval(ctx, w.To); err != nil {
 		return "", err
 	}
 	if plan == nil {
@@ -92,11 +92,11 @@ func (m *Migration) forgetRelease(ctx context.Context, s *clusterState) (string,
 
 // dropVariables removes the variables that the new template does not declare, and
 // records them for a rollback.
-func (m *Migration) dropVariables(cp *controlplanev1.CAPTControlPlane, s *clusterState, oldTemplate string) {
+func (w *work) dropVariables(cp *controlplanev1.CAPTControlPlane, oldTemplate string) {
 	rec := recordOf(cp)
-	rec.From, rec.To = oldTemplate, m.To
-	if cp.Spec.WorkspaceTemplateRef.Name != m.To {
-		for _, name := range m.droppedVariables(s) {
+	rec.From, rec.To = oldTemplate, w.To
+	if cp.Spec.WorkspaceTemplateRef.Name != w.To {
+		for _, name := range w.droppedVariables(w.clusterState) {
 			if rec.Dropped == nil {
 				rec.Dropped = map[string]infrav1.Value{}
 			}
@@ -119,12 +119,12 @@ func forgottenBy(plan *infrav1.PlanStatus) []string {
 }
 
 // restoreOldTemplate restores template and variables after a refused migration.
-func (m *Migration) restoreOldTemplate(ctx context.Context, s *clusterState, previous *controlplanev1.CAPTControlPlane, template string) error {
-	current, err := m.read(ctx, s.key)
+func (w *work) restoreOldTemplate(ctx context.Context, previous *controlplanev1.CAPTControlPlane, template string) error {
+	current, err := w.read(ctx, w.key)
 	if err != nil {
 		return err
 	}
-	err = m.editControlPlane(ctx, current, change{template: template, edit: func(cp *controlplanev1.CAPTControlPlane) {
+	err = (&work{w.Migration, current}).editControlPlane(ctx, change{template: template, edit: func(cp *controlplanev1.CAPTControlPlane) {
 		rec := recordOf(cp)
 		cp.Spec.Variables = maps.Clone(previous.Spec.Variables)
 		if len(rec.Dropped) > 0 && cp.Spec.Variables == nil {
@@ -136,34 +136,34 @@ func (m *Migration) restoreOldTemplate(ctx context.Context, s *clusterState, pre
 	if err != nil {
 		return err
 	}
-	return m.waitAndRestoreApproval(ctx, s, template)
+	return w.waitAndRestoreApproval(ctx, template)
 }
 
 // adoptRelease labels the cluster and waits until Flux has adopted the release.
-func (m *Migration) adoptRelease(ctx context.Context, s *clusterState) (string, error) {
-	if s.fluxRelease == nil {
-		if err := m.recordWorkloads(ctx, s); err != nil {
+func (w *work) adoptRelease(ctx context.Context) (string, error) {
+	if w.fluxRelease == nil {
+		if err := w.recordWorkloads(ctx); err != nil {
 			return "", err
 		}
 	}
-	if err := m.labelCluster(ctx, s, s.addon); err != nil {
+	if err := w.labelCluster(ctx, w.addon); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("Flux manages the release %s/%s", s.release.Namespace, s.release.Name), m.waitForAddon(ctx, s, m.Addon)
+	return fmt.Sprintf("Flux manages the release %s/%s", w.release.Namespace, w.release.Name), w.waitForAddon(ctx, w.Addon)
 }
 
 // recordWorkloads records the running workloads and the revision of the release.
-func (m *Migration) recordWorkloads(ctx context.Context, s *clusterState) error {
-	return m.editRecord(ctx, s, func(rec *record) {
-		rec.Before, rec.Revision = &s.running, s.release.Revision
+func (w *work) recordWorkloads(ctx context.Context) error {
+	return w.editRecord(ctx, func(rec *record) {
+		rec.Before, rec.Revision = &w.running, w.release.Revision
 		if rec.From == "" {
-			rec.From, rec.To = m.oldTemplateName(s), m.To
+			rec.From, rec.To = w.oldTemplateName(w.clusterState), w.To
 		}
 	})
 }
 
-func (m *Migration) editRecord(ctx context.Context, s *clusterState, edit func(*record)) error {
-	return m.editControlPlane(ctx, s, change{template: s.templateName(), edit: func(cp *controlplanev1.CAPTControlPlane) {
+func (w *work) editRecord(ctx context.Context, edit func(*record)) error {
+	return w.editControlPlane(ctx, change{template: w.templateName(), edit: func(cp *controlplanev1.CAPTControlPlane) {
 		rec := recordOf(cp)
 		edit(rec)
 		setRecord(cp, rec)
@@ -172,15 +172,15 @@ func (m *Migration) editRecord(ctx context.Context, s *clusterState, edit func(*
 
 // finishMigration compares the workloads with those before the migration, and
 // records that it is complete.
-func (m *Migration) finishMigration(ctx context.Context, s *clusterState) (string, error) {
-	if s.record == nil || s.record.MigratedAt != nil {
+func (w *work) finishMigration(ctx context.Context) (string, error) {
+	if w.record == nil || w.record.MigratedAt != nil {
 		return "the cluster is migrated", nil
 	}
-	text, err := s.compareWorkloads()
+	text, err := w.compareWorkloads()
 	if err != nil {
 		return "", err
 	}
-	return text, m.editRecord(ctx, s, func(rec *record) { rec.MigratedAt = &metav1.Time{Time: m.Now()} })
+	return text, w.editRecord(ctx, func(rec *record) { rec.MigratedAt = &metav1.Time{Time: w.Now()} })
 }
 
 // compareWorkloads returns an error if the running release is not the one that ran

@@ -49,13 +49,13 @@ func TestDropVariables_recordsThemOnce(t *testing.T) {
 	g := NewWithT(t)
 	m, s := newMigration(), newState(withVariables("karpenter_values", "region"))
 	cp := s.controlPlane.DeepCopy()
-	m.dropVariables(cp, s, "v1")
+	(&work{m, s}).dropVariables(cp, "v1")
 	g.Expect(cp.Spec.Variables).To(And(HaveKey("region"), Not(HaveKey("karpenter_values"))))
 	want := &record{From: "v1", To: "v2", Dropped: map[string]infrav1.Value{"karpenter_values": s.controlPlane.Spec.Variables["karpenter_values"]}}
 	g.Expect(recordOf(cp)).To(Equal(want))
 
 	cp.Spec.WorkspaceTemplateRef.Name = "v2"
-	m.dropVariables(cp, s, "v1")
+	(&work{m, s}).dropVariables(cp, "v1")
 	g.Expect(recordOf(cp)).To(Equal(want), "a repeated edit keeps the recorded values")
 }
 

@@ -40,18 +40,18 @@ var errNotApplied = errors.New("nothing was applied")
 // the workspace can observe the change, its plans are made to wait for approval.
 // A plan is approved only if it passes the check. The approval mode stays Manual
 // until restoreApproval. The result is the approved plan, or nil if none was needed.
-func (m *Migration) applyChange(ctx context.Context, s *clusterState, c change) (*infrav1.PlanStatus, error) {
-	if err := m.requireApproval(ctx, s); err != nil {
+func (w *work) applyChange(ctx context.Context, c change) (*infrav1.PlanStatus, error) {
+	if err := w.requireApproval(ctx); err != nil {
 		return nil, err
 	}
-	if err := m.editControlPlane(ctx, s, c); err != nil {
+	if err := w.editControlPlane(ctx, c); err != nil {
 		return nil, err
 	}
 	var approved *infrav1.PlanStatus
 	err := poll(ctx, func() (string, error) {
 		ws := &infrav1.WorkspaceTemplateApply{}
-		if err := m.Client.Get(ctx, client.ObjectKeyFromObject(s.workspace), ws); err != nil {
-			return "", fmt.Errorf("reading workspace %s: %w", s.workspace.Name, err)
+		if err := w.Client.Get(ctx, client.ObjectKeyFromObject(w.workspace), ws); err != nil {
+			return "", fmt.Errorf("reading workspace %s: %w", w.workspace.Name, err)
 		}
 		plan, pending, err := c.progress(ws)
 		if err != nil || plan == nil {
@@ -61,7 +61,7 @@ func (m *Migration) applyChange(ctx context.Context, s *clusterState, c change) 
 		if ws.Spec.ApprovedPlan == plan.ID {
 			return pending, nil
 		}
-		return pending, m.approve(ctx, ws, plan)
+		return pending, w.approve(ctx, ws, plan)
 	})
 	return approved, err
 }
@@ -95,10 +95,10 @@ func (c change) progress(ws *infrav1.WorkspaceTemplateApply) (plan *infrav1.Plan
 
 // approve approves a plan of the workspace, unless the workspace has changed since
 // it was read.
-func (m *Migration) approve(ctx context.Context, ws *infrav1.WorkspaceTemplateApply, plan *infrav1.PlanStatus) error {
+func (w *work) approve(ctx context.Context, ws *infrav1.WorkspaceTemplateApply, plan *infrav1.PlanStatus) error {
 	before := ws.DeepCopy()
 	ws.Spec.ApprovedPlan = plan.ID
-	err := m.Client.Patch(ctx, ws, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	err := w.Client.Patch(ctx, ws, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if err != nil && !apierrors.IsConflict(err) {
 		return fmt.Errorf("approving plan %s: %w", plan.ID, err)
 	}
@@ -127,26 +127,26 @@ func waitingPlan(ws *infrav1.WorkspaceTemplateApply) *infrav1.PlanStatus {
 
 // editControlPlane writes the change to the control plane or, if Cluster API
 // manages the template, to the topology of the Cluster.
-func (m *Migration) editControlPlane(ctx context.Context, s *clusterState, c change) error {
-	err := edit(ctx, m.Client, client.ObjectKeyFromObject(s.controlPlane), func(cp *controlplanev1.CAPTControlPlane) {
+func (w *work) editControlPlane(ctx context.Context, c change) error {
+	err := edit(ctx, w.Client, client.ObjectKeyFromObject(w.controlPlane), func(cp *controlplanev1.CAPTControlPlane) {
 		c.edit(cp)
-		if s.class == nil {
+		if w.class == nil {
 			cp.Spec.WorkspaceTemplateRef.Name = c.template
 		}
 	})
 	if err != nil {
 		return err
 	}
-	if s.class != nil && s.templateName() != c.template {
-		return m.setVariable(ctx, s.key, s.class.variable, c.template)
+	if w.class != nil && w.templateName() != c.template {
+		return w.setVariable(ctx, w.key, w.class.variable, c.template)
 	}
 	return nil
 }
 
 // requireApproval makes the workspace's plans wait for approval, and records the
 // previous approval mode.
-func (m *Migration) requireApproval(ctx context.Context, s *clusterState) error {
-	return edit(ctx, m.Client, client.ObjectKeyFromObject(s.workspace), func(ws *infrav1.WorkspaceTemplateApply) {
+func (w *work) requireApproval(ctx context.Context) error {
+	return edit(ctx, w.Client, client.ObjectKeyFromObject(w.workspace), func(ws *infrav1.WorkspaceTemplateApply) {
 		if _, recorded := ws.Annotations[approvalAnnotation]; recorded {
 			return
 		}
@@ -162,8 +162,8 @@ func (m *Migration) requireApproval(ctx context.Context, s *clusterState) error 
 }
 
 // restoreApproval restores the approval mode from before the migration.
-func (m *Migration) restoreApproval(ctx context.Context, s *clusterState) error {
-	return edit(ctx, m.Client, client.ObjectKeyFromObject(s.workspace), func(ws *infrav1.WorkspaceTemplateApply) {
+func (w *work) restoreApproval(ctx context.Context) error {
+	return edit(ctx, w.Client, client.ObjectKeyFromObject(w.workspace), func(ws *infrav1.WorkspaceTemplateApply) {
 		before, recorded := ws.Annotations[approvalAnnotation]
 		if !recorded {
 			return
@@ -199,21 +199,21 @@ func edit[T any, P interface {
 
 // waitAndRestoreApproval waits until the workspace has applied a template, restores
 // its approval mode, and waits until CAPT has observed that.
-func (m *Migration) waitAndRestoreApproval(ctx context.Context, s *clusterState, template string) error {
-	if err := m.waitApplied(ctx, s, template); err != nil {
+func (w *work) waitAndRestoreApproval(ctx context.Context, template string) error {
+	if err := w.waitApplied(ctx, template); err != nil {
 		return err
 	}
-	if err := m.restoreApproval(ctx, s); err != nil {
+	if err := w.restoreApproval(ctx); err != nil {
 		return err
 	}
-	return m.waitApplied(ctx, s, template)
+	return w.waitApplied(ctx, template)
 }
 
-func (m *Migration) waitApplied(ctx context.Context, s *clusterState, template string) error {
+func (w *work) waitApplied(ctx context.Context, template string) error {
 	return poll(ctx, func() (string, error) {
 		ws := &infrav1.WorkspaceTemplateApply{}
-		if err := m.Client.Get(ctx, client.ObjectKeyFromObject(s.workspace), ws); err != nil {
-			return "", fmt.Errorf("reading workspace %s: %w", s.workspace.Name, err)
+		if err := w.Client.Get(ctx, client.ObjectKeyFromObject(w.workspace), ws); err != nil {
+			return "", fmt.Errorf("reading workspace %s: %w", w.workspace.Name, err)
 		}
 		if ws.Spec.TemplateRef.Name != template {
 			return "CAPT has not set template " + template + " on workspace " + ws.Name + " yet", nil

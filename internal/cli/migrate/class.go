@@ -60,12 +60,12 @@ func (c *class) advice(to string) string {
 }
 
 // setVariable sets a variable of the cluster's topology.
-func (m *Migration) setVariable(ctx context.Context, key client.ObjectKey, name, value string) error {
+func (w *work) setVariable(ctx context.Context, key client.ObjectKey, name, value string) error {
 	text, err := json.Marshal(value)
 	if err != nil {
 		return fmt.Errorf("encoding variable %s: %w", name, err)
 	}
-	return edit(ctx, m.Client, key, func(cluster *clusterv1.Cluster) {
+	return edit(ctx, w.Client, key, func(cluster *clusterv1.Cluster) {
 		variables, variable := cluster.Spec.Topology.Variables, clusterv1.ClusterVariable{Name: name, Value: apiextensionsv1.JSON{Raw: text}}
 		if i := slices.IndexFunc(variables, func(v clusterv1.ClusterVariable) bool { return v.Name == name }); i >= 0 {
 			variables[i].Value = variable.Value

@@ -96,8 +96,14 @@ const (
 	StageDone Stage = "Done"
 )
 
+// work is a migration with the state of the cluster for which it performs a stage.
+type work struct {
+	*Migration
+	*clusterState
+}
+
 // action performs a stage and returns a message about its result.
-type action func(context.Context, *clusterState) (string, error)
+type action func(*work, context.Context) (string, error)
 
 // Preview returns what Apply would do to a cluster. It changes nothing.
 func (m *Migration) Preview(ctx context.Context, key client.ObjectKey) (*Report, error) {
@@ -121,16 +127,16 @@ func (m *Migration) PreviewRollback(ctx context.Context, key client.ObjectKey) (
 // has blockers.
 func (m *Migration) Apply(ctx context.Context, key client.ObjectKey) (*Report, error) {
 	return m.run(ctx, key, m.planMigration, map[Stage]action{
-		StageAddons: m.installAddons, StageFlux: m.startFlux, StageForget: m.forgetRelease, StageAdopt: m.adoptRelease,
-		StageDone: m.finishMigration,
+		StageAddons: (*work).installAddons, StageFlux: (*work).startFlux, StageForget: (*work).forgetRelease, StageAdopt: (*work).adoptRelease,
+		StageDone: (*work).finishMigration,
 	})
 }
 
 // Rollback returns the release to Terraform. Flux itself stays in the cluster.
 func (m *Migration) Rollback(ctx context.Context, key client.ObjectKey) (*Report, error) {
 	return m.run(ctx, key, m.planRollback, map[Stage]action{
-		StageRelease: m.releaseFromFlux, StageImport: m.importRelease,
-		StageDone: m.finishRollback,
+		StageRelease: (*work).releaseFromFlux, StageImport: (*work).importRelease,
+		StageDone: (*work).finishRollback,
 	})
 }
 
@@ -148,7 +154,7 @@ func (m *Migration) run(ctx context.Context, key client.ObjectKey, plan func(*cl
 		}
 		stage := report.Next()
 		if stage == StageDone {
-			text, err := actions[stage](ctx, s)
+			text, err := actions[stage](&work{m, s}, ctx)
 			if err == nil {
 				m.progress(key, stage, true, text)
 			}
@@ -158,7 +164,7 @@ func (m *Migration) run(ctx context.Context, key client.ObjectKey, plan func(*cl
 			return report, fmt.Errorf("%s: stage %s was undone %d times: check the conditions of the Cluster and its add-ons", key.Name, stage, maxAttempts)
 		}
 		m.progress(key, stage, false, report.text(stage))
-		text, err := actions[stage](ctx, s)
+		text, err := actions[stage](&work{m, s}, ctx)
 		if err != nil {
 			return report, fmt.Errorf("%s: %s: %w", key.Name, stage, err)
 		}

@@ -129,53 +129,53 @@ func (m *Migration) deselectedAddons(s *clusterState) []string {
 
 // releaseFromFlux stops CAPT and Flux from managing the release and keeps all
 // workloads.
-func (m *Migration) releaseFromFlux(ctx context.Context, s *clusterState) (string, error) {
-	if s.release != nil && (s.record == nil || s.record.MigratedAt != nil) {
-		if err := m.recordWorkloads(ctx, s); err != nil {
+func (w *work) releaseFromFlux(ctx context.Context) (string, error) {
+	if w.release != nil && (w.record == nil || w.record.MigratedAt != nil) {
+		if err := w.recordWorkloads(ctx); err != nil {
 			return "", err
 		}
-		if err := m.editRecord(ctx, s, func(rec *record) { rec.MigratedAt = nil }); err != nil {
+		if err := w.editRecord(ctx, func(rec *record) { rec.MigratedAt = nil }); err != nil {
 			return "", err
 		}
 	}
-	names := m.deselectedAddons(s)
+	names := w.deselectedAddons(w.clusterState)
 	// A single write: CAPT must not observe the removed labels without the
 	// annotation that keeps the add-ons' objects.
-	err := edit(ctx, m.Client, s.key, func(cluster *clusterv1.Cluster) {
+	err := edit(ctx, w.Client, w.key, func(cluster *clusterv1.Cluster) {
 		if cluster.Annotations == nil {
 			cluster.Annotations = map[string]string{}
 		}
 		if len(names) > 0 {
 			cluster.Annotations[addonsv1.LeaveAddonsAnnotation] = strings.Join(names, ",")
 		}
-		for _, key := range s.labelsToRemove() {
+		for _, key := range w.labelsToRemove() {
 			delete(cluster.Labels, key)
 		}
 	})
 	if err != nil {
 		return "", err
 	}
-	if err := m.waitDeselected(ctx, s, names); err != nil {
+	if err := w.waitDeselected(ctx, names); err != nil {
 		return "", err
 	}
-	if s.fluxRelease != nil {
-		if err := m.deleteFluxRelease(ctx, s); err != nil {
+	if w.fluxRelease != nil {
+		if err := w.deleteFluxRelease(ctx); err != nil {
 			return "", err
 		}
 	}
-	err = edit(ctx, m.Client, s.key, func(cluster *clusterv1.Cluster) { delete(cluster.Annotations, addonsv1.LeaveAddonsAnnotation) })
+	err = edit(ctx, w.Client, w.key, func(cluster *clusterv1.Cluster) { delete(cluster.Annotations, addonsv1.LeaveAddonsAnnotation) })
 	return "Flux no longer manages the release, which is still running", err
 }
 
 // waitDeselected waits until CAPT no longer manages the add-ons in the cluster.
-func (m *Migration) waitDeselected(ctx context.Context, s *clusterState, names []string) error {
+func (w *work) waitDeselected(ctx context.Context, names []string) error {
 	return poll(ctx, func() (string, error) {
 		var list addonsv1.CAPTAddonList
-		if err := m.Client.List(ctx, &list, client.InNamespace(s.key.Namespace)); err != nil {
+		if err := w.Client.List(ctx, &list, client.InNamespace(w.key.Namespace)); err != nil {
 			return "", fmt.Errorf("listing add-ons: %w", err)
 		}
 		for i := range list.Items {
-			if slices.Contains(names, list.Items[i].Name) && list.Items[i].StatusIn(s.key.Name) != nil {
+			if slices.Contains(names, list.Items[i].Name) && list.Items[i].StatusIn(w.key.Name) != nil {
 				return "CAPT still manages add-on " + list.Items[i].Name + " in the cluster", nil
 			}
 		}
@@ -185,23 +185,23 @@ func (m *Migration) waitDeselected(ctx context.Context, s *clusterState, names [
 
 // deleteFluxRelease deletes Flux's objects for the release. The HelmRelease is
 // suspended first, so that Flux does not uninstall the release.
-func (m *Migration) deleteFluxRelease(ctx context.Context, s *clusterState) error {
-	hr := s.fluxRelease.DeepCopy()
-	if err := s.workload.Patch(ctx, hr, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"suspend":true}}`))); err != nil {
+func (w *work) deleteFluxRelease(ctx context.Context) error {
+	hr := w.fluxRelease.DeepCopy()
+	if err := w.workload.Patch(ctx, hr, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"suspend":true}}`))); err != nil {
 		return fmt.Errorf("suspending HelmRelease %s: %w", hr.GetName(), err)
 	}
 	// The preconditions make sure that the deleted object is still suspended.
 	version := hr.GetResourceVersion()
 	uid := hr.GetUID()
-	err := s.workload.Delete(ctx, hr, client.Preconditions{UID: &uid, ResourceVersion: &version})
+	err := w.workload.Delete(ctx, hr, client.Preconditions{UID: &uid, ResourceVersion: &version})
 	if apierrors.IsConflict(err) {
-		return m.deleteFluxRelease(ctx, s)
+		return w.deleteFluxRelease(ctx)
 	}
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting HelmRelease %s: %w", hr.GetName(), err)
 	}
 	err = poll(ctx, func() (string, error) {
-		err := s.workload.Get(ctx, client.ObjectKeyFromObject(hr), hr)
+		err := w.workload.Get(ctx, client.ObjectKeyFromObject(hr), hr)
 		if apierrors.IsNotFound(err) {
 			return "", nil
 		}
@@ -213,31 +213,31 @@ func (m *Migration) deleteFluxRelease(ctx context.Context, s *clusterState) erro
 	if err != nil {
 		return err
 	}
-	return m.deleteFluxSources(ctx, s)
+	return w.deleteFluxSources(ctx)
 }
 
 // deleteFluxSources deletes the add-on's objects that only its HelmRelease used: the
 // chart's source and the Secret with the outputs.
-func (m *Migration) deleteFluxSources(ctx context.Context, s *clusterState) error {
+func (w *work) deleteFluxSources(ctx context.Context) error {
 	source := "HelmRepository"
-	if _, found, err := unstructured.NestedMap(s.fluxRelease.Object, "spec", "chartRef"); err == nil && found {
+	if _, found, err := unstructured.NestedMap(w.fluxRelease.Object, "spec", "chartRef"); err == nil && found {
 		source = "OCIRepository"
 	}
 	for _, of := range []struct {
 		gvk  schema.GroupVersionKind
 		name string
 	}{
-		{schema.GroupVersionKind{Group: "source.toolkit.fluxcd.io", Version: "v1", Kind: source}, s.addon.Name},
-		{schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, s.addon.Name + "-connection"},
+		{schema.GroupVersionKind{Group: "source.toolkit.fluxcd.io", Version: "v1", Kind: source}, w.addon.Name},
+		{schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, w.addon.Name + "-connection"},
 	} {
 		obj := &unstructured.Unstructured{}
 		obj.SetGroupVersionKind(of.gvk)
-		err := s.workload.Get(ctx, client.ObjectKey{Namespace: s.fluxRelease.GetNamespace(), Name: of.name}, obj)
-		if apierrors.IsNotFound(err) || err == nil && obj.GetLabels()[addonsv1.AddonLabel] != s.addon.Name {
+		err := w.workload.Get(ctx, client.ObjectKey{Namespace: w.fluxRelease.GetNamespace(), Name: of.name}, obj)
+		if apierrors.IsNotFound(err) || err == nil && obj.GetLabels()[addonsv1.AddonLabel] != w.addon.Name {
 			continue
 		}
 		if err == nil {
-			err = client.IgnoreNotFound(s.workload.Delete(ctx, obj))
+			err = client.IgnoreNotFound(w.workload.Delete(ctx, obj))
 		}
 		if err != nil {
 			return fmt.Errorf("deleting %s %s: %w", of.gvk.Kind, of.name, err)
@@ -248,14 +248,14 @@ func (m *Migration) deleteFluxSources(ctx context.Context, s *clusterState) erro
 
 // importRelease makes Terraform import the release, then removes ImportVariable,
 // which must change nothing.
-func (m *Migration) importRelease(ctx context.Context, s *clusterState) (string, error) {
-	oldTemplate := m.oldTemplateName(s)
-	previous := s.controlPlane.DeepCopy()
-	imports, check := s.importsRelease(), checkTakeOver
+func (w *work) importRelease(ctx context.Context) (string, error) {
+	oldTemplate := w.oldTemplateName(w.clusterState)
+	previous := w.controlPlane.DeepCopy()
+	imports, check := w.importsRelease(), checkTakeOver
 	if imports {
 		check = checkImport
 	}
-	plan, err := m.applyChange(ctx, s, change{
+	plan, err := w.applyChange(ctx, change{
 		template: oldTemplate,
 		edit: func(cp *controlplanev1.CAPTControlPlane) {
 			if cp.Spec.Variables == nil {
@@ -263,7 +263,7 @@ func (m *Migration) importRelease(ctx context.Context, s *clusterState) (string,
 			}
 			maps.Copy(cp.Spec.Variables, recordOf(cp).Dropped)
 			if imports {
-				cp.Spec.Variables[ImportVariable] = infrav1.StringValue(s.releaseID())
+				cp.Spec.Variables[ImportVariable] = infrav1.StringValue(w.releaseID())
 			}
 		},
 		reached: func(ws *infrav1.WorkspaceTemplateApply) bool {
@@ -272,13 +272,13 @@ func (m *Migration) importRelease(ctx context.Context, s *clusterState) (string,
 		},
 		check: check,
 	})
-	if errors.Is(err, errNotApplied) && previous.Spec.WorkspaceTemplateRef.Name == m.To {
-		return "", errors.Join(fmt.Errorf("%w; template %s was restored, and neither Flux nor Terraform manages the release: migrate again, or fix the old template", err, m.To), m.restoreNewTemplate(ctx, s, previous))
+	if errors.Is(err, errNotApplied) && previous.Spec.WorkspaceTemplateRef.Name == w.To {
+		return "", errors.Join(fmt.Errorf("%w; template %s was restored, and neither Flux nor Terraform manages the release: migrate again, or fix the old template", err, w.To), w.restoreNewTemplate(ctx, previous))
 	}
 	if err != nil {
 		return "", err
 	}
-	_, err = m.applyChange(ctx, s, change{
+	_, err = w.applyChange(ctx, change{
 		template: oldTemplate,
 		edit:     func(cp *controlplanev1.CAPTControlPlane) { delete(cp.Spec.Variables, ImportVariable) },
 		reached: func(ws *infrav1.WorkspaceTemplateApply) bool {
@@ -294,31 +294,31 @@ func (m *Migration) importRelease(ctx context.Context, s *clusterState) (string,
 	if plan != nil {
 		text += fmt.Sprintf(": plan %s was applied: %d to add, %d to change, %d to destroy", plan.ID, plan.Add, plan.Change, plan.Destroy)
 	}
-	return text, m.waitAndRestoreApproval(ctx, s, oldTemplate)
+	return text, w.waitAndRestoreApproval(ctx, oldTemplate)
 }
 
 // restoreNewTemplate restores template and variables after a refused rollback.
-func (m *Migration) restoreNewTemplate(ctx context.Context, s *clusterState, previous *controlplanev1.CAPTControlPlane) error {
-	current, err := m.read(ctx, s.key)
+func (w *work) restoreNewTemplate(ctx context.Context, previous *controlplanev1.CAPTControlPlane) error {
+	current, err := w.read(ctx, w.key)
 	if err != nil {
 		return err
 	}
-	err = m.editControlPlane(ctx, current, change{template: m.To, edit: func(cp *controlplanev1.CAPTControlPlane) { cp.Spec.Variables = maps.Clone(previous.Spec.Variables) }})
+	err = (&work{w.Migration, current}).editControlPlane(ctx, change{template: w.To, edit: func(cp *controlplanev1.CAPTControlPlane) { cp.Spec.Variables = maps.Clone(previous.Spec.Variables) }})
 	if err != nil {
 		return err
 	}
-	return m.waitAndRestoreApproval(ctx, s, m.To)
+	return w.waitAndRestoreApproval(ctx, w.To)
 }
 
 // finishRollback compares the workloads with those before the rollback, and removes
 // the record.
-func (m *Migration) finishRollback(ctx context.Context, s *clusterState) (string, error) {
-	if s.record == nil {
+func (w *work) finishRollback(ctx context.Context) (string, error) {
+	if w.record == nil {
 		return "Terraform manages the release", nil
 	}
-	text, err := s.compareWorkloads()
+	text, err := w.compareWorkloads()
 	if err != nil {
 		return "", err
 	}
-	return text, m.editControlPlane(ctx, s, change{template: s.templateName(), edit: func(cp *controlplanev1.CAPTControlPlane) { delete(cp.Annotations, RecordAnnotation) }})
+	return text, w.editControlPlane(ctx, change{template: w.templateName(), edit: func(cp *controlplanev1.CAPTControlPlane) { delete(cp.Annotations, RecordAnnotation) }})
 }

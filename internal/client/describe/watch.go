@@ -93,12 +93,7 @@ func WatchAll(ctx context.Context, config *rest.Config, namespace string, object
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	changed := make(chan struct{}, 1)
-	store, err := startCache(ctx, config, cache.Options{DefaultNamespaces: map[string]cache.Config{namespace: {}}}, objects, notifier(func() {
-		select {
-		case changed <- struct{}{}:
-		default:
-		}
-	}))
+	store, err := startCache(ctx, config, cache.Options{DefaultNamespaces: map[string]cache.Config{namespace: {}}}, objects, changed)
 	if err != nil {
 		return err
 	}
@@ -140,21 +135,19 @@ func WatchNodes(ctx context.Context, c client.Reader, connector workload.Connect
 }
 
 // notify records that something changed. It does not block.
-func (w *Watcher) notify() {
+func notify(changed chan<- struct{}) {
 	select {
-	case w.changed <- struct{}{}:
+	case changed <- struct{}{}:
 	default:
 	}
 }
 
-func (w *Watcher) handler() toolscache.ResourceEventHandler { return notifier(w.notify) }
-
-// notifier returns a handler that calls notify after each change.
-func notifier(notify func()) toolscache.ResourceEventHandler {
+// notifier returns a handler that records each change.
+func notifier(changed chan<- struct{}) toolscache.ResourceEventHandler {
 	return toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { notify() },
-		UpdateFunc: func(any, any) { notify() },
-		DeleteFunc: func(any) { notify() },
+		AddFunc:    func(any) { notify(changed) },
+		UpdateFunc: func(any, any) { notify(changed) },
+		DeleteFunc: func(any) { notify(changed) },
 	}
 }
 
@@ -173,16 +166,16 @@ func (w *Watcher) start(ctx context.Context) (cache.Cache, error) {
 	}
 	return startCache(ctx, w.Config, cache.Options{
 		ByObject: selectors, DefaultNamespaces: map[string]cache.Config{w.Key.Namespace: {}},
-	}, objects, w.handler())
+	}, objects, w.changed)
 }
 
 // startCache watches the kinds of objects, as far as they are installed, until the context is
-// done. The handler is called after each change.
-func startCache(ctx context.Context, config *rest.Config, options cache.Options, objects []client.Object, handler toolscache.ResourceEventHandler) (cache.Cache, error) {
+// done. The channel receives a value after a change.
+func startCache(ctx context.Context, config *rest.Config, options cache.Options, objects []client.Object, changed chan<- struct{}) (cache.Cache, error) {
 	options.Scheme = scheme.New()
 	store, err := cache.New(config, options)
 	if err != nil {
-		return nil, fmt.Errorf("watching the management cluster: %w", err)
+		return nil, fmt.Errorf("watching %s: %w", config.Host, err)
 	}
 	go func() { _ = store.Start(ctx) }()
 	for _, obj := range objects {
@@ -193,7 +186,7 @@ func startCache(ctx context.Context, config *rest.Config, options cache.Options,
 		if err != nil {
 			return nil, fmt.Errorf("watching %T: %w", obj, err)
 		}
-		if _, err := informer.AddEventHandler(handler); err != nil {
+		if _, err := informer.AddEventHandler(notifier(changed)); err != nil {
 			return nil, fmt.Errorf("watching %T: %w", obj, err)
 		}
 	}
@@ -252,7 +245,7 @@ func (n *nodeWatcher) start(ctx context.Context, w *Watcher) {
 	n.mu.Lock()
 	n.store, n.err = store, err
 	n.mu.Unlock()
-	w.notify()
+	notify(w.changed)
 }
 
 func watchNodes(ctx context.Context, w *Watcher) (cache.Cache, error) {
@@ -268,17 +261,5 @@ func watchNodes(ctx context.Context, w *Watcher) (cache.Cache, error) {
 	if err != nil {
 		return nil, err
 	}
-	store, err := cache.New(config, cache.Options{Scheme: scheme.New()})
-	if err != nil {
-		return nil, fmt.Errorf("watching nodes: %w", err)
-	}
-	go func() { _ = store.Start(ctx) }()
-	informer, err := store.GetInformer(ctx, &corev1.Node{})
-	if err != nil {
-		return nil, fmt.Errorf("watching nodes: %w", err)
-	}
-	if _, err := informer.AddEventHandler(w.handler()); err != nil {
-		return nil, fmt.Errorf("watching nodes: %w", err)
-	}
-	return store, nil
+	return startCache(ctx, config, cache.Options{}, []client.Object{&corev1.Node{}}, w.changed)
 }

@@ -22,6 +22,9 @@ import (
 	"github.com/appthrust/capt/internal/kubernetes/manifest"
 )
 
+// UserKubeconfig is the purpose of the Secret with the kubeconfig for users.
+const UserKubeconfig secret.Purpose = "user-kubeconfig"
+
 // CheckKubeconfig returns an error if Cluster API cannot use a kubeconfig, or if it does
 // more than name an API server and credentials. It returns the expiry of the client
 // certificate or of the token, or the zero time. Its errors contain no secret of the

@@ -19,6 +19,7 @@ import (
 	controlplanev1 "github.com/appthrust/capt/api/controlplane/v1beta1"
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/desired"
+	"github.com/appthrust/capt/internal/cluster/workload"
 	"github.com/appthrust/capt/internal/kubernetes/kubeversion"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
@@ -328,12 +329,12 @@ func TestKubeconfigVersion_survivesInAnnotations(t *testing.T) {
 		{inputs: "x", renewedAt: noon, renewAt: noon.Add(time.Minute), expiresAt: noon.Add(time.Hour)},
 		{inputs: "x", renewedAt: noon},
 	} {
-		s := newScope().newSecret(userKubeconfig, nil)
+		s := newScope().newSecret(workload.UserKubeconfig, nil)
 		version.annotate(s)
 		g.Expect(versionOf(s)).To(Equal(version))
 		g.Expect(s.Annotations).To(HaveLen(2 + len(map[bool][]int{true: nil, false: {1, 2}}[version.renewAt.IsZero()])))
 	}
-	broken := newScope().newSecret(userKubeconfig, nil)
+	broken := newScope().newSecret(workload.UserKubeconfig, nil)
 	broken.Annotations = map[string]string{inputsAnnotation: "x", renewAtAnnotation: "soon"}
 	g.Expect(versionOf(broken)).To(Equal(kubeconfigVersion{inputs: "x"}))
 	g.Expect(versionOf(nil)).To(Equal(kubeconfigVersion{}))
@@ -451,7 +452,7 @@ func TestInstalledAddons(t *testing.T) {
 func TestWithContent_keepsWhatOthersSet(t *testing.T) {
 	g := NewWithT(t)
 	s := newScope()
-	wanted := s.newSecret(userKubeconfig, []byte("new"))
+	wanted := s.newSecret(workload.UserKubeconfig, []byte("new"))
 	found := wanted.DeepCopy()
 	g.Expect(withContent(found, wanted)).To(Equal(found), "a Secret without annotations is not written again")
 

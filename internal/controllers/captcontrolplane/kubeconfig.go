@@ -19,12 +19,8 @@ import (
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
-const (
-	// userKubeconfig is the purpose of the Secret with the kubeconfig for users.
-	userKubeconfig secret.Purpose = "user-kubeconfig"
-	// defaultTokenLifetime is the time after which a token is replaced.
-	defaultTokenLifetime = 10 * time.Minute
-)
+// defaultTokenLifetime is the time after which a token is replaced.
+const defaultTokenLifetime = 10 * time.Minute
 
 // kubeconfig maintains the Secret with which Cluster API connects to the cluster.
 func (r *Reconciler) kubeconfig(ctx context.Context, s *scope) error {
@@ -177,11 +173,11 @@ func (r *Reconciler) ensureUserKubeconfig(ctx context.Context, s *scope, cluster
 	if err != nil {
 		return fmt.Errorf("creating the kubeconfig for users: %w", err)
 	}
-	found, err := r.findSecret(ctx, s, userKubeconfig)
+	found, err := r.findSecret(ctx, s, workload.UserKubeconfig)
 	if err != nil {
 		return err
 	}
-	return r.ensureSecret(ctx, s, found, s.newSecret(userKubeconfig, content))
+	return r.ensureSecret(ctx, s, found, s.newSecret(workload.UserKubeconfig, content))
 }
 
 // recordKubeconfig writes the age of the kubeconfig to the status.

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
+	"github.com/appthrust/capt/internal/cluster/workload"
 	"github.com/appthrust/capt/internal/reconcile/fault"
 )
 
@@ -163,7 +164,7 @@ func wrap(err error, format string, args ...any) error {
 // deleteSecrets deletes the kubeconfigs of a destroyed cluster. Secrets with
 // another owner are kept.
 func (r *Reconciler) deleteSecrets(ctx context.Context, s *scope) error {
-	for _, purpose := range []secret.Purpose{secret.Kubeconfig, userKubeconfig} {
+	for _, purpose := range []secret.Purpose{secret.Kubeconfig, workload.UserKubeconfig} {
 		found, err := r.findSecret(ctx, s, purpose)
 		if _, stalled := fault.AsStalled(err); stalled || err == nil && found == nil {
 			continue

@@ -29,6 +29,7 @@ import (
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/cluster/aws"
 	"github.com/appthrust/capt/internal/cluster/desired"
+	"github.com/appthrust/capt/internal/cluster/workload"
 	"github.com/appthrust/capt/internal/cluster/workspace"
 	"github.com/appthrust/capt/internal/cluster/workspace/workspacetest"
 	"github.com/appthrust/capt/internal/kubernetes/kubeversion"
@@ -544,10 +545,10 @@ func TestEnsureSecret(t *testing.T) {
 	})
 	r.Live = r.Client
 	ensure := func(found *corev1.Secret, text string) error {
-		return r.ensureSecret(t.Context(), s, found, s.newSecret(userKubeconfig, []byte(text)))
+		return r.ensureSecret(t.Context(), s, found, s.newSecret(workload.UserKubeconfig, []byte(text)))
 	}
 	g.Expect(ensure(nil, "a")).To(Succeed())
-	found, err := r.findSecret(t.Context(), s, userKubeconfig)
+	found, err := r.findSecret(t.Context(), s, workload.UserKubeconfig)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(found.Data).To(HaveKeyWithValue("value", []byte("a")))
 
@@ -558,16 +559,16 @@ func TestEnsureSecret(t *testing.T) {
 
 	s.controlPlane.UID = "other"
 	g.Expect(result(ensure(nil, "c"))).To(Equal("stall " + infrav1.SecretConflictReason))
-	_, err = r.findSecret(t.Context(), s, userKubeconfig)
+	_, err = r.findSecret(t.Context(), s, workload.UserKubeconfig)
 	g.Expect(result(err)).To(Equal("stall " + infrav1.SecretConflictReason))
 	g.Expect(r.deleteSecrets(t.Context(), s)).To(Succeed(), "the Secret of another owner is kept")
 	s.controlPlane.UID = "1"
-	found, err = r.findSecret(t.Context(), s, userKubeconfig)
+	found, err = r.findSecret(t.Context(), s, workload.UserKubeconfig)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(found).NotTo(BeNil())
 
 	g.Expect(r.deleteSecrets(t.Context(), s)).To(Succeed())
-	found, err = r.findSecret(t.Context(), s, userKubeconfig)
+	found, err = r.findSecret(t.Context(), s, workload.UserKubeconfig)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(found).To(BeNil())
 }
