@@ -145,6 +145,9 @@ func (a *actor) create(ctx context.Context) error {
 			HistoryLimit: new(int32(historyLimit)), SnapshotLimit: new(int32(snapshotLimit)),
 		},
 	}
+	if a.form.hasProvider() {
+		apply.Spec.Variables["file"] = infrav1.StringValue(a.file())
+	}
 	if a.scenario.Manual {
 		apply.Spec.Approval = infrav1.ApprovalManual
 		if err := a.journal.write(a.workspace(), approvedLine(0)); err != nil {
