@@ -145,6 +145,9 @@ func (a *actor) create(ctx context.Context) error {
 			HistoryLimit: new(int32(historyLimit)), SnapshotLimit: new(int32(snapshotLimit)),
 		},
 	}
+	if a.form.hasProvider() {
+		apply.Spec.Variables["file"] = infrav1.StringValue(a.file())
+	}
 	if a.scenario.Manual {
 		apply.Spec.Approval = infrav1.ApprovalManual
 		if err := a.journal.write(a.workspace(), approvedLine(0)); err != nil {
@@ -365,8 +368,11 @@ func (a *actor) breakLock(ctx context.Context, id string) error {
 
 // request requests an operation of the workspace.
 func (a *actor) request(ctx context.Context, spec infrav1.WorkspaceOperationSpec) error {
-	// With processes, a webhook sets the user.
-	spec.Workspace, spec.RequestedBy = a.scenario.Name, testenv.AdminUser
+	spec.Workspace = a.scenario.Name
+	if a.form.executor == executorJob {
+		// With processes, a webhook sets the user, and refuses another one.
+		spec.RequestedBy = testenv.AdminUser
+	}
 	return await(ctx, func(ctx context.Context) error {
 		apply := &infrav1.WorkspaceTemplateApply{}
 		if err := a.client.Get(ctx, client.ObjectKey{Namespace: a.namespace, Name: a.scenario.Name}, apply); err != nil {

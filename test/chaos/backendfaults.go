@@ -27,6 +27,8 @@ func (a *actor) injectStep(ctx context.Context, f fault) error {
 		err = a.deleteState(ctx)
 	case deleteNamespace:
 		err = a.deleteNamespace(ctx)
+	case deleteFile:
+		err = a.deleteFile(ctx)
 	default:
 		err = a.leaveLock(ctx)
 	}
@@ -191,11 +193,17 @@ func (a *actor) awaitReason(ctx context.Context, reason, text string) error {
 		if c != nil && c.Reason == reason && strings.Contains(c.Message, text) {
 			return nil
 		}
-		err := errors.Join(errors.New("waiting for "+reason+": "+conditions(observed)), a.assist(ctx, observed))
-		if a.scenario.Manual && isWaiting(observed) {
-			// A requested run does not replace a plan that waits.
-			err = errors.Join(err, a.approve(ctx, observed))
-		}
-		return err
+		return a.stillWaiting(ctx, observed, reason)
 	})
+}
+
+// stillWaiting does what the workspace requests from a user, and returns an error that says what
+// it waits for.
+func (a *actor) stillWaiting(ctx context.Context, observed *infrav1.WorkspaceTemplateApply, cause string) error {
+	err := errors.Join(errors.New("waiting for "+cause+": "+conditions(observed)), a.assist(ctx, observed))
+	if a.scenario.Manual && isWaiting(observed) {
+		// A requested run does not replace a plan that waits.
+		err = errors.Join(err, a.approve(ctx, observed))
+	}
+	return err
 }

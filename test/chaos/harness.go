@@ -158,6 +158,9 @@ func (w *harness) stopSecond() error {
 func (w *harness) prepare(ctx context.Context, namespace string) error {
 	template := &infrav1.WorkspaceTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: templateName}}
 	template.Spec.Template.Spec.ForProvider = infrav1.ModuleParameters{Source: infrav1.ModuleSourceInline, Module: module}
+	if w.form.hasProvider() {
+		template.Spec.Template.Spec.ForProvider.Module += fileModule
+	}
 	objects := []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}}
 	if backend := w.store.config(); backend != nil {
 		config := &infrav1.WorkspaceProviderConfig{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "backend"}}

@@ -37,18 +37,3 @@ func (t *trial) holdPlans(ctx context.Context, m injection) error {
 func (t *trial) releasePlans(ctx context.Context, policy *infrav1.WorkspacePolicy) error {
 	return await(ctx, func(ctx context.Context) error { return client.IgnoreNotFound(t.client.Delete(ctx, policy.DeepCopy())) })
 }
-
-// checkDrift finds drift: only tools change the resources.
-func (a *actor) checkDrift(ctx context.Context, _ map[string]resource) ([]string, error) {
-	if !a.exists {
-		return nil, nil
-	}
-	observed := &infrav1.WorkspaceTemplateApply{}
-	if err := a.client.Get(ctx, a.key(), observed); err != nil {
-		return nil, err
-	}
-	if drift := observed.Status.Drift; drift != nil && len(drift.Resources) > 0 {
-		return []string{fmt.Sprintf("a drift check found %v, which nothing has changed", drift.Resources)}, nil
-	}
-	return nil, nil
-}

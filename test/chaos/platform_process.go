@@ -46,6 +46,18 @@ func (p *processPlatform) start(ctx context.Context) error {
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("building the recorder: %w: %s", err, out)
 	}
+	config, err := testenv.MirrorProviders(p.base, testenv.LocalProvider)
+	if err != nil {
+		return err
+	}
+	// The sandbox of a tool lets it create no directory beside that of the environment.
+	if err := os.Mkdir(filesDir(p.base), 0o700); err != nil {
+		return fmt.Errorf("creating the directory of the files: %w", err)
+	}
+	// The managers and their runs inherit it.
+	if err := os.Setenv("TF_CLI_CONFIG_FILE", config); err != nil {
+		return fmt.Errorf("setting the configuration of the tool: %w", err)
+	}
 	// The first manager is an administrator, until the roles exist.
 	if err := p.up(ctx); err != nil {
 		return err

@@ -39,10 +39,14 @@ func (p process) name() string { return fmt.Sprintf("%d@%d", p.inner, p.started)
 
 // processList are the processes of all runs. An init is the first process of a
 // container, and the parent of its runner.
-type processList struct{ inits, runners, tools []process }
+type processList struct{ inits, runners, tools, providers []process }
 
-// toolName is the name of the tool's processes.
-const toolName = "tofu"
+// toolName is the name of the tool's processes, and providerName that of its providers, which the
+// kernel truncates.
+const (
+	toolName     = "tofu"
+	providerName = "terraform-provi"
+)
 
 // processes returns the processes of the environment's runs.
 func (w *harness) processes() processList {
@@ -70,6 +74,10 @@ func (w *harness) processes() processList {
 		case toolName:
 			if p, ok := w.tool(proc); ok {
 				list.tools = append(list.tools, p)
+			}
+		case providerName:
+			if p, ok := w.tool(proc); ok {
+				list.providers = append(list.providers, p)
 			}
 		}
 	}
@@ -156,7 +164,7 @@ func (w *harness) tool(proc procfs.Proc) (process, bool) {
 }
 
 // runProcesses are the processes of one run. Each may be nil.
-type runProcesses struct{ init, runner, tool *process }
+type runProcesses struct{ init, runner, tool, provider *process }
 
 func (r runProcesses) none() bool { return r.init == nil && r.runner == nil && r.tool == nil }
 
@@ -168,7 +176,7 @@ func (l processList) of(workspace string) runProcesses {
 		}
 		return nil
 	}
-	return runProcesses{init: find(l.inits), runner: find(l.runners), tool: find(l.tools)}
+	return runProcesses{init: find(l.inits), runner: find(l.runners), tool: find(l.tools), provider: find(l.providers)}
 }
 
 // runProcesses returns the processes of the current run.

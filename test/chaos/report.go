@@ -53,7 +53,7 @@ func newReport(o options) *report {
 		r.Excused[e] = 0
 	}
 	// Faults that were never injected are listed too.
-	for _, from := range [][]weightedFault{o.form.partFaults(), o.form.runFaults(), stepFaults} {
+	for _, from := range [][]weightedFault{o.form.partFaults(), o.form.runFaults(), o.form.stepFaults()} {
 		for _, w := range from {
 			r.Faults[w.fault] = 0
 		}

@@ -33,8 +33,10 @@ func (a *actor) injectRuns(ctx context.Context) {
 // victim returns the process of a run that a fault needs, or nil.
 func (r runProcesses) victim(f fault) *process {
 	switch f {
-	case killTofu, termTofu, stopTofu:
+	case killTofu, termTofu, stopTofu, orphanTofu:
 		return r.tool
+	case killProvider:
+		return r.provider
 	case deletePod, evictPod, killContainer, killShim:
 		return r.init
 	default:
@@ -78,6 +80,10 @@ func (a *actor) disrupt(ctx context.Context, m injection, run runProcesses) erro
 		return suspend(ctx, run.tool.target, m.For)
 	case killTofu:
 		return a.killTool(ctx, run.tool)
+	case killProvider:
+		return run.provider.signal(syscall.SIGKILL)
+	case orphanTofu:
+		return orphan(ctx, run, m.For)
 	case killBoth:
 		err := run.runner.signal(syscall.SIGKILL)
 		if run.tool != nil {
@@ -110,6 +116,19 @@ func (t *trial) interruptTool(ctx context.Context, tool *process) error {
 		return err
 	}
 	return errors.Join(tool.signal(syscall.SIGTERM), tool.signal(syscall.SIGCONT))
+}
+
+// orphan kills the runner of a tool while the tool is suspended.
+func orphan(ctx context.Context, run runProcesses, d time.Duration) error {
+	if run.runner == nil {
+		return errNoTarget
+	}
+	if err := run.tool.suspend(ctx); err != nil {
+		return err
+	}
+	err := run.runner.signal(syscall.SIGKILL)
+	sleep(ctx, d)
+	return errors.Join(err, run.tool.signal(syscall.SIGCONT))
 }
 
 // killTool kills a tool. It is suspended while its kill is recorded: one that has exited before

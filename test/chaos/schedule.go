@@ -95,6 +95,10 @@ const (
 	stopTofu        fault = "stop-tofu"
 	// killBoth kills a runner and its tool.
 	killBoth fault = "kill-runner-and-tofu"
+	// orphanTofu kills the runner of a suspended tool, which then continues.
+	orphanTofu fault = "kill-runner-of-stopped-tofu"
+	// killProvider kills a provider of a tool.
+	killProvider fault = "kill-provider"
 	// deleteRun deletes the Secret of a current run.
 	deleteRun fault = "delete-run-secret"
 	// deletePod deletes the pod of a run, which may stop gracefully. killContainer
@@ -116,6 +120,8 @@ const (
 	leaveLock fault = "leave-lock"
 	// deleteNamespace requests the deletion of the namespace, which must be refused.
 	deleteNamespace fault = "delete-namespace"
+	// deleteFile deletes a resource of a provider, which is drift.
+	deleteFile fault = "delete-file"
 )
 
 // weightedFault is a fault and its relative frequency.
@@ -166,15 +172,24 @@ func (f form) partFaults() []weightedFault {
 
 // runFaults returns the possible faults of runs.
 func (f form) runFaults() []weightedFault {
-	faults := []weightedFault{{killRunner, 5}, {termRunner, 2}, {stopRunner, 1}, {killTofu, 2}, {termTofu, 3}, {stopTofu, 1}, {deleteRun, 2}}
+	faults := []weightedFault{{killRunner, 5}, {termRunner, 2}, {stopRunner, 1}, {killTofu, 2}, {termTofu, 3}, {stopTofu, 1}, {orphanTofu, 2}, {deleteRun, 2}}
 	if f.executor == executorJob {
 		return append(faults, weightedFault{deletePod, 2}, weightedFault{evictPod, 2}, weightedFault{killContainer, 2}, weightedFault{killShim, 2})
 	}
-	return append(faults, weightedFault{killRunnerGroup, 2}, weightedFault{killBoth, 1})
+	return append(faults, weightedFault{killRunnerGroup, 2}, weightedFault{killBoth, 1}, weightedFault{killProvider, 2})
 }
 
-// stepFaults are the possible faults of workspaces at rest.
-var stepFaults = []weightedFault{{deleteState, 1}, {leaveLock, 1}, {deleteNamespace, 1}}
+// stepFaults returns the possible faults of workspaces at rest.
+func (f form) stepFaults() []weightedFault {
+	faults := []weightedFault{{deleteState, 1}, {leaveLock, 1}, {deleteNamespace, 1}}
+	if f.hasProvider() {
+		return append(faults, weightedFault{deleteFile, 1})
+	}
+	return faults
+}
+
+// hasProvider reports whether the module has a resource of a provider. The image of pods has none.
+func (f form) hasProvider() bool { return f.executor == executorProcess }
 
 // step is one operation on a workspace. After is the pause before it.
 type step struct {
@@ -276,6 +291,7 @@ func chooseFault(random *rand.Rand, from []weightedFault) fault {
 // workspaces and resources, and unpauses only paused workspaces.
 type generator struct {
 	random   *rand.Rand
+	form     form
 	scenario scenario
 	items    map[string]item
 	// number is the last used number, next that of the last name.
@@ -284,7 +300,7 @@ type generator struct {
 }
 
 func newScenario(random *rand.Rand, f form, name string, manual bool) scenario {
-	a := &generator{random: random, scenario: scenario{Name: name, Manual: manual}, manual: manual, items: map[string]item{}}
+	a := &generator{random: random, form: f, scenario: scenario{Name: name, Manual: manual}, manual: manual, items: map[string]item{}}
 	for range 2 + random.IntN(2) {
 		a.add()
 	}
@@ -332,7 +348,7 @@ func (a *generator) advance() {
 	case a.paused && n < 6:
 		a.unpause()
 	case n == 0:
-		a.appendStep(step{Do: opFault, Fault: chooseFault(a.random, stepFaults)})
+		a.appendStep(step{Do: opFault, Fault: chooseFault(a.random, a.form.stepFaults())})
 	case n < 8:
 		a.change()
 		a.approve()

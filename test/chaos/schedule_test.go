@@ -125,7 +125,7 @@ func TestNewSchedule_hasEveryOperationAndFault(t *testing.T) {
 		}
 		g.Expect(operations).To(HaveLen(9))
 		g.Expect(changing).To(HaveLen(2))
-		g.Expect(faults).To(HaveLen(len(f.partFaults()) + len(f.runFaults()) + len(stepFaults)))
+		g.Expect(faults).To(HaveLen(len(f.partFaults()) + len(f.runFaults()) + len(f.stepFaults())))
 		g.Expect(overlapping).To(BeNumerically(">", manySeeds/10), "some injections overlap")
 	}
 }
@@ -144,6 +144,7 @@ func TestForm_choosesPossibleFaults(t *testing.T) {
 		for _, supervised := range []fault{killClusterAPI, killSupervisor, termSupervisor} {
 			g.Expect(has(f.partFaults(), supervised)).To(Equal(f.executor == executorProcess), "there is none with Jobs")
 		}
+		g.Expect(has(f.runFaults(), killProvider)).To(Equal(f.hasProvider()))
 		for _, inPod := range []fault{deletePod, evictPod, killContainer, killShim} {
 			g.Expect(has(f.runFaults(), inPod)).To(Equal(f.executor == executorJob))
 		}

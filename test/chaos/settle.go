@@ -167,7 +167,7 @@ func (a *actor) check(ctx context.Context) ([]string, tally, error) {
 		found = append(found, fmt.Sprintf("the state of the deleted workspace has %d resources", len(state)))
 	}
 	found = append(remaining, found...)
-	for _, check := range []func(context.Context, map[string]resource) ([]string, error){a.checkOutputs, a.checkDrift, a.checkSecrets, a.checkLock, a.checkPods} {
+	for _, check := range []func(context.Context, map[string]resource) ([]string, error){a.checkOutputs, a.checkDrift, a.checkFile, a.checkSecrets, a.checkLock, a.checkPods} {
 		more, err := check(ctx, state)
 		if err != nil {
 			return nil, tally{}, err

@@ -3,7 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +15,7 @@ import (
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
 	"github.com/appthrust/capt/internal/terraform/record"
+	"github.com/appthrust/capt/internal/testenv"
 )
 
 func TestTrial_continuesWithoutAWorkspaceThatDidNotSettle(t *testing.T) {
@@ -51,7 +55,7 @@ func TestReport_listsFaultsThatWereNotInjected(t *testing.T) {
 	g := NewWithT(t)
 	f := form{executor: executorJob, backend: backendS3}
 	r := newReport(options{form: f, seed: 9})
-	g.Expect(r.Faults).To(HaveLen(len(f.partFaults()) + len(f.runFaults()) + len(stepFaults)))
+	g.Expect(r.Faults).To(HaveLen(len(f.partFaults()) + len(f.runFaults()) + len(f.stepFaults())))
 	tr := &trial{schedule: schedule{Seed: 9}, counts: counts{faults: map[fault]int{loseNode: 2}, missed: map[fault]int{fillDisk: 1}}}
 	r.add(tr)
 	g.Expect(r.Faults).To(And(HaveKeyWithValue(loseNode, 2), HaveKeyWithValue(fillDisk, 0)))
@@ -67,6 +71,22 @@ func TestReport_requiresEachFaultInManySchedules(t *testing.T) {
 	g.Expect(r.missing(true)).To(MatchError(ContainSubstring("full-disk, lose-node")))
 	r.Schedules--
 	g.Expect(r.missing(true)).To(Succeed())
+}
+
+func TestExcuses_areDocumented(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	root, err := testenv.Root()
+	g.Expect(err).NotTo(HaveOccurred())
+	page, err := os.ReadFile(filepath.Join(root, "docs", "reliability.md"))
+	g.Expect(err).NotTo(HaveOccurred())
+	_, after, found := strings.Cut(string(page), "| excuse | cause |")
+	g.Expect(found).To(BeTrue())
+	table, _, _ := strings.Cut(after, "\n\n")
+	for _, e := range excuses {
+		g.Expect(table).To(ContainSubstring("`" + string(e) + "`"))
+	}
+	g.Expect(strings.Count(table, "`")).To(Equal(2*len(excuses)), "the table has no others")
 }
 
 // TestExcuseOf checks that a lock is broken only if the record of its own run was deleted, or if

@@ -102,10 +102,10 @@ func pending(cancelled <-chan struct{}, pid int) <-chan struct{} {
 	return cancelled
 }
 
-// startAndWait starts the tool in its own process group, so that a signal to the
-// engine's group does not reach it. It sets no parent-death signal: the kernel
-// sends one for each of the engine's threads, and after a second interrupt the
-// tool aborts without saving its state.
+// startAndWait starts the tool in its own session, so that a signal to the engine's
+// group does not reach it, and the kernel does not hang it up if it is suspended when
+// the engine dies. It sets no parent-death signal: the kernel sends one for each of the
+// engine's threads, and after a second interrupt the tool aborts without saving its state.
 func (c call) startAndWait(started chan<- int, done chan<- error) {
 	cmd := exec.Command(c.path, c.args...)
 	cmd.Dir = c.dir
@@ -114,7 +114,7 @@ func (c call) startAndWait(started chan<- int, done chan<- error) {
 	cmd.Stdout = c.stdout
 	cmd.Stderr = c.stderr
 	cmd.ExtraFiles = c.files
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	start := cmd.Start
 	if c.sandbox != nil {
 		start = func() error { return c.sandbox.Start(cmd) }

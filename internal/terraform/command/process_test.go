@@ -5,12 +5,14 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
+	"github.com/prometheus/procfs"
 
 	"github.com/appthrust/capt/internal/terraform"
 )
@@ -86,6 +88,51 @@ func TestRun_killsTheProcessGroupAfterTheGracePeriod(t *testing.T) {
 	_, err = fmt.Sscan(string(content), &child)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Eventually(func() error { return syscall.Kill(child, 0) }).Should(MatchError(syscall.ESRCH), "the child is in the killed group")
+}
+
+// engineEnv makes a test the engine of a tool in this directory.
+const engineEnv = "CAPT_TEST_ENGINE_DIR"
+
+// When a process ends, the kernel hangs up each process group of its session that it was the only
+// connection to, if a process of that group is stopped.
+func TestRun_outlivesItsEngineWhileItIsStopped(t *testing.T) {
+	g := NewWithT(t)
+	if dir := os.Getenv(engineEnv); dir != "" {
+		out, err := os.Create(filepath.Join(dir, "out"))
+		g.Expect(err).NotTo(HaveOccurred())
+		script := `echo $$ > tool; while [ ! -e end ]; do sleep 0.05; done; echo saved > state`
+		_, err = call{path: "/bin/sh", args: []string{"-c", script}, dir: dir, stdout: out, stderr: out, poll: func(bool) {}}.run(t.Context())
+		g.Expect(err).NotTo(HaveOccurred())
+		return
+	}
+	dir := t.TempDir()
+	engine := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
+	engine.Env = append(os.Environ(), engineEnv+"="+dir)
+	engine.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	g.Expect(engine.Start()).To(Succeed())
+	t.Cleanup(func() { _ = engine.Process.Kill() })
+	var tool procfs.Proc
+	g.Eventually(func(g Gomega) {
+		content, err := os.ReadFile(filepath.Join(dir, "tool"))
+		g.Expect(err).NotTo(HaveOccurred())
+		var pid int
+		_, err = fmt.Sscan(string(content), &pid)
+		g.Expect(err).NotTo(HaveOccurred())
+		tool, err = procfs.NewProc(pid)
+		g.Expect(err).NotTo(HaveOccurred())
+	}).Should(Succeed())
+	t.Cleanup(func() { _ = syscall.Kill(-tool.PID, syscall.SIGKILL) })
+
+	g.Expect(syscall.Kill(tool.PID, syscall.SIGSTOP)).To(Succeed())
+	g.Eventually(func() (string, error) {
+		stat, err := tool.Stat()
+		return stat.State, err
+	}).Should(Equal("T"))
+	g.Expect(engine.Process.Kill()).To(Succeed())
+	g.Expect(engine.Wait()).NotTo(Succeed())
+	g.Expect(os.WriteFile(filepath.Join(dir, "end"), nil, 0o600)).To(Succeed())
+	g.Expect(syscall.Kill(tool.PID, syscall.SIGCONT)).To(Succeed())
+	g.Eventually(filepath.Join(dir, "state")).Should(BeAnExistingFile(), "the tool saves its state")
 }
 
 func TestRun_startsNoProcessIfCancelled(t *testing.T) {
