@@ -92,7 +92,7 @@ func pauseRollout(paused bool) func(context.Context, client.Client, *infrav1.Wor
 
 func undoRollout(ctx context.Context, c client.Client, t *infrav1.WorkspaceTemplate) (string, error) {
 	status := t.Status.Rollout
-	if status == nil || status.Previous == "" {
+	if status == nil || status.Previous == "" || status.Previous == status.Revision {
 		return "", fmt.Errorf("WorkspaceTemplate %s has no former module that reached all workspaces", t.Name)
 	}
 	revision := &appsv1.ControllerRevision{}

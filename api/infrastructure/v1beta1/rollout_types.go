@@ -23,6 +23,10 @@ const (
 	RolloutFailedReason = "RolloutFailed"
 )
 
+// RemainingStage is the stage of the workspaces that no stage selects. Names of stages have no
+// capital letters.
+const RemainingStage = "Remaining"
+
 // WaitingForRolloutReason surfaces when a workspace waits until the controller of its template
 // has chosen the module for it.
 const WaitingForRolloutReason = "WaitingForRollout"
@@ -89,14 +93,15 @@ type RolloutStatus struct {
 	// +kubebuilder:validation:MaxLength=253
 	Revision string `json:"revision"`
 
-	// previous is the revision before it, to which captctl rollout undo returns.
+	// previous is the last revision that reached all workspaces, to which captctl rollout undo
+	// returns. While the workspaces go back, it is the current one.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Previous string `json:"previous,omitempty"`
 
-	// stage is the stage in progress. It is empty when all workspaces have changed, and while
-	// those that no stage selects do.
+	// stage is the stage in progress, or Remaining for the workspaces that no stage selects. It
+	// is empty before the first stage, and when all workspaces have changed.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63

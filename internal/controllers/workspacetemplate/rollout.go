@@ -49,7 +49,12 @@ func (r *Reconciler) rollout(ctx context.Context, s *scope) error {
 		return err
 	}
 	var workspaces []rollout.Workspace
+	used := sets.New(revision.Name)
 	for _, user := range users {
+		used.Insert(user.Annotations[infrav1.TemplateRevisionAnnotation])
+		if !user.DeletionTimestamp.IsZero() {
+			continue
+		}
 		w, err := r.workspace(ctx, s.template, user, revision.Name)
 		if err != nil {
 			return err
@@ -65,7 +70,7 @@ func (r *Reconciler) rollout(ctx context.Context, s *scope) error {
 	}
 	s.template.Status.Rollout = &progress.Status
 	if progress.Fault == nil && (former == nil || !former.CompleteSince.Equal(&progress.Status.CompleteSince)) {
-		return r.pruneRevisions(ctx, s.template, sets.New(revision.Name, progress.Status.Previous))
+		return r.pruneRevisions(ctx, s.template, used.Insert(progress.Status.Previous))
 	}
 	return progress.Fault
 }
@@ -82,7 +87,7 @@ func (r *Reconciler) users(ctx context.Context, template *infrav1.WorkspaceTempl
 		apply := &infrav1.WorkspaceTemplateApply{}
 		if err := r.Client.Get(ctx, key, apply); client.IgnoreNotFound(err) != nil {
 			return nil, fmt.Errorf("reading workspace %s: %w", key, err)
-		} else if err == nil && apply.Status.Host == nil && apply.DeletionTimestamp.IsZero() {
+		} else if err == nil && apply.Status.Host == nil {
 			users = append(users, apply)
 		}
 	}
@@ -111,8 +116,14 @@ func (r *Reconciler) ensureRevision(ctx context.Context, template *infrav1.Works
 // workspace returns what the rollout knows about a workspace.
 func (r *Reconciler) workspace(ctx context.Context, template *infrav1.WorkspaceTemplate, apply *infrav1.WorkspaceTemplateApply, current string) (rollout.Workspace, error) {
 	w := rollout.Workspace{Key: client.ObjectKeyFromObject(apply), Labels: labels.Set(maps.Clone(apply.Labels))}
-	if assigned := apply.Annotations[infrav1.TemplateRevisionAnnotation]; rollout.IsRevisionOf(template.Name, assigned) {
+	if assigned, applied := apply.Annotations[infrav1.TemplateRevisionAnnotation], apply.Status.TemplateRevision; rollout.IsRevisionOf(template.Name, assigned) {
 		w.Revision = assigned
+	} else if assigned == "" && rollout.IsRevisionOf(template.Name, applied) {
+		// A tool that replaces annotations must not begin a stage.
+		w.Revision = applied
+		if err := r.assign(ctx, w.Key, applied); err != nil {
+			return w, err
+		}
 	}
 	w.IsNew = apply.Status.AppliedAt.IsZero() && apply.Status.State == nil && apply.Annotations[infrav1.StateLineageAnnotation] == ""
 	w.Waits, w.IsFailed = gate(apply, current)

@@ -62,9 +62,9 @@ func Next(spec *infrav1.TemplateRollout, revision string, former *infrav1.Rollou
 	r := &rollout{former: ptr.Deref(former, infrav1.RolloutStatus{}), revision: revision, workspaces: slices.Clone(workspaces), now: now}
 	r.isFirst = r.former.Revision == ""
 	if r.former.Revision != revision {
-		r.former = infrav1.RolloutStatus{Previous: lastComplete(r.former, revision)}
+		r.former = infrav1.RolloutStatus{Previous: lastComplete(r.former)}
 	}
-	r.Status = infrav1.RolloutStatus{Revision: revision, Previous: r.former.Previous, Workspaces: int32(len(workspaces))}
+	r.Status = infrav1.RolloutStatus{Revision: revision, Previous: r.former.Previous, Stage: r.former.Stage, Workspaces: int32(len(workspaces))}
 	slices.SortFunc(r.workspaces, r.compare)
 	r.assignNew()
 	for _, w := range r.workspaces {
@@ -83,18 +83,18 @@ func Next(spec *infrav1.TemplateRollout, revision string, former *infrav1.Rollou
 // isComplete reports whether all workspaces have changed.
 func isComplete(s infrav1.RolloutStatus) bool { return s.Stage == "" && !s.CompleteSince.IsZero() }
 
-// lastComplete returns the revision to which a user returns: neither one that has failed, nor
-// the current one.
-func lastComplete(former infrav1.RolloutStatus, revision string) string {
-	last := former.Previous
-	if isComplete(former) {
-		last = former.Revision
+// lastComplete returns the last revision that reached all workspaces, ready or not: the way
+// back from the next one leads there.
+func lastComplete(former infrav1.RolloutStatus) string {
+	if former.Updated == former.Workspaces {
+		return former.Revision
 	}
-	if last == revision {
-		return ""
-	}
-	return last
+	return former.Previous
 }
+
+// goesBack reports whether the revision is the one that all workspaces had before stages
+// began to change them.
+func (r *rollout) goesBack() bool { return r.Status.Previous == r.revision }
 
 // compare orders the workspaces: those with the current module, then those with one whose
 // rollout was not completed. The order of the others differs between revisions, so that not
@@ -138,17 +138,21 @@ func (r *rollout) advance(spec *infrav1.TemplateRollout) error {
 		r.complete()
 		return nil
 	}
-	if i := slices.IndexFunc(r.workspaces, func(w Workspace) bool { return r.isUpdated(w) && !w.IsNew && w.IsFailed }); i >= 0 {
-		r.Status.Stage = r.former.Stage
-		return fault.Stall(infrav1.RolloutFailedReason, "%s fails with the current module, and no other workspace gets it: workspace %s: %s. Correct the module, or go back with captctl rollout undo",
-			describe(r.former.Stage), r.workspaces[i].Key, r.workspaces[i].Waits)
+	stages := append(slices.Clone(spec.Stages), infrav1.RolloutStage{Name: infrav1.RemainingStage})
+	if r.goesBack() {
+		// What was not well before the stages began must not keep the others from going back.
+		stages = stages[len(spec.Stages):]
+	} else if i := slices.IndexFunc(r.workspaces, func(w Workspace) bool { return r.isUpdated(w) && !w.IsNew && w.IsFailed }); i >= 0 {
+		return fault.Stall(infrav1.RolloutFailedReason, "Stage %s fails with the current module, and no other workspace gets it: workspace %s: %s. Correct the module, or go back with captctl rollout undo",
+			cmp.Or(r.former.Stage, stages[0].Name), r.workspaces[i].Key, r.workspaces[i].Waits)
 	}
-	for _, stage := range append(slices.Clone(spec.Stages), infrav1.RolloutStage{}) {
+	reached := slices.IndexFunc(stages, func(s infrav1.RolloutStage) bool { return s.Name == r.former.Stage })
+	for i, stage := range stages {
 		members, err := r.members(stage)
 		if err != nil {
 			return err
 		}
-		if done, err := r.stage(spec, stage, members); !done {
+		if done, err := r.stage(spec, stage, members, i < reached); !done {
 			return err
 		}
 	}
@@ -189,47 +193,36 @@ func (r *rollout) members(stage infrav1.RolloutStage) ([]Workspace, error) {
 	return members[:min(limit, len(members))], nil
 }
 
-// stage changes the members of a stage, and reports whether the next one may begin.
-func (r *rollout) stage(spec *infrav1.TemplateRollout, stage infrav1.RolloutStage, members []Workspace) (done bool, err error) {
+// stage changes the members of a stage, and reports whether the next one may begin. A stage
+// that has passed does not soak again.
+func (r *rollout) stage(spec *infrav1.TemplateRollout, stage infrav1.RolloutStage, members []Workspace, passed bool) (done bool, err error) {
 	var missing []client.ObjectKey
 	for _, w := range members {
 		if !r.isUpdated(w) && !slices.Contains(r.Assign, w.Key) {
 			missing = append(missing, w.Key)
 		}
 	}
-	// Without the status, which a move does not keep, all stages soak again.
-	entered := r.former.Stage == stage.Name || r.isFirst
-	if len(missing) > 0 {
-		if ptr.Deref(spec.Paused, false) || ptr.Deref(stage.Paused, false) {
-			r.Status.Stage = r.former.Stage
-			return false, fault.Wait(infrav1.RolloutPausedReason, "%s is paused. %d of %d workspaces use the current module", describe(stage.Name), r.Status.Updated, r.Status.Workspaces)
-		}
-		r.Assign = append(r.Assign, missing...)
-		entered = true
+	if len(missing) > 0 && (ptr.Deref(spec.Paused, false) || ptr.Deref(stage.Paused, false)) {
+		return false, fault.Wait(infrav1.RolloutPausedReason, "Stage %s is paused. %d of %d workspaces use the current module", stage.Name, r.Status.Updated, r.Status.Workspaces)
 	}
-	if entered {
-		r.Status.Stage = stage.Name
+	r.Assign = append(r.Assign, missing...)
+	passed = len(members) == 0 || passed && len(missing) == 0
+	if !passed {
+		r.Status.Stage, r.Status.CompleteSince = stage.Name, metav1.Time{}
 	}
 	if waiting := slices.DeleteFunc(slices.Clone(members), func(w Workspace) bool { return w.IsNew || r.isUpdated(w) && w.Waits == "" }); len(waiting) > 0 {
-		return false, fault.WaitFor(pollInterval, infrav1.RollingOutReason, "%s: %d of %d workspaces are ready with the current module; workspace %s: %s",
-			describe(stage.Name), len(members)-len(waiting), len(members), waiting[0].Key, cmp.Or(waiting[0].Waits, "it changes now"))
+		return false, fault.WaitFor(pollInterval, infrav1.RollingOutReason, "Stage %s: %d of %d workspaces are ready with the current module; workspace %s: %s",
+			stage.Name, len(members)-len(waiting), len(members), waiting[0].Key, cmp.Or(waiting[0].Waits, "it changes now"))
 	}
-	if stage.Soak == nil || !entered {
+	if passed || stage.Soak == nil {
 		return true, nil
 	}
-	r.Status.CompleteSince = r.former.CompleteSince
-	if r.Status.CompleteSince.IsZero() {
-		r.Status.CompleteSince = metav1.NewTime(r.now)
+	r.Status.CompleteSince = metav1.NewTime(r.now)
+	if r.former.Stage == stage.Name && !r.former.CompleteSince.IsZero() {
+		r.Status.CompleteSince = r.former.CompleteSince
 	}
-	if rest := r.Status.CompleteSince.Add(stage.Soak.Duration).Sub(r.now); rest > 0 {
-		return false, fault.WaitFor(rest, infrav1.RolloutSoakingReason, "%s is complete. The next one begins at %s", describe(stage.Name), r.now.Add(rest).UTC().Format(time.RFC3339))
+	if end := r.Status.CompleteSince.Add(stage.Soak.Duration); end.After(r.now) {
+		return false, fault.WaitFor(min(end.Sub(r.now), pollInterval), infrav1.RolloutSoakingReason, "Stage %s is complete. The next one begins at %s", stage.Name, end.UTC().Format(time.RFC3339))
 	}
 	return true, nil
-}
-
-func describe(stage string) string {
-	if stage == "" {
-		return "The last stage"
-	}
-	return "Stage " + stage
 }

@@ -211,3 +211,135 @@ func TestNext_continuesWithoutItsStatus(t *testing.T) {
 	f.status = nil
 	f.Expect(f.next()).To(BeZero())
 }
+
+func TestNext_gatesTheWorkspacesThatNoStageSelects(t *testing.T) {
+	f := newFleet(t, 4, canary())
+	f.revision = "new"
+	f.next()
+	f.ready()
+	f.next()
+	f.now = f.now.Add(time.Hour)
+	f.Expect(f.next()).To(Equal(2))
+
+	f.Expect(f.next()).To(BeZero())
+	f.Expect(f.reason()).To(Equal(infrav1.RollingOutReason), "their runs have not ended")
+	f.find("w3").IsFailed, f.find("w3").Waits = true, "error"
+	f.next()
+	f.Expect(f.reason()).To(Equal(infrav1.RolloutFailedReason))
+	f.ready()
+	f.next()
+	f.Expect(f.fault).NotTo(HaveOccurred())
+}
+
+// Each stage soaks, whatever happens to the manager and to the stages.
+func TestNext_skipsNoSoak(t *testing.T) {
+	for name, tt := range map[string]struct {
+		// happens while the workspaces of the stages share and last have the module.
+		happens func(f *fleet, before *infrav1.RolloutStatus)
+		// stages are those that soak again.
+		stages []string
+	}{
+		"the manager ends before it writes the status": {
+			happens: func(f *fleet, before *infrav1.RolloutStatus) { f.status = before },
+			stages:  []string{"share"},
+		},
+		"a workspace of an earlier stage is not ready for a while": {
+			happens: func(f *fleet, _ *infrav1.RolloutStatus) {
+				f.find("w0").Waits = "drift"
+				f.next()
+				f.next()
+			},
+			stages: []string{"share"},
+		},
+		"the stage is renamed": {
+			happens: func(f *fleet, _ *infrav1.RolloutStatus) { f.spec.Stages[1].Name = "renamed" },
+			stages:  []string{"canary", "renamed"},
+		},
+		"the status is lost": {
+			happens: func(f *fleet, _ *infrav1.RolloutStatus) { f.status = nil },
+			stages:  []string{"canary", "share"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			soaking := share("50%")
+			soaking.Soak = &metav1.Duration{Duration: time.Hour}
+			f := newFleet(t, 10, canary(), soaking)
+			f.revision = "new"
+			f.next()
+			f.ready()
+			f.next()
+			f.now = f.now.Add(time.Hour)
+			before := f.status
+			f.Expect(f.next()).To(Equal(3))
+
+			tt.happens(f, before)
+			f.ready()
+			for _, stage := range tt.stages {
+				f.Expect(f.next()).To(BeZero())
+				f.Expect(f.status.Stage).To(Equal(stage))
+				f.Expect(f.reason()).To(Equal(infrav1.RolloutSoakingReason))
+				f.now = f.now.Add(time.Hour)
+			}
+			f.Expect(f.next()).To(Equal(5))
+		})
+	}
+}
+
+// Clusters are not watched: one that is not available for a while must not go unnoticed.
+func TestNext_observesAStageWhileItSoaks(t *testing.T) {
+	f := newFleet(t, 4, canary())
+	f.revision = "new"
+	f.next()
+	f.ready()
+	f.next()
+	waiting, ok := fault.AsWaiting(f.fault)
+	f.Expect(ok).To(BeTrue())
+	f.Expect(waiting.RetryAfter).To(And(BeNumerically(">", 0), BeNumerically("<=", time.Minute)))
+}
+
+func TestNext_doesNotSoakAStageWithoutWorkspaces(t *testing.T) {
+	f := newFleet(t, 4, canary())
+	f.spec.Stages[0].Selector.MatchLabels = map[string]string{"wave": "none"}
+	f.revision = "new"
+	f.Expect(f.next()).To(Equal(4))
+}
+
+// A workspace that was broken before must not keep those with a bad module from going back.
+func TestNext_goesBackWhateverElseIsBroken(t *testing.T) {
+	f := newFleet(t, 10, canary(), share("50%"))
+	f.find("w9").IsFailed, f.find("w9").Waits = true, "credentials have expired"
+	f.revision = "bad"
+	f.next()
+	f.find("w0").IsFailed, f.find("w0").Waits = true, "error"
+	f.next()
+	f.Expect(f.reason()).To(Equal(infrav1.RolloutFailedReason))
+
+	f.revision = "good"
+	f.spec.Paused = new(true)
+	f.Expect(f.next()).To(BeZero())
+	f.spec.Paused = nil
+	f.find("w0").Revision = "good" // The manager ended after the first assignment.
+	f.Expect(f.next()).To(Equal(1))
+	f.Expect(f.with("good")).To(HaveLen(10))
+}
+
+// One broken workspace of many must not make the way back lead past the last module.
+func TestNext_goesBackToTheModuleThatReachedAll(t *testing.T) {
+	f := newFleet(t, 10, canary())
+	f.revision = "v2"
+	f.next()
+	f.ready()
+	f.next()
+	f.now = f.now.Add(time.Hour)
+	f.Expect(f.next()).To(Equal(8))
+	f.find("w9").IsFailed, f.find("w9").Waits = true, "credentials have expired"
+	f.next()
+	f.Expect(f.reason()).To(Equal(infrav1.RolloutFailedReason))
+	f.Expect(f.status.Previous).To(Equal("good"))
+
+	f.revision = "v3"
+	f.Expect(f.next()).To(Equal(2))
+	f.Expect(f.status.Previous).To(Equal("v2"))
+	f.revision = "v2"
+	f.Expect(f.next()).To(Equal(2), "the others have it")
+}

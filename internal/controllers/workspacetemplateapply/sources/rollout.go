@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
@@ -39,12 +39,14 @@ func (r *Resolver) useRevision(ctx context.Context, s *Resolved) error {
 	revision := &appsv1.ControllerRevision{}
 	err = r.Reader.Get(ctx, client.ObjectKey{Namespace: template.Namespace, Name: s.Revision}, revision)
 	switch {
-	case apierrors.IsNotFound(err) && isDeleted:
-		return nil
-	case apierrors.IsNotFound(err):
-		return fault.Wait(infrav1.WaitingForRolloutReason, "ControllerRevision %s with the module of this workspace does not exist: wait for the stage of the workspace, or remove the annotation %s to use the current module", s.Revision, infrav1.TemplateRevisionAnnotation)
-	case err != nil:
+	case err == nil && metav1.IsControlledBy(revision, template):
+		return rollout.Use(revision, template)
+	case client.IgnoreNotFound(err) != nil:
 		return fmt.Errorf("reading ControllerRevision %s: %w", s.Revision, err)
+	case isDeleted:
+		return nil
+	default:
+		return fault.Wait(infrav1.WaitingForRolloutReason, "WorkspaceTemplate %s has no ControllerRevision %s with the module of this workspace: wait for the stage of the workspace, or set the annotation %s to %s to use the current module",
+			client.ObjectKeyFromObject(template), s.Revision, infrav1.TemplateRevisionAnnotation, current.Name)
 	}
-	return rollout.Use(revision, template)
 }
