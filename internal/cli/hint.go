@@ -12,7 +12,7 @@ import (
 )
 
 // hinted matches the commands in messages that connect to the management cluster.
-var hinted = regexp.MustCompile(`\b(captctl (?:addon|adopt|approve|cancel|describe|doctor|drift|get|history|logs|migrate|plan|policy|reconcile|reject|resume|run|shell|show|state|suspend|ui|unlock)|kubectl (?:annotate|apply|cluster-info|create|delete|describe|edit|get|label|logs|patch|rollout|scale|wait))\b`)
+var hinted = regexp.MustCompile(`\b(captctl (?:addon|adopt|approve|cancel|describe|doctor|drift|get|history|logs|migrate|plan|policy|reconcile|reject|resume|rollout|run|shell|show|state|suspend|ui|unlock)|kubectl (?:annotate|apply|cluster-info|create|delete|describe|edit|get|label|logs|patch|rollout|scale|wait))\b`)
 
 // hintedClusterctl matches the commands of clusterctl, which have flags of their own after the
 // command.
