@@ -40,6 +40,7 @@ func TestWorkspace_approveIsRefusedWithoutTheRole(t *testing.T) {
 	b.goTo("/workspaces/team-a/staging-vpc")
 	b.shows("You may not approve plans: ask for the role capt-approver.")
 	b.shows("You may not start or stop runs: ask for the role capt-editor.")
+	b.shows("module.network.aws_route_table.private")
 	b.script(`document.querySelectorAll("details.change")[0].open = true`)
 	b.shows("staging-v2")
 	b.Expect(value[bool](b, `[...document.querySelectorAll("button")].find(b => b.textContent === "Approve").disabled`)).To(BeTrue())
