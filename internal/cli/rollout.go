@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -27,8 +28,9 @@ with stages (spec.rollout).`,
 		o.templateCommand(&cobra.Command{
 			Use: "undo TEMPLATE", Short: "Go back to the last module that reached all workspaces",
 			Long: `Go back to the last module that reached all workspaces: write it into the template.
-The workspaces that have the current one change in the order of the stages. If the
-template is in Git, revert the commit instead.`,
+In the middle of a rollout, the workspaces that have changed go back at once. After it,
+all change in the order of the stages. If the template is in Git, revert the commit
+instead.`,
 		}, undoRollout),
 		o.templateCommand(&cobra.Command{
 			Use: "pause TEMPLATE", Short: "Let no further workspace change",
@@ -114,7 +116,7 @@ type rolloutView struct {
 type rolloutWorkspace struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Updated is set if the workspace uses the current module, Applied if it has applied it.
+	// Updated is set if the workspace uses the current module.
 	Updated bool   `json:"updated"`
 	Ready   bool   `json:"ready"`
 	Message string `json:"message,omitempty"`
@@ -167,7 +169,7 @@ func viewRollout(ctx context.Context, c client.Client, t *infrav1.WorkspaceTempl
 		}
 		w := rolloutWorkspace{Namespace: apply.Namespace, Name: apply.Name, Updated: t.Status.Rollout != nil && assigned == t.Status.Rollout.Revision}
 		if ready := conditions.Get(apply, infrav1.ReadyCondition); ready != nil {
-			w.Ready, w.Message = ready.Status == "True", ready.Message
+			w.Ready, w.Message = ready.Status == metav1.ConditionTrue, ready.Message
 		}
 		view.Workspaces = append(view.Workspaces, w)
 	}

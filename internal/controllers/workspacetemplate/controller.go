@@ -52,8 +52,8 @@ type scope struct {
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, options controller.Options) error {
 	err := ctrl.NewControllerManagedBy(mgr).
 		For(&infrav1.WorkspaceTemplate{}, builder.WithPredicates(reconcile.SpecOrMetadataChanged())).
-		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.deletingTemplate), builder.WithPredicates(reconcile.StopsUsing(usage.StopsUsing))).
-		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.templateWithStages), builder.WithPredicates(changesGate)).
+		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.templateIf(isDeleted)), builder.WithPredicates(reconcile.StopsUsing(usage.StopsUsing))).
+		Watches(&infrav1.WorkspaceTemplateApply{}, handler.EnqueueRequestsFromMapFunc(r.templateIf(hasStages)), builder.WithPredicates(changesGate)).
 		WithOptions(options).
 		Named("workspacetemplate").
 		Complete(r.frame())
@@ -61,6 +61,22 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, options controller.Optio
 		return fmt.Errorf("setting up the controller: %w", err)
 	}
 	return nil
+}
+
+// templateIf maps a workspace to its template, if the template is one of those selected.
+func (r *Reconciler) templateIf(selected func(*infrav1.WorkspaceTemplate) bool) handler.MapFunc {
+	return func(ctx context.Context, obj client.Object) []ctrl.Request {
+		apply, ok := obj.(*infrav1.WorkspaceTemplateApply)
+		if !ok {
+			return nil
+		}
+		key := apply.Spec.TemplateRef.Key(apply.Namespace)
+		var template infrav1.WorkspaceTemplate
+		if err := r.Client.Get(ctx, key, &template); err != nil || !selected(&template) {
+			return nil
+		}
+		return []ctrl.Request{{NamespacedName: key}}
+	}
 }
 
 // frame returns the steps of the controller.

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/appthrust/capt/api/infrastructure/v1beta1"
@@ -31,18 +30,6 @@ func (r *Reconciler) unused(ctx context.Context, s *scope) error {
 // other namespaces use it.
 const grantInterval = 30 * time.Second
 
-// deletingTemplate returns the template of a workspace if it is being deleted.
-// Other templates do not wait for their workspaces, and the start of a deletion
-// is an event of the template itself.
-func (r *Reconciler) deletingTemplate(ctx context.Context, obj client.Object) []ctrl.Request {
-	apply, ok := obj.(*infrav1.WorkspaceTemplateApply)
-	if !ok {
-		return nil
-	}
-	key := apply.Spec.TemplateRef.Key(apply.Namespace)
-	var template infrav1.WorkspaceTemplate
-	if err := r.Client.Get(ctx, key, &template); err != nil || template.DeletionTimestamp.IsZero() {
-		return nil
-	}
-	return []ctrl.Request{{NamespacedName: key}}
-}
+// isDeleted selects the templates that wait for their workspaces. The start of a deletion is an
+// event of the template itself.
+func isDeleted(template *infrav1.WorkspaceTemplate) bool { return !template.DeletionTimestamp.IsZero() }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -115,7 +113,7 @@ func (r *Reconciler) ensureRevision(ctx context.Context, template *infrav1.Works
 
 // workspace returns what the rollout knows about a workspace.
 func (r *Reconciler) workspace(ctx context.Context, template *infrav1.WorkspaceTemplate, apply *infrav1.WorkspaceTemplateApply, current string) (rollout.Workspace, error) {
-	w := rollout.Workspace{Key: client.ObjectKeyFromObject(apply), Labels: labels.Set(maps.Clone(apply.Labels))}
+	w := rollout.Workspace{Key: client.ObjectKeyFromObject(apply), Labels: apply.Labels}
 	if assigned, applied := apply.Annotations[infrav1.TemplateRevisionAnnotation], apply.Status.TemplateRevision; rollout.IsRevisionOf(template.Name, assigned) {
 		w.Revision = assigned
 	} else if assigned == "" && rollout.IsRevisionOf(template.Name, applied) {
@@ -139,11 +137,7 @@ func (r *Reconciler) workspace(ctx context.Context, template *infrav1.WorkspaceT
 	if err != nil {
 		return w, fmt.Errorf("reading Cluster %s/%s: %w", apply.Namespace, name, err)
 	}
-	for key, value := range cluster.Labels {
-		if _, found := w.Labels[key]; !found {
-			w.Labels[key] = value
-		}
-	}
+	w.Labels = labels.Merge(cluster.Labels, apply.Labels)
 	if w.Waits == "" && !conditions.IsTrue(cluster, clusterv1.ClusterAvailableCondition) {
 		w.Waits = "its Cluster " + name + " is not available"
 	}
@@ -221,19 +215,7 @@ func (r *Reconciler) pruneRevisions(ctx context.Context, template *infrav1.Works
 	return nil
 }
 
-// templateWithStages returns the template of a workspace if it has stages.
-func (r *Reconciler) templateWithStages(ctx context.Context, obj client.Object) []ctrl.Request {
-	apply, ok := obj.(*infrav1.WorkspaceTemplateApply)
-	if !ok {
-		return nil
-	}
-	key := apply.Spec.TemplateRef.Key(apply.Namespace)
-	var template infrav1.WorkspaceTemplate
-	if err := r.Client.Get(ctx, key, &template); err != nil || template.Spec.Rollout == nil {
-		return nil
-	}
-	return []ctrl.Request{{NamespacedName: key}}
-}
+func hasStages(template *infrav1.WorkspaceTemplate) bool { return template.Spec.Rollout != nil }
 
 // changesGate selects the events of workspaces that matter to rollouts.
 var changesGate = predicate.Funcs{
